@@ -1,0 +1,60 @@
+# The names people type. Everything is done by CMake (CMakePresets.json) and by scripts/.
+
+PREFIX ?= /usr/local
+export JOBS
+RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --target
+QUIET = >/dev/null
+RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
+
+.PHONY: all demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+
+all: tools
+	$(RELEASE) hakmem hakmem_static
+
+# A clear message instead of the first thing that breaks.
+tools:
+	@for tool in cmake ninja gcc; do command -v $$tool >/dev/null || \
+	  { echo "make: $$tool is missing; run scripts/bootstrap build" >&2; exit 1; }; done
+
+demo:
+	@scripts/bootstrap build demo
+	@$(MAKE) --no-print-directory all
+	@bench/demo
+
+test:
+	@scripts/bootstrap build test
+	@scripts/test
+
+lint:
+	@scripts/lint
+
+format:
+	@scripts/format
+
+install: all
+	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+bench:
+	@scripts/bootstrap build demo
+	@$(MAKE) --no-print-directory all
+	@bench/bench
+
+$(RANDOM_MIXED): tools
+	$(RELEASE) $@
+
+perf_fast: tools
+	scripts/pgo
+	build/pgo/bench/bench_random_mixed_hakmem
+
+perf_observe: tools
+	cmake --preset observe $(QUIET) && cmake --build build/observe --target bench_random_mixed_hakmem
+	HAKMEM_STATS=1 build/observe/bench/bench_random_mixed_hakmem
+
+coverage:
+	@scripts/coverage
+
+fuzz:
+	@scripts/fuzz $(SECONDS)
+
+clean:
+	rm -rf build

@@ -1,0 +1,16 @@
+# Tests of the sources themselves rather than of what they do. They run once, in the release preset, whatever
+# is built: label "check".
+
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+
+function(hakmem_add_check name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 300)
+endfunction()
+
+hakmem_add_check(layers ${Python3_EXECUTABLE} scripts/check_layers src)
+hakmem_add_check(layers_selftest ${Python3_EXECUTABLE} scripts/check_layers --selftest)
+if(HAKMEM_OVERRIDE AND NOT CMAKE_CROSSCOMPILING)
+  hakmem_add_check(install scripts/check_install ${PROJECT_BINARY_DIR})
+  hakmem_add_check(shared_library scripts/check_shared_library $<TARGET_FILE:hakmem>)
+endif()

@@ -1,0 +1,26 @@
+# Flags of everything built here: library, tests and benchmarks.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_compile_options(-Wall -Wextra -Wundef -Wconversion -Wshadow)
+if(HAKMEM_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(HAKMEM_NATIVE)
+  add_compile_options(-march=native)
+endif()
+
+if(HAKMEM_SANITIZE)
+  add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${HAKMEM_SANITIZE})
+endif()
+
+if(HAKMEM_COVERAGE)
+  # Relative paths in the reports would depend on the directory a test ran in.
+  add_compile_options(--coverage -fprofile-abs-path -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()

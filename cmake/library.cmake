@@ -1,0 +1,67 @@
+# The three libraries, and the variant with everything optional compiled out.
+#
+#   hakmem_core             hak_ functions only                       static, for tests under sanitizers
+#   hakmem                  hak_ functions, malloc, operator new      libhakmem.so
+#   hakmem_static           the same                                  libhakmem.a
+#   hakmem_minimal_static   the same, HAKMEM_MINIMAL=1                libhakmem_minimal.a, for the benchmark
+
+file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c)
+list(REMOVE_ITEM core_sources ${override_sources})
+if(HAKMEM_COVERAGE)
+  list(APPEND core_sources ${PROJECT_SOURCE_DIR}/cmake/coverage_on_abort.c)
+endif()
+
+# The compiler must not turn the bodies of these functions into calls of themselves.
+set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)
+
+set(THREADS_PREFER_PTHREAD_FLAG OFF)
+find_package(Threads REQUIRED)
+
+function(hakmem_add_library name kind)
+  add_library(${name} ${kind} ${ARGN})
+  add_library(hakmem::${name} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
+                                           ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_OBSERVE}>:HAKMEM_OBSERVE=1>)
+  target_compile_options(
+    ${name}
+    PRIVATE -ftls-model=initial-exec
+            -fno-semantic-interposition
+            -fno-builtin-malloc
+            -fno-builtin-calloc
+            -fno-builtin-realloc
+            -fno-builtin-free
+            # operator new is written in C, and the new-handler it calls may throw.
+            -fexceptions
+            -fasynchronous-unwind-tables)
+  target_link_libraries(${name} PUBLIC Threads::Threads)
+endfunction()
+
+hakmem_add_library(hakmem_core STATIC ${core_sources})
+
+if(HAKMEM_OVERRIDE)
+  hakmem_add_library(hakmem SHARED ${core_sources} ${override_sources})
+  set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                                          INTERPROCEDURAL_OPTIMIZATION ${HAKMEM_LTO})
+  # nodelete: a thread may still hold a cache, or exit, after a dlclose().
+  target_link_options(hakmem PRIVATE -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--as-needed)
+  if(HAKMEM_PGO STREQUAL "generate")
+    target_compile_options(hakmem PRIVATE -fprofile-generate -fprofile-update=atomic)
+    target_link_options(hakmem PRIVATE -fprofile-generate)
+  elseif(HAKMEM_PGO STREQUAL "use")
+    # Sources the training never entered have no profile; counters of several threads need not add up.
+    target_compile_options(hakmem PRIVATE -fprofile-use -fprofile-correction -Wno-missing-profile)
+  endif()
+
+  # Without LTO, so that any linker can use it.
+  hakmem_add_library(hakmem_static STATIC ${core_sources} ${override_sources})
+  set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem)
+
+  hakmem_add_library(hakmem_minimal_static STATIC EXCLUDE_FROM_ALL ${core_sources} ${override_sources})
+  set_target_properties(hakmem_minimal_static PROPERTIES OUTPUT_NAME hakmem_minimal)
+  target_compile_definitions(hakmem_minimal_static PRIVATE HAKMEM_MINIMAL=1)
+endif()

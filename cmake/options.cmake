@@ -1,0 +1,35 @@
+# Every switch of the build, with its default. CMakePresets.json only sets these.
+
+option(HAKMEM_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(HAKMEM_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(HAKMEM_OVERRIDE "Build the libraries that replace malloc and operator new" ON)
+option(HAKMEM_OBSERVE "Count more than the default statistics" OFF)
+option(HAKMEM_LTO "Optimise the shared library across files" OFF)
+option(HAKMEM_NATIVE "Use every instruction of the building machine; the result may not run elsewhere" OFF)
+option(HAKMEM_WERROR "Treat warnings as errors" OFF)
+option(HAKMEM_COVERAGE "Count executed lines for scripts/coverage" OFF)
+option(HAKMEM_FUZZ "Build the fuzz targets (needs clang)" OFF)
+
+set(HAKMEM_SANITIZE "" CACHE STRING "Sanitizer: empty, address, thread or undefined")
+set(HAKMEM_PGO "" CACHE STRING "Profile-guided optimisation of the shared library: empty, generate or use")
+set(HAKMEM_BENCH_DIR "${PROJECT_BINARY_DIR}/bench" CACHE PATH "Where the benchmark programs go")
+
+function(hakmem_require_choice variable)
+  if(NOT "${${variable}}" IN_LIST ARGN)
+    list(JOIN ARGN "', '" choices)
+    message(FATAL_ERROR "${variable} is '${${variable}}'; it must be one of '${choices}'")
+  endif()
+endfunction()
+hakmem_require_choice(HAKMEM_SANITIZE "" address thread undefined)
+hakmem_require_choice(HAKMEM_PGO "" generate use)
+
+# A sanitizer brings its own malloc.
+if(HAKMEM_SANITIZE AND HAKMEM_OVERRIDE)
+  message(FATAL_ERROR "HAKMEM_SANITIZE=${HAKMEM_SANITIZE} needs HAKMEM_OVERRIDE=OFF")
+endif()
+if(HAKMEM_FUZZ AND NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "HAKMEM_FUZZ needs clang, not ${CMAKE_C_COMPILER_ID}")
+endif()
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()

@@ -1,0 +1,86 @@
+/* hakmem: a general-purpose memory allocator for Linux.
+ *
+ * Every function here is thread-safe and may be called from the first instruction of a process to the
+ * last (before constructors, inside TLS destructors, in a forked child). None is async-signal-safe.
+ * Sizes and alignments are in bytes. Unless a comment says otherwise the hak_ functions behave as the
+ * function of the same name without the prefix does in glibc 2.36 and ISO C23:
+ *   - failure returns NULL and sets errno to ENOMEM (EINVAL for a bad alignment);
+ *   - hak_free() and the sized forms keep errno;
+ *   - a request of 0 bytes returns a unique pointer that must be freed;
+ *   - a block of n >= 16 bytes, like every block under 16, is aligned to 16;
+ *   - misuse (a pointer that is not a live block, a block freed twice, a damaged free block) prints one
+ *     line on stderr that names the pointer and the reason, and calls abort().
+ *
+ * libhakmem.so and libhakmem.a also define malloc, free, … and the C++ operators new and delete.
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define HAKMEM_VERSION_MAJOR 0
+#define HAKMEM_VERSION_MINOR 1
+#define HAKMEM_VERSION_PATCH 0
+#define HAKMEM_VERSION 100 /* 10000 * major + 100 * minor + patch */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HAK_EXPORT __attribute__((visibility("default")))
+
+/* The version of the library in use, in the form of HAKMEM_VERSION. */
+HAK_EXPORT int hak_version(void);
+
+HAK_EXPORT void *hak_malloc(size_t bytes);
+HAK_EXPORT void *hak_calloc(size_t count, size_t bytes);
+HAK_EXPORT void *hak_realloc(void *block, size_t bytes);
+HAK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t bytes);
+HAK_EXPORT void hak_free(void *block);
+/* C23. `bytes` (and `alignment`) must be what the block was asked for with; a debug build verifies it. */
+HAK_EXPORT void hak_free_sized(void *block, size_t bytes);
+HAK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes);
+
+/* `alignment` must be a power of two (aligned_alloc, posix_memalign); memalign rounds it up to one. */
+HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t bytes);
+HAK_EXPORT void *hak_memalign(size_t alignment, size_t bytes);
+HAK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t bytes);
+HAK_EXPORT void *hak_valloc(size_t bytes);
+HAK_EXPORT void *hak_pvalloc(size_t bytes);
+
+/* Bytes that may be used at `block`: at least what was asked for. 0 for NULL. */
+HAK_EXPORT size_t hak_malloc_usable_size(const void *block);
+
+/* Give every free page back to the operating system, keeping about `keep_bytes` of free pages for reuse.
+ * The caller's thread cache is flushed first; other threads flush theirs at their next slow-path call.
+ * Returns true when at least one page was given back. */
+HAK_EXPORT bool hak_trim(size_t keep_bytes);
+
+/* Return every block cached by the calling thread to the shared heap (before a thread goes idle). */
+HAK_EXPORT void hak_thread_flush(void);
+
+/* Write the statistics as one JSON object, NUL-terminated, into buffer[capacity].
+ * Returns the length of the whole text without the NUL, as snprintf does; what does not fit is cut off.
+ * buffer may be NULL when capacity is 0. All counts are >= 0; "live" counts blocks handed out. */
+HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
+
+/* Print the statistics as text. */
+HAK_EXPORT void hak_stats_print(FILE *out);
+
+/* Options by name as listed by HAKMEM_HELP=1, with or without the HAKMEM_ prefix, in any case.
+ * hak_option_get writes the value as text, NUL-terminated; returns 0, or ENOENT (no such option).
+ * hak_option_set returns 0, ENOENT, EINVAL (malformed or out of range), or EPERM (the option is fixed
+ * once the first block was allocated; the table says which). */
+HAK_EXPORT int hak_option_get(const char *name, char *value, size_t capacity);
+HAK_EXPORT int hak_option_set(const char *name, const char *value);
+
+/* Verify every invariant of the heap; prints and aborts on the first that fails. For tests: slow, and
+ * other threads must not allocate or free meanwhile. */
+HAK_EXPORT void hak_check(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,61 @@
+/* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
+ * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap, cache. */
+#ifndef HAK_FAST_H
+#define HAK_FAST_H
+
+#include "heap.h"
+
+/* The rest, in slow.c. */
+HAK_COLD void *hak_alloc_slow(size_t bytes);
+HAK_COLD void hak_free_slow(void *block);
+_Noreturn HAK_COLD void hak_damaged_block(const char *function, hak_free_block_t *block);
+
+/* The address of the bin in one register: the compiler would otherwise derive that of each field anew. */
+HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t cls) {
+  hak_bin_t *bin = &heap->bin[cls];
+  __asm__("" : "+r"(bin));
+  return bin;
+}
+
+HAK_INLINE void *hak_fast_alloc(size_t bytes) {
+  if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
+    return hak_alloc_slow(bytes);
+  }
+  hak_heap_t *heap = hak_heap;
+  hak_bin_t *bin = hak_bin_of(heap, hak_class_of(bytes));
+  hak_free_block_t *block = bin->head;
+  if (HAK_UNLIKELY(!block)) {
+    return hak_alloc_slow(bytes);
+  }
+  hak_free_block_t *next = block->link;
+  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
+    hak_damaged_block("malloc", block); /* freed twice, or written to while it was free */
+  }
+  bin->head = next;
+  hak_bin_set_room(bin, hak_bin_room(bin) + 1);
+  block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
+  return block;
+}
+
+HAK_INLINE void hak_fast_free(void *pointer) {
+  hak_heap_t *heap = hak_heap;
+  hak_free_block_t *block = pointer;
+  size_t unit = hak_unit_of(block);
+  if (HAK_UNLIKELY(unit >= hak_window.units)) { /* NULL among them */
+    hak_free_slow(block);
+    return;
+  }
+  hak_bin_t *bin = hak_bin_of(heap, hak_window.classes[unit]);
+  hak_free_block_t *head = bin->head;
+  int32_t room = hak_bin_room(bin);
+  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse)) || HAK_UNLIKELY(room <= 0) || HAK_UNLIKELY(head == block)) {
+    hak_free_slow(block);
+    return;
+  }
+  hak_bin_set_room(bin, room - 1);
+  block->link = head;
+  block->tag = (uintptr_t)head ^ heap->key;
+  bin->head = block;
+}
+
+#endif

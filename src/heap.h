@@ -1,0 +1,35 @@
+/* Duty: which heap (thread cache) a thread has; heaps of ended threads; all heaps, for statistics and fork.
+ * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost).
+ * Layers below: cache. */
+#ifndef HAK_HEAP_H
+#define HAK_HEAP_H
+
+#include "cache.h"
+
+/* A thread without a heap has one of these two: every bin empty and without room, so the first call of a thread
+ * takes the slow path without a test for it. `gone`: the thread is ending and gets none any more. */
+extern hak_heap_t hak_heap_none, hak_heap_gone;
+
+/* 8 bytes of static TLS: a library loaded by dlopen gets little of it. */
+extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
+
+/* The heap of this thread, made if need be. NULL: the thread is ending, or there is no memory for one. */
+hak_heap_t *hak_heap_mine(void);
+
+/* Threads that have a heap; at least 1. */
+size_t hak_heaps_busy(void);
+
+/* Return everything this thread caches. */
+void hak_heap_flush_mine(const char *function);
+
+typedef struct hak_heap_totals {
+  size_t cached_blocks, asked_bytes, asked_count;
+} hak_heap_totals_t;
+void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
+
+void hak_heap_check(void);
+void hak_heap_fork_lock(void);
+/* In the child this also returns what the caches of the threads that are gone held. */
+void hak_heap_fork_unlock(bool in_child);
+
+#endif

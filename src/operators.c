@@ -1,0 +1,104 @@
+/* The C++ operators new and delete, under their mangled names (Itanium C++ ABI; size_t is `m`), so that a C program
+ * that loads this library does not load the C++ runtime with it. */
+#include "hakmem.h"
+
+#include "fast.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef void (*new_handler_t)(void);
+
+/* std::get_new_handler() and std::__throw_bad_alloc() of libstdc++, where the program has it. */
+extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+
+static void *runtime_symbol(void *linked, const char *name) {
+  return linked ? linked : dlsym(RTLD_DEFAULT, name); /* the C++ runtime may have been loaded after us */
+}
+
+static new_handler_t current_new_handler(void) {
+  new_handler_t (*get)(void) = NULL;
+  *(void **)&get = runtime_symbol((void *)_ZSt15get_new_handlerv, "_ZSt15get_new_handlerv");
+  return get ? get() : NULL;
+}
+
+_Noreturn static void throw_bad_alloc(void) {
+  void (*throw_it)(void) = NULL;
+  *(void **)&throw_it = runtime_symbol((void *)_ZSt17__throw_bad_allocv, "_ZSt17__throw_bad_allocv");
+  if (throw_it) {
+    throw_it();
+  }
+  abort();
+}
+
+static void *allocate(size_t alignment, size_t bytes) {
+  return alignment > HAK_BLOCK_MIN ? hak_memalign(alignment, bytes) : hak_fast_alloc(bytes);
+}
+
+/* As the standard says: call the handler until it makes room, or there is none. */
+HAK_COLD static void *new_slow(size_t alignment, size_t bytes, bool nothrow) {
+  for (;;) {
+    void *block = allocate(alignment, bytes);
+    if (block) {
+      return block;
+    }
+    new_handler_t handler = current_new_handler();
+    if (!handler) {
+      break;
+    }
+    handler();
+  }
+  if (nothrow) {
+    return NULL;
+  }
+  throw_bad_alloc();
+}
+
+HAK_INLINE void *new_block(size_t bytes, bool nothrow) {
+  void *block = hak_fast_alloc(bytes);
+  return HAK_LIKELY(block != NULL) ? block : new_slow(0, bytes, nothrow);
+}
+
+HAK_INLINE void *new_aligned(size_t bytes, size_t alignment, bool nothrow) {
+  void *block = allocate(alignment, bytes);
+  return HAK_LIKELY(block != NULL) ? block : new_slow(alignment, bytes, nothrow);
+}
+
+#define NEW(suffix)                                                                                                    \
+  HAK_EXPORT void *_Zn##suffix##m(size_t bytes);                                                                       \
+  void *_Zn##suffix##m(size_t bytes) {                                                                                 \
+    return new_block(bytes, false);                                                                                    \
+  }                                                                                                                    \
+  HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag);                                        \
+  void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag) {                                                  \
+    (void)tag;                                                                                                         \
+    return new_block(bytes, true);                                                                                     \
+  }                                                                                                                    \
+  HAK_EXPORT void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment);                                      \
+  void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment) {                                                \
+    return new_aligned(bytes, alignment, false);                                                                       \
+  }                                                                                                                    \
+  HAK_EXPORT void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag);       \
+  void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag) {                 \
+    (void)tag;                                                                                                         \
+    return new_aligned(bytes, alignment, true);                                                                        \
+  }
+NEW(w) /* operator new */
+NEW(a) /* operator new[] */
+
+#define DELETE(suffix, parameters, ...)                                                                                \
+  HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__);                                                                \
+  void _Zd##suffix(void *block __VA_ARGS__) {                                                                          \
+    parameters;                                                                                                        \
+    hak_fast_free(block);                                                                                              \
+  }
+#define DELETE_ALL(kind)                                                                                               \
+  DELETE(kind##Pv, (void)0)                                                                                            \
+  DELETE(kind##PvRKSt9nothrow_t, (void)tag, , const void *tag)                                                         \
+  DELETE(kind##Pvm, (void)bytes, , size_t bytes)                                                                       \
+  DELETE(kind##PvSt11align_val_t, (void)alignment, , size_t alignment)                                                 \
+  DELETE(kind##PvSt11align_val_tRKSt9nothrow_t, ((void)alignment, (void)tag), , size_t alignment, const void *tag)     \
+  DELETE(kind##PvmSt11align_val_t, ((void)bytes, (void)alignment), , size_t bytes, size_t alignment)
+DELETE_ALL(l) /* operator delete */
+DELETE_ALL(a) /* operator delete[] */

@@ -1,0 +1,32 @@
+/* Duty: the options: one table (options.def), read once from the environment, and what follows from it.
+ * Data: hak_options, derived from the values; written at start-up and by hak_option_set (any thread, last one
+ * wins), read anywhere. No option is read on the way to a cached block. Layers below: text, os. */
+#ifndef HAK_OPTIONS_H
+#define HAK_OPTIONS_H
+
+#include "geometry.h"
+
+#define HAK_OPTION_AUTO (-1)
+
+typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
+
+typedef struct hak_options {
+  _Atomic bool unified_cache, huge_pages, os_stats, stats;
+  _Atomic int64_t band_blocks[HAK_BAND_COUNT]; /* HAK_OPTION_AUTO or a fixed capacity */
+  _Atomic size_t cache_class_bytes;
+  _Atomic size_t warm_pool_units, retain_units, retain_percent, retain_learned_units;
+  _Atomic size_t memory_limit_units; /* 0: none */
+  _Atomic size_t huge_pages_from_units;
+  _Atomic uint64_t decay_ms;
+} hak_options_t;
+
+extern hak_options_t hak_options;
+
+/* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */
+void hak_options_load(char **environment);
+
+/* As hak_option_get and hak_option_set in hakmem.h: 0 or an errno value. */
+int hak_options_get(const char *name, char *value, size_t capacity);
+int hak_options_set(const char *name, const char *value);
+
+#endif

@@ -1,0 +1,52 @@
+/* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope.
+ * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base.
+ * The mapping calls set errno when they fail; nothing else here changes it. */
+#ifndef HAK_OS_H
+#define HAK_OS_H
+
+#include "base.h"
+
+/* Calls made so far. `failed` counts calls the kernel refused. */
+typedef struct hak_os_counts {
+  uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
+} hak_os_counts_t;
+
+/* Bytes of a page: a power of two, at least 4096. */
+size_t hak_os_page_bytes(void);
+
+/* Map readable, writable, zeroed memory anywhere. NULL on failure. */
+void *hak_os_map(size_t bytes);
+/* Map `bytes` of zeros that can be read but not written, and that cost nothing until made writable. */
+void *hak_os_map_readonly(size_t bytes);
+bool hak_os_make_writable(void *at, size_t bytes);
+
+typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMORY } hak_os_map_result_t;
+/* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
+hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
+/* An address near the top of the space that the kernel hands out, or NULL. */
+char *hak_os_probe(void);
+
+bool hak_os_unmap(void *at, size_t bytes);
+/* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
+bool hak_os_discard(void *at, size_t bytes);
+/* Back the range with huge pages from the next fault on. */
+bool hak_os_prefer_huge(void *at, size_t bytes);
+/* Move the pages of `from` to `to` (both mapped); `from` stays mapped and reads as zeros. False: nothing changed. */
+bool hak_os_move(void *from, void *to, size_t bytes);
+
+/* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
+uint64_t hak_os_now_ms(void);
+/* The limit on the address space of the process in bytes; SIZE_MAX when there is none. */
+size_t hak_os_address_space_limit(void);
+/* Random bits, different in every process. */
+uint64_t hak_os_random(void);
+/* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
+bool hak_os_secure_mode(void);
+/* Write to stderr, all of it; errors are ignored. */
+void hak_os_write_error(const char *text, size_t length);
+/* Keep a descriptor of today's stderr for that: many programs close theirs before they exit. */
+void hak_os_keep_stderr(void);
+
+void hak_os_read_counts(hak_os_counts_t *counts);
+
+#endif

@@ -1,0 +1,148 @@
+/* The standard names. malloc and free are the fast paths themselves; the rest calls the hak_ functions. */
+#include "hakmem.h"
+
+#include "fast.h"
+#include "stats.h"
+
+#include <errno.h>
+#include <malloc.h>
+
+/* Tells foreign.c that callers reach this library under the standard names. */
+extern const bool hak_override_present;
+const bool hak_override_present = true;
+
+#define EXPORT HAK_EXPORT
+
+EXPORT void free_sized(void *block, size_t bytes);
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
+
+EXPORT void *malloc(size_t bytes) {
+  return hak_fast_alloc(bytes);
+}
+
+EXPORT void free(void *block) {
+  hak_fast_free(block);
+}
+
+EXPORT void *calloc(size_t count, size_t bytes) {
+  return hak_calloc(count, bytes);
+}
+
+EXPORT void *realloc(void *block, size_t bytes) {
+  return hak_realloc(block, bytes);
+}
+
+EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {
+  return hak_reallocarray(block, count, bytes);
+}
+
+EXPORT void free_sized(void *block, size_t bytes) {
+  hak_free_sized(block, bytes);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  hak_free_aligned_sized(block, alignment, bytes);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
+  return hak_aligned_alloc(alignment, bytes);
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes) {
+  return hak_memalign(alignment, bytes);
+}
+
+EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
+  return hak_posix_memalign(block, alignment, bytes);
+}
+
+EXPORT void *valloc(size_t bytes) {
+  return hak_valloc(bytes);
+}
+
+EXPORT void *pvalloc(size_t bytes) {
+  return hak_pvalloc(bytes);
+}
+
+EXPORT size_t malloc_usable_size(void *block) {
+  return hak_malloc_usable_size(block);
+}
+
+EXPORT int malloc_trim(size_t keep_bytes) {
+  return hak_trim(keep_bytes);
+}
+
+/* The fields of glibc that have a meaning here; the others stay 0. */
+EXPORT struct mallinfo2 mallinfo2(void) {
+  int saved = errno;
+  hak_stats_t stats;
+  struct mallinfo2 info = {0};
+  hak_stats_read(&stats);
+  info.arena = stats.arena.used_units << HAK_UNIT_SHIFT;
+  info.uordblks = stats.live_bytes + stats.large_bytes;
+  info.fordblks = stats.free_bytes + stats.cached_bytes;
+  info.hblks = stats.large_blocks;
+  info.hblkhd = stats.large_bytes;
+  info.keepcost = stats.arena.dirty_units << HAK_UNIT_SHIFT;
+  errno = saved;
+  return info;
+}
+
+static int clamp_int(size_t n) {
+  return n < INT32_MAX ? (int)n : INT32_MAX;
+}
+
+EXPORT struct mallinfo mallinfo(void) {
+  struct mallinfo2 wide = mallinfo2();
+  struct mallinfo info = {.arena = clamp_int(wide.arena),
+                          .uordblks = clamp_int(wide.uordblks),
+                          .fordblks = clamp_int(wide.fordblks),
+                          .hblks = clamp_int(wide.hblks),
+                          .hblkhd = clamp_int(wide.hblkhd),
+                          .keepcost = clamp_int(wide.keepcost)};
+  return info;
+}
+
+EXPORT void malloc_stats(void) {
+  hak_stats_print(stderr);
+}
+
+EXPORT int malloc_info(int options, FILE *out) {
+  hak_stats_t stats;
+  if (options != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  hak_stats_read(&stats);
+  fputs("<malloc version=\"1\">\n", out);
+  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
+    const hak_class_stats_t *class = &stats.classes[c];
+    if (class->slabs > 0) {
+      fprintf(out, "<class size=\"%zu\" slabs=\"%zu\" live=\"%zu\" cached=\"%zu\" free=\"%zu\"/>\n", class->block_bytes,
+              class->slabs, class->live_blocks, class->cached_blocks, class->free_blocks);
+    }
+  }
+  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats.large_blocks, stats.large_bytes);
+  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats.arena.mapped_slots << HAK_SLOT_SHIFT);
+  fputs("</malloc>\n", out);
+  return 0;
+}
+
+/* 1: glibc's parameter is known. What they tune (bins, brk, arenas) does not exist here, so nothing changes. */
+EXPORT int mallopt(int parameter, int value) {
+  (void)value;
+  switch (parameter) {
+  case M_MXFAST:
+  case M_TRIM_THRESHOLD:
+  case M_TOP_PAD:
+  case M_MMAP_THRESHOLD:
+  case M_MMAP_MAX:
+  case M_CHECK_ACTION:
+  case M_PERTURB:
+  case M_ARENA_TEST:
+  case M_ARENA_MAX:
+    return 1;
+  default:
+    return 0;
+  }
+}

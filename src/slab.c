@@ -1,0 +1,317 @@
+#include "slab.h"
+
+#include "arena.h"
+#include "lock.h"
+#include "misuse.h"
+#include "os.h"
+#include "slab_internal.h"
+
+
+
+hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT] = {[0 ... HAK_BIN_COUNT - 1] = {.lock = HAK_LOCK_INIT}};
+uintptr_t hak_slab_key;
+
+void hak_slab_init(void) {
+  if (hak_slab_key == 0) {
+    hak_slab_key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63; /* address ^ key is never an address */
+  }
+}
+
+void hak_slab_link_locked(hak_slab_t *slab) {
+  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  slab->next = NULL;
+  slab->prev = class->last;
+  *(class->last ? &class->last->next : &class->first) = slab;
+  class->last = slab;
+}
+
+void hak_slab_unlink_locked(hak_slab_t *slab) {
+  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  *(slab->prev ? &slab->prev->next : &class->first) = slab->next;
+  *(slab->next ? &slab->next->prev : &class->last) = slab->prev;
+  slab->next = slab->prev = NULL;
+}
+
+static uint32_t carved_of(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+}
+
+static void release(hak_slab_t *slab) {
+  size_t unit = hak_unit_of(slab->base);
+  hak_window.classes[unit] = HAK_CLASS_NONE;
+  atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
+  hak_arena_give(unit, 1);
+}
+
+/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
+static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
+  uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
+  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = carved_of(slab);
+  bool nothing_to_give = count == 0 && carved == slab->blocks;
+  if ((control & HAK_SLAB_CURRENT) || nothing_to_give) { /* detached: the next return lists it */
+    hak_unlock(&class->lock);
+    return;
+  }
+  if (count == carved) {
+    if (control & HAK_SLAB_LISTED) {
+      hak_slab_unlink_locked(slab);
+    }
+    atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
+    hak_unlock(&class->lock);
+    release(slab);
+    return;
+  }
+  if (!(control & HAK_SLAB_LISTED)) {
+    atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
+    hak_slab_link_locked(slab);
+  }
+  hak_unlock(&class->lock);
+}
+
+static hak_slab_t *make_slab(uint32_t cls, uint32_t flags) {
+  bool zeroed;
+  size_t unit = hak_arena_take(1, 1, &zeroed);
+  if (unit == HAK_ARENA_NONE) {
+    return NULL;
+  }
+  hak_slab_t *slab = hak_slab_at(unit);
+  slab->block_bytes = hak_class_sizes[cls];
+  slab->inverse = hak_class_inverses[cls];
+  slab->blocks = hak_class_blocks(cls);
+  slab->base = (char *)(hak_window.base + (unit << HAK_UNIT_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
+  slab->word = 0;
+  slab->discarded = false;
+  slab->next = slab->prev = NULL;
+  slab->units = 0;
+  slab->swept_count = 0;
+  atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
+  for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
+    atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
+  }
+  atomic_store_explicit(&slab->control, flags, memory_order_relaxed);
+  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_relaxed);
+  hak_window.classes[unit] = (uint8_t)cls;
+  return slab;
+}
+
+hak_slab_t *hak_slab_acquire(uint32_t cls) {
+  hak_slab_class_t *class = &hak_slab_classes[cls];
+  hak_lock(&class->lock);
+  hak_slab_t *slab = class->first;
+  if (slab) {
+    hak_slab_unlink_locked(slab);
+    atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
+  } else {
+    slab = make_slab(cls, HAK_SLAB_CURRENT);
+  }
+  hak_unlock(&class->lock);
+  return slab;
+}
+
+void hak_slab_drop(hak_slab_t *slab) {
+  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  hak_lock(&class->lock);
+  atomic_fetch_and_explicit(&slab->control, ~(uint32_t)HAK_SLAB_CURRENT, memory_order_acq_rel);
+  settle_and_unlock(slab, class);
+}
+
+/* Blocks whose bits are `mask` of word `w`, put in front of `chain`; lowest address first. */
+static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t key, hak_chain_t *chain) {
+  char *word_base = slab->base + (size_t)w * 64 * slab->block_bytes;
+  while (mask) {
+    unsigned bit = 63 - (unsigned)__builtin_clzll(mask);
+    hak_free_block_t *block = (hak_free_block_t *)(void *)(word_base + (size_t)bit * slab->block_bytes);
+    uintptr_t tag = block->tag;
+    if (HAK_UNLIKELY(tag != ((uintptr_t)block ^ hak_slab_key)) && !(slab->discarded && tag == 0)) {
+      hak_misuse("malloc", tag == (uintptr_t)block ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+    }
+    block->link = chain->first;
+    block->tag = (uintptr_t)chain->first ^ key;
+    chain->first = block;
+    chain->count++;
+    mask &= ~(1ULL << bit);
+  }
+}
+
+/* All but the lowest `keep` bits. */
+static uint64_t above_lowest(uint64_t mask, uint32_t keep) {
+  while (keep-- > 0 && mask) {
+    mask &= mask - 1;
+  }
+  return mask;
+}
+
+static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
+  uint32_t words = (slab->blocks + 63) / 64, taken_before = chain->count;
+  for (uint32_t i = 0; i < words && chain->count < want; i++) {
+    uint32_t w = slab->word + i < words ? slab->word + i : slab->word + i - words;
+    if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
+      continue;
+    }
+    uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with return_bits */
+    uint32_t room = want - chain->count;
+    if ((uint32_t)__builtin_popcountll(mask) > room) {
+      uint64_t rest = above_lowest(mask, room);
+      atomic_fetch_or_explicit(&slab->bits[w], rest, memory_order_release);
+      mask ^= rest;
+    }
+    chain_bits(slab, w, mask, key, chain);
+    if (chain->count >= want) {
+      slab->word = (uint16_t)w;
+    }
+  }
+  uint32_t taken = chain->count - taken_before;
+  if (taken) {
+    atomic_fetch_sub_explicit(&slab->control, taken << HAK_SLAB_COUNT_SHIFT, memory_order_relaxed);
+  }
+}
+
+/* New blocks, never handed out before; their memory is touched here for the first time. */
+static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
+  uint32_t first = carved_of(slab), left = slab->blocks - first;
+  uint32_t n = want < left ? want : left;
+  atomic_store_explicit(&slab->carved, first + n, memory_order_relaxed);
+  atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, not give them twice */
+  char *at = slab->base + (size_t)(first + n) * slab->block_bytes;
+  for (uint32_t i = 0; i < n; i++) {
+    at -= slab->block_bytes;
+    hak_free_block_t *block = (hak_free_block_t *)(void *)at;
+    block->link = chain->first;
+    block->tag = (uintptr_t)chain->first ^ key;
+    chain->first = block;
+  }
+  chain->count += n;
+}
+
+hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
+  hak_chain_t chain = {NULL, 0};
+  take_bits(slab, want, key, &chain);
+  if (chain.count == 0) {
+    carve(slab, want, key, &chain);
+  }
+  return chain;
+}
+
+/* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
+static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function) {
+  uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
+  uint64_t before = atomic_fetch_or_explicit(&slab->bits[w], mask, memory_order_release); /* pairs with take_bits */
+  if (HAK_UNLIKELY(before & mask)) {
+    uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(before & mask);
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
+  }
+  uint32_t n = (uint32_t)__builtin_popcountll(mask);
+  uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
+  if (control & HAK_SLAB_CURRENT) {
+    return;
+  }
+  /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
+  uint32_t carved = carved_of(slab), sparse_from = carved - carved / HAK_SLAB_SPARSE_PART;
+  uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
+  if (!(control & HAK_SLAB_LISTED) || count == carved) {
+    hak_slab_class_t *class = &hak_slab_classes[cls];
+    hak_lock(&class->lock);
+    if (atomic_load_explicit(&slab->cls, memory_order_relaxed) == cls) {
+      settle_and_unlock(slab, class);
+    } else {
+      hak_unlock(&class->lock);
+    }
+  } else if (count_before < sparse_from && count >= sparse_from) {
+    hak_slab_became_sparse();
+  }
+}
+
+/* Gathers the blocks of a chain by word of bits, so that neighbours cost one atomic operation together. */
+enum { GATHER_ENTRIES = 32 };
+typedef struct gather {
+  struct {
+    size_t key; /* unit * HAK_BITS_WORDS + word */
+    uint64_t mask;
+  } entry[GATHER_ENTRIES];
+  const char *function;
+} gather_t;
+
+static void gather_flush(gather_t *gather, size_t i) {
+  if (gather->entry[i].mask) {
+    size_t key = gather->entry[i].key;
+    return_bits(hak_slab_at(key / HAK_BITS_WORDS), (uint32_t)(key % HAK_BITS_WORDS), gather->entry[i].mask,
+                gather->function);
+    gather->entry[i].mask = 0;
+  }
+}
+
+static void gather_add(gather_t *gather, hak_free_block_t *block) {
+  size_t unit = hak_unit_of(block);
+  hak_slab_t *slab = hak_slab_at(unit);
+  uint32_t index = hak_block_index(block, slab->inverse);
+  if (HAK_UNLIKELY(index >= carved_of(slab))) {
+    hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
+  }
+  block->tag = (uintptr_t)block ^ hak_slab_key;
+  size_t key = unit * HAK_BITS_WORDS + index / 64;
+  size_t i = (key ^ key >> 6) % GATHER_ENTRIES;
+  if (gather->entry[i].key != key) {
+    gather_flush(gather, i);
+    gather->entry[i].key = key;
+  }
+  uint64_t bit = 1ULL << index % 64;
+  if (HAK_UNLIKELY(gather->entry[i].mask & bit)) {
+    hak_misuse(gather->function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  gather->entry[i].mask |= bit;
+}
+
+static void return_chain(hak_free_block_t *block, uintptr_t key, const char *function, bool orphans) {
+  gather_t gather = {.function = function};
+  while (block) {
+    hak_free_block_t *next = block->link;
+    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
+      if (orphans) {
+        break;
+      }
+      bool twice = block->tag == (uintptr_t)block || hak_slab_tagged(block);
+      hak_misuse(function, twice ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+    }
+    gather_add(&gather, block);
+    block = next;
+  }
+  for (size_t i = 0; i < GATHER_ENTRIES; i++) {
+    gather_flush(&gather, i);
+  }
+}
+
+bool hak_slab_tagged(const hak_free_block_t *block) {
+  return block->tag == ((uintptr_t)block ^ hak_slab_key);
+}
+
+void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {
+  return_chain(chain, key, function, false);
+}
+
+void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
+  return_chain(chain, key, "fork", true);
+}
+
+void hak_slab_return_one(void *block, const char *function) {
+  hak_slab_t *slab = hak_slab_at(hak_unit_of(block));
+  uint32_t index = hak_block_index(block, slab->inverse);
+  if (index >= carved_of(slab)) {
+    hak_misuse(function, HAK_MISUSE_INVALID, block);
+  }
+  ((hak_free_block_t *)block)->tag = (uintptr_t)block ^ hak_slab_key;
+  return_bits(slab, index / 64, 1ULL << index % 64, function);
+}
+
+void *hak_slab_take_one(uint32_t cls) {
+  hak_chain_t chain = {NULL, 0};
+  while (!chain.first) {
+    hak_slab_t *slab = hak_slab_acquire(cls);
+    if (!slab) {
+      return NULL;
+    }
+    chain = hak_slab_take(slab, 1, hak_slab_key);
+    hak_slab_drop(slab);
+  }
+  chain.first->tag = (uintptr_t)chain.first;
+  return chain.first;
+}

@@ -1,0 +1,61 @@
+/* Duty: slabs (64 KiB of blocks of one class) and the exchange of blocks between them and lists of free blocks.
+ * Data: the bits and counts of each slab (atomics); per class a list of slabs with blocks to give, under the
+ * class's lock (before the arena's). Layers below: arena, types, misuse.
+ *
+ * A slab belongs to nobody: whoever frees a block sets its bit, whoever needs blocks takes a word of bits at once.
+ *
+ *   CURRENT ── exhausted ──> detached ── a block returns ──> LISTED ── chosen ──> CURRENT
+ *      └──────────── dropped with blocks left ────────────────>┘└── every block is back ──> arena
+ *
+ * Why an empty slab can be released: let B = bits set and P = blocks whose bit is set but not yet counted by the
+ * thread that returns them. Then count = B - P, and count = carved implies B = carved and P = 0: nobody is still
+ * about to touch the slab. */
+#ifndef HAK_SLAB_H
+#define HAK_SLAB_H
+
+#include "types.h"
+
+/* A list of free blocks under one key: first, and how many. */
+typedef struct hak_chain {
+  hak_free_block_t *first;
+  uint32_t count;
+} hak_chain_t;
+
+/* Start-up: the key of blocks that lie in slabs. Callable often; the first call wins. */
+void hak_slab_init(void);
+
+/* A slab of the class for the caller alone (CURRENT). NULL: no memory. */
+hak_slab_t *hak_slab_acquire(uint32_t cls);
+/* The end of that. The slab may be gone afterwards. */
+void hak_slab_drop(hak_slab_t *slab);
+
+/* Up to `want` blocks of a slab that the caller has for itself, in ascending order where they are new, linked
+ * under `key`. An empty chain: nothing left in it. */
+hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
+
+/* Return every block of a chain linked under `key` to its slab. `function` is named when a block is damaged. */
+void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function);
+/* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
+void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
+
+/* Whether the block carries the tag of one that lies in a slab. */
+bool hak_slab_tagged(const hak_free_block_t *block);
+
+/* One block without any thread cache. */
+void *hak_slab_take_one(uint32_t cls);
+void hak_slab_return_one(void *block, const char *function);
+
+/* Give back the free pages inside slabs that are nearly empty. True: there were some. */
+bool hak_slab_discard_sparse(void);
+
+typedef struct hak_slab_totals {
+  size_t slabs, carved_blocks, free_blocks; /* free: carved, and lying in a slab; never more than carved */
+} hak_slab_totals_t;
+/* All slabs, by class; exact when no return is in flight. */
+void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
+
+void hak_slab_check(void);
+void hak_slab_fork_lock(void);
+void hak_slab_fork_unlock(bool in_child);
+
+#endif

@@ -1,0 +1,26 @@
+/* Duty: what slab.c (exchange of blocks) and sweep.c (passes over many slabs) share.
+ * Data: the classes' lists, each under its own lock, and the key of blocks in slabs, set once at start-up.
+ * Layers below: slab. */
+#ifndef HAK_SLAB_INTERNAL_H
+#define HAK_SLAB_INTERNAL_H
+
+#include "lock.h"
+#include "slab.h"
+
+typedef struct hak_slab_class {
+  hak_lock_t lock;
+  hak_slab_t *first, *last; /* LISTED slabs; the one that waited longest comes first, for it has most to give */
+} __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
+
+extern hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT];
+extern uintptr_t hak_slab_key;
+
+enum { HAK_SLAB_SPARSE_PART = 8 }; /* sparse: at most one carved block in so many is out */
+
+void hak_slab_link_locked(hak_slab_t *slab);
+void hak_slab_unlink_locked(hak_slab_t *slab);
+
+/* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
+void hak_slab_became_sparse(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* Duty: what the heap holds, as numbers, text and JSON. Data: none; reads the counters of the layers below while
+ * other threads run, so sums may be a moment apart, but no count is ever negative or larger than what contains it.
+ * Layers below: heap, slab, large, arena, options, text, os. */
+#ifndef HAK_STATS_H
+#define HAK_STATS_H
+
+#include "arena.h"
+#include "geometry.h"
+#include "os.h"
+
+typedef struct hak_class_stats {
+  size_t block_bytes, slabs;
+  size_t live_blocks;    /* handed out */
+  size_t cached_blocks;  /* in thread caches */
+  size_t free_blocks;    /* in slabs */
+  size_t rounding_bytes; /* estimated from the requests that reached the slabs: live * mean (block size - request) */
+} hak_class_stats_t;
+
+typedef struct hak_stats {
+  hak_class_stats_t classes[HAK_BIN_COUNT];
+  size_t live_bytes, cached_bytes, free_bytes, rounding_bytes; /* of the classes */
+  size_t large_blocks, large_bytes;                            /* live */
+  size_t meta_bytes, threads;
+  hak_arena_totals_t arena;
+  hak_os_counts_t os;
+} hak_stats_t;
+
+void hak_stats_read(hak_stats_t *stats);
+
+/* What the options ask for when the process ends. */
+void hak_stats_at_exit(void);
+
+#endif

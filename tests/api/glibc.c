@@ -1,0 +1,106 @@
+/* The extensions of glibc's <malloc.h>: they must answer for this heap, not for one that nobody uses. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "check.h"
+#include "names.h"
+
+enum { BLOCKS = 10000, BLOCK_BYTES = 1000 };
+static void *blocks[BLOCKS];
+
+static void make_blocks(void) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    blocks[i] = malloc(BLOCK_BYTES);
+    CHECK(blocks[i] != NULL);
+  }
+}
+
+static void drop_blocks(void) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    free(blocks[i]);
+  }
+}
+
+/* Half of the bytes is a generous margin for whatever the figures leave out. */
+static void mallinfo_sees_the_blocks(void) {
+  struct mallinfo2 before = mallinfo2();
+  make_blocks();
+  struct mallinfo2 during = mallinfo2();
+  CHECK(during.uordblks >= before.uordblks + (size_t)BLOCKS * BLOCK_BYTES / 2);
+  CHECK(during.arena + during.hblkhd >= during.uordblks);
+  drop_blocks();
+  struct mallinfo2 after = mallinfo2();
+  CHECK(after.uordblks + (size_t)BLOCKS * BLOCK_BYTES / 2 <= during.uordblks);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static void the_old_mallinfo_agrees(void) {
+  make_blocks();
+  struct mallinfo narrow = mallinfo();
+  struct mallinfo2 wide = mallinfo2();
+  CHECK(narrow.uordblks >= BLOCKS * BLOCK_BYTES / 2);
+  CHECK((size_t)narrow.uordblks <= wide.uordblks + (1 << 20));
+  CHECK(wide.uordblks <= (size_t)narrow.uordblks + (1 << 20));
+  drop_blocks();
+}
+#pragma GCC diagnostic pop
+
+static void malloc_info_writes_xml(void) {
+  static char text[1 << 20];
+  FILE *file = tmpfile();
+  CHECK(file != NULL);
+  CHECK(malloc_info(0, file) == 0);
+  rewind(file);
+  size_t length = fread(text, 1, sizeof text - 1, file);
+  CHECK(length > 0);
+  text[length] = '\0';
+  CHECK(strncmp(text, "<malloc version=\"", 17) == 0);
+  CHECK(strstr(text, "</malloc>") != NULL);
+  CHECK(fclose(file) == 0);
+}
+
+static void malloc_info_refuses_options(void) {
+  errno = 0;
+  CHECK(malloc_info(1, stdout) != 0);
+}
+
+static void trim_gives_memory_back_once(void) {
+  make_blocks();
+  for (size_t i = 0; i < BLOCKS; i++) {
+    memset(blocks[i], 1, BLOCK_BYTES);
+  }
+  drop_blocks();
+  int first = malloc_trim(0);
+  CHECK(first == 0 || first == 1);
+  CHECK(malloc_trim(0) == 0);
+}
+
+static void mallopt_accepts_what_glibc_accepts(void) {
+  CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1);
+  CHECK(mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1);
+  CHECK(mallopt(M_ARENA_MAX, 2) == 1);
+}
+
+/* malloc must be the library's, or every other test of these names tests glibc. */
+static void malloc_is_ours(void) {
+  Dl_info ours, found;
+  void *(*volatile malloc_address)(size_t) = malloc;
+  int (*volatile version_address)(void) = hak_version;
+  CHECK(dladdr((void *)malloc_address, &found) != 0);
+  CHECK(dladdr((void *)version_address, &ours) != 0);
+  CHECK(ours.dli_fbase == found.dli_fbase);
+}
+
+int main(void) {
+  malloc_is_ours();
+  mallinfo_sees_the_blocks();
+  the_old_mallinfo_agrees();
+  malloc_info_writes_xml();
+  malloc_info_refuses_options();
+  trim_gives_memory_back_once();
+  mallopt_accepts_what_glibc_accepts();
+  malloc_stats();
+  return 0;
+}

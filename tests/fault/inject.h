@@ -1,0 +1,23 @@
+/* Duty: stand between the core and the operating system, count its calls, and let chosen ones fail.
+ *
+ * The executable is linked with --wrap for each call, so calls of the core arrive here and calls of the C library
+ * itself do not. The plan is read from the environment at the first call, which may precede main(). */
+#ifndef HAK_TEST_INJECT_H
+#define HAK_TEST_INJECT_H
+
+#include <stdint.h>
+
+/* FAULT_PLAN=KIND:FIRST:COUNT lets the calls FIRST .. FIRST + COUNT - 1 of this kind fail, counted from 1.
+ * KIND is one of the calls below, or `any`. */
+#define FAULT_PLAN_VARIABLE "FAULT_PLAN"
+
+#define FAULT_CALLS(X) X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap)
+
+/* From now on no call fails. */
+void inject_stop(void);
+
+/* Calls of this kind (or `any`) so far, and how many of all were made to fail. */
+uint64_t inject_calls(const char *kind);
+uint64_t inject_failures(void);
+
+#endif

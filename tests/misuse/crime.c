@@ -1,0 +1,77 @@
+#include "crime.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TABLE_SLOTS = 1 << 17, DRAIN_BLOCKS_MAX = 20000, DRAIN_BLOCKS_MIN = 8 };
+#define DRAIN_BYTES ((size_t)64 << 20)
+
+/* Open addressing; a freed entry becomes TOMBSTONE so that later probes go on. */
+static uintptr_t live[TABLE_SLOTS];
+#define TOMBSTONE ((uintptr_t)1)
+
+static size_t slot_of(uintptr_t address) {
+  return (size_t)((address * 0x9e3779b97f4a7c15u) >> 40) % TABLE_SLOTS;
+}
+
+static uintptr_t *find(uintptr_t address) {
+  size_t slot = slot_of(address);
+  while (live[slot] != 0 && live[slot] != address) {
+    slot = (slot + 1) % TABLE_SLOTS;
+  }
+  return &live[slot];
+}
+
+void announce(const void *block) {
+  char line[32];
+  int length = snprintf(line, sizeof line, "%p\n", block);
+  CHECK(write(STDOUT_FILENO, line, (size_t)length) == length);
+}
+
+void registered(const void *block) {
+  uintptr_t *entry = find((uintptr_t)block);
+  if (*entry != 0) {
+    _exit(EXIT_HANDED_OUT_TWICE);
+  }
+  *entry = (uintptr_t)block;
+}
+
+void *take(size_t bytes) {
+  unsigned char *block = hak_malloc(bytes);
+  CHECK(block != NULL);
+  registered(block);
+  memset(block, 0xa5, bytes < 16 ? bytes : 16);
+  return block;
+}
+
+void give(void *block) {
+  *find((uintptr_t)block) = TOMBSTONE;
+  hak_free(block);
+}
+
+void drain(size_t bytes) {
+  size_t blocks = DRAIN_BYTES / bytes;
+  if (blocks > DRAIN_BLOCKS_MAX) {
+    blocks = DRAIN_BLOCKS_MAX;
+  }
+  if (blocks < DRAIN_BLOCKS_MIN) {
+    blocks = DRAIN_BLOCKS_MIN;
+  }
+  for (size_t i = 0; i < blocks; i++) {
+    take(bytes);
+  }
+}
+
+#ifdef HAK_TEST_STANDARD_NAMES
+void flush_thread_cache(void) {
+  void (*flush)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "hak_thread_flush");
+  CHECK(flush != NULL);
+  flush();
+}
+#else
+void flush_thread_cache(void) {
+  hak_thread_flush();
+}
+#endif

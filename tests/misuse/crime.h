@@ -1,0 +1,37 @@
+/* What the programs of this directory share. Each commits exactly one crime:
+ *
+ *   - announce(block): the pointer that the message has to name, on stdout;
+ *   - the crime;
+ *   - drain(bytes): use the heap until the crime is noticed. No block may be handed out twice on the way there.
+ *
+ * A program that ends by itself was not noticed. The runner (run_crime.py) judges.
+ * Nothing here may allocate: with the library preloaded, stdio would disturb the heap of the crime. */
+#ifndef HAK_TEST_CRIME_H
+#define HAK_TEST_CRIME_H
+
+#include <stddef.h>
+
+#include "check.h"
+#include "names.h"
+
+enum { EXIT_HANDED_OUT_TWICE = 3 };
+
+void announce(const void *block);
+
+/* malloc that must work and is registered: ends the process with EXIT_HANDED_OUT_TWICE if the block is in use.
+ * The first 16 bytes are overwritten, as a program would. */
+void *take(size_t bytes);
+
+/* Registers a block that came from elsewhere (realloc). */
+void registered(const void *block);
+
+/* Frees a block from take(). */
+void give(void *block);
+
+/* Takes blocks until more were handed out than any cache of this size can hold. */
+void drain(size_t bytes);
+
+/* hak_thread_flush, found at run time when the library is preloaded. */
+void flush_thread_cache(void);
+
+#endif

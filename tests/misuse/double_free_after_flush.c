@@ -1,0 +1,21 @@
+/* Blocks went back to their slab long ago; one of them is freed again. */
+#include "crime.h"
+
+enum { OTHERS = 4000 };
+
+int main(void) {
+  static void *others[OTHERS];
+  for (size_t i = 0; i < OTHERS; i++) {
+    others[i] = take(BLOCK_BYTES);
+  }
+  void *block = others[OTHERS / 2];
+  announce(block);
+  for (size_t i = 0; i < OTHERS; i++) {
+    give(others[i]);
+  }
+  flush_thread_cache();
+  hak_free(hide_pointer(block));
+  flush_thread_cache();
+  drain(BLOCK_BYTES);
+  return 0;
+}

@@ -1,0 +1,35 @@
+/* The block's memory went back and serves blocks of another size when it is freed again. */
+#include <stdint.h>
+
+#include "crime.h"
+
+enum { BLOCKS = 8000, OTHERS = 2000 };
+
+int main(void) {
+  static void *blocks[BLOCKS], *others[OTHERS];
+  for (size_t i = 0; i < BLOCKS; i++) {
+    blocks[i] = take(BLOCK_BYTES);
+  }
+  for (size_t i = 0; i < BLOCKS; i++) {
+    give(blocks[i]);
+  }
+  flush_thread_cache();
+  for (size_t i = 0; i < OTHERS; i++) {
+    others[i] = take(OTHER_BYTES);
+  }
+  /* A block that lies inside one of the others, if there is one; else any that is free. */
+  void *block = blocks[BLOCKS / 2];
+  for (size_t i = 0; i < BLOCKS; i++) {
+    for (size_t j = 0; j < OTHERS; j += 16) {
+      uintptr_t offset = (uintptr_t)blocks[i] - (uintptr_t)others[j];
+      if (offset > 0 && offset < OTHER_BYTES) {
+        block = blocks[i];
+      }
+    }
+  }
+  announce(block);
+  hak_free(hide_pointer(block));
+  flush_thread_cache();
+  drain(BLOCK_BYTES);
+  return 0;
+}

@@ -1,0 +1,18 @@
+/* A freed block's first word is made to point at the program's own data: malloc must never return that. */
+#include <string.h>
+
+#include "crime.h"
+
+static _Alignas(64) char target[4096];
+
+int main(void) {
+  registered(target);
+  void *a = take(BLOCK_BYTES);
+  char *b = take(BLOCK_BYTES);
+  give(a);
+  give(b);
+  const void *pointer = target;
+  memcpy(hide_pointer(b), &pointer, sizeof pointer);
+  drain(BLOCK_BYTES);
+  return 0;
+}

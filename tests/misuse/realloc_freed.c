@@ -1,0 +1,13 @@
+/* realloc of a block that was freed. */
+#include "crime.h"
+
+int main(void) {
+  void *block = take(BLOCK_BYTES);
+  announce(block);
+  give(block);
+  void *moved = hak_realloc(hide_pointer(block), NEW_BYTES);
+  CHECK(moved != NULL);
+  registered(moved);
+  drain(BLOCK_BYTES);
+  return 0;
+}

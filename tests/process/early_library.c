@@ -1,0 +1,20 @@
+/* Linked twice into the program of early.c, before and after the allocator, so that one copy starts before
+ * it does and ends after it, whichever order the loader chooses. EARLY_LETTER tells the copies apart. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "early_stage.h"
+
+static struct early_blocks kept;
+
+__attribute__((constructor)) static void start(void) {
+  early_allocate(&kept);
+  early_report(EARLY_LETTER);
+}
+
+__attribute__((destructor)) static void end(void) {
+  early_free(&kept);
+  early_allocate(&kept);
+  early_free(&kept);
+  early_report(EARLY_LETTER);
+}

@@ -1,0 +1,89 @@
+/* fork() in a program whose pthread_atfork handlers allocate: some registered before any allocation, from
+ * .preinit_array, so before every library's constructor; some from main, after. prepare handlers run last
+ * registered first, the others first registered first, so whatever the allocator does at a fork, some of
+ * these handlers run between its own. The number registered early is above the number glibc stores without
+ * allocating: the registration itself is then the first allocation of the process.
+ * argument: number of forks */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "churn.h"
+
+enum { EARLY_HANDLERS = 64, LATE_HANDLERS = 4, THREADS = 2, BLOCKS = 8 };
+
+static struct churn_block kept[BLOCKS];
+static unsigned prepared, parents, children;
+
+static void allocate_all(void) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    kept[i].bytes = (size_t)24 << (2 * i); /* up to 393,216: small, medium and large */
+    kept[i].start = malloc(kept[i].bytes);
+    CHECK(kept[i].start != NULL);
+    churn_block_fill(kept[i]);
+  }
+}
+
+static void free_all(void) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (kept[i].start == NULL)
+      continue;
+    churn_block_verify(kept[i]);
+    free(kept[i].start);
+    kept[i].start = NULL;
+  }
+}
+
+static void exercise(unsigned *counter) {
+  free_all();
+  allocate_all();
+  ++*counter;
+}
+
+static void prepare(void) {
+  exercise(&prepared);
+}
+
+static void in_parent(void) {
+  exercise(&parents);
+}
+
+static void in_child(void) {
+  exercise(&children);
+}
+
+static void register_early(void) {
+  for (unsigned i = 0; i < EARLY_HANDLERS; i++)
+    pthread_atfork(prepare, in_parent, in_child);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = register_early;
+
+int main(int count, char **arguments) {
+  static struct churn_thread threads[THREADS];
+  CHECK(count == 2);
+  check_served();
+  unsigned handlers = EARLY_HANDLERS + LATE_HANDLERS;
+  unsigned forks = check_count(arguments[1]);
+  for (unsigned i = 0; i < LATE_HANDLERS; i++) {
+    CHECK(pthread_atfork(prepare, in_parent, in_child) == 0);
+  }
+  for (unsigned i = 0; i < THREADS; i++)
+    churn_thread_start(&threads[i], CHURN_MIXED, 5 + i);
+  for (unsigned round = 1; round <= forks; round++) {
+    pid_t child = fork();
+    if (child == 0) {
+      CHECK(children == handlers);
+      free_all();
+      exit(0);
+    }
+    check_child(child);
+    CHECK(prepared == round * handlers);
+    CHECK(parents == round * handlers);
+  }
+  for (unsigned i = 0; i < THREADS; i++)
+    churn_thread_stop(&threads[i]);
+  free_all();
+  return 0;
+}

@@ -1,0 +1,35 @@
+/* A library that is loaded with RTLD_DEEPBIND: its own references are looked up in itself and in the C
+ * library first, so not in the library that serves malloc for the rest of the process. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+int plugin_own_blocks(void) {
+  enum { BLOCKS = 100 };
+  char *blocks[BLOCKS];
+  for (size_t i = 0; i < BLOCKS; i++) {
+    blocks[i] = malloc(i * 100 + 1);
+    if (blocks[i] == NULL)
+      return -1;
+    memset(blocks[i], 'x', i * 100 + 1);
+  }
+  for (size_t i = 0; i < BLOCKS; i++) {
+    if (blocks[i][i * 100] != 'x')
+      return -1;
+    free(blocks[i]);
+  }
+  return 0;
+}
+
+char *plugin_copy_text(const char *text) {
+  return strdup(text);
+}
+
+void plugin_free(void *block) {
+  free(block);
+}
+
+void *plugin_malloc(size_t bytes) {
+  return malloc(bytes);
+}
