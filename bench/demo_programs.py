@@ -71,7 +71,8 @@ class _Timed:
         done = subprocess.run([self.spawn, "1", "1", arm.library or "-", "--", *command], env=env,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
         fields = done.stdout.split()
-        if done.returncode != 0 or len(fields) != 4 or fields[3] != "0":
+        failed = done.returncode != 0 or len(fields) != 4 or fields[3] != "0"
+        if failed or "cannot be preloaded" in done.stderr:
             raise BenchError(f"{arm.name}: {command[0]} failed: {done.stdout}{done.stderr[-400:]}")
         return {"figure": float(fields[1]) / 1e3, "peak_kib": int(fields[2])}
 
@@ -156,6 +157,12 @@ class Redis:
         server.wait()
         raise BenchError(f"{arm.name}: redis-server does not start")
 
+    def _check_mapped(self, arm, server):
+        wanted = os.path.realpath(self._library(arm))
+        with open(f"/proc/{server.pid}/maps", encoding="utf-8", errors="replace") as maps:
+            if wanted not in maps.read():
+                raise BenchError(f"{arm.name}: {wanted} is not mapped in redis-server")
+
     def _load(self, port):
         """Requests a second over the three commands together."""
         done = subprocess.run(
@@ -171,6 +178,7 @@ class Redis:
         with tempfile.TemporaryDirectory(prefix="hakmem-demo-") as folder:
             server, port = self._start(arm, rng, folder)
             try:
+                self._check_mapped(arm, server)
                 rate = self._load(port)
                 with open(f"/proc/{server.pid}/status", encoding="ascii") as status:
                     peak = int(_number(r"VmHWM:\s+(\d+)", status.read(), "/proc"))

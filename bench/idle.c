@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { THREADS = 8, MAX_BLOCKS = 1 << 21, SIZES = 4096, MIN_BYTES = 16, DOUBLINGS = 12 };
+enum { THREADS = 8, MAX_BLOCKS = 1 << 21, SIZES = 4096, MIN_BYTES = 16, DOUBLINGS = 12, FIRST_SEED = 1 };
 
 static struct {
   uint64_t thread_bytes;
@@ -39,7 +39,8 @@ static void *worker_main(void *arg) {
     memset(blocks[count], 1, size);
     bytes += size;
   }
-  if (pthread_barrier_wait(&run.all_full) == PTHREAD_BARRIER_SERIAL_THREAD)
+  pthread_barrier_wait(&run.all_full);
+  if ((uintptr_t)arg == FIRST_SEED)
     run.rss_full_kib = bench_rss_kib();
   pthread_barrier_wait(&run.all_full);
   for (; count > 0; count--) {
@@ -68,7 +69,7 @@ int main(int argc, char **argv) {
   pthread_t ids[THREADS];
   double start = bench_seconds();
   for (uintptr_t t = 0; t < THREADS; t++)
-    if (pthread_create(&ids[t], NULL, worker_main, (void *)(t + 1)) != 0)
+    if (pthread_create(&ids[t], NULL, worker_main, (void *)(t + FIRST_SEED)) != 0)
       bench_fail("idle: cannot create a thread");
   pthread_barrier_wait(&run.all_free);
   for (int t = 0; !run.stay && t < THREADS; t++)

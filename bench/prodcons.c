@@ -85,8 +85,8 @@ int main(int argc, char **argv) {
   pthread_join(consumer, NULL);
   double took = bench_seconds() - start;
   uint64_t peak = bench_peak_kib();
-  printf("prodcons = %.2f ns/op [blocks=%llu] time=%.3fs\n", took * 1e9 / ((double)flow.batches * BATCH),
-         (unsigned long long)(flow.batches * BATCH), took);
+  unsigned long long passed = flow.batches * BATCH;
+  printf("prodcons = %.2f ns/op [blocks=%llu] time=%.3fs\n", took * 1e9 / (double)passed, passed, took);
   printf("RSS peak_kib=%llu live_kib=%llu ratio=%.3f\n", (unsigned long long)peak,
          (unsigned long long)(flow.peak_bytes >> 10), (double)peak * 1024 / (double)flow.peak_bytes);
   return 0;

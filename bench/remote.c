@@ -146,7 +146,7 @@ static worker_t *workers_start(pthread_t *ids) {
 }
 
 int main(int argc, char **argv) {
-  pthread_t ids[MAX_THREADS];
+  pthread_t ids[MAX_THREADS] = {0};
   run_configure(argc, argv);
   worker_t *workers = workers_start(ids);
   pthread_barrier_wait(&run.start);

@@ -26,6 +26,7 @@ from verdicts import judged, line, medians_table, row_lines, rss_line, table
 QUICK_BLOCKS = 3
 TRUE_ROUNDS = 300
 DEMO_BLOCKS = 3
+BUSY_SHARE = 0.5
 
 
 def parse_arguments():
@@ -163,7 +164,14 @@ def demo_lines(options, arms, rng):
     return [rss_line(title, by_arm) for title, by_arm in peaks.items()], peaks
 
 
+def warn_if_busy():
+    load = os.getloadavg()[0]
+    if load > BUSY_SHARE * os.cpu_count():
+        print(f"bench: warning: load average {load:.1f}: other work on this machine disturbs the figures", file=sys.stderr)
+
+
 def run_all(options):
+    warn_if_busy()
     rng = random.Random(options.seed)
     arms = standard_arms(options.lib, options.arms)
     results, lines, raw = [], [], {}
@@ -188,7 +196,7 @@ def run_all(options):
         print(medians_table(results, names) + "\n")
     print(table(["workload", "bar", "measured [95 % interval]", "verdict"], [list(entry.values()) for entry in lines]))
     print(f"\n{options.blocks} blocks, seed {options.seed}, {os.cpu_count()} processors, Linux {platform.release()}")
-    return {"seed": options.seed, "blocks": options.blocks, "kernel": platform.release(), "processors": os.cpu_count(),
+    return {"seed": options.seed, "load_average_at_end": os.getloadavg()[0], "blocks": options.blocks, "kernel": platform.release(), "processors": os.cpu_count(),
             "arms": {arm.name: arm.library for arm in arms}, "results": lines, "runs": raw}
 
 

@@ -7,7 +7,8 @@
 
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c)
-list(REMOVE_ITEM core_sources ${override_sources})
+set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
+list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 if(HAKMEM_COVERAGE)
   list(APPEND core_sources ${PROJECT_SOURCE_DIR}/cmake/coverage_on_abort.c)
 endif()
@@ -44,7 +45,7 @@ endfunction()
 hakmem_add_library(hakmem_core STATIC ${core_sources})
 
 if(HAKMEM_OVERRIDE)
-  hakmem_add_library(hakmem SHARED ${core_sources} ${override_sources})
+  hakmem_add_library(hakmem SHARED ${core_sources} ${override_sources} ${preload_sources})
   set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                           INTERPROCEDURAL_OPTIMIZATION ${HAKMEM_LTO})
   # nodelete: a thread may still hold a cache, or exit, after a dlclose().

@@ -12,6 +12,12 @@
 #define HAK_COLD __attribute__((cold, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
 #define HAK_INLINE static inline __attribute__((always_inline))
+/* The last call of the function becomes a jump, at any optimisation level. */
+#ifdef __clang__
+#define HAK_TAIL_CALL
+#else
+#define HAK_TAIL_CALL __attribute__((optimize("O2")))
+#endif
 #define HAK_CACHE_LINE 64
 
 /* A violated assumption about our own state. Checked in debug builds; compiled but not run in release builds. */

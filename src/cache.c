@@ -1,7 +1,6 @@
 #include "cache.h"
 
 #include "arena.h"
-#include "heap.h"
 #include "misuse.h"
 #include "options.h"
 #include "os.h"
@@ -21,6 +20,7 @@ enum {
 };
 
 static _Atomic uint32_t flush_epoch;
+static _Atomic size_t caches_open;
 
 static int32_t limit_of(hak_shelf_t *shelf) {
   return atomic_load_explicit(&shelf->limit, memory_order_relaxed);
@@ -57,7 +57,8 @@ static int32_t start_limit(uint32_t cls) {
   return fixed != HAK_OPTION_AUTO ? (int32_t)fixed : blocks_within(START_BYTES, cls, 2, INT32_MAX);
 }
 
-void hak_cache_setup(hak_heap_t *heap) {
+void hak_cache_open(hak_heap_t *heap) {
+  atomic_fetch_add_explicit(&caches_open, 1, memory_order_relaxed);
   heap->budget_bytes = 0;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_shelf_t *shelf = &heap->shelf[c];
@@ -133,7 +134,17 @@ void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }
 
-void hak_cache_flush_orphan(hak_heap_t *heap) {
+size_t hak_caches_open(void) {
+  size_t open = atomic_load_explicit(&caches_open, memory_order_relaxed);
+  return open ? open : 1;
+}
+
+void hak_cache_close(hak_heap_t *heap) {
+  hak_cache_flush(heap, "free");
+  atomic_fetch_sub_explicit(&caches_open, 1, memory_order_relaxed);
+}
+
+void hak_cache_close_orphan(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_shelf_t *shelf = &heap->shelf[c];
     hak_free_block_t *chains[] = {heap->bin[c].head, shelf->foreign};
@@ -143,6 +154,7 @@ void hak_cache_flush_orphan(hak_heap_t *heap) {
     hak_slab_return_orphans(chains[1], heap->key);
     drop_current(shelf);
   }
+  atomic_fetch_sub_explicit(&caches_open, 1, memory_order_relaxed);
 }
 
 /* A list that nobody touched since the last look pins its slabs for nothing. */
@@ -230,7 +242,7 @@ static bool grow(hak_heap_t *heap, uint32_t cls) {
   hak_shelf_t *shelf = &heap->shelf[cls];
   int32_t limit = limit_of(shelf), most = (int32_t)(hak_options.cache_class_bytes / hak_class_sizes[cls]);
   int32_t wanted = limit * 2 < most ? limit * 2 : most;
-  size_t share = (hak_arena_used_units() << HAK_UNIT_SHIFT) / hak_heaps_busy();
+  size_t share = (hak_arena_used_units() << HAK_UNIT_SHIFT) / hak_caches_open();
   size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
   if (wanted <= limit || heap->budget_bytes + (size_t)(wanted - limit) * hak_class_sizes[cls] > allowed) {
     return false;

@@ -51,8 +51,14 @@ typedef struct hak_heap {
   uint64_t looked_ms;  /* when idle lists were last looked for */
 } hak_heap_t;
 
-/* Every class's limit as the options say; every list must be empty. */
-void hak_cache_setup(hak_heap_t *heap);
+/* A thread takes the cache: every class gets the limit that the options say. Every list is empty. */
+void hak_cache_open(hak_heap_t *heap);
+/* The thread ends: return everything to the slabs. */
+void hak_cache_close(hak_heap_t *heap);
+/* The same for a thread that did not survive a fork, perhaps in the middle of something. */
+void hak_cache_close_orphan(hak_heap_t *heap);
+/* Caches that a thread has now; at least 1. */
+size_t hak_caches_open(void);
 
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes);
@@ -62,8 +68,6 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
 void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Ask every thread to do so at its next refill or overflow. */
 void hak_cache_request_flush(void);
-/* The same for a heap whose thread did not survive a fork. */
-void hak_cache_flush_orphan(hak_heap_t *heap);
 
 void hak_cache_check(hak_heap_t *heap);
 

@@ -32,8 +32,8 @@ extern void __libc_free(void *block) __attribute__((weak));
 extern void *__libc_realloc(void *block, size_t bytes) __attribute__((weak));
 
 /* How a copy that is loaded later finds the list. */
-HAK_EXPORT copies_t *hak_internal_copies_v1(void);
-copies_t *hak_internal_copies_v1(void) {
+HAK_EXPORT copies_t *hak_internal_copies(void);
+copies_t *hak_internal_copies(void) {
   return &first_copy_list;
 }
 
@@ -43,7 +43,7 @@ void hak_foreign_start(void) {
     return;
   }
   copies_t *(*find)(void) = NULL;
-  *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies_v1");
+  *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies");
   if (find) {
     copies = find();
   }

@@ -6,12 +6,10 @@
 
 hak_heap_t hak_heap_none, hak_heap_gone;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
-_Thread_local bool hak_lock_passes __attribute__((tls_model("initial-exec")));
 
 static struct {
   hak_lock_t lock;
   hak_heap_t *all, *idle;
-  _Atomic size_t busy;
   pthread_key_t key;
   bool have_key;
   uint64_t made;
@@ -20,12 +18,11 @@ static struct {
 /* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
-  hak_cache_flush(heap, "free");
+  hak_cache_close(heap);
   hak_lock(&heaps.lock);
   heap->busy = false;
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
-  atomic_fetch_sub_explicit(&heaps.busy, 1, memory_order_relaxed);
   hak_unlock(&heaps.lock);
   hak_heap = &hak_heap_gone;
 }
@@ -52,11 +49,10 @@ static hak_heap_t *acquire(void) {
   }
   if (heap) {
     heap->busy = true;
-    atomic_fetch_add_explicit(&heaps.busy, 1, memory_order_relaxed);
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
     }
-    hak_cache_setup(heap);
+    hak_cache_open(heap);
   }
   hak_unlock(&heaps.lock);
   return heap;
@@ -74,11 +70,6 @@ hak_heap_t *hak_heap_mine(void) {
     }
   }
   return heap;
-}
-
-size_t hak_heaps_busy(void) {
-  size_t busy = atomic_load_explicit(&heaps.busy, memory_order_relaxed);
-  return busy ? busy : 1;
 }
 
 void hak_heap_flush_mine(const char *function) {
@@ -124,12 +115,11 @@ void hak_heap_fork_lock(void) {
 static void adopt_orphans(void) {
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
     if (heap->busy && heap != hak_heap) {
-      hak_cache_flush_orphan(heap);
+      hak_cache_close_orphan(heap);
       heap->busy = false;
       heap->next_idle = heaps.idle;
       heaps.idle = heap;
-      atomic_fetch_sub_explicit(&heaps.busy, 1, memory_order_relaxed);
-    }
+        }
   }
 }
 

@@ -16,9 +16,6 @@ extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec
 /* The heap of this thread, made if need be. NULL: the thread is ending, or there is no memory for one. */
 hak_heap_t *hak_heap_mine(void);
 
-/* Threads that have a heap; at least 1. */
-size_t hak_heaps_busy(void);
-
 /* Return everything this thread caches. */
 void hak_heap_flush_mine(const char *function);
 

@@ -36,23 +36,42 @@ static void *allocate(size_t alignment, size_t bytes) {
   return alignment > HAK_BLOCK_MIN ? hak_memalign(alignment, bytes) : hak_fast_alloc(bytes);
 }
 
-/* As the standard says: call the handler until it makes room, or there is none. */
-HAK_COLD static void *new_slow(size_t alignment, size_t bytes, bool nothrow) {
-  for (;;) {
-    void *block = allocate(alignment, bytes);
-    if (block) {
-      return block;
-    }
-    new_handler_t handler = current_new_handler();
-    if (!handler) {
-      break;
-    }
+/* As the standard says: call the handler until it makes room, or there is none. NULL: there is none. */
+static void *call_handlers(size_t alignment, size_t bytes) {
+  void *block = NULL;
+  for (new_handler_t handler; !block && (handler = current_new_handler());) {
     handler();
+    block = allocate(alignment, bytes);
   }
-  if (nothrow) {
+  return block;
+}
+
+HAK_COLD static void *new_throwing(size_t alignment, size_t bytes) {
+  void *block = call_handlers(alignment, bytes);
+  if (!block) {
+    throw_bad_alloc();
+  }
+  return block;
+}
+
+/* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
+ * the throwing operator new, which is ours, inside a try block. */
+HAK_COLD static void *new_nothrow(size_t alignment, size_t bytes) {
+  void *(*plain)(size_t, const void *) = NULL;
+  void *(*aligned)(size_t, size_t, const void *) = NULL;
+  if (!current_new_handler()) {
     return NULL;
   }
-  throw_bad_alloc();
+  if (alignment == 0) {
+    *(void **)&plain = dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
+    return plain ? plain(bytes, NULL) : call_handlers(alignment, bytes);
+  }
+  *(void **)&aligned = dlsym(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+  return aligned ? aligned(bytes, alignment, NULL) : call_handlers(alignment, bytes);
+}
+
+static void *new_slow(size_t alignment, size_t bytes, bool nothrow) {
+  return nothrow ? new_nothrow(alignment, bytes) : new_throwing(alignment, bytes);
 }
 
 HAK_INLINE void *new_block(size_t bytes, bool nothrow) {

@@ -40,6 +40,7 @@ static const struct {
   hak_profile_t profile;
 } profile_aliases[] = {{"MIXED_TINYV3_C7_SAFE", HAK_PROFILE_SPEED}, {"MIXED_TINYV3_C7_BALANCED", HAK_PROFILE_BALANCED}};
 static const char *const huge_names[] = {"off", "dense"};
+static const char auto_name[] = "auto";
 static const char prefix[] = "HAKMEM_";
 
 /* The values by profile SPEED, so that allocation works before the environment was read. */
@@ -87,6 +88,7 @@ static void derive(void) {
   hak_options.unified_cache = value_of(OPTION_UNIFIED_CACHE) != 0;
   hak_options.huge_pages = value_of(OPTION_HUGE_PAGES) != 0;
   hak_options.os_stats = value_of(OPTION_OS_STATS) != 0;
+  hak_options.keep_deepbind = value_of(OPTION_KEEP_DEEPBIND) != 0;
   hak_options.stats = value_of(OPTION_STATS) != 0;
   for (int band = 0; band < HAK_BAND_COUNT; band++) {
     hak_options.band_blocks[band] = value_of(OPTION_CACHE_C0 + band);
@@ -144,6 +146,10 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
 
 static bool parse(const option_t *option, const char *text, int64_t *value) {
   bool ok = false;
+  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && strcasecmp(text, auto_name) == 0) {
+    *value = HAK_OPTION_AUTO;
+    return true;
+  }
   switch (option->kind) {
   case PROFILE:
     ok = parse_profile(text, value);
@@ -163,7 +169,7 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
 
 static void put_value(hak_text_t *text, kind_t kind, int64_t value) {
   if (value == HAK_OPTION_AUTO) {
-    hak_text_string(text, "auto");
+    hak_text_string(text, auto_name);
   } else if (kind == PROFILE) {
     hak_text_string(text, profile_names[value]);
   } else if (kind == HUGE) {

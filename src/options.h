@@ -11,7 +11,7 @@
 typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
 
 typedef struct hak_options {
-  _Atomic bool unified_cache, huge_pages, os_stats, stats;
+  _Atomic bool unified_cache, huge_pages, os_stats, stats, keep_deepbind;
   _Atomic int64_t band_blocks[HAK_BAND_COUNT]; /* HAK_OPTION_AUTO or a fixed capacity */
   _Atomic size_t cache_class_bytes;
   _Atomic size_t warm_pool_units, retain_units, retain_percent, retain_learned_units;

@@ -10,6 +10,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
+extern const char hak_process_linked;
+const char hak_process_linked = 1; /* see slow.c */
+
 static void before_fork(void) {
   hak_heap_fork_lock();
   hak_slab_fork_lock();

@@ -81,6 +81,7 @@ static hak_slab_t *make_slab(uint32_t cls, uint32_t flags) {
   slab->base = (char *)(hak_window.base + (unit << HAK_UNIT_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
   slab->word = 0;
   slab->discarded = false;
+  slab->zeroed = zeroed;
   slab->next = slab->prev = NULL;
   slab->units = 0;
   slab->swept_count = 0;
@@ -157,7 +158,7 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     }
     chain_bits(slab, w, mask, key, chain);
     if (chain->count >= want) {
-      slab->word = (uint16_t)w;
+      slab->word = (uint8_t)w;
     }
   }
   uint32_t taken = chain->count - taken_before;
@@ -166,7 +167,18 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
   }
 }
 
-/* New blocks, never handed out before; their memory is touched here for the first time. */
+/* A block that was never handed out must not be in a list: somebody freed a wild pointer. The link is written first
+ * where the memory is new, so that the page fault is one for writing. */
+static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
+  bool in_list = !slab->zeroed && ((uintptr_t)block->link ^ block->tag) == key;
+  block->link = next;
+  if (HAK_UNLIKELY(in_list || (slab->zeroed && block->tag != 0))) {
+    hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
+  }
+  block->tag = (uintptr_t)next ^ key;
+}
+
+/* New blocks; their memory is touched here for the first time. */
 static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
   uint32_t first = carved_of(slab), left = slab->blocks - first;
   uint32_t n = want < left ? want : left;
@@ -176,8 +188,7 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
   for (uint32_t i = 0; i < n; i++) {
     at -= slab->block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
-    block->link = chain->first;
-    block->tag = (uintptr_t)chain->first ^ key;
+    chain_new(slab, block, chain->first, key);
     chain->first = block;
   }
   chain->count += n;

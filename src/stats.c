@@ -41,7 +41,7 @@ void hak_stats_read(hak_stats_t *stats) {
   stats->large_blocks = large.blocks;
   stats->large_bytes = large.bytes;
   stats->meta_bytes = hak_meta_bytes();
-  stats->threads = hak_heaps_busy();
+  stats->threads = hak_caches_open();
   stats->arena = hak_arena_totals();
   hak_os_read_counts(&stats->os);
 }

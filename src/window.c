@@ -25,8 +25,11 @@ static size_t window_bytes(uintptr_t near) {
   return bytes;
 }
 
+/* Whole steps, so that making the last of them writable touches nothing beyond the tables. */
 static bool make_tables(size_t units) {
-  size_t slots = units / HAK_SLOT_UNITS;
+  size_t slots = units / HAK_SLOT_UNITS + SLOTS_READY_STEP - 1;
+  slots -= slots % SLOTS_READY_STEP;
+  units = slots * HAK_SLOT_UNITS;
   uint8_t *classes = hak_os_map_readonly(units);
   if (!classes) {
     return false;

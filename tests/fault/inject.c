@@ -1,7 +1,6 @@
 #include "inject.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -91,12 +90,12 @@ void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, o
 int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __real_mprotect(void *at, size_t bytes, int protection);
-void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, ...);
+void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __wrap_mprotect(void *at, size_t bytes, int protection);
-void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, ...);
+void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   return must_fail(CALL_mmap) ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, file, offset);
@@ -114,10 +113,7 @@ int __wrap_mprotect(void *at, size_t bytes, int protection) {
   return must_fail(CALL_mprotect) ? -1 : __real_mprotect(at, bytes, protection);
 }
 
-void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  void *to = (flags & MREMAP_FIXED) ? va_arg(rest, void *) : NULL;
-  va_end(rest);
+/* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
+void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
   return must_fail(CALL_mremap) ? MAP_FAILED : __real_mremap(at, bytes, new_bytes, flags, to);
 }

@@ -12,7 +12,7 @@
 #include "names.h"
 #include "pattern.h"
 
-enum { SLOTS = 6000 };
+enum { SLOTS = 3000 };
 
 typedef struct {
   unsigned char *block;
@@ -86,12 +86,12 @@ static void small_blocks(void) {
 }
 
 static void middle_blocks(void) {
-  for (size_t at = 0; at < 300; at++) {
+  for (size_t at = 0; at < 150; at++) {
     errno = 0;
-    keep(at, hak_malloc(4000 + at * 700), 4000 + at * 700);
+    keep(at, hak_malloc(4000 + at * 1400), 4000 + at * 1400);
   }
   (void)hak_trim(0);
-  for (size_t at = 0; at < 300; at += 3) {
+  for (size_t at = 0; at < 150; at += 3) {
     drop(at);
   }
   (void)hak_trim(0);
@@ -104,9 +104,9 @@ static void huge_blocks(void) {
     keep(at, at == 5 ? hak_calloc(1, 6 << 20) : hak_malloc((at + 1) << 20), at == 5 ? 6 << 20 : (at + 1) << 20);
   }
   for (size_t at = 0; at < 8; at++) {
-    resize(at, (at + 3) * 1500000);
-    resize(at, (at + 1) * 700000);
-    resize(at, at % 2 == 0 ? 5000 : 20 << 20);
+    resize(at, (at + 3) * 700000);
+    resize(at, (at + 1) * 300000);
+    resize(at, at % 2 == 0 ? 5000 : 12 << 20);
   }
   drop_all();
   (void)hak_trim(0);

@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 _Noreturn void check_fail(const char *file, int line, const char *condition) {
   dprintf(STDERR_FILENO, "%s:%d: check failed: %s (errno %d, process %d)\n", file, line, condition, errno,
           (int)getpid());
@@ -61,8 +59,7 @@ void check_run_again(const char *argument) {
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   CHECK(length > 0);
   program[length] = '\0';
-  CHECK(strlen(argument) < sizeof copy);
-  strcpy(copy, argument);
+  CHECK(snprintf(copy, sizeof copy, "%s", argument) < (int)sizeof copy);
   char *arguments[] = {program, copy, NULL};
   pid_t child = -1;
   CHECK(posix_spawn(&child, program, NULL, NULL, arguments, environ) == 0);

@@ -66,7 +66,7 @@ int main(int count, char **arguments) {
     close(ends[0]);
     close(ends[1]);
     execl("/proc/self/exe", arguments[0], "run", (char *)NULL);
-    CHECK(!"execl");
+    _exit(1);
   }
   close(ends[1]);
   count_letters(ends[0], counts);

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* Allocates and frees blocks; 0 when their contents were kept. */
-int plugin_own_blocks(void);
+/* Allocates and frees blocks; aborts when their contents were not kept. */
+void plugin_own_blocks(void);
 /* The C library allocates the copy on the plugin's behalf. */
 char *plugin_copy_text(const char *text);
 void plugin_free(void *block);

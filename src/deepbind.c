@@ -1,0 +1,30 @@
+/* dlopen without RTLD_DEEPBIND, in the preloadable library only.
+ *
+ * A plugin loaded with RTLD_DEEPBIND finds libc's malloc and free before ours, while libc's own functions, such as
+ * strdup, find ours: its free() gets blocks that libc's heap never made. The flag is dropped, unless the option
+ * KEEP_DEEPBIND says that the program needs it more. */
+#include "hakmem.h"
+
+#include "base.h"
+#include "options.h"
+
+#include <dlfcn.h>
+
+typedef void *(*dlopen_t)(const char *file, int mode);
+
+static dlopen_t find_next(void) {
+  static _Atomic(dlopen_t) next;
+  dlopen_t found = atomic_load_explicit(&next, memory_order_relaxed);
+  if (!found) {
+    *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
+    atomic_store_explicit(&next, found, memory_order_relaxed);
+  }
+  return found;
+}
+
+/* The real function reads its return address: the search path of the library that calls counts. So it must be
+ * entered by a jump, which the optimiser makes of the last call. */
+HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
+  dlopen_t next = find_next();
+  return next(file, hak_options.keep_deepbind ? mode : mode & ~RTLD_DEEPBIND);
+}
