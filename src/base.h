@@ -20,6 +20,14 @@
 #endif
 #define HAK_CACHE_LINE 64
 
+/* The minimal build: nothing that is optional. Options keep their defaults, nothing is printed at exit, and blocks of
+ * other allocators are not looked for. */
+#ifdef HAKMEM_MINIMAL
+#define HAK_MINIMAL 1
+#else
+#define HAK_MINIMAL 0
+#endif
+
 /* A violated assumption about our own state. Checked in debug builds; compiled but not run in release builds. */
 #ifdef NDEBUG
 #define HAK_ASSERT(condition) ((void)(0 && (condition)))

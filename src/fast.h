@@ -4,6 +4,7 @@
 #define HAK_FAST_H
 
 #include "heap.h"
+#include "observe.h"
 
 /* The rest, in slow.c. */
 HAK_COLD void *hak_alloc_slow(size_t bytes);
@@ -34,6 +35,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   bin->head = next;
   hak_bin_set_room(bin, hak_bin_room(bin) + 1);
   block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
+  hak_observe_alloc(block, bytes);
   return block;
 }
 
@@ -52,6 +54,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
+  hak_observe_free(block, hak_window.classes[unit]);
   hak_bin_set_room(bin, room - 1);
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;

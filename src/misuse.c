@@ -1,5 +1,6 @@
 #include "misuse.h"
 
+#include "observe.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -20,6 +21,7 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
   hak_text_hex(&text, (uintptr_t)block);
   hak_text_string(&text, "\n");
   hak_text_to_stderr(&text);
+  hak_observe_explain(block);
   abort();
 }
 

@@ -41,12 +41,16 @@ static void in_child(void) {
 __attribute__((constructor(101))) static void start(int argc, char **argv, char **environment) {
   (void)argc;
   (void)argv;
-  hak_options_load(environment);
-  hak_foreign_start();
+  if (!HAK_MINIMAL) {
+    hak_options_load(environment);
+    hak_foreign_start();
+  }
   pthread_atfork(before_fork, in_parent, in_child);
 }
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_flush_mine("free"); /* a block freed twice is noticed here at the latest */
-  hak_stats_at_exit();
+  if (!HAK_MINIMAL) {
+    hak_stats_at_exit();
+  }
 }

@@ -39,6 +39,7 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
   if (HAK_UNLIKELY(!block)) {
     return no_memory();
   }
+  hak_observe_alloc(block, bytes);
   errno = saved;
   return block;
 }
@@ -69,11 +70,12 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
+  hak_observe_free(block, cls);
   if (cls == HAK_CLASS_LARGE) {
     hak_large_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {
     small_free(cls, block);
-  } else if (!hak_foreign_free(block)) {
+  } else if (HAK_MINIMAL || !hak_foreign_free(block)) {
     hak_large_diagnose("free", block);
   }
   errno = saved;

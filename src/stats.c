@@ -4,6 +4,7 @@
 #include "heap.h"
 #include "large.h"
 #include "meta.h"
+#include "observe.h"
 #include "options.h"
 #include "text.h"
 
@@ -181,6 +182,7 @@ static void print_os_stats(const hak_stats_t *stats) {
 
 void hak_stats_at_exit(void) {
   hak_stats_t stats;
+  hak_observe_print();
   if (!hak_options.stats && !hak_options.os_stats) {
     return;
   }

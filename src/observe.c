@@ -1,0 +1,73 @@
+#include "observe.h"
+
+#ifdef HAKMEM_OBSERVE
+
+#include "text.h"
+
+enum { RING_EVENTS = 4096 };
+
+static struct {
+  _Atomic uint64_t allocs, frees, asked_bytes;
+} classes[HAK_BIN_COUNT];
+
+/* An event: the block's address with bit 0 set for a free. */
+static _Atomic uintptr_t ring[RING_EVENTS];
+static _Atomic uint64_t events;
+
+static void record(uintptr_t event) {
+  uint64_t n = atomic_fetch_add_explicit(&events, 1, memory_order_relaxed);
+  atomic_store_explicit(&ring[n % RING_EVENTS], event, memory_order_relaxed);
+}
+
+void hak_observe_alloc(const void *block, size_t bytes) {
+  uint32_t cls = bytes <= HAK_SMALL_MAX ? hak_class_of(bytes) : (uint32_t)HAK_CLASS_LARGE;
+  atomic_fetch_add_explicit(&classes[cls].allocs, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&classes[cls].asked_bytes, bytes, memory_order_relaxed);
+  record((uintptr_t)block);
+}
+
+void hak_observe_free(const void *block, size_t cls) {
+  atomic_fetch_add_explicit(&classes[cls].frees, 1, memory_order_relaxed);
+  record((uintptr_t)block | 1);
+}
+
+void hak_observe_print(void) {
+  char line[128];
+  hak_text_t text = hak_text_on(line, sizeof line);
+  hak_text_string(&text, "class       allocs        frees  mean request\n");
+  hak_text_to_stderr(&text);
+  for (int c = 1; c < HAK_BIN_COUNT; c++) {
+    uint64_t allocs = atomic_load_explicit(&classes[c].allocs, memory_order_relaxed);
+    uint64_t frees = atomic_load_explicit(&classes[c].frees, memory_order_relaxed);
+    if (allocs + frees > 0) {
+      text = hak_text_on(line, sizeof line);
+      hak_text_padded(&text, c == HAK_CLASS_LARGE ? "large" : "", c == HAK_CLASS_LARGE ? 5 : 0);
+      if (c != HAK_CLASS_LARGE) {
+        hak_text_column(&text, hak_class_sizes[c], 5);
+      }
+      hak_text_column(&text, allocs, 13);
+      hak_text_column(&text, frees, 13);
+      hak_text_column(&text, allocs ? classes[c].asked_bytes / allocs : 0, 14);
+      hak_text_string(&text, "\n");
+      hak_text_to_stderr(&text);
+    }
+  }
+}
+
+void hak_observe_explain(const void *block) {
+  uint64_t end = atomic_load_explicit(&events, memory_order_relaxed);
+  uint64_t first = end > RING_EVENTS ? end - RING_EVENTS : 0;
+  for (uint64_t n = first; n < end; n++) {
+    uintptr_t event = atomic_load_explicit(&ring[n % RING_EVENTS], memory_order_relaxed);
+    if ((event & ~(uintptr_t)1) == (uintptr_t)block) {
+      char line[96];
+      hak_text_t text = hak_text_on(line, sizeof line);
+      hak_text_string(&text, event & 1 ? "hakmem: observed: freed, " : "hakmem: observed: handed out, ");
+      hak_text_number(&text, end - n);
+      hak_text_string(&text, " events ago\n");
+      hak_text_to_stderr(&text);
+    }
+  }
+}
+
+#endif
