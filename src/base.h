@@ -12,6 +12,47 @@
 #define HAK_COLD __attribute__((cold, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
 #define HAK_INLINE static inline __attribute__((always_inline))
+/* Without an instruction for it, which plain x86-64 lacks, the builtin is a call. */
+static inline __attribute__((always_inline)) uint32_t hak_count_bits(uint64_t bits) {
+  bits -= bits >> 1 & 0x5555555555555555U;
+  bits = (bits & 0x3333333333333333U) + (bits >> 2 & 0x3333333333333333U);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fU;
+  return (uint32_t)(bits * 0x0101010101010101U >> 56);
+}
+
+/* A counter that its owner changes and others read: one instruction where the machine has one that works on memory.
+ * Relaxed in the sense of the memory model; not atomic against a second writer. */
+static inline __attribute__((always_inline)) void hak_count_up(_Atomic int32_t *counter) {
+#ifdef __x86_64__
+  __asm__("addl $1, %0" : "+m"(*counter) : : "cc");
+#else
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+#endif
+}
+/* True when the counter is negative now. */
+static inline __attribute__((always_inline)) bool hak_count_down(_Atomic int32_t *counter) {
+#ifdef __x86_64__
+  bool negative;
+  __asm__("subl $1, %0" : "+m"(*counter), "=@ccs"(negative));
+  return negative;
+#else
+  int32_t left = atomic_load_explicit(counter, memory_order_relaxed) - 1;
+  atomic_store_explicit(counter, left, memory_order_relaxed);
+  return left < 0;
+#endif
+}
+
+#if defined(__has_feature)
+#define HAK_HAS_FEATURE(x) __has_feature(x)
+#else
+#define HAK_HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define HAK_SANITIZED 1
+#else
+#define HAK_SANITIZED (HAK_HAS_FEATURE(thread_sanitizer) || HAK_HAS_FEATURE(address_sanitizer))
+#endif
+
 /* The last call of the function becomes a jump, at any optimisation level. */
 #ifdef __clang__
 #define HAK_TAIL_CALL

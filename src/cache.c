@@ -71,7 +71,7 @@ void hak_cache_open(hak_heap_t *heap) {
     shelf->adaptive =
         hak_options.unified_cache && (band == HAK_BAND_COUNT || hak_options.band_blocks[band] == HAK_OPTION_AUTO);
     shelf->closed = start_limit(c) > 0 && hak_class_sizes[c] <= CLOSED_MAX_BYTES;
-    shelf->missed = false;
+    shelf->returned = 0;
     shelf->streak = 0;
     shelf->seen_head = NULL;
     set_limit(heap, c, start_limit(c));
@@ -212,6 +212,23 @@ static hak_chain_t fetch(hak_shelf_t *shelf, uint32_t cls, uint32_t want, uintpt
   return chain;
 }
 
+/* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
+ * as the process has enough in use for that not to matter. */
+static void earn_room(hak_heap_t *heap, uint32_t cls, uint32_t fetched) {
+  hak_shelf_t *shelf = &heap->shelf[cls];
+  uint32_t again = fetched < shelf->returned ? fetched : shelf->returned;
+  if (again == 0 || !shelf->adaptive) {
+    return;
+  }
+  shelf->returned -= again;
+  size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)limit_of(shelf) + again;
+  size_t share = (hak_arena_used_units() << HAK_UNIT_SHIFT) / hak_caches_open();
+  size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
+  if (wanted <= most && heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed) {
+    set_limit(heap, cls, (int32_t)wanted);
+  }
+}
+
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
   hak_shelf_t *shelf = &heap->shelf[cls];
   hak_bin_t *bin = &heap->bin[cls];
@@ -222,7 +239,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
     return hak_slab_take_one(cls);
   }
   open_bin(heap, cls);
-  shelf->missed = true;
+  shelf->streak = 0;
   hak_chain_t chain = fetch(shelf, cls, shelf->refill_blocks, heap->key);
   hak_free_block_t *block = chain.first;
   if (!block) {
@@ -233,22 +250,8 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
   bin->head = block->link;
   hak_bin_set_room(bin, hak_bin_room(bin) - (int32_t)chain.count + 1);
   block->tag = (uintptr_t)block;
+  earn_room(heap, cls, chain.count);
   return block;
-}
-
-/* Blocks that this thread fetches again soon after it returned them deserve room, as long as the process has
- * enough in use for that not to matter. */
-static bool grow(hak_heap_t *heap, uint32_t cls) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  int32_t limit = limit_of(shelf), most = (int32_t)(hak_options.cache_class_bytes / hak_class_sizes[cls]);
-  int32_t wanted = limit * 2 < most ? limit * 2 : most;
-  size_t share = (hak_arena_used_units() << HAK_UNIT_SHIFT) / hak_caches_open();
-  size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
-  if (wanted <= limit || heap->budget_bytes + (size_t)(wanted - limit) * hak_class_sizes[cls] > allowed) {
-    return false;
-  }
-  set_limit(heap, cls, wanted);
-  return true;
 }
 
 static void free_foreign(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
@@ -273,26 +276,16 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     free_foreign(heap, cls, block);
     return;
   }
-  bool only_frees = false;
-  if (shelf->missed) {
-    shelf->streak = 0;
-    if (shelf->adaptive && grow(heap, cls)) {
-      limit = limit_of(shelf);
-    }
-  } else if (shelf->adaptive && ++shelf->streak > STREAK_MAX) {
-    only_frees = true;
-    shelf->streak = STREAK_MAX;
+  bool only_frees = shelf->adaptive && ++shelf->streak > STREAK_MAX;
+  if (only_frees) {
     int32_t least = least_limit(cls);
     set_limit(heap, cls, limit / 2 > least ? limit / 2 : limit < least ? limit : least);
-    limit = limit_of(shelf);
+    drop_current(shelf);
   }
-  shelf->missed = false;
   hak_bin_t *bin = &heap->bin[cls];
   if (hak_bin_room(bin) <= 0) {
     return_older(heap, cls, only_frees ? 0 : limit / 2, "free");
-    if (only_frees) {
-      drop_current(shelf);
-    }
+    shelf->returned += (uint32_t)(only_frees ? limit : limit - limit / 2);
   }
   hak_bin_push(heap, bin, block);
 }

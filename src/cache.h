@@ -28,8 +28,8 @@ typedef struct hak_shelf {
   _Atomic uint32_t foreign_count;
   _Atomic int32_t limit;
   uint32_t refill_blocks; /* wanted by the next refill */
-  uint16_t streak;        /* overflows in a row without a refill between them */
-  bool missed;            /* a refill since the last overflow */
+  uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
+  uint32_t streak;        /* overflows in a row without a refill between them */
   _Atomic bool closed;
   bool adaptive;                /* false: the limit was set by an option */
   int32_t seen_room;            /* at the last look for idle lists */

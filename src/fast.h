@@ -32,8 +32,9 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
     hak_damaged_block("malloc", block); /* freed twice, or written to while it was free */
   }
+  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;
-  hak_bin_set_room(bin, hak_bin_room(bin) + 1);
+  hak_count_up(&bin->room);
   block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
   hak_observe_alloc(block, bytes);
   return block;
@@ -48,14 +49,17 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     return;
   }
   hak_bin_t *bin = hak_bin_of(heap, hak_window.classes[unit]);
-  hak_free_block_t *head = bin->head;
-  int32_t room = hak_bin_room(bin);
-  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse)) || HAK_UNLIKELY(room <= 0) || HAK_UNLIKELY(head == block)) {
+  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse))) {
     hak_free_slow(block);
     return;
   }
+  if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
+    hak_count_up(&bin->room);
+    hak_free_slow(block);
+    return;
+  }
+  hak_free_block_t *head = bin->head;
   hak_observe_free(block, hak_window.classes[unit]);
-  hak_bin_set_room(bin, room - 1);
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;

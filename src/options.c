@@ -47,10 +47,9 @@ static const char prefix[] = "HAKMEM_";
 #define MIB_UNITS(mib) ((size_t)(mib) * 1024 * 1024 / HAK_UNIT_BYTES)
 hak_options_t hak_options = {
     .unified_cache = true,
-    .huge_pages = true,
     .band_blocks = {HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO,
                     HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO},
-    .cache_class_bytes = 1024 * 1024,
+    .cache_class_bytes = 4 * 1024 * 1024,
     .warm_pool_units = 16,
     .retain_units = MIB_UNITS(8),
     .retain_percent = 25,

@@ -151,7 +151,7 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     }
     uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with return_bits */
     uint32_t room = want - chain->count;
-    if ((uint32_t)__builtin_popcountll(mask) > room) {
+    if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
       atomic_fetch_or_explicit(&slab->bits[w], rest, memory_order_release);
       mask ^= rest;
@@ -211,13 +211,13 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
     uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(before & mask);
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
   }
-  uint32_t n = (uint32_t)__builtin_popcountll(mask);
+  uint32_t n = hak_count_bits(mask);
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
   if (control & HAK_SLAB_CURRENT) {
     return;
   }
   /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
-  uint32_t carved = carved_of(slab), sparse_from = carved - carved / HAK_SLAB_SPARSE_PART;
+  uint32_t carved = carved_of(slab), sparse_from = hak_slab_sparse_from(carved);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   if (!(control & HAK_SLAB_LISTED) || count == carved) {
     hak_slab_class_t *class = &hak_slab_classes[cls];

@@ -15,7 +15,11 @@ typedef struct hak_slab_class {
 extern hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT];
 extern uintptr_t hak_slab_key;
 
-enum { HAK_SLAB_SPARSE_PART = 8 }; /* sparse: at most one carved block in so many is out */
+/* A slab is sparse when at most one carved block in 32 is out, or a single one. */
+HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
+  uint32_t out = carved / 32;
+  return carved - (out > 0 ? out : 1);
+}
 
 void hak_slab_link_locked(hak_slab_t *slab);
 void hak_slab_unlink_locked(hak_slab_t *slab);

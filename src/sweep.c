@@ -58,7 +58,7 @@ static bool discard_free_pages(hak_slab_t *slab) {
 static bool is_worth_a_pass(const hak_slab_t *slab) {
   uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
   uint32_t count = atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
-  return count <= carved && count != slab->swept_count && count >= carved - carved / HAK_SLAB_SPARSE_PART;
+  return count <= carved && count != slab->swept_count && count >= hak_slab_sparse_from(carved);
 }
 
 bool hak_slab_discard_sparse(void) {

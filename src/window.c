@@ -15,9 +15,9 @@ hak_window_t hak_window;
 /* Large enough to hold what the process may map, small against the distance to its other mappings. */
 static size_t window_bytes(uintptr_t near) {
   size_t bytes = WINDOW_MAX;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  bytes = (size_t)1 << 36; /* the shadow leaves little room beside the kernel's range */
-#endif
+  if (HAK_SANITIZED) { /* the shadow leaves little room beside the kernel's range */
+    bytes = (size_t)1 << 36;
+  }
   size_t limit = hak_os_address_space_limit();
   while (bytes > WINDOW_MIN && (bytes / 4 >= limit || bytes > near / 4)) {
     bytes /= 2;

@@ -1,0 +1,237 @@
+/* A thread's lists: refill, overflow, flush, idle lists, and lists of classes that only others allocate. */
+#include "cache.h"
+
+#include <string.h>
+
+#include "arena.h"
+#include "child.h"
+#include "lists.h"
+#include "setting.h"
+#include "system.h"
+
+enum { BYTES = 1024, BLOCKS = 4000 };
+
+static hak_heap_t mine, other;
+static void *blocks[BLOCKS];
+
+static void open_both(void) {
+  lists_open(&mine, 1);
+  lists_open(&other, 2);
+}
+
+static void alloc_many(hak_heap_t *heap, size_t bytes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = lists_alloc(heap, bytes);
+    memset(blocks[i], 'x', bytes);
+  }
+}
+
+static void free_many(hak_heap_t *heap, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    lists_free(heap, blocks[i]);
+  }
+}
+
+static void a_new_cache_is_empty(void) {
+  open_both();
+  CHECK(hak_caches_open() == 2);
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    hak_shelf_t *shelf = &mine.shelf[cls];
+    CHECK(!mine.bin[cls].head && !shelf->current && !shelf->foreign && mine.bin[cls].inverse == hak_class_inverses[cls]);
+    CHECK(lists_limit(&mine, cls) > 0 && shelf->adaptive);
+    CHECK(hak_bin_room(&mine.bin[cls]) == (shelf->closed ? 0 : lists_limit(&mine, cls)));
+    CHECK(!shelf->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
+  }
+  CHECK(hak_arena_used_units() == 0);
+  hak_cache_check(&mine);
+}
+
+static void blocks_come_from_the_current_slab(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  alloc_many(&mine, BYTES, 500);
+  hak_cache_check(&mine);
+  CHECK(mine.shelf[cls].current != NULL);
+  CHECK(mine.shelf[cls].asked_count > 0);
+  CHECK(mine.shelf[cls].asked_bytes == mine.shelf[cls].asked_count * BYTES);
+  free_many(&mine, 500);
+  hak_cache_check(&mine);
+  hak_cache_close(&mine);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
+  CHECK(hak_arena_used_units() == 0 && hak_caches_open() == 1);
+  hak_slab_check();
+  hak_cache_close(&other);
+  CHECK(hak_caches_open() == 1); /* at least */
+}
+
+static void without_memory_there_is_no_block(void) {
+  open_both();
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES) == NULL);
+  system_allow();
+  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES) != NULL);
+  hak_cache_check(&mine);
+}
+
+/* Overflow returns the older blocks: what was freed last is handed out next. */
+static void overflow_keeps_the_newest(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  open_both();
+  alloc_many(&mine, BYTES, 100);
+  lists_drain(&mine, cls);
+  for (size_t i = 0; i < 100; i++) {
+    lists_free(&mine, blocks[i]);
+    hak_cache_check(&mine);
+    int32_t length = lists_length(&mine, cls);
+    CHECK(length >= 1 && length <= 8);
+    hak_free_block_t *block = mine.bin[cls].head;
+    for (int32_t k = 0; k < length; k++, block = block->link) {
+      CHECK(block == blocks[i - (size_t)k]);
+    }
+  }
+  CHECK(lists_length(&mine, cls) >= 4); /* and not only the very last */
+}
+
+static void a_flush_returns_everything(void) {
+  open_both();
+  for (size_t bytes = 16; bytes <= HAK_SMALL_MAX; bytes *= 2) {
+    lists_free(&mine, lists_alloc(&mine, bytes));
+  }
+  hak_cache_flush(&mine, "test");
+  hak_cache_check(&mine);
+  CHECK(hak_arena_used_units() == 0);
+  void *block = lists_alloc(&mine, BYTES);
+  lists_free(&mine, block);
+  hak_cache_check(&mine);
+}
+
+/* Another thread's wish is followed at the next refill or overflow. */
+static void a_flush_can_be_requested(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  lists_free(&mine, lists_alloc(&mine, BYTES));
+  CHECK(mine.bin[cls].head && mine.shelf[cls].current);
+  hak_cache_request_flush();
+  CHECK(mine.bin[cls].head != NULL);
+  void *large = lists_alloc(&mine, HAK_SMALL_MAX);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
+  hak_cache_check(&mine);
+  lists_free(&mine, large);
+}
+
+/* Every call of this is an event of the cache: C7 caches nothing. */
+static void make_events(size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    void *block = lists_alloc(&mine, 4096);
+    lists_free(&mine, block);
+  }
+}
+
+static void idle_lists_are_returned(void) {
+  enum { EVENTS = 2000 };
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  system_set_clock_ms(1000000);
+  open_both();
+  for (int round = 0; round < 5; round++) {
+    alloc_many(&mine, BYTES, 300);
+    free_many(&mine, 300);
+  }
+  int32_t grown = lists_limit(&mine, cls);
+  make_events(EVENTS);
+  make_events(EVENTS);
+  CHECK(mine.bin[cls].head != NULL); /* the clock stands still */
+  for (int hour = 0; hour < 3; hour++) {
+    system_advance_clock_ms(3600000);
+    lists_free(&mine, lists_alloc(&mine, BYTES)); /* an even number of steps, but the list is not idle */
+    (void)lists_alloc(&mine, BYTES);
+    make_events(EVENTS);
+    CHECK(mine.bin[cls].head != NULL || hour == 0);
+  }
+  for (int hour = 0; hour < 2; hour++) {
+    system_advance_clock_ms(3600000);
+    make_events(EVENTS);
+  }
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
+  CHECK(lists_limit(&mine, cls) < grown);
+  hak_cache_check(&mine);
+}
+
+/* A thread that frees small blocks of others, and allocates none, keeps them apart and returns them in batches. */
+static void closed_lists_pass_on_what_others_made(void) {
+  const uint32_t cls = hak_class_of(32);
+  open_both();
+  CHECK(mine.shelf[cls].closed);
+  alloc_many(&other, 32, BLOCKS);
+  uint32_t most = 0;
+  for (size_t i = 0; i < BLOCKS; i++) {
+    lists_free(&mine, blocks[i]);
+    CHECK(!mine.bin[cls].head && hak_bin_room(&mine.bin[cls]) == 0);
+    most = most > mine.shelf[cls].foreign_count ? most : mine.shelf[cls].foreign_count;
+  }
+  CHECK(most > 0 && most < BLOCKS / 4);
+  hak_cache_check(&mine);
+}
+
+static void a_closed_list_opens_at_the_first_block(void) {
+  const uint32_t cls = hak_class_of(64);
+  open_both();
+  blocks[0] = lists_alloc(&other, 64);
+  blocks[1] = lists_alloc(&other, 64);
+  lists_free(&mine, blocks[0]);
+  lists_free(&mine, blocks[1]);
+  CHECK(mine.shelf[cls].closed && mine.shelf[cls].foreign_count == 2);
+  void *block = lists_alloc(&mine, 64);
+  CHECK(!mine.shelf[cls].closed && mine.shelf[cls].foreign_count == 0 && !mine.shelf[cls].foreign);
+  lists_free(&mine, block);
+  CHECK(mine.bin[cls].head == block);
+  hak_cache_check(&mine);
+  hak_cache_close(&mine);
+  hak_cache_close(&other);
+  CHECK(hak_arena_used_units() == 0);
+}
+
+static void a_flush_returns_the_blocks_of_others_too(void) {
+  const uint32_t cls = hak_class_of(16);
+  open_both();
+  alloc_many(&other, 16, 10);
+  free_many(&mine, 10);
+  CHECK(mine.shelf[cls].foreign_count == 10);
+  hak_cache_flush(&mine, "test");
+  CHECK(mine.shelf[cls].foreign_count == 0 && mine.shelf[cls].closed);
+  hak_cache_check(&mine);
+  hak_cache_flush(&other, "test");
+  CHECK(hak_arena_used_units() == 0);
+}
+
+static void an_orphan_returns_what_it_can(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  alloc_many(&mine, BYTES, 10);
+  free_many(&mine, 10);
+  blocks[0] = lists_alloc(&other, 32);
+  lists_free(&mine, blocks[0]);
+  mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
+  hak_cache_close_orphan(&mine);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current && mine.shelf[hak_class_of(32)].foreign_count == 0);
+  CHECK(hak_caches_open() == 1);
+  hak_cache_open(&mine);
+  CHECK(lists_alloc(&mine, BYTES) != NULL);
+  hak_slab_check();
+}
+
+int main(void) {
+  child_succeeds(a_new_cache_is_empty);
+  child_succeeds(blocks_come_from_the_current_slab);
+  child_succeeds(without_memory_there_is_no_block);
+  child_succeeds(overflow_keeps_the_newest);
+  child_succeeds(a_flush_returns_everything);
+  child_succeeds(a_flush_can_be_requested);
+  child_succeeds(idle_lists_are_returned);
+  child_succeeds(closed_lists_pass_on_what_others_made);
+  child_succeeds(a_closed_list_opens_at_the_first_block);
+  child_succeeds(a_flush_returns_the_blocks_of_others_too);
+  child_succeeds(an_orphan_returns_what_it_can);
+  return 0;
+}

@@ -1,0 +1,221 @@
+/* How long the lists of a thread may get: what the options fix, and what adapts; and damage that lists notice. */
+#include <string.h>
+
+#include "arena.h"
+#include "cache.h"
+#include "child.h"
+#include "lists.h"
+#include "options.h"
+#include "setting.h"
+
+enum { BYTES = 1024, BLOCKS = 6000 };
+
+static hak_heap_t mine, other;
+static void *blocks[BLOCKS];
+
+static void open_both(void) {
+  lists_open(&mine, 1);
+  lists_open(&other, 2);
+}
+
+static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = lists_alloc(from, bytes);
+  }
+  for (size_t i = 0; i < count; i++) {
+    lists_free(to, blocks[i]);
+  }
+}
+
+static void budget_adds_up(const hak_heap_t *heap) {
+  size_t bytes = 0;
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    const hak_shelf_t *shelf = &heap->shelf[cls];
+    bytes += shelf->adaptive ? (size_t)shelf->limit * hak_class_sizes[cls] : 0;
+  }
+  CHECK(bytes == heap->budget_bytes);
+}
+
+static void limits_grow_with_use(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  const int32_t most = (int32_t)(hak_options.cache_class_bytes / BYTES);
+  open_both();
+  budget_adds_up(&mine);
+  int32_t start = lists_limit(&mine, cls), limit = start;
+  for (int round = 0; round < 30; round++) {
+    pass_through(&mine, &mine, BYTES, BLOCKS);
+    hak_cache_check(&mine);
+    budget_adds_up(&mine);
+    CHECK(lists_limit(&mine, cls) >= limit && lists_limit(&mine, cls) <= most);
+    limit = lists_limit(&mine, cls);
+    CHECK(lists_length(&mine, cls) <= limit);
+  }
+  CHECK(limit > start);
+  CHECK(lists_limit(&mine, hak_class_of(2 * BYTES)) == lists_limit(&other, hak_class_of(2 * BYTES)));
+}
+
+static void growth_ends_at_the_option(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_CACHE_CLASS_MAX=20K");
+  open_both();
+  for (int round = 0; round < 10; round++) {
+    pass_through(&mine, &mine, BYTES, BLOCKS);
+  }
+  CHECK(lists_limit(&mine, cls) <= 20);
+  CHECK(lists_limit(&mine, cls) >= lists_limit(&other, cls));
+}
+
+/* All adaptive classes of a thread share a part of what the process has in use. */
+static void growth_ends_at_the_budget(void) {
+  const size_t held_bytes = (size_t)BLOCKS * BYTES;
+  open_both();
+  for (int round = 0; round < 4; round++) {
+    for (size_t bytes = 128; bytes <= HAK_SMALL_MAX; bytes *= 2) {
+      size_t count = held_bytes / bytes < BLOCKS ? held_bytes / bytes : BLOCKS;
+      pass_through(&mine, &mine, bytes, count);
+    }
+  }
+  budget_adds_up(&mine);
+  hak_cache_check(&mine);
+  CHECK(mine.budget_bytes <= 4 * held_bytes);
+}
+
+/* A thread that only frees has no use for what it caches. */
+static void limits_shrink_where_nothing_is_allocated(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  for (int round = 0; round < 10; round++) {
+    pass_through(&mine, &mine, BYTES, BLOCKS);
+  }
+  int32_t grown = lists_limit(&mine, cls);
+  for (int round = 0; round < 3; round++) {
+    pass_through(&other, &mine, BYTES, BLOCKS);
+    hak_cache_check(&mine);
+    budget_adds_up(&mine);
+  }
+  int32_t least = lists_limit(&mine, cls);
+  CHECK(least < grown && least >= 1);
+  CHECK(lists_length(&mine, cls) <= least && !mine.shelf[cls].current);
+  for (int round = 0; round < 10; round++) {
+    pass_through(&mine, &mine, BYTES, BLOCKS);
+  }
+  CHECK(lists_limit(&mine, cls) > least); /* and it can change its mind */
+}
+
+static void a_fixed_capacity_stays(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
+  open_both();
+  CHECK(lists_limit(&mine, cls) == 3 && !mine.shelf[cls].adaptive);
+  for (int round = 0; round < 10; round++) {
+    pass_through(&mine, &mine, BYTES, 500);
+    CHECK(lists_length(&mine, cls) <= 3);
+    pass_through(&other, &mine, BYTES, 500);
+    CHECK(lists_limit(&mine, cls) == 3 && lists_length(&mine, cls) <= 3);
+  }
+  hak_cache_check(&mine);
+  budget_adds_up(&mine);
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    CHECK(mine.shelf[c].adaptive == (hak_class_bands[c] != 5));
+  }
+}
+
+static void holds_nothing(hak_heap_t *heap, uint32_t cls) {
+  CHECK(lists_limit(heap, cls) == 0 && !heap->bin[cls].head && !heap->shelf[cls].current);
+  CHECK(heap->shelf[cls].foreign_count == 0);
+}
+
+static void capacity_zero_caches_nothing(void) {
+  set_variable("HAKMEM_TINY_UNIFIED_C0=0");
+  set_variable("HAKMEM_TINY_UNIFIED_C5=0");
+  open_both();
+  pass_through(&mine, &mine, BYTES, 200);
+  pass_through(&other, &mine, 32, 200);
+  holds_nothing(&mine, hak_class_of(BYTES));
+  holds_nothing(&mine, hak_class_of(32));
+  CHECK(hak_arena_used_units() == 0);
+  hak_cache_check(&mine);
+}
+
+static void without_caches_nothing_is_cached(void) {
+  set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
+  set_variable("HAKMEM_TINY_UNIFIED_C5=100");
+  open_both();
+  CHECK(mine.budget_bytes == 0);
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    CHECK(!mine.shelf[cls].adaptive);
+    pass_through(&mine, &mine, hak_class_sizes[cls], 20);
+    holds_nothing(&mine, cls);
+  }
+  CHECK(hak_arena_used_units() == 0);
+}
+
+static hak_bin_t *bin;
+
+static void set_up_damage(void) {
+  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  open_both();
+  bin = &mine.bin[hak_class_of(BYTES)];
+  for (size_t i = 0; i < 20; i++) {
+    blocks[i] = lists_alloc(&mine, BYTES);
+  }
+  lists_drain(&mine, hak_class_of(BYTES));
+  for (size_t i = 0; i < 8; i++) {
+    lists_free(&mine, blocks[i]);
+  }
+  CHECK(lists_length(&mine, hak_class_of(BYTES)) == 8 && hak_bin_room(bin) == 0);
+}
+
+/* blocks[7] is the newest: it is damaged in the part that an overflow keeps, blocks[0] in the part it returns. */
+static void overflow_over_damaged_newest(void) {
+  memset(blocks[7], 'x', sizeof(hak_free_block_t));
+  lists_free(&mine, blocks[8]);
+}
+
+static void overflow_over_damaged_oldest(void) {
+  memset(blocks[0], 'x', sizeof(hak_free_block_t));
+  lists_free(&mine, blocks[8]);
+}
+
+static void flush_over_damage(void) {
+  memset(blocks[3], 'x', sizeof(hak_free_block_t));
+  hak_cache_flush(&mine, "some_function");
+}
+
+static void alloc_over_damage(void) {
+  memset(blocks[7], 'x', sizeof(hak_free_block_t));
+  (void)lists_alloc(&mine, BYTES);
+}
+
+static void check_over_wrong_room(void) {
+  hak_bin_set_room(bin, 1);
+  hak_cache_check(&mine);
+}
+
+static void check_over_damage(void) {
+  ((hak_free_block_t *)blocks[2])->tag++;
+  hak_cache_check(&mine);
+}
+
+static void damage_is_noticed(void) {
+  static const char corrupted[] = "corrupted free block";
+  child_is_stopped(overflow_over_damaged_newest, "free", corrupted, blocks[7]);
+  child_is_stopped(overflow_over_damaged_oldest, "free", corrupted, blocks[0]);
+  child_is_stopped(flush_over_damage, "some_function", corrupted, blocks[3]);
+  child_is_stopped(alloc_over_damage, "malloc", corrupted, blocks[7]);
+  child_breaks_invariant(check_over_wrong_room);
+  child_breaks_invariant(check_over_damage);
+}
+
+int main(void) {
+  child_succeeds(limits_grow_with_use);
+  child_succeeds(growth_ends_at_the_option);
+  child_succeeds(growth_ends_at_the_budget);
+  child_succeeds(limits_shrink_where_nothing_is_allocated);
+  child_succeeds(a_fixed_capacity_stays);
+  child_succeeds(capacity_zero_caches_nothing);
+  child_succeeds(without_caches_nothing_is_cached);
+  set_up_damage();
+  damage_is_noticed();
+  return 0;
+}

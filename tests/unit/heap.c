@@ -1,0 +1,185 @@
+/* Which thread has which heap: made once, used again, given up at the end of a thread, adopted after a fork. */
+#include "heap.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "arena.h"
+#include "check.h"
+#include "child.h"
+#include "hakmem.h"
+#include "system.h"
+
+static size_t cached_blocks(void) {
+  hak_heap_totals_t totals[HAK_BIN_COUNT];
+  size_t blocks = 0;
+  hak_heap_totals(totals);
+  for (int cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    blocks += totals[cls].cached_blocks;
+  }
+  return blocks;
+}
+
+static void *use_a_heap(void *heap) {
+  CHECK(hak_heap == &hak_heap_none);
+  for (size_t bytes = 1; bytes < 5000; bytes = bytes * 2 + 1) {
+    void *block = hak_malloc(bytes);
+    CHECK(block != NULL);
+    hak_free(block);
+  }
+  CHECK(hak_heap != &hak_heap_none && hak_heap == hak_heap_mine());
+  *(hak_heap_t **)heap = hak_heap;
+  return NULL;
+}
+
+static void run_thread(void *(*body)(void *), void *argument) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, body, argument) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void a_heap_is_used_again(void) {
+  hak_heap_t *first, *second;
+  size_t before = cached_blocks(), open = hak_caches_open();
+  run_thread(use_a_heap, &first);
+  CHECK(cached_blocks() == before); /* its end returned everything */
+  run_thread(use_a_heap, &second);
+  CHECK(first == second && !first->busy && hak_caches_open() == open);
+  hak_heap_check();
+  hak_slab_check();
+}
+
+static pthread_key_t late_key;
+
+/* Runs after the thread's heap is gone. */
+static void allocate_late(void *block) {
+  CHECK(hak_heap == &hak_heap_gone && hak_heap_mine() == NULL);
+  size_t before = cached_blocks();
+  void *small = hak_malloc(100), *large = hak_malloc(100000);
+  CHECK(small != NULL && large != NULL);
+  memset(small, 1, 100);
+  hak_free(large);
+  hak_free(small);
+  hak_free(block);
+  hak_heap_flush_mine("test");
+  CHECK(cached_blocks() == before);
+}
+
+static void *end_late(void *unused) {
+  (void)unused;
+  void *block = hak_malloc(100);
+  CHECK(block != NULL && pthread_setspecific(late_key, block) == 0);
+  return NULL;
+}
+
+/* The destructors of keys run in the order of the keys, and this one is made after that of the heaps. */
+static void an_ending_thread_can_still_allocate(void) {
+  hak_free(hak_malloc(1));
+  CHECK(pthread_key_create(&late_key, allocate_late) == 0);
+  run_thread(end_late, NULL);
+  hak_heap_check();
+  hak_slab_check();
+}
+
+static void without_memory_there_is_no_heap(void) {
+  CHECK(hak_heap == &hak_heap_none);
+  hak_heap_flush_mine("test");
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  CHECK(hak_heap_mine() == NULL && hak_heap == &hak_heap_none);
+  CHECK(hak_malloc(10) == NULL);
+  system_refuse(SYSTEM_MMAP, 0, 1); /* the heap is not to be had, a block is */
+  void *block = hak_malloc(10);
+  CHECK(block != NULL && hak_heap == &hak_heap_none);
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  hak_free(block);
+  CHECK(hak_arena_used_units() <= 1);
+  system_allow();
+  CHECK(hak_heap_mine() != NULL);
+}
+
+static void totals_count_what_is_cached(void) {
+  void *blocks[50];
+  hak_heap_totals_t totals[HAK_BIN_COUNT];
+  for (int i = 0; i < 50; i++) {
+    blocks[i] = hak_malloc(900);
+  }
+  for (int i = 0; i < 5; i++) {
+    hak_free(blocks[i]);
+  }
+  hak_heap_totals(totals);
+  size_t listed = 0;
+  const uint32_t cls = hak_class_of(900);
+  for (hak_free_block_t *block = hak_heap->bin[cls].head; block; block = block->link) {
+    listed++;
+  }
+  CHECK(listed >= 5 && totals[cls].cached_blocks == listed);
+  CHECK(totals[cls].asked_count > 0 && totals[cls].asked_bytes == 900 * totals[cls].asked_count);
+  hak_heap_flush_mine("test");
+  CHECK(cached_blocks() == 0);
+}
+
+static struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  int stage;
+  hak_heap_t *heap;
+} other = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, NULL};
+
+static void go_to_stage(int stage) {
+  CHECK(pthread_mutex_lock(&other.mutex) == 0);
+  other.stage = stage;
+  CHECK(pthread_cond_broadcast(&other.changed) == 0);
+  CHECK(pthread_mutex_unlock(&other.mutex) == 0);
+}
+
+static void wait_for_stage(int stage) {
+  CHECK(pthread_mutex_lock(&other.mutex) == 0);
+  while (other.stage < stage) {
+    CHECK(pthread_cond_wait(&other.changed, &other.mutex) == 0);
+  }
+  CHECK(pthread_mutex_unlock(&other.mutex) == 0);
+}
+
+static void *hold_blocks(void *unused) {
+  (void)unused;
+  hak_free(hak_malloc(500));
+  hak_free(hak_malloc(20));
+  other.heap = hak_heap;
+  go_to_stage(1);
+  wait_for_stage(2);
+  hak_free(hak_malloc(500));
+  return NULL;
+}
+
+static void the_child_adopts(void) {
+  CHECK(!other.heap->busy && hak_heap != other.heap && hak_heap->busy);
+  CHECK(hak_caches_open() == 1);
+  hak_heap_flush_mine("test");
+  CHECK(cached_blocks() == 0 && hak_arena_used_units() == 0);
+  hak_check();
+  CHECK(hak_malloc(500) != NULL);
+}
+
+/* What the caches of threads held that the child does not have goes back to the slabs. */
+static void a_child_adopts_the_heaps_of_others(void) {
+  pthread_t thread;
+  hak_free(hak_malloc(1));
+  CHECK(pthread_create(&thread, NULL, hold_blocks, NULL) == 0);
+  wait_for_stage(1);
+  CHECK(other.heap->busy && hak_caches_open() == 2);
+  child_succeeds(the_child_adopts);
+  CHECK(other.heap->busy);
+  go_to_stage(2);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(!other.heap->busy);
+  hak_check();
+}
+
+int main(void) {
+  child_succeeds(without_memory_there_is_no_heap);
+  child_succeeds(totals_count_what_is_cached);
+  child_succeeds(an_ending_thread_can_still_allocate);
+  child_succeeds(a_heap_is_used_again);
+  child_succeeds(a_child_adopts_the_heaps_of_others);
+  return 0;
+}

@@ -1,0 +1,47 @@
+/* A thread cache that belongs to a test: hak_heap points to it, so the fast paths use it. */
+#ifndef HAK_TEST_LISTS_H
+#define HAK_TEST_LISTS_H
+
+#include "check.h"
+#include "fast.h"
+
+/* `heap` is zeroed memory. */
+static inline void lists_open(hak_heap_t *heap, uintptr_t number) {
+  hak_slab_init();
+  heap->key = (uintptr_t)0xabcd << 48 | number;
+  hak_cache_open(heap);
+}
+
+static inline void *lists_alloc(hak_heap_t *heap, size_t bytes) {
+  hak_heap = heap;
+  void *block = hak_fast_alloc(bytes);
+  CHECK(block != NULL);
+  return block;
+}
+
+static inline void lists_free(hak_heap_t *heap, void *block) {
+  hak_heap = heap;
+  hak_fast_free(block);
+}
+
+static inline int32_t lists_limit(hak_heap_t *heap, uint32_t cls) {
+  return atomic_load(&heap->shelf[cls].limit);
+}
+
+/* Blocks in the list, counted. */
+static inline int32_t lists_length(hak_heap_t *heap, uint32_t cls) {
+  int32_t blocks = 0;
+  for (hak_free_block_t *block = heap->bin[cls].head; block; block = block->link) {
+    blocks++;
+  }
+  return blocks;
+}
+
+/* Take what the list holds, and keep it: the list is empty and the caller's blocks are on top of nothing. */
+static inline void lists_drain(hak_heap_t *heap, uint32_t cls) {
+  while (heap->bin[cls].head) {
+    (void)lists_alloc(heap, hak_class_sizes[cls]);
+  }
+}
+
+#endif

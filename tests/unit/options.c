@@ -1,0 +1,188 @@
+/* The options in a running process: defaults by profile, hak_options_get, hak_options_set, and what follows. */
+#include "options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "child.h"
+
+typedef enum Kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } Kind;
+typedef enum When { START, ANY } When;
+
+typedef struct Row {
+  const char *name;
+  Kind kind;
+  int64_t defaults[3], low, high;
+  When when;
+  const char *help;
+} Row;
+
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help)                                       \
+  {name, kind, {speed, balanced, lean}, low, high, when, help},
+static const Row rows[] = {
+#include "options.def"
+};
+#undef HAK_OPTION
+
+enum { ROWS = sizeof rows / sizeof rows[0], VALUE_BYTES = 64 };
+static const char *const profiles[] = {"speed", "balanced", "lean"};
+static const char *const huge_pages[] = {"off", "dense"};
+static size_t profile;
+
+static void load(const char *variable) {
+  char copy[128];
+  char *environment[] = {copy, NULL};
+  snprintf(copy, sizeof copy, "%s", variable);
+  hak_options_load(environment);
+}
+
+static void load_number(const char *name, int64_t number) {
+  char variable[128];
+  snprintf(variable, sizeof variable, "HAKMEM_%s=%" PRId64, name, number);
+  load(variable);
+}
+
+static void value_as_text(const Row *row, int64_t value, char text[VALUE_BYTES]) {
+  if (value == HAK_OPTION_AUTO) {
+    snprintf(text, VALUE_BYTES, "auto");
+  } else if (row->kind == PROFILE || row->kind == HUGE) {
+    snprintf(text, VALUE_BYTES, "%s", row->kind == PROFILE ? profiles[value] : huge_pages[value]);
+  } else {
+    snprintf(text, VALUE_BYTES, "%" PRId64, value);
+  }
+}
+
+static void has_value(const Row *row, int64_t value) {
+  char expected[VALUE_BYTES], text[VALUE_BYTES];
+  value_as_text(row, value, expected);
+  CHECK(hak_options_get(row->name, text, sizeof text) == 0);
+  CHECK(strcmp(text, expected) == 0);
+}
+
+static void profile_has_its_defaults(void) {
+  char variable[128];
+  snprintf(variable, sizeof variable, "HAKMEM_PROFILE=%s", profiles[profile]);
+  load(variable);
+  for (size_t i = 0; i < ROWS; i++) {
+    has_value(&rows[i], rows[i].defaults[profile]);
+  }
+}
+
+/* Allocation may begin before the environment is read, with the same values. */
+static void built_in_values_are_those_of_speed(void) {
+  hak_options_t before = hak_options;
+  char *environment[] = {NULL};
+  hak_options_load(environment);
+  CHECK(before.unified_cache == hak_options.unified_cache && before.huge_pages == hak_options.huge_pages);
+  CHECK(before.os_stats == hak_options.os_stats && before.stats == hak_options.stats);
+  CHECK(before.keep_deepbind == hak_options.keep_deepbind);
+  for (int band = 0; band < HAK_BAND_COUNT; band++) {
+    CHECK(before.band_blocks[band] == hak_options.band_blocks[band]);
+  }
+  CHECK(before.cache_class_bytes == hak_options.cache_class_bytes);
+  CHECK(before.warm_pool_units == hak_options.warm_pool_units);
+  CHECK(before.retain_units == hak_options.retain_units);
+  CHECK(before.retain_percent == hak_options.retain_percent);
+  CHECK(before.retain_learned_units == hak_options.retain_learned_units);
+  CHECK(before.memory_limit_units == hak_options.memory_limit_units);
+  CHECK(before.huge_pages_from_units == hak_options.huge_pages_from_units);
+  CHECK(before.decay_ms == hak_options.decay_ms);
+}
+
+/* A value out of range leaves the one before. */
+static void ranges_are_kept(void) {
+  for (size_t i = 0; i < ROWS; i++) {
+    const Row *row = &rows[i];
+    if (row->kind == PROFILE || row->kind == HUGE) {
+      continue;
+    }
+    load_number(row->name, row->low);
+    has_value(row, row->low);
+    load_number(row->name, row->low - 1);
+    has_value(row, row->low);
+    load_number(row->name, row->high);
+    has_value(row, row->high);
+    if (row->high < INT64_MAX) {
+      load_number(row->name, row->high + 1);
+      has_value(row, row->high);
+    }
+  }
+}
+
+static void mem_lean_changes_the_release_options_only(void) {
+  load("HAKMEM_SS_MEM_LEAN=1");
+  for (size_t i = 0; i < ROWS; i++) {
+    const Row *row = &rows[i];
+    bool is_release = strstr(row->name, "RETAIN") || strcmp(row->name, "DECAY_MS") == 0 ||
+                      strcmp(row->name, "WARM_POOL_SIZE") == 0;
+    has_value(row, strcmp(row->name, "SS_MEM_LEAN") == 0 ? 1 : row->defaults[is_release ? HAK_PROFILE_LEAN : 0]);
+  }
+  load("HAKMEM_SS_MEM_LEAN=0");
+  for (size_t i = 0; i < ROWS; i++) {
+    has_value(&rows[i], rows[i].defaults[HAK_PROFILE_SPEED]);
+  }
+}
+
+static void a_given_value_wins_over_the_profile(void) {
+  load("HAKMEM_DECAY_MS=123");
+  load("HAKMEM_PROFILE=lean");
+  load("HAKMEM_SS_MEM_LEAN=1");
+  CHECK(hak_options.decay_ms == 123);
+}
+
+static void bytes_become_units(void) {
+  load("HAKMEM_MEMORY_LIMIT=0");
+  CHECK(hak_options.memory_limit_units == 0);
+  load("HAKMEM_MEMORY_LIMIT=1");
+  CHECK(hak_options.memory_limit_units == 1); /* 0 would be no limit */
+  load("HAKMEM_MEMORY_LIMIT=64M");
+  CHECK(hak_options.memory_limit_units == (size_t)64 << 20 >> HAK_UNIT_SHIFT);
+  load("HAKMEM_RETAIN=1M");
+  CHECK(hak_options.retain_units == (size_t)1 << 20 >> HAK_UNIT_SHIFT);
+  load("HAKMEM_TINY_UNIFIED_C3=7");
+  CHECK(hak_options.band_blocks[3] == 7);
+  load("HAKMEM_TINY_UNIFIED_C3=AUTO");
+  CHECK(hak_options.band_blocks[3] == HAK_OPTION_AUTO);
+  load("HAKMEM_HUGE_PAGES=off");
+  CHECK(!hak_options.huge_pages);
+}
+
+static void what_may_change_can_be_set(void) {
+  for (size_t i = 0; i < ROWS; i++) {
+    const Row *row = &rows[i];
+    char text[VALUE_BYTES];
+    value_as_text(row, row->high < INT64_MAX ? row->high : 12345, text);
+    CHECK(hak_options_set(row->name, text) == (row->when == ANY ? 0 : EPERM));
+    has_value(row, row->when == START ? row->defaults[0] : row->high < INT64_MAX ? row->high : 12345);
+    CHECK(hak_options_set(row->name, "neither word nor number") == EINVAL);
+  }
+  CHECK(hak_options_set("hakmem_decay_ms", "77") == 0);
+  CHECK(hak_options.decay_ms == 77);
+  CHECK(hak_options_set("NO_SUCH_OPTION", "1") == ENOENT);
+  CHECK(hak_options_set("HAKMEM_", "1") == ENOENT);
+}
+
+static void a_short_buffer_is_respected(void) {
+  char text[] = "########";
+  CHECK(hak_options_get("PROFILE", text, 3) == 0);
+  CHECK(strcmp(text, "sp") == 0 && text[3] == '#');
+  CHECK(hak_options_get("PROFILE", NULL, 0) == 0);
+  CHECK(hak_options_get("", text, sizeof text) == ENOENT);
+}
+
+int main(void) {
+  for (profile = 0; profile < sizeof profiles / sizeof profiles[0]; profile++) {
+    child_succeeds(profile_has_its_defaults);
+  }
+  child_succeeds(built_in_values_are_those_of_speed);
+  child_succeeds(ranges_are_kept);
+  child_succeeds(mem_lean_changes_the_release_options_only);
+  child_succeeds(a_given_value_wins_over_the_profile);
+  child_succeeds(bytes_become_units);
+  child_succeeds(what_may_change_can_be_set);
+  child_succeeds(a_short_buffer_is_respected);
+  return 0;
+}

@@ -1,0 +1,194 @@
+/* What the environment may hold: spellings that are understood, and one warning for each that is not. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+
+#include "check.h"
+#include "child.h"
+#include "options.h"
+#include "system.h"
+
+#define REFUSED NULL
+#define LONG_NAME "HAKMEM_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_EVER_BE"
+
+typedef struct Row {
+  const char *variable, *name, *value; /* the value that follows; REFUSED: a warning, and the default */
+} Row;
+
+static const Row rows[] = {
+    {"HAKMEM_PROFILE=speed", "PROFILE", "speed"},
+    {"HAKMEM_PROFILE=Balanced", "PROFILE", "balanced"},
+    {"HAKMEM_PROFILE=LEAN", "PROFILE", "lean"},
+    {"HAKMEM_PROFILE=MIXED_TINYV3_C7_SAFE", "PROFILE", "speed"},
+    {"HAKMEM_PROFILE=MIXED_TINYV3_C7_BALANCED", "PROFILE", "balanced"},
+    {"HAKMEM_PROFILE=mixed_tinyv3_c7_balanced", "PROFILE", "balanced"},
+    {"HAKMEM_PROFILE=MIXED_TINYV3", "PROFILE", REFUSED},
+    {"HAKMEM_PROFILE=1", "PROFILE", REFUSED},
+    {"HAKMEM_PROFILE=", "PROFILE", REFUSED},
+    {"HAKMEM_profile=lean", "PROFILE", "lean"},
+    {"HAKMEM_MEMORY_LIMIT=0", "MEMORY_LIMIT", "0"},
+    {"HAKMEM_MEMORY_LIMIT=000123", "MEMORY_LIMIT", "123"},
+    {"HAKMEM_MEMORY_LIMIT=3K", "MEMORY_LIMIT", "3072"},
+    {"HAKMEM_MEMORY_LIMIT=3k", "MEMORY_LIMIT", "3072"},
+    {"HAKMEM_MEMORY_LIMIT=5M", "MEMORY_LIMIT", "5242880"},
+    {"HAKMEM_MEMORY_LIMIT=5m", "MEMORY_LIMIT", "5242880"},
+    {"HAKMEM_MEMORY_LIMIT=2G", "MEMORY_LIMIT", "2147483648"},
+    {"HAKMEM_MEMORY_LIMIT=2g", "MEMORY_LIMIT", "2147483648"},
+    {"HAKMEM_MEMORY_LIMIT=9223372036854775807", "MEMORY_LIMIT", "9223372036854775807"},
+    {"HAKMEM_MEMORY_LIMIT=9223372036854775808", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=92233720368547758070", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=18446744073709551616", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=8589934591G", "MEMORY_LIMIT", "9223372035781033984"},
+    {"HAKMEM_MEMORY_LIMIT=8589934592G", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=1T", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=1KB", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=1KK", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=K", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=-1", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=+1", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT= 1", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=1.5M", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=0x10", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=auto", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_DECAY_MS=50", "DECAY_MS", "50"},
+    {"HAKMEM_DECAY_MS=1K", "DECAY_MS", REFUSED},
+    {"HAKMEM_DECAY_MS=50 ", "DECAY_MS", REFUSED},
+    {"HAKMEM_WARM_POOL_SIZE=1M", "WARM_POOL_SIZE", REFUSED},
+    {"HAKMEM_STATS=yes", "STATS", REFUSED},
+    {"HAKMEM_STATS=2", "STATS", REFUSED},
+    {"HAKMEM_TINY_UNIFIED_C0=0", "TINY_UNIFIED_C0", "0"},
+    {"HAKMEM_TINY_UNIFIED_C7=auto", "TINY_UNIFIED_C7", "auto"},
+    {"HAKMEM_TINY_UNIFIED_C7=-1", "TINY_UNIFIED_C7", REFUSED},
+    {"HAKMEM_HUGE_PAGES=OFF", "HUGE_PAGES", "off"},
+    {"HAKMEM_HUGE_PAGES=dense", "HUGE_PAGES", "dense"},
+    {"HAKMEM_HUGE_PAGES=always", "HUGE_PAGES", REFUSED},
+    {"HAKMEM_HUGE_PAGES=1", "HUGE_PAGES", REFUSED},
+};
+
+static const char *const unknown[] = {
+    "HAKMEM_NO_SUCH_OPTION=1", "HAKMEM_=1", "HAKMEM_PROFILE", "HAKMEM_HAKMEM_PROFILE=lean", LONG_NAME "=1", LONG_NAME,
+    "HAKMEM_TINY_UNIFIED_C8=1",
+};
+
+static const char *const of_others[] = {"HAKMEMX=1", "hakmem_PROFILE=lean", "PATH=HAKMEM_PROFILE=lean", "", "="};
+
+static const Row *row;
+static const char *variable;
+
+static void load(const char *text) {
+  char copy[200];
+  char *environment[] = {copy, NULL};
+  snprintf(copy, sizeof copy, "%s", text);
+  hak_options_load(environment);
+}
+
+static void load_row(void) {
+  char expected[64], text[64];
+  CHECK(hak_options_get(row->name, expected, sizeof expected) == 0);
+  load(row->variable);
+  CHECK(hak_options_get(row->name, text, sizeof text) == 0);
+  CHECK(strcmp(text, row->value == REFUSED ? expected : row->value) == 0);
+}
+
+static void load_variable(void) {
+  load(variable);
+}
+
+static bool is_one_warning(const char *errors, const char *problem) {
+  const char *end = strchr(errors, '\n');
+  return strncmp(errors, "hakmem: warning: HAKMEM_", strlen("hakmem: warning: HAKMEM_")) == 0 &&
+         strstr(errors, problem) != NULL && end != NULL && end[1] == '\0';
+}
+
+static void values_are_understood_or_refused(void) {
+  ChildResult result;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    row = &rows[i];
+    child_run(load_row, &result);
+    bool warned = is_one_warning(result.errors, "not understood or out of range");
+    bool as_expected = result.status == 0 && (row->value == REFUSED ? warned : result.errors[0] == '\0');
+    if (!as_expected) {
+      fprintf(stderr, "%s: %s\n", row->variable, result.errors);
+    }
+    CHECK(as_expected);
+  }
+}
+
+static void unknown_names_are_warned_of(void) {
+  ChildResult result;
+  for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+    variable = unknown[i];
+    child_run(load_variable, &result);
+    CHECK(result.status == 0 && is_one_warning(result.errors, ": no such option"));
+    CHECK(strstr(result.errors, "HAKMEM_HELP=1") != NULL);
+  }
+}
+
+static void other_variables_are_no_business_of_ours(void) {
+  ChildResult result;
+  for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++) {
+    variable = of_others[i];
+    child_run(load_variable, &result);
+    CHECK(result.status == 0 && result.errors[0] == '\0');
+  }
+}
+
+static void load_several(void) {
+  char first[] = "HAKMEM_DECAY_MS=5", bad[] = "HAKMEM_WARM_POOL_SIZE=x", other[] = "TERM=dumb", last[] = "HAKMEM_STATS=1";
+  char *environment[] = {first, bad, other, last, NULL};
+  hak_options_load(environment);
+  CHECK(hak_options.decay_ms == 5 && hak_options.stats);
+  hak_options_load(NULL);
+  CHECK(hak_options.decay_ms == 5 && hak_options.stats);
+}
+
+/* A program that runs with more rights than its caller must not be steered by it. */
+static void load_with_more_rights(void) {
+  system_set_auxiliary(AT_SECURE, 1);
+  load("HAKMEM_DECAY_MS=5");
+  load("HAKMEM_HELP=1");
+  CHECK(hak_options.decay_ms != 5);
+}
+
+static void more_rights_make_silent(void) {
+  ChildResult result;
+  child_run(load_with_more_rights, &result);
+  CHECK(result.status == 0 && result.errors[0] == '\0');
+}
+
+static void ask_for_help(void) {
+  load("HAKMEM_HELP=1");
+}
+
+static void help_lists_every_option(void) {
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) {"HAKMEM_" name " ", help "\n"},
+  static const struct {
+    const char *name, *help;
+  } options[] = {
+#include "options.def"
+  };
+#undef HAK_OPTION
+  ChildResult result;
+  child_run(ask_for_help, &result);
+  CHECK(result.status == 0);
+  size_t lines = 0;
+  for (const char *at = result.errors; (at = strchr(at, '\n')) != NULL; at++) {
+    lines++;
+  }
+  CHECK(lines == 1 + sizeof options / sizeof options[0]);
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    CHECK(strstr(result.errors, options[i].name) != NULL && strstr(result.errors, options[i].help) != NULL);
+  }
+}
+
+int main(void) {
+  values_are_understood_or_refused();
+  unknown_names_are_warned_of();
+  other_variables_are_no_business_of_ours();
+  child_succeeds(load_several);
+  more_rights_make_silent();
+  help_lists_every_option();
+  return 0;
+}

@@ -1,0 +1,251 @@
+/* Slabs: the blocks of one, where it stands, and when it goes back to the arena. */
+#include "slab.h"
+
+#include <string.h>
+
+#include "arena.h"
+#include "chain.h"
+#include "child.h"
+#include "prng.h"
+#include "setting.h"
+#include "slab_internal.h"
+#include "system.h"
+
+static void *blocks[4 * HAK_BLOCKS_MAX];
+
+static uint32_t control_of(const hak_slab_t *slab) {
+  return atomic_load(&slab->control);
+}
+
+static uint32_t count_of(const hak_slab_t *slab) {
+  return control_of(slab) >> HAK_SLAB_COUNT_SHIFT;
+}
+
+static hak_slab_t *acquire(uint32_t cls) {
+  hak_slab_t *slab = hak_slab_acquire(cls);
+  CHECK(slab != NULL);
+  CHECK(slab->cls == cls && (control_of(slab) & HAK_SLAB_CURRENT) && !(control_of(slab) & HAK_SLAB_LISTED));
+  return slab;
+}
+
+static uint32_t take_all(hak_slab_t *slab, void **into) {
+  return chain_blocks(hak_slab_take(slab, HAK_BLOCKS_MAX, CHAIN_KEY), into);
+}
+
+static void give(void *const *from, uint32_t count) {
+  hak_free_block_t *chain = NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    chain_push(&chain, from[i]);
+  }
+  hak_slab_return(chain, CHAIN_KEY, "test");
+}
+
+static void every_block_is_handed_out_once(void) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    hak_slab_t *slab = acquire(cls);
+    uint32_t taken = 0, want = 1;
+    CHECK(hak_class_at(slab->base) == cls && slab->blocks == hak_class_blocks(cls));
+    for (hak_chain_t chain; (chain = hak_slab_take(slab, want, CHAIN_KEY)).count > 0; want = want * 2 + 1) {
+      CHECK(chain.count <= want);
+      taken += chain_blocks(chain, blocks + taken);
+    }
+    CHECK(taken == slab->blocks && slab->carved == taken && count_of(slab) == 0);
+    for (uint32_t i = 0; i < taken; i++) { /* ascending, while they are new */
+      CHECK((char *)blocks[i] == slab->base + (size_t)i * hak_class_sizes[cls]);
+    }
+    hak_slab_check();
+    hak_slab_drop(slab);
+    CHECK(control_of(slab) == 0 && slab->cls == cls); /* detached */
+    give(blocks, taken);
+    CHECK(slab->cls == HAK_CLASS_NONE && hak_class_at(slab->base) == HAK_CLASS_NONE);
+    CHECK(hak_arena_used_units() == 0);
+    hak_slab_check();
+  }
+}
+
+static void an_untouched_slab_goes_at_once(void) {
+  hak_slab_t *slab = acquire(5);
+  hak_slab_drop(slab);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_units() == 0);
+}
+
+static void what_returns_can_be_taken_again(void) {
+  hak_slab_t *slab = acquire(1);
+  uint32_t taken = take_all(slab, blocks);
+  Prng prng = prng_seeded(1);
+  for (int round = 0; round < 200; round++) {
+    uint32_t n = 1 + prng_below(&prng, 100);
+    for (uint32_t i = 0; i < n; i++) { /* a random part of the blocks to the end */
+      uint32_t at = prng_below(&prng, taken - i);
+      void *block = blocks[at];
+      blocks[at] = blocks[taken - 1 - i];
+      blocks[taken - 1 - i] = block;
+    }
+    give(blocks + taken - n, n);
+    CHECK(count_of(slab) == n);
+    uint32_t back = 0;
+    while (back < n) {
+      back += chain_blocks(hak_slab_take(slab, 1 + prng_below(&prng, n), CHAIN_KEY), blocks + taken - n + back);
+    }
+    CHECK(back == n && count_of(slab) == 0);
+  }
+  hak_slab_check();
+  hak_slab_drop(slab);
+  give(blocks, taken);
+  CHECK(hak_arena_used_units() == 0);
+}
+
+static void the_slab_that_waited_longest_is_next(void) {
+  enum { SLABS = 4 };
+  const uint32_t cls = hak_class_of(1024);
+  hak_slab_t *slabs[SLABS];
+  void *held[SLABS][HAK_UNIT_BYTES / 1024];
+  uint32_t count = 0;
+  for (int i = 0; i < SLABS; i++) {
+    slabs[i] = acquire(cls);
+    count = take_all(slabs[i], held[i]);
+    hak_slab_drop(slabs[i]);
+    CHECK(!(control_of(slabs[i]) & HAK_SLAB_LISTED));
+  }
+  for (int i = SLABS - 1; i >= 0; i--) { /* the first return lists a slab; later ones do not move it */
+    give(held[i], 1);
+    CHECK(control_of(slabs[i]) & HAK_SLAB_LISTED);
+  }
+  give(held[SLABS - 1] + 1, 1);
+  hak_slab_check();
+  give(held[1] + 1, count - 1); /* out of the middle of the list */
+  CHECK(slabs[1]->cls == HAK_CLASS_NONE);
+  hak_slab_check();
+  CHECK(acquire(cls) == slabs[3] && acquire(cls) == slabs[2] && acquire(cls) == slabs[0]);
+  hak_slab_drop(slabs[2]);
+  hak_slab_drop(slabs[3]);
+  CHECK(acquire(cls) == slabs[2]);
+  hak_slab_check();
+}
+
+static void a_slab_in_use_is_not_released(void) {
+  hak_slab_t *slab = acquire(20);
+  uint32_t taken = take_all(slab, blocks);
+  give(blocks, taken);
+  CHECK(slab->cls == 20 && count_of(slab) == taken && hak_arena_used_units() == 1);
+  CHECK(!(control_of(slab) & HAK_SLAB_LISTED));
+  hak_slab_drop(slab);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_units() == 0);
+}
+
+/* More blocks, words and slabs than are gathered at a time, in random order. */
+static void one_chain_returns_to_many_slabs(void) {
+  enum { SLABS = 4 };
+  uint32_t taken = 0;
+  for (int i = 0; i < SLABS; i++) {
+    hak_slab_t *slab = acquire(1);
+    taken += take_all(slab, blocks + taken);
+    hak_slab_drop(slab);
+  }
+  Prng prng = prng_seeded(2);
+  for (uint32_t i = taken - 1; i > 0; i--) {
+    uint32_t at = prng_below(&prng, i + 1);
+    void *block = blocks[i];
+    blocks[i] = blocks[at];
+    blocks[at] = block;
+  }
+  give(blocks, taken / 2);
+  hak_slab_check();
+  hak_slab_totals_t totals[HAK_BIN_COUNT];
+  hak_slab_totals(totals);
+  CHECK(totals[1].slabs == SLABS && totals[1].carved_blocks == taken && totals[1].free_blocks == taken / 2);
+  give(blocks + taken / 2, taken - taken / 2);
+  hak_slab_totals(totals);
+  CHECK(totals[1].slabs == 0 && totals[1].carved_blocks == 0 && hak_arena_used_units() == 0);
+}
+
+/* A unit that was used by another class holds old words. */
+static void old_contents_do_no_harm(void) {
+  retain_everything();
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    hak_slab_t *slab = acquire(cls);
+    CHECK(slab->zeroed == (cls == 1));
+    uint32_t taken = take_all(slab, blocks);
+    CHECK(taken == slab->blocks);
+    memset(slab->base, 0xff, HAK_UNIT_BYTES);
+    hak_slab_drop(slab);
+    give(blocks, taken);
+  }
+}
+
+static void one_block_at_a_time(void) {
+  enum { MOST = 3 * HAK_UNIT_BYTES / 2048 };
+  const uint32_t cls = hak_class_of(2048);
+  for (uint32_t i = 0; i < MOST; i++) {
+    blocks[i] = hak_slab_take_one(cls);
+    CHECK(blocks[i] != NULL && hak_class_at(blocks[i]) == cls);
+    CHECK(!hak_slab_tagged(blocks[i]));
+    memset(blocks[i], 1, 2048);
+  }
+  CHECK(hak_arena_used_units() == 3);
+  hak_slab_return_one(blocks[0], "test");
+  CHECK(hak_slab_tagged(blocks[0]));
+  CHECK(hak_slab_take_one(cls) == blocks[0]);
+  for (uint32_t i = 0; i < MOST; i++) {
+    hak_slab_return_one(blocks[i], "test");
+  }
+  CHECK(hak_arena_used_units() == 0);
+  hak_slab_check();
+}
+
+static void without_memory_there_is_no_slab(void) {
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  CHECK(hak_slab_acquire(3) == NULL && hak_slab_take_one(3) == NULL);
+  system_allow();
+  CHECK(hak_slab_take_one(3) != NULL);
+}
+
+static void orphans_return_as_far_as_they_make_sense(void) {
+  hak_slab_t *slab = acquire(20);
+  uint32_t taken = take_all(slab, blocks);
+  hak_free_block_t *chain = NULL;
+  for (uint32_t i = taken; i-- > 0;) {
+    chain_push(&chain, blocks[i]);
+  }
+  ((hak_free_block_t *)blocks[5])->link = NULL;
+  hak_slab_return_orphans(chain, CHAIN_KEY);
+  CHECK(count_of(slab) == 5);
+  hak_slab_return_orphans(NULL, CHAIN_KEY);
+  hak_slab_check();
+}
+
+static void unlock_in_child(void) {
+  hak_slab_fork_unlock(true);
+  CHECK(hak_slab_take_one(3) != NULL);
+}
+
+static void it_survives_a_fork(void) {
+  hak_slab_fork_lock();
+  child_succeeds(unlock_in_child);
+  hak_slab_fork_unlock(false);
+  CHECK(hak_slab_take_one(3) != NULL);
+}
+
+static void the_key_stays(void) {
+  uintptr_t key = hak_slab_key;
+  CHECK(key >> 63 == 1);
+  hak_slab_init();
+  CHECK(hak_slab_key == key);
+}
+
+int main(void) {
+  hak_slab_init();
+  child_succeeds(the_key_stays);
+  child_succeeds(every_block_is_handed_out_once);
+  child_succeeds(an_untouched_slab_goes_at_once);
+  child_succeeds(what_returns_can_be_taken_again);
+  child_succeeds(the_slab_that_waited_longest_is_next);
+  child_succeeds(a_slab_in_use_is_not_released);
+  child_succeeds(one_chain_returns_to_many_slabs);
+  child_succeeds(old_contents_do_no_harm);
+  child_succeeds(one_block_at_a_time);
+  child_succeeds(without_memory_there_is_no_slab);
+  child_succeeds(orphans_return_as_far_as_they_make_sense);
+  child_succeeds(it_survives_a_fork);
+  return 0;
+}

@@ -1,0 +1,178 @@
+/* What slabs notice: blocks that return twice, blocks that were never out, and blocks written to while free. Each
+ * crime is committed in a child, on the slab that the parent set up. */
+#include <string.h>
+
+#include "chain.h"
+#include "child.h"
+#include "misuse.h"
+#include "slab.h"
+#include "slab_internal.h"
+
+#define CORRUPTED "corrupted free block"
+#define TWICE "double free"
+#define INVALID "invalid pointer"
+
+enum { BLOCKS = 64, FREE = 5, OUT = 9 };
+
+static hak_slab_t *slab;
+static hak_free_block_t *block[BLOCKS]; /* the first 32 were carved; FREE lies in the slab, OUT does not */
+
+static void return_chain_of(hak_free_block_t *first) {
+  hak_slab_return(first, CHAIN_KEY, "test");
+}
+
+static void return_alone_twice(void) {
+  hak_slab_return_one(block[FREE], "test");
+}
+
+static void return_chained_twice(void) {
+  hak_free_block_t *chain = NULL;
+  chain_push(&chain, block[FREE]);
+  return_chain_of(chain);
+}
+
+static void return_twice_in_one_chain(void) {
+  hak_free_block_t *chain = NULL, *copy;
+  chain_push(&chain, block[OUT]);
+  chain_push(&chain, block[OUT + 1]);
+  copy = block[OUT];
+  chain_push(&chain, copy); /* now the chain is a ring */
+  return_chain_of(chain);
+}
+
+/* The ring above is broken where the first block returns, unless its words are restored in time: so is a block that
+ * two threads free at once. */
+static void return_with_a_live_owner(void) {
+  hak_free_block_t *chain = NULL;
+  chain_push(&chain, block[OUT]);
+  chain_push(&chain, block[OUT + 1]);
+  block[OUT]->tag = (uintptr_t)block[OUT]; /* handed out again meanwhile */
+  return_chain_of(chain);
+}
+
+static void return_damaged(void) {
+  hak_free_block_t *chain = NULL;
+  chain_push(&chain, block[OUT]);
+  chain_push(&chain, block[OUT + 1]);
+  memset(block[OUT], 'x', 8);
+  return_chain_of(chain);
+}
+
+static void return_alone_what_was_never_out(void) {
+  hak_slab_return_one(block[BLOCKS - 1], "test");
+}
+
+static void return_chained_what_was_never_out(void) {
+  hak_free_block_t *chain = NULL;
+  chain_push(&chain, block[BLOCKS - 1]);
+  return_chain_of(chain);
+}
+
+static void take(uint32_t blocks) {
+  for (uint32_t taken = 0; taken < blocks;) {
+    taken += hak_slab_take(slab, 1, CHAIN_KEY).count;
+  }
+}
+
+static void take_damaged(void) {
+  memset(block[FREE], 'x', sizeof(hak_free_block_t));
+  take(1);
+}
+
+static void take_handed_out(void) {
+  block[FREE]->tag = (uintptr_t)block[FREE];
+  take(1);
+}
+
+static void take_zeros(void) {
+  memset(block[FREE], 0, sizeof(hak_free_block_t));
+  take(1);
+}
+
+static void take_new_but_written(void) {
+  block[32]->tag = 1;
+  take(2);
+}
+
+/* In a slab that held blocks before, only a word that fits a list tells. */
+static void take_new_but_in_a_list(void) {
+  hak_free_block_t *chain = NULL;
+  slab->zeroed = false;
+  chain_push(&chain, block[32]);
+  take(2);
+}
+
+static void take_new_from_old_memory(void) {
+  slab->zeroed = false;
+  memset(block[32], 'x', sizeof(hak_free_block_t));
+  take(2);
+}
+
+static void damage_count(void) {
+  atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
+  hak_slab_check();
+}
+
+static void damage_bits(void) {
+  atomic_fetch_or(&slab->bits[0], 1ULL << 40); /* not carved */
+  hak_slab_check();
+}
+
+static void damage_carved(void) {
+  slab->carved = slab->blocks + 1;
+  hak_slab_check();
+}
+
+static void damage_flags(void) {
+  atomic_fetch_or(&slab->control, (uint32_t)HAK_SLAB_LISTED);
+  hak_slab_check();
+}
+
+static void damage_class(void) {
+  slab->cls++;
+  hak_slab_check();
+}
+
+static void damage_list(void) {
+  uint32_t cls = slab->cls;
+  hak_slab_drop(slab);
+  hak_slab_classes[cls].last = NULL;
+  hak_slab_check();
+}
+
+static void set_up(void) {
+  hak_slab_init();
+  slab = hak_slab_acquire(hak_class_of(HAK_UNIT_BYTES / BLOCKS));
+  CHECK(slab != NULL && slab->zeroed && slab->blocks == BLOCKS);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    block[i] = (hak_free_block_t *)(void *)(slab->base + i * slab->block_bytes);
+  }
+  hak_chain_t chain = hak_slab_take(slab, BLOCKS / 2, CHAIN_KEY);
+  CHECK(chain.count == BLOCKS / 2 && chain.first == block[0]);
+  hak_slab_return_one(block[FREE], "test");
+  hak_slab_check();
+}
+
+int main(void) {
+  set_up();
+  child_is_stopped(return_alone_twice, "test", TWICE, block[FREE]);
+  child_is_stopped(return_chained_twice, "test", TWICE, block[FREE]);
+  child_is_stopped(return_twice_in_one_chain, "test", TWICE, block[OUT]);
+  child_is_stopped(return_with_a_live_owner, "test", TWICE, block[OUT]);
+  child_is_stopped(return_damaged, "test", CORRUPTED, block[OUT]);
+  child_is_stopped(return_alone_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
+  child_is_stopped(return_chained_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
+  child_is_stopped(take_damaged, "malloc", CORRUPTED, block[FREE]);
+  child_is_stopped(take_handed_out, "malloc", TWICE, block[FREE]);
+  child_is_stopped(take_zeros, "malloc", CORRUPTED, block[FREE]);
+  child_is_stopped(take_new_but_written, "malloc", CORRUPTED, block[32]);
+  child_is_stopped(take_new_but_in_a_list, "malloc", CORRUPTED, block[32]);
+  child_succeeds(take_new_from_old_memory);
+  child_breaks_invariant(damage_count);
+  child_breaks_invariant(damage_bits);
+  child_breaks_invariant(damage_carved);
+  child_breaks_invariant(damage_flags);
+  child_breaks_invariant(damage_class);
+  child_breaks_invariant(damage_list);
+  return 0;
+}

@@ -1,0 +1,167 @@
+/* Pages inside slabs that are nearly empty go back to the system; the blocks still out keep their contents. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "arena.h"
+#include "chain.h"
+#include "child.h"
+#include "os.h"
+#include "pattern.h"
+#include "slab.h"
+#include "system.h"
+
+enum { BLOCK_BYTES = 128, BLOCKS = HAK_UNIT_BYTES / BLOCK_BYTES };
+
+static void *blocks[BLOCKS];
+static size_t page;
+
+static size_t resident_pages(char *at, size_t bytes) {
+  unsigned char resident[HAK_UNIT_BYTES / 4096];
+  size_t pages = 0;
+  CHECK(mincore(at, bytes, resident) == 0);
+  for (size_t i = 0; i < bytes / page; i++) {
+    pages += resident[i] & 1;
+  }
+  return pages;
+}
+
+static void give(void **from, uint32_t count) {
+  hak_free_block_t *chain = NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    chain_push(&chain, from[i]);
+  }
+  hak_slab_return(chain, CHAIN_KEY, "test");
+}
+
+/* A slab of which only the first `out` blocks are handed out. */
+static hak_slab_t *slab_with(uint32_t out, uint32_t carved) {
+  hak_slab_t *slab = hak_slab_acquire(hak_class_of(BLOCK_BYTES));
+  CHECK(slab != NULL && slab->carved == 0);
+  uint32_t taken = chain_blocks(hak_slab_take(slab, carved, CHAIN_KEY), blocks);
+  CHECK(taken == carved);
+  for (uint32_t i = 0; i < taken; i++) {
+    pattern_fill(blocks[i], BLOCK_BYTES, i);
+  }
+  hak_slab_drop(slab);
+  give(blocks + out, taken - out);
+  return slab;
+}
+
+static void contents_are_unharmed(uint32_t out) {
+  for (uint32_t i = 0; i < out; i++) {
+    CHECK(pattern_holds(blocks[i], BLOCK_BYTES, BLOCK_BYTES, i));
+  }
+}
+
+static void sparse_slabs_give_pages_back(void) {
+  hak_slab_t *slab = slab_with(2, BLOCKS);
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  CHECK(hak_slab_discard_sparse());
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 1);
+  contents_are_unharmed(2);
+  hak_slab_check();
+  CHECK(!hak_slab_discard_sparse()); /* nothing has changed */
+  CHECK(hak_slab_acquire(slab->cls) == slab);
+  static void *again[BLOCKS];
+  uint32_t taken = chain_blocks(hak_slab_take(slab, BLOCKS, CHAIN_KEY), again);
+  CHECK(taken == BLOCKS - 2);
+  for (uint32_t i = 0; i < taken; i++) {
+    memset(again[i], 'x', BLOCK_BYTES);
+  }
+  contents_are_unharmed(2);
+}
+
+static void pages_never_carved_go_too(void) {
+  const uint32_t carved = BLOCKS / 2;
+  hak_slab_t *slab = slab_with(1, carved);
+  memset(slab->base + HAK_UNIT_BYTES - page, 1, page); /* somebody's stray write */
+  CHECK(hak_slab_discard_sparse());
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 1);
+  CHECK(hak_slab_acquire(slab->cls) == slab);
+  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == carved - 1);
+  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - carved);
+}
+
+static void a_page_with_a_block_stays(void) {
+  hak_slab_t *slab = slab_with(0, BLOCKS - 1); /* released at once */
+  CHECK(slab->cls == HAK_CLASS_NONE);
+  slab = slab_with(1, BLOCKS);
+  uint32_t per_page = (uint32_t)page / BLOCK_BYTES;
+  CHECK(hak_slab_acquire(slab->cls) == slab);
+  hak_free_block_t *chain = hak_slab_take(slab, BLOCKS, CHAIN_KEY).first, *back = NULL;
+  for (uint32_t i = 1; i < BLOCKS; i++) { /* keep the last block of the second page and the first of the last */
+    hak_free_block_t *block = chain_pop(&chain);
+    if (block == blocks[2 * per_page - 1] || block == blocks[BLOCKS - per_page]) {
+      pattern_fill(block, BLOCK_BYTES, i);
+    } else {
+      chain_push(&back, block);
+    }
+  }
+  hak_slab_return(back, CHAIN_KEY, "test");
+  hak_slab_drop(slab);
+  CHECK(hak_slab_discard_sparse());
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 3);
+  contents_are_unharmed(1);
+  CHECK(pattern_holds(blocks[2 * per_page - 1], BLOCK_BYTES, BLOCK_BYTES, 2 * per_page - 1));
+  CHECK(pattern_holds(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCK_BYTES, BLOCKS - per_page));
+}
+
+static void full_slabs_are_left_alone(void) {
+  hak_slab_t *slab = slab_with(BLOCKS / 2, BLOCKS);
+  CHECK(!hak_slab_discard_sparse());
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  CHECK(hak_slab_acquire(slab->cls) == slab); /* and so is one in use */
+  CHECK(!hak_slab_discard_sparse());
+}
+
+static void a_refusal_changes_nothing(void) {
+  hak_slab_t *slab = slab_with(1, BLOCKS);
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  CHECK(!hak_slab_discard_sparse());
+  system_allow();
+  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  contents_are_unharmed(1);
+  CHECK(hak_slab_acquire(slab->cls) == slab);
+  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - 1);
+}
+
+static uint64_t madvise_calls(void) {
+  hak_os_counts_t counts;
+  hak_os_read_counts(&counts);
+  return counts.madvise;
+}
+
+/* Enough slabs become sparse, and a pass begins without being asked for. */
+static void many_sparse_slabs_start_a_pass(void) {
+  enum { SLABS = 512, LARGE_BYTES = 4096, PER_SLAB = HAK_UNIT_BYTES / LARGE_BYTES, FIRST_PART = PER_SLAB / 2 };
+  static void *held[SLABS][PER_SLAB];
+  for (int i = 0; i < SLABS; i++) {
+    hak_slab_t *slab = hak_slab_acquire(hak_class_of(LARGE_BYTES));
+    CHECK(slab != NULL && slab->carved == 0);
+    CHECK(chain_blocks(hak_slab_take(slab, PER_SLAB, CHAIN_KEY), held[i]) == PER_SLAB);
+    hak_slab_drop(slab);
+  }
+  uint64_t before = madvise_calls();
+  for (int i = 0; i < SLABS && madvise_calls() == before; i++) {
+    give(held[i], FIRST_PART);
+    CHECK(madvise_calls() == before);
+    give(held[i] + FIRST_PART, PER_SLAB - FIRST_PART - 1);
+  }
+  CHECK(madvise_calls() > before);
+  hak_slab_check();
+}
+
+int main(void) {
+  hak_slab_init();
+  page = hak_os_page_bytes();
+  if (page * 4 > HAK_UNIT_BYTES) {
+    return 0; /* a slab has too few pages to be sparse */
+  }
+  child_succeeds(sparse_slabs_give_pages_back);
+  child_succeeds(pages_never_carved_go_too);
+  child_succeeds(a_page_with_a_block_stays);
+  child_succeeds(full_slabs_are_left_alone);
+  child_succeeds(a_refusal_changes_nothing);
+  child_succeeds(many_sparse_slabs_start_a_pass);
+  return 0;
+}

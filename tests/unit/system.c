@@ -1,0 +1,155 @@
+#include "system.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+  uint32_t skip, count;
+} plans[SYSTEM_CALLS];
+static const int errors[SYSTEM_CALLS] = {
+    [SYSTEM_MMAP] = ENOMEM,        [SYSTEM_MUNMAP] = ENOMEM, [SYSTEM_MADVISE] = EAGAIN,
+    [SYSTEM_MPROTECT] = ENOMEM,    [SYSTEM_MREMAP] = ENOMEM, [SYSTEM_WRITE] = EINTR,
+    [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRLIMIT] = EPERM,
+};
+
+static struct {
+  bool set;
+  uint64_t ms;
+} fixed_clock;
+static struct {
+  bool set;
+  uint64_t bytes;
+} fixed_limit;
+static struct {
+  bool set;
+  unsigned long type, value;
+} fixed_auxiliary;
+static bool noreplace_is_unknown;
+
+void system_refuse(SystemCall call, uint32_t skip, uint32_t count) {
+  plans[call].skip = skip;
+  plans[call].count = count;
+}
+
+void system_allow(void) {
+  for (int call = 0; call < SYSTEM_CALLS; call++) {
+    plans[call].skip = plans[call].count = 0;
+  }
+}
+
+static bool is_refused(SystemCall call) {
+  if (plans[call].count == 0) {
+    return false;
+  }
+  if (plans[call].skip > 0) {
+    plans[call].skip--;
+    return false;
+  }
+  plans[call].count -= plans[call].count != SYSTEM_ALL;
+  errno = errors[call];
+  return true;
+}
+
+void system_set_clock_ms(uint64_t ms) {
+  fixed_clock.set = true;
+  fixed_clock.ms = ms;
+}
+
+void system_advance_clock_ms(uint64_t ms) {
+  system_set_clock_ms(fixed_clock.ms + ms);
+}
+
+void system_set_address_space_limit(uint64_t bytes) {
+  fixed_limit.set = true;
+  fixed_limit.bytes = bytes;
+}
+
+void system_set_auxiliary(unsigned long type, unsigned long value) {
+  fixed_auxiliary.set = true;
+  fixed_auxiliary.type = type;
+  fixed_auxiliary.value = value;
+}
+
+void system_forget_noreplace(void) {
+  noreplace_is_unknown = true;
+}
+
+/* The names are the linker's: --wrap=f sends calls of f to __wrap_f and offers the original as __real_f. */
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+int __real_munmap(void *at, size_t bytes);
+int __real_madvise(void *at, size_t bytes, int advice);
+int __real_mprotect(void *at, size_t bytes, int protection);
+void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+ssize_t __real_write(int file, const void *bytes, size_t count);
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
+unsigned long __real_getauxval(unsigned long type);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+int __wrap_munmap(void *at, size_t bytes);
+int __wrap_madvise(void *at, size_t bytes, int advice);
+int __wrap_mprotect(void *at, size_t bytes, int protection);
+void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+ssize_t __wrap_write(int file, const void *bytes, size_t count);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
+unsigned long __wrap_getauxval(unsigned long type);
+
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (is_refused(SYSTEM_MMAP)) {
+    return MAP_FAILED;
+  }
+  flags &= noreplace_is_unknown ? ~MAP_FIXED_NOREPLACE : ~0;
+  return __real_mmap(at, bytes, protection, flags, file, offset);
+}
+
+int __wrap_munmap(void *at, size_t bytes) {
+  return is_refused(SYSTEM_MUNMAP) ? -1 : __real_munmap(at, bytes);
+}
+
+int __wrap_madvise(void *at, size_t bytes, int advice) {
+  return is_refused(SYSTEM_MADVISE) ? -1 : __real_madvise(at, bytes, advice);
+}
+
+int __wrap_mprotect(void *at, size_t bytes, int protection) {
+  return is_refused(SYSTEM_MPROTECT) ? -1 : __real_mprotect(at, bytes, protection);
+}
+
+/* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
+void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
+  return is_refused(SYSTEM_MREMAP) ? MAP_FAILED : __real_mremap(at, bytes, new_bytes, flags, to);
+}
+
+ssize_t __wrap_write(int file, const void *bytes, size_t count) {
+  return is_refused(SYSTEM_WRITE) ? -1 : __real_write(file, bytes, count);
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  if (is_refused(SYSTEM_CLOCK_GETTIME)) {
+    return -1;
+  }
+  if (!fixed_clock.set || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)) {
+    return __real_clock_gettime(clock, now);
+  }
+  now->tv_sec = (time_t)(fixed_clock.ms / 1000);
+  now->tv_nsec = (long)(fixed_clock.ms % 1000 * 1000000);
+  return 0;
+}
+
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit) {
+  if (is_refused(SYSTEM_GETRLIMIT)) {
+    return -1;
+  }
+  if (!fixed_limit.set || resource != RLIMIT_AS) {
+    return __real_getrlimit(resource, limit);
+  }
+  limit->rlim_cur = limit->rlim_max = fixed_limit.bytes;
+  return 0;
+}
+
+unsigned long __wrap_getauxval(unsigned long type) {
+  return fixed_auxiliary.set && type == fixed_auxiliary.type ? fixed_auxiliary.value : __real_getauxval(type);
+}
