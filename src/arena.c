@@ -50,6 +50,9 @@ static part_t next_part(size_t *first, size_t *units) {
 static void take_range(size_t first, size_t units, bool *zeroed) {
   size_t regretted = 0;
   atomic_store_explicit(&hak_arena.used_units, hak_arena.used_units + units, memory_order_relaxed);
+  if (hak_arena.peak_units < hak_arena.used_units) {
+    hak_arena.peak_units = hak_arena.used_units;
+  }
   while (units > 0) {
     part_t part = next_part(&first, &units);
     uint32_t dirty = part.super->dirty & part.mask;

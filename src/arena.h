@@ -5,9 +5,9 @@
  * Invariants (units):   mapped = used + free,  dirty_free <= free,  resident heap <= used + dirty_free.
  * Release policy: after a give, dirty_free above `allowance` is brought down to half of it, highest address first:
  *   allowance = max(warm pool, floor of the profile, used * share of the profile, learned)
- * `learned` doubles when most of what was given back is asked for again within a decay time, and halves in every
- * decay time in which that does not happen. Besides, what was free and dirty for a whole decay time is given back
- * at the next event. */
+ * `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a decay time,
+ * and halves in every decay time in which that does not happen. Besides, what was free and dirty for a whole decay
+ * time is given back at the next give or hak_arena_decay. */
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 
@@ -32,6 +32,9 @@ bool hak_arena_is_free(size_t unit);
 
 /* Give free units back to the system until at most `keep_units` of them stay resident. True: some were. */
 bool hak_arena_purge(size_t keep_units);
+
+/* Called now and then by threads on their way to the slabs: give back what was free for a decay time. */
+void hak_arena_decay(uint64_t now_ms);
 
 /* Units taken, without the lock: may be a moment old. */
 size_t hak_arena_used_units(void);

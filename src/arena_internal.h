@@ -10,6 +10,7 @@
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_units; /* written under the lock, read anywhere */
+  size_t peak_units;         /* most units ever used */
   size_t dirty_units;        /* free and dirty */
   size_t mapped_slots, unmapped_ever;
   size_t low[HAK_SLOT_UNITS + 1]; /* low[k]: no mapped slot below has a run of k free units */

@@ -184,6 +184,7 @@ static void look_around(hak_heap_t *heap) {
     uint64_t now_ms = hak_os_now_ms();
     if (now_ms - heap->looked_ms >= LOOK_MS) {
       heap->looked_ms = now_ms;
+      hak_arena_decay(now_ms);
       return_idle_lists(heap);
     }
   }

@@ -53,12 +53,16 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
+  hak_free_block_t *head = bin->head;
+  if (HAK_UNLIKELY(head == block)) { /* freed twice in a row */
+    hak_free_slow(block);
+    return;
+  }
   if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
     hak_count_up(&bin->room);
     hak_free_slow(block);
     return;
   }
-  hak_free_block_t *head = bin->head;
   hak_observe_free(block, hak_window.classes[unit]);
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;

@@ -68,6 +68,7 @@ void hak_release_regret_locked(size_t units) {
   }
   size_t learned = hak_release_allowance_locked() * 2;
   size_t most = hak_options.retain_learned_units;
+  most = most < hak_arena.peak_units ? most : hak_arena.peak_units;
   hak_arena.learned_units = learned < most ? learned : most;
   hak_arena.given_back_units = hak_arena.regretted_units = 0;
 }
@@ -95,15 +96,24 @@ static void begin_epoch_locked(uint64_t now_ms) {
   hak_arena.given_back_units = hak_arena.regretted_units = 0;
 }
 
+static void decay_locked(uint64_t now_ms) {
+  if (now_ms - hak_arena.epoch_ms >= hak_options.decay_ms) {
+    begin_epoch_locked(now_ms);
+  }
+}
+
 void hak_release_after_give_locked(void) {
   size_t allowance = hak_release_allowance_locked();
   if (hak_arena.dirty_units > allowance) {
     hak_release_down_to_locked(allowance / 2);
   }
-  uint64_t now_ms = hak_os_now_ms();
-  if (now_ms - hak_arena.epoch_ms >= hak_options.decay_ms) {
-    begin_epoch_locked(now_ms);
-  }
+  decay_locked(hak_os_now_ms());
+}
+
+void hak_arena_decay(uint64_t now_ms) {
+  hak_lock(&hak_arena.lock);
+  decay_locked(now_ms);
+  hak_unlock(&hak_arena.lock);
 }
 
 bool hak_arena_purge(size_t keep_units) {

@@ -27,6 +27,14 @@ static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t 
   }
 }
 
+/* The same demand again and again. */
+static void use_steadily(hak_heap_t *heap, size_t bytes, size_t count, int rounds) {
+  while (rounds-- > 0) {
+    pass_through(heap, heap, bytes, count);
+    hak_cache_check(heap);
+  }
+}
+
 static void budget_adds_up(const hak_heap_t *heap) {
   size_t bytes = 0;
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
@@ -36,69 +44,71 @@ static void budget_adds_up(const hak_heap_t *heap) {
   CHECK(bytes == heap->budget_bytes);
 }
 
+static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
+  return heap->shelf[hak_class_of(bytes)].asked_count;
+}
+
+/* A demand that does not fit at first is served from the list later. */
 static void limits_grow_with_use(void) {
   const uint32_t cls = hak_class_of(BYTES);
-  const int32_t most = (int32_t)(hak_options.cache_class_bytes / BYTES);
   open_both();
   budget_adds_up(&mine);
-  int32_t start = lists_limit(&mine, cls), limit = start;
-  for (int round = 0; round < 30; round++) {
-    pass_through(&mine, &mine, BYTES, BLOCKS);
-    hak_cache_check(&mine);
-    budget_adds_up(&mine);
-    CHECK(lists_limit(&mine, cls) >= limit && lists_limit(&mine, cls) <= most);
-    limit = lists_limit(&mine, cls);
-    CHECK(lists_length(&mine, cls) <= limit);
-  }
-  CHECK(limit > start);
+  int32_t start = lists_limit(&mine, cls);
+  size_t demand = 6 * (size_t)start;
+  use_steadily(&mine, BYTES, demand, 1);
+  uint64_t at_first = refills_of(&mine, BYTES);
+  use_steadily(&mine, BYTES, demand, 20);
+  uint64_t before = refills_of(&mine, BYTES);
+  use_steadily(&mine, BYTES, demand, 1);
+  CHECK(refills_of(&mine, BYTES) - before < at_first);
+  int32_t limit = lists_limit(&mine, cls);
+  CHECK(limit > start && (size_t)limit <= hak_options.cache_class_bytes / BYTES);
+  CHECK(lists_length(&mine, cls) <= limit);
   CHECK(lists_limit(&mine, hak_class_of(2 * BYTES)) == lists_limit(&other, hak_class_of(2 * BYTES)));
+  budget_adds_up(&mine);
 }
 
 static void growth_ends_at_the_option(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_CACHE_CLASS_MAX=20K");
   open_both();
-  for (int round = 0; round < 10; round++) {
-    pass_through(&mine, &mine, BYTES, BLOCKS);
-  }
-  CHECK(lists_limit(&mine, cls) <= 20);
-  CHECK(lists_limit(&mine, cls) >= lists_limit(&other, cls));
-}
-
-/* All adaptive classes of a thread share a part of what the process has in use. */
-static void growth_ends_at_the_budget(void) {
-  const size_t held_bytes = (size_t)BLOCKS * BYTES;
-  open_both();
-  for (int round = 0; round < 4; round++) {
-    for (size_t bytes = 128; bytes <= HAK_SMALL_MAX; bytes *= 2) {
-      size_t count = held_bytes / bytes < BLOCKS ? held_bytes / bytes : BLOCKS;
-      pass_through(&mine, &mine, bytes, count);
-    }
+  for (size_t demand = 1; demand < 200; demand += 7) {
+    use_steadily(&mine, BYTES, demand, 5);
+    CHECK(lists_limit(&mine, cls) <= 20);
   }
   budget_adds_up(&mine);
-  hak_cache_check(&mine);
-  CHECK(mine.budget_bytes <= 4 * held_bytes);
+}
+
+/* All adaptive classes of a thread together stay within what the process has in use. */
+static void growth_ends_at_the_budget(void) {
+  size_t peak_bytes = 0;
+  open_both();
+  size_t start_bytes = mine.budget_bytes;
+  for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
+    size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
+    use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
+    size_t used_bytes = hak_arena_used_units() << HAK_UNIT_SHIFT;
+    peak_bytes = peak_bytes > used_bytes ? peak_bytes : used_bytes;
+  }
+  budget_adds_up(&mine);
+  CHECK(mine.budget_bytes > start_bytes);
+  CHECK(mine.budget_bytes <= 4 * start_bytes + peak_bytes);
 }
 
 /* A thread that only frees has no use for what it caches. */
 static void limits_shrink_where_nothing_is_allocated(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  for (int round = 0; round < 10; round++) {
-    pass_through(&mine, &mine, BYTES, BLOCKS);
-  }
+  size_t demand = 6 * (size_t)lists_limit(&mine, cls);
+  use_steadily(&mine, BYTES, demand, 10);
   int32_t grown = lists_limit(&mine, cls);
-  for (int round = 0; round < 3; round++) {
-    pass_through(&other, &mine, BYTES, BLOCKS);
-    hak_cache_check(&mine);
-    budget_adds_up(&mine);
-  }
+  pass_through(&other, &mine, BYTES, BLOCKS);
+  hak_cache_check(&mine);
+  budget_adds_up(&mine);
   int32_t least = lists_limit(&mine, cls);
   CHECK(least < grown && least >= 1);
   CHECK(lists_length(&mine, cls) <= least && !mine.shelf[cls].current);
-  for (int round = 0; round < 10; round++) {
-    pass_through(&mine, &mine, BYTES, BLOCKS);
-  }
+  use_steadily(&mine, BYTES, demand, 10);
   CHECK(lists_limit(&mine, cls) > least); /* and it can change its mind */
 }
 
@@ -198,7 +208,7 @@ static void check_over_damage(void) {
 }
 
 static void damage_is_noticed(void) {
-  static const char corrupted[] = "corrupted free block";
+  static const char corrupted[] = "double free or corrupted free block";
   child_is_stopped(overflow_over_damaged_newest, "free", corrupted, blocks[7]);
   child_is_stopped(overflow_over_damaged_oldest, "free", corrupted, blocks[0]);
   child_is_stopped(flush_over_damage, "some_function", corrupted, blocks[3]);

@@ -16,7 +16,7 @@ void child_run(void (*body)(void), ChildResult *result);
 /* The body must end without a failed check. */
 void child_succeeds(void (*body)(void));
 
-/* The body must be stopped for misuse, with this line as the last: "hakmem: FUNCTION(): REASON: 0xADDRESS". */
+/* The body must be stopped for misuse, with exactly this line: "hakmem: FUNCTION(): REASON: 0xADDRESS". */
 void child_is_stopped(void (*body)(void), const char *function, const char *reason, const void *address);
 
 /* The body must be stopped because the heap is not as it should be. */

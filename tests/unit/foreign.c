@@ -75,19 +75,21 @@ static void free_global(void) {
 #ifdef HAK_TEST_LIBC_MALLOC
 /* Above the program break at start-up: what libc allocates now. */
 static void *libc_block(void) {
-  void *block = NULL;
-  for (int i = 0; i < 10000 && !hak_foreign_usable(block, &(size_t){0}); i++) {
-    block = malloc(10000);
-    CHECK(block != NULL);
-  }
-  return block;
+  static void *blocks[1000];
+  size_t i = 0;
+  do {
+    CHECK(i < sizeof blocks / sizeof blocks[0]);
+    blocks[i] = malloc(10000);
+    CHECK(blocks[i] != NULL);
+  } while (!hak_foreign_usable(blocks[i++], &(size_t){0}));
+  return blocks[i - 1];
 }
 
 static void libc_serves_its_blocks(void) {
   size_t bytes = 0;
   char *block = libc_block();
   CHECK(hak_foreign_usable(block, &bytes) && bytes >= 10000 && hak_malloc_usable_size(block) == bytes);
-  strcpy(block, "text");
+  memcpy(block, "text", sizeof "text");
   block = hak_realloc(block, 20000);
   CHECK(block != NULL && strcmp(block, "text") == 0 && hak_malloc_usable_size(block) >= 20000);
   hak_free(block);

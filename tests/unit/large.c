@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "arena.h"
-#include "child.h"
 #include "check.h"
+#include "child.h"
 #include "os.h"
 #include "pattern.h"
 #include "setting.h"

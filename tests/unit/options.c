@@ -13,15 +13,14 @@ typedef enum Kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } Kind;
 typedef enum When { START, ANY } When;
 
 typedef struct Row {
-  const char *name;
-  Kind kind;
+  const char *name, *help;
   int64_t defaults[3], low, high;
+  Kind kind;
   When when;
-  const char *help;
 } Row;
 
-#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help)                                       \
-  {name, kind, {speed, balanced, lean}, low, high, when, help},
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) \
+  {name, help, {speed, balanced, lean}, low, high, kind, when},
 static const Row rows[] = {
 #include "options.def"
 };
@@ -48,8 +47,12 @@ static void load_number(const char *name, int64_t number) {
 static void value_as_text(const Row *row, int64_t value, char text[VALUE_BYTES]) {
   if (value == HAK_OPTION_AUTO) {
     snprintf(text, VALUE_BYTES, "auto");
-  } else if (row->kind == PROFILE || row->kind == HUGE) {
-    snprintf(text, VALUE_BYTES, "%s", row->kind == PROFILE ? profiles[value] : huge_pages[value]);
+  } else if (row->kind == PROFILE) {
+    CHECK(value >= 0 && value < 3);
+    snprintf(text, VALUE_BYTES, "%s", profiles[value]);
+  } else if (row->kind == HUGE) {
+    CHECK(value == 0 || value == 1);
+    snprintf(text, VALUE_BYTES, "%s", huge_pages[value]);
   } else {
     snprintf(text, VALUE_BYTES, "%" PRId64, value);
   }
@@ -116,8 +119,8 @@ static void mem_lean_changes_the_release_options_only(void) {
   load("HAKMEM_SS_MEM_LEAN=1");
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
-    bool is_release = strstr(row->name, "RETAIN") || strcmp(row->name, "DECAY_MS") == 0 ||
-                      strcmp(row->name, "WARM_POOL_SIZE") == 0;
+    bool is_release =
+        strstr(row->name, "RETAIN") || strcmp(row->name, "DECAY_MS") == 0 || strcmp(row->name, "WARM_POOL_SIZE") == 0;
     has_value(row, strcmp(row->name, "SS_MEM_LEAN") == 0 ? 1 : row->defaults[is_release ? HAK_PROFILE_LEAN : 0]);
   }
   load("HAKMEM_SS_MEM_LEAN=0");

@@ -11,6 +11,7 @@
 
 #define REFUSED NULL
 #define LONG_NAME "HAKMEM_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_EVER_BE"
+#define LONG_NAME_SET LONG_NAME "=1"
 
 typedef struct Row {
   const char *variable, *name, *value; /* the value that follows; REFUSED: a warning, and the default */
@@ -68,7 +69,7 @@ static const Row rows[] = {
 };
 
 static const char *const unknown[] = {
-    "HAKMEM_NO_SUCH_OPTION=1", "HAKMEM_=1", "HAKMEM_PROFILE", "HAKMEM_HAKMEM_PROFILE=lean", LONG_NAME "=1", LONG_NAME,
+    "HAKMEM_NO_SUCH_OPTION=1",  "HAKMEM_=1", "HAKMEM_PROFILE", "HAKMEM_HAKMEM_PROFILE=lean", LONG_NAME_SET, LONG_NAME,
     "HAKMEM_TINY_UNIFIED_C8=1",
 };
 
@@ -136,7 +137,8 @@ static void other_variables_are_no_business_of_ours(void) {
 }
 
 static void load_several(void) {
-  char first[] = "HAKMEM_DECAY_MS=5", bad[] = "HAKMEM_WARM_POOL_SIZE=x", other[] = "TERM=dumb", last[] = "HAKMEM_STATS=1";
+  char first[] = "HAKMEM_DECAY_MS=5", bad[] = "HAKMEM_WARM_POOL_SIZE=x", other[] = "TERM=dumb",
+       last[] = "HAKMEM_STATS=1";
   char *environment[] = {first, bad, other, last, NULL};
   hak_options_load(environment);
   CHECK(hak_options.decay_ms == 5 && hak_options.stats);

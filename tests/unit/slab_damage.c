@@ -8,7 +8,7 @@
 #include "slab.h"
 #include "slab_internal.h"
 
-#define CORRUPTED "corrupted free block"
+#define CORRUPTED "double free or corrupted free block"
 #define TWICE "double free"
 #define INVALID "invalid pointer"
 

@@ -89,14 +89,14 @@ static void a_page_with_a_block_stays(void) {
   uint32_t per_page = (uint32_t)page / BLOCK_BYTES;
   CHECK(hak_slab_acquire(slab->cls) == slab);
   hak_free_block_t *chain = hak_slab_take(slab, BLOCKS, CHAIN_KEY).first, *back = NULL;
-  for (uint32_t i = 1; i < BLOCKS; i++) { /* keep the last block of the second page and the first of the last */
+  while (chain) { /* keep the last block of the second page and the first of the last */
     hak_free_block_t *block = chain_pop(&chain);
-    if (block == blocks[2 * per_page - 1] || block == blocks[BLOCKS - per_page]) {
-      pattern_fill(block, BLOCK_BYTES, i);
-    } else {
+    if (block != blocks[2 * per_page - 1] && block != blocks[BLOCKS - per_page]) {
       chain_push(&back, block);
     }
   }
+  pattern_fill(blocks[2 * per_page - 1], BLOCK_BYTES, 2 * per_page - 1);
+  pattern_fill(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCKS - per_page);
   hak_slab_return(back, CHAIN_KEY, "test");
   hak_slab_drop(slab);
   CHECK(hak_slab_discard_sparse());

@@ -115,8 +115,8 @@ static void a_foreign_slot_is_left_alone(void) {
   bool occupied;
   create();
   char *theirs = slot_address(2) + HAK_UNIT_BYTES;
-  CHECK(mmap(theirs, HAK_UNIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
-        theirs);
+  CHECK(mmap(theirs, HAK_UNIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+             0) == theirs);
   pattern_fill(theirs, HAK_UNIT_BYTES, 3);
   /* Mapping goes step by step until the foreign slot is known. */
   int tries = 0;
