@@ -9,9 +9,6 @@ file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c)
 set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
-if(HAKMEM_COVERAGE)
-  list(APPEND core_sources ${PROJECT_SOURCE_DIR}/cmake/coverage_on_abort.c)
-endif()
 
 # The compiler must not turn the bodies of these functions into calls of themselves.
 set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)

@@ -88,9 +88,7 @@ static size_t find_dirty_unit(void) {
     i++;
   }
   hak_arena.low_dirty = i;
-  if (i == hak_window.slots_used) {
-    return HAK_ARENA_NONE;
-  }
+  HAK_ASSERT(i < hak_window.slots_used); /* the caller saw dirty_units > 0 */
   hak_super_t *super = hak_window.slots[i].super;
   return i * HAK_SLOT_UNITS + (size_t)__builtin_ctz(super->free & super->dirty);
 }

@@ -15,7 +15,7 @@
 
 typedef struct hak_arena_totals {
   size_t used_units, dirty_units, allowance_units;
-  size_t mapped_slots, slots_used;      /* now; and how far the window was ever used */
+  size_t mapped_slots, slots_used;     /* now; and how far the window was ever used */
   size_t slots_mapped, slots_unmapped; /* since the start */
 } hak_arena_totals_t;
 

@@ -241,7 +241,9 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
   }
   open_bin(heap, cls);
   shelf->streak = 0;
-  hak_chain_t chain = fetch(shelf, cls, shelf->refill_blocks, heap->key);
+  uint32_t want = shelf->refill_blocks, most_kept = (uint32_t)limit_of(shelf) + 1; /* one is handed out */
+  want = shelf->adaptive || want < most_kept ? want : most_kept;
+  hak_chain_t chain = fetch(shelf, cls, want, heap->key);
   hak_free_block_t *block = chain.first;
   if (!block) {
     return NULL;

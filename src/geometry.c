@@ -25,7 +25,7 @@ const uint8_t hak_class_bands[HAK_BIN_COUNT] = {
 };
 #undef HAK_CLASS
 
-#define HAK_CLASS(index, bytes, below, band)                                                                           \
+#define HAK_CLASS(index, bytes, below, band) \
   _Static_assert((bytes) % HAK_BLOCK_MIN == 0 && (bytes) > (below), "class " #index ": sizes ascend in steps of 16");
 #include "classes.def"
 #undef HAK_CLASS

@@ -25,7 +25,8 @@ enum {
 };
 
 #define HAK_CLASS(index, bytes, below, band) +1
-enum { HAK_CLASS_COUNT = 1 /* class 0: no block starts here */
+enum {
+  HAK_CLASS_COUNT = 1 /* class 0: no block starts here */
 #include "classes.def"
 };
 #undef HAK_CLASS

@@ -119,7 +119,7 @@ static void adopt_orphans(void) {
       heap->busy = false;
       heap->next_idle = heaps.idle;
       heaps.idle = heap;
-        }
+    }
   }
 }
 

@@ -20,8 +20,7 @@ HAK_INLINE void hak_observe_alloc(const void *block, size_t bytes) {
 HAK_INLINE void hak_observe_free(const void *block, size_t cls) {
   (void)block, (void)cls;
 }
-HAK_INLINE void hak_observe_print(void) {
-}
+HAK_INLINE void hak_observe_print(void) {}
 HAK_INLINE void hak_observe_explain(const void *block) {
   (void)block;
 }

@@ -84,40 +84,40 @@ HAK_INLINE void *new_aligned(size_t bytes, size_t alignment, bool nothrow) {
   return HAK_LIKELY(block != NULL) ? block : new_slow(alignment, bytes, nothrow);
 }
 
-#define NEW(suffix)                                                                                                    \
-  HAK_EXPORT void *_Zn##suffix##m(size_t bytes);                                                                       \
-  void *_Zn##suffix##m(size_t bytes) {                                                                                 \
-    return new_block(bytes, false);                                                                                    \
-  }                                                                                                                    \
-  HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag);                                        \
-  void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag) {                                                  \
-    (void)tag;                                                                                                         \
-    return new_block(bytes, true);                                                                                     \
-  }                                                                                                                    \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment);                                      \
-  void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment) {                                                \
-    return new_aligned(bytes, alignment, false);                                                                       \
-  }                                                                                                                    \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag);       \
-  void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag) {                 \
-    (void)tag;                                                                                                         \
-    return new_aligned(bytes, alignment, true);                                                                        \
+#define NEW(suffix) \
+  HAK_EXPORT void *_Zn##suffix##m(size_t bytes); \
+  void *_Zn##suffix##m(size_t bytes) { \
+    return new_block(bytes, false); \
+  } \
+  HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag); \
+  void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag) { \
+    (void)tag; \
+    return new_block(bytes, true); \
+  } \
+  HAK_EXPORT void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment); \
+  void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment) { \
+    return new_aligned(bytes, alignment, false); \
+  } \
+  HAK_EXPORT void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag); \
+  void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag) { \
+    (void)tag; \
+    return new_aligned(bytes, alignment, true); \
   }
 NEW(w) /* operator new */
 NEW(a) /* operator new[] */
 
-#define DELETE(suffix, parameters, ...)                                                                                \
-  HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__);                                                                \
-  void _Zd##suffix(void *block __VA_ARGS__) {                                                                          \
-    parameters;                                                                                                        \
-    hak_fast_free(block);                                                                                              \
+#define DELETE(suffix, parameters, ...) \
+  HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__); \
+  void _Zd##suffix(void *block __VA_ARGS__) { \
+    parameters; \
+    hak_fast_free(block); \
   }
-#define DELETE_ALL(kind)                                                                                               \
-  DELETE(kind##Pv, (void)0)                                                                                            \
-  DELETE(kind##PvRKSt9nothrow_t, (void)tag, , const void *tag)                                                         \
-  DELETE(kind##Pvm, (void)bytes, , size_t bytes)                                                                       \
-  DELETE(kind##PvSt11align_val_t, (void)alignment, , size_t alignment)                                                 \
-  DELETE(kind##PvSt11align_val_tRKSt9nothrow_t, ((void)alignment, (void)tag), , size_t alignment, const void *tag)     \
+#define DELETE_ALL(kind) \
+  DELETE(kind##Pv, (void)0) \
+  DELETE(kind##PvRKSt9nothrow_t, (void)tag, , const void *tag) \
+  DELETE(kind##Pvm, (void)bytes, , size_t bytes) \
+  DELETE(kind##PvSt11align_val_t, (void)alignment, , size_t alignment) \
+  DELETE(kind##PvSt11align_val_tRKSt9nothrow_t, ((void)alignment, (void)tag), , size_t alignment, const void *tag) \
   DELETE(kind##PvmSt11align_val_t, ((void)bytes, (void)alignment), , size_t bytes, size_t alignment)
 DELETE_ALL(l) /* operator delete */
 DELETE_ALL(a) /* operator delete[] */

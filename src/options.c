@@ -13,11 +13,10 @@ typedef enum kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } kind_t;
 typedef enum when { START, ANY } when_t;
 
 typedef struct option {
-  const char *name;
-  kind_t kind;
+  const char *name, *help;
   int64_t defaults[3], low, high; /* defaults by profile */
+  kind_t kind;
   when_t when;
-  const char *help;
 } option_t;
 
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) OPTION_##id,
@@ -27,8 +26,8 @@ enum {
 };
 #undef HAK_OPTION
 
-#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help)                                       \
-  {name, kind, {speed, balanced, lean}, low, high, when, help},
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) \
+  {name, help, {speed, balanced, lean}, low, high, kind, when},
 static const option_t options[OPTION_COUNT] = {
 #include "options.def"
 };
@@ -44,7 +43,7 @@ static const char auto_name[] = "auto";
 static const char prefix[] = "HAKMEM_";
 
 /* The values by profile SPEED, so that allocation works before the environment was read. */
-#define MIB_UNITS(mib) ((size_t)(mib) * 1024 * 1024 / HAK_UNIT_BYTES)
+#define MIB_UNITS(mib) ((size_t)(mib)*1024 * 1024 / HAK_UNIT_BYTES)
 hak_options_t hak_options = {
     .unified_cache = true,
     .band_blocks = {HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO,
@@ -132,7 +131,8 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
       return false;
     }
   }
-  const char *suffixes = "KMG", *suffix = *text && with_suffix ? strchr(suffixes, *text & ~0x20) : NULL;
+  static const char suffixes[] = "KMG";
+  const char *suffix = with_suffix && (*text & ~0x20) != 0 ? strchr(suffixes, *text & ~0x20) : NULL;
   if (suffix) {
     if (__builtin_mul_overflow(number, (int64_t)1024 << 10 * (suffix - suffixes), &number)) {
       return false;

@@ -104,10 +104,37 @@ bool hak_os_prefer_huge(void *at, size_t bytes) {
   return succeeded(madvise(at, bytes, MADV_HUGEPAGE) == 0);
 }
 
-bool hak_os_move(void *from, void *to, size_t bytes) {
+static bool move_pages(void *from, void *to, size_t bytes) {
   count(&counters.mremap, 1);
-  void *p = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
-  return succeeded(p == to);
+  return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);
+}
+
+/* Kernels before 5.7 refuse; qemu-user (7.2) moves, but takes the source for unmapped from then on. */
+static bool moving_works(void) {
+  static _Atomic bool known, works;
+  if (known) {
+    return works;
+  }
+  size_t page = hak_os_page_bytes();
+  volatile char *from = hak_os_map(page), *to = hak_os_map(page);
+  if (from && to) {
+    unsigned char resident;
+    *from = 1;
+    works = move_pages((void *)from, (void *)to, page) && mincore((void *)from, page, &resident) == 0 && *to == 1 &&
+            *from == 0 && hak_os_discard((void *)to, page) && *to == 0;
+    known = true;
+  }
+  if (from) {
+    hak_os_unmap((void *)from, page);
+  }
+  if (to) {
+    hak_os_unmap((void *)to, page);
+  }
+  return works;
+}
+
+bool hak_os_move(void *from, void *to, size_t bytes) {
+  return moving_works() && move_pages(from, to, bytes);
 }
 
 uint64_t hak_os_now_ms(void) {

@@ -6,8 +6,6 @@
 #include "os.h"
 #include "slab_internal.h"
 
-
-
 hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT] = {[0 ... HAK_BIN_COUNT - 1] = {.lock = HAK_LOCK_INIT}};
 uintptr_t hak_slab_key;
 

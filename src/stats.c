@@ -48,27 +48,27 @@ void hak_stats_read(hak_stats_t *stats) {
 }
 
 /* The totals, one row each: name, value. */
-#define TOTALS(ROW)                                                                                                    \
-  ROW("live_bytes", stats->live_bytes + stats->large_bytes)                                                            \
-  ROW("small_live_bytes", stats->live_bytes)                                                                           \
-  ROW("large_live_bytes", stats->large_bytes)                                                                          \
-  ROW("large_live_blocks", stats->large_blocks)                                                                        \
-  ROW("cached_bytes", stats->cached_bytes)                                                                             \
-  ROW("slab_free_bytes", stats->free_bytes)                                                                            \
-  ROW("rounding_bytes", stats->rounding_bytes)                                                                         \
-  ROW("used_bytes", stats->arena.used_units << HAK_UNIT_SHIFT)                                                         \
-  ROW("retained_bytes", stats->arena.dirty_units << HAK_UNIT_SHIFT)                                                    \
-  ROW("retain_allowance_bytes", stats->arena.allowance_units << HAK_UNIT_SHIFT)                                        \
-  ROW("mapped_bytes", stats->arena.mapped_slots << HAK_SLOT_SHIFT)                                                     \
-  ROW("metadata_bytes", stats->meta_bytes)                                                                             \
+#define TOTALS(ROW) \
+  ROW("live_bytes", stats->live_bytes + stats->large_bytes) \
+  ROW("small_live_bytes", stats->live_bytes) \
+  ROW("large_live_bytes", stats->large_bytes) \
+  ROW("large_live_blocks", stats->large_blocks) \
+  ROW("cached_bytes", stats->cached_bytes) \
+  ROW("slab_free_bytes", stats->free_bytes) \
+  ROW("rounding_bytes", stats->rounding_bytes) \
+  ROW("used_bytes", stats->arena.used_units << HAK_UNIT_SHIFT) \
+  ROW("retained_bytes", stats->arena.dirty_units << HAK_UNIT_SHIFT) \
+  ROW("retain_allowance_bytes", stats->arena.allowance_units << HAK_UNIT_SHIFT) \
+  ROW("mapped_bytes", stats->arena.mapped_slots << HAK_SLOT_SHIFT) \
+  ROW("metadata_bytes", stats->meta_bytes) \
   ROW("threads", stats->threads)
 
-#define OS_CALLS(ROW)                                                                                                  \
-  ROW("mmap", stats->os.mmap)                                                                                          \
-  ROW("munmap", stats->os.munmap)                                                                                      \
-  ROW("madvise", stats->os.madvise)                                                                                    \
-  ROW("mprotect", stats->os.mprotect)                                                                                  \
-  ROW("mremap", stats->os.mremap)                                                                                      \
+#define OS_CALLS(ROW) \
+  ROW("mmap", stats->os.mmap) \
+  ROW("munmap", stats->os.munmap) \
+  ROW("madvise", stats->os.madvise) \
+  ROW("mprotect", stats->os.mprotect) \
+  ROW("mremap", stats->os.mremap) \
   ROW("failed", stats->os.failed)
 
 typedef struct row {
@@ -106,9 +106,12 @@ static void put_json(hak_text_t *text, const hak_stats_t *stats) {
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats->classes[c];
     const row_t rows[] = {
-        {"block_bytes", class->block_bytes},   {"band", hak_class_bands[c]},
-        {"slabs", class->slabs},               {"live_blocks", class->live_blocks},
-        {"cached_blocks", class->cached_blocks}, {"free_blocks", class->free_blocks},
+        {"block_bytes", class->block_bytes},
+        {"band", hak_class_bands[c]},
+        {"slabs", class->slabs},
+        {"live_blocks", class->live_blocks},
+        {"cached_blocks", class->cached_blocks},
+        {"free_blocks", class->free_blocks},
         {"rounding_bytes", class->rounding_bytes},
     };
     hak_text_string(text, c > 1 ? ",{" : "{");
@@ -161,14 +164,10 @@ void hak_stats_print(FILE *out) {
 static void print_os_stats(const hak_stats_t *stats) {
   char buffer[256];
   hak_text_t text = hak_text_on(buffer, sizeof buffer);
-  const row_t rows[] = {{"alloc", stats->arena.slots_mapped},
-                        {"free", stats->arena.slots_unmapped},
-                        {"madvise", stats->os.madvise},
-                        {"mmap_total", stats->os.mmap},
-                        {"munmap", stats->os.munmap},
-                        {"mprotect", stats->os.mprotect},
-                        {"mremap", stats->os.mremap},
-                        {"failed", stats->os.failed}};
+  const row_t rows[] = {{"alloc", stats->arena.slots_mapped}, {"free", stats->arena.slots_unmapped},
+                        {"madvise", stats->os.madvise},       {"mmap_total", stats->os.mmap},
+                        {"munmap", stats->os.munmap},         {"mprotect", stats->os.mprotect},
+                        {"mremap", stats->os.mremap},         {"failed", stats->os.failed}};
   hak_text_string(&text, "[SS_OS_STATS]");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     hak_text_string(&text, " ");

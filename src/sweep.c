@@ -4,8 +4,8 @@
 #include "slab_internal.h"
 
 enum {
-  SWEEP_AFTER_MIN = 64,    /* sparse slabs (4 MiB) before a sweep is worth its calls */
-  SWEEP_AFTER_PART = 16,   /* or this part of the units in use */
+  SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
+  SWEEP_AFTER_PART = 16, /* or this part of the units in use */
 };
 
 static _Atomic size_t sparse_since_sweep;
@@ -35,7 +35,7 @@ static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_W
 }
 
 static bool discard_free_pages(hak_slab_t *slab) {
-  uint64_t held[HAK_BITS_WORDS];
+  uint64_t held[HAK_BITS_WORDS] = {0};
   size_t page = hak_os_page_bytes(), run = 0;
   bool any = false;
   hold_free_blocks(slab, held);

@@ -34,10 +34,10 @@ enum {
  *   0 <= carved <= blocks; a block with index >= carved was never handed out and its memory was not touched */
 typedef struct hak_slab {
   _Atomic uint32_t control;
-  _Atomic uint8_t cls;     /* HAK_CLASS_NONE: the unit is not a slab now */
-  bool discarded;          /* pages of free blocks were given back: their tags may read as zeros */
-  bool zeroed;             /* blocks never handed out read as zeros */
-  uint8_t word;            /* where the next search for free blocks begins */
+  _Atomic uint8_t cls; /* HAK_CLASS_NONE: the unit is not a slab now */
+  bool discarded;      /* pages of free blocks were given back: their tags may read as zeros */
+  bool zeroed;         /* blocks never handed out read as zeros */
+  uint8_t word;        /* where the next search for free blocks begins */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t carved; /* written by the one who may take from the slab */
   uint32_t blocks;

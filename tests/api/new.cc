@@ -25,7 +25,7 @@ void use(void *block, std::size_t alignment, std::size_t bytes) {
 }
 
 void plain_forms() {
-  for (std::size_t bytes : sizes) {
+  for (const std::size_t bytes : sizes) {
     void *blocks[8] = {::operator new(bytes),
                        ::operator new[](bytes),
                        ::operator new(bytes, std::nothrow),
@@ -54,7 +54,7 @@ void plain_forms() {
 
 void aligned_forms() {
   for (std::size_t alignment = 8; alignment <= 65536; alignment *= 2) {
-    for (std::size_t bytes : sizes) {
+    for (const std::size_t bytes : sizes) {
       auto align = static_cast<std::align_val_t>(alignment);
       void *blocks[6] = {::operator new(bytes, align),
                          ::operator new[](bytes, align),

@@ -159,6 +159,26 @@ static void idle_lists_are_returned(void) {
   hak_cache_check(&mine);
 }
 
+/* A thread that only exchanges blocks with slabs sees to the units that nobody uses. */
+static void idle_units_decay(void) {
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_number("WARM_POOL_SIZE", 0);
+  set_number("RETAIN", INT64_MAX);
+  system_set_clock_ms(1000000);
+  open_both();
+  CHECK(lists_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
+  alloc_many(&mine, HAK_SMALL_MAX, 10);
+  free_many(&mine, 10);
+  hak_cache_flush(&mine, "test");
+  CHECK(hak_arena_totals().dirty_units > 0);
+  for (int hour = 0; hour < 3; hour++) {
+    system_advance_clock_ms(3600000);
+    make_events(1000);
+  }
+  CHECK(hak_arena_totals().dirty_units == 0);
+  hak_arena_check();
+}
+
 /* A thread that frees small blocks of others, and allocates none, keeps them apart and returns them in batches. */
 static void closed_lists_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
@@ -230,6 +250,7 @@ int main(void) {
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
   child_succeeds(idle_lists_are_returned);
+  child_succeeds(idle_units_decay);
   child_succeeds(closed_lists_pass_on_what_others_made);
   child_succeeds(a_closed_list_opens_at_the_first_block);
   child_succeeds(a_flush_returns_the_blocks_of_others_too);

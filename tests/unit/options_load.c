@@ -11,7 +11,7 @@
 
 #define REFUSED NULL
 #define LONG_NAME "HAKMEM_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_EVER_BE"
-#define LONG_NAME_SET LONG_NAME "=1"
+#define LONG_NAME_SET "HAKMEM_ANOTHER_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_BE=1"
 
 typedef struct Row {
   const char *variable, *name, *value; /* the value that follows; REFUSED: a warning, and the default */
@@ -26,6 +26,7 @@ static const Row rows[] = {
     {"HAKMEM_PROFILE=mixed_tinyv3_c7_balanced", "PROFILE", "balanced"},
     {"HAKMEM_PROFILE=MIXED_TINYV3", "PROFILE", REFUSED},
     {"HAKMEM_PROFILE=1", "PROFILE", REFUSED},
+    {"HAKMEM_MEMORY_LIMIT=64 ", "MEMORY_LIMIT", REFUSED},
     {"HAKMEM_PROFILE=", "PROFILE", REFUSED},
     {"HAKMEM_profile=lean", "PROFILE", "lean"},
     {"HAKMEM_MEMORY_LIMIT=0", "MEMORY_LIMIT", "0"},

@@ -152,6 +152,16 @@ static void regret_ends_at_the_limit_for_it(void) {
   CHECK(hak_arena_totals().allowance_units == 4);
 }
 
+static void no_more_is_learned_than_was_ever_used(void) {
+  enum { UNITS = 20 };
+  set_policy((Policy){.retain_units = 4, .learned_units = 100000});
+  size_t first = take(UNITS);
+  for (int round = 0; round < 20; round++) {
+    give_and_take(first, UNITS);
+  }
+  CHECK(hak_arena_totals().allowance_units == UNITS);
+}
+
 /* A small part of what was given back, taken again, is no regret. */
 static void little_regret_changes_nothing(void) {
   set_policy((Policy){.retain_units = 4, .learned_units = 100});
@@ -237,6 +247,19 @@ static void a_slot_decays_as_a_whole(void) {
   CHECK(take(SLOT) == SLOT);
 }
 
+/* Threads that give nothing back to the arena still see to the decay. */
+static void decay_needs_no_give(void) {
+  set_policy((Policy){.retain_units = 1000});
+  CHECK(take(20) == 0);
+  hak_arena_give(0, 10);
+  uint64_t now_ms = DECAY_MS;
+  hak_arena_decay(now_ms);
+  hak_arena_decay(now_ms + DECAY_MS - 1);
+  CHECK(dirty_units() == 10);
+  hak_arena_decay(now_ms + DECAY_MS);
+  CHECK(dirty_units() == 0);
+}
+
 static void without_decay_time_every_event_counts(void) {
   set_policy((Policy){.retain_units = 1000});
   set_number("DECAY_MS", 0);
@@ -255,12 +278,14 @@ int main(void) {
   child_succeeds(holes_are_given_back_one_by_one);
   child_succeeds(regret_raises_the_allowance);
   child_succeeds(regret_ends_at_the_limit_for_it);
+  child_succeeds(no_more_is_learned_than_was_ever_used);
   child_succeeds(little_regret_changes_nothing);
   child_succeeds(what_was_learned_is_forgotten);
   child_succeeds(idle_units_decay);
   child_succeeds(units_in_use_do_not_decay);
   child_succeeds(the_warm_pool_does_not_decay);
   child_succeeds(a_slot_decays_as_a_whole);
+  child_succeeds(decay_needs_no_give);
   child_succeeds(without_decay_time_every_event_counts);
   return 0;
 }
