@@ -124,7 +124,7 @@ void the_handler_is_called_until_it_gives_up() {
 struct OutOfPatience {};
 
 void a_handler_may_throw() {
-  std::size_t bytes = hide_size(impossible_bytes);
+  const std::size_t bytes = hide_size(impossible_bytes);
   std::set_new_handler([] { throw OutOfPatience(); });
   bool caught = false;
   try {

@@ -5,7 +5,7 @@
 #include "check.h"
 
 int main() {
-  std::size_t bytes = hide_size(PTRDIFF_MAX - 4096);
+  const std::size_t bytes = hide_size(PTRDIFF_MAX - 4096);
   std::set_new_handler([] { throw std::bad_alloc(); });
   CHECK(::operator new(bytes, std::nothrow) == nullptr);
   CHECK(::operator new[](bytes, std::nothrow) == nullptr);

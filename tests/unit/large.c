@@ -104,12 +104,14 @@ static void a_block_moves_with_its_contents(void) {
   block = move(block, small, 2 * small);
   CHECK(moves() == before);
   block = move(block, 2 * small, large);
-  block = move(block, large, 2 * large);
+  block = move(block, large, 2 * large); /* the first one also tries out whether moving works */
+  before = moves();
+  block = move(block, 2 * large, 3 * large);
   CHECK(moves() == before + 1);
   system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
-  block = move(block, 2 * large, 3 * large);
+  block = move(block, 3 * large, 4 * large);
   system_allow();
-  block = move(block, 3 * large, large + 1); /* a smaller copy */
+  block = move(block, 4 * large, large + 1); /* a smaller copy */
   hak_large_free(block, "test");
   CHECK(hak_large_totals().blocks == 0 && hak_large_totals().bytes == 0 && hak_arena_used_units() == 0);
   hak_arena_check();

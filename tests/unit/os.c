@@ -104,6 +104,7 @@ static void refusals_are_reported_and_counted(void) {
   hak_os_counts_t before, after;
   char *pages = hak_os_map(2 * page);
   CHECK(pages != NULL);
+  CHECK(hak_os_move(pages + page, pages, page)); /* the first one tries out whether moving works */
   pages[0] = 1;
   for (SystemCall call = SYSTEM_MMAP; call <= SYSTEM_MREMAP; call++) {
     system_refuse(call, 0, SYSTEM_ALL);
