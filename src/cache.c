@@ -7,15 +7,16 @@
 
 enum {
   START_BYTES = 8 << 10, /* limit of a class in a new cache */
-  LEAST_BYTES = 4 << 10, /* limit that a thread which only frees ends up with */
+  LEAST_BYTES = 4 << 10, /* limit that a thread which only frees ends up with, while the heap shrinks */
   LEAST_BLOCKS_MAX = 64,
-  REFILL_BYTES = 8 << 10, /* fetched at a time, once a class has missed a few times */
+  REFILL_BYTES = 16 << 10, /* fetched at a time, once a class has missed a few times */
   FIRST_REFILL_BYTES = 1 << 10,
   STREAK_MAX = 3, /* overflows without a refill before a thread counts as one that only frees */
   FOREIGN_BATCH = 64,
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   EVENTS_PER_LOOK = 64,
   LOOK_MS = 250,
+  SHRINKS_UNITS = 4, /* fewer in use than at the last look: the heap shrinks */
   BUDGET_MIN_BYTES = 1 << 20,
 };
 
@@ -31,8 +32,11 @@ static int32_t blocks_within(uint32_t bytes, uint32_t cls, int32_t low, int32_t 
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-static int32_t least_limit(uint32_t cls) {
-  return blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
+/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
+ * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
+static int32_t least_limit(const hak_heap_t *heap, uint32_t cls) {
+  return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
+                            : blocks_within(START_BYTES, cls, 2, INT32_MAX);
 }
 
 static void set_limit(hak_heap_t *heap, uint32_t cls, int32_t limit) {
@@ -181,6 +185,9 @@ static void look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   if (++heap->events % EVENTS_PER_LOOK == 0) {
+    size_t used = hak_arena_used_units();
+    heap->heap_shrinks = used + SHRINKS_UNITS <= heap->used_seen;
+    heap->used_seen = used;
     uint64_t now_ms = hak_os_now_ms();
     if (now_ms - heap->looked_ms >= LOOK_MS) {
       heap->looked_ms = now_ms;
@@ -281,8 +288,8 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   }
   bool only_frees = shelf->adaptive && ++shelf->streak > STREAK_MAX;
   if (only_frees) {
-    int32_t least = least_limit(cls);
-    set_limit(heap, cls, limit / 2 > least ? limit / 2 : limit < least ? limit : least);
+    int32_t least = least_limit(heap, cls);
+    set_limit(heap, cls, limit / 2 > least ? limit / 2 : least);
     drop_current(shelf);
   }
   hak_bin_t *bin = &heap->bin[cls];

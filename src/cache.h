@@ -47,6 +47,8 @@ typedef struct hak_heap {
   bool busy;                  /* a thread has it */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
+  bool heap_shrinks;   /* the process used fewer units at this look than at the one before */
+  size_t used_seen;    /* units in use at the last look */
   size_t budget_bytes; /* sum of limit * block bytes over the adaptive classes */
   uint64_t looked_ms;  /* when idle lists were last looked for */
 } hak_heap_t;
