@@ -16,11 +16,11 @@ int hak_version(void) {
   return HAKMEM_VERSION;
 }
 
-void *hak_malloc(size_t bytes) {
+HAK_ENTRY void *hak_malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
 }
 
-void hak_free(void *block) {
+HAK_ENTRY void hak_free(void *block) {
   hak_fast_free(block);
 }
 

@@ -134,6 +134,29 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   }
 }
 
+/* A block that is in the chain twice is met a second time with its own address for a tag. */
+static void verify_chain(hak_free_block_t *chain, uintptr_t key, const char *function) {
+  for (hak_free_block_t *block = chain; block; block = block->link) {
+    if (((uintptr_t)block->link ^ block->tag) != key) {
+      hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+    }
+    if (hak_slab_holds(block)) {
+      hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+    }
+    block->tag = (uintptr_t)block;
+  }
+  for (hak_free_block_t *block = chain; block; block = block->link) {
+    block->tag = (uintptr_t)block->link ^ key;
+  }
+}
+
+void hak_cache_verify(hak_heap_t *heap, const char *function) {
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    verify_chain(heap->bin[c].head, heap->key, function);
+    verify_chain(heap->shelf[c].foreign, heap->key, function);
+  }
+}
+
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }

@@ -68,7 +68,10 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes);
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* Return everything to the slabs. Names `function` when a damaged block turns up. */
 void hak_cache_flush(hak_heap_t *heap, const char *function);
-/* Ask every thread to do so at its next refill or overflow. */
+/* Look for blocks that were freed twice or damaged since; changes nothing and takes no lock, for the end of a process
+ * may come in a signal handler. */
+void hak_cache_verify(hak_heap_t *heap, const char *function);
+/* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
 
 void hak_cache_check(hak_heap_t *heap);

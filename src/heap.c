@@ -78,6 +78,12 @@ void hak_heap_flush_mine(const char *function) {
   }
 }
 
+void hak_heap_verify_mine(const char *function) {
+  if (hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone) {
+    hak_cache_verify(hak_heap, function);
+  }
+}
+
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (int c = 0; c < HAK_BIN_COUNT; c++) {
     totals[c] = (hak_heap_totals_t){0, 0, 0};

@@ -19,6 +19,9 @@ hak_heap_t *hak_heap_mine(void);
 /* Return everything this thread caches. */
 void hak_heap_flush_mine(const char *function);
 
+/* Look for misuse in what this thread caches. */
+void hak_heap_verify_mine(const char *function);
+
 typedef struct hak_heap_totals {
   size_t cached_blocks, asked_bytes, asked_count;
 } hak_heap_totals_t;

@@ -86,7 +86,7 @@ HAK_INLINE void *new_aligned(size_t bytes, size_t alignment, bool nothrow) {
 
 #define NEW(suffix) \
   HAK_EXPORT void *_Zn##suffix##m(size_t bytes); \
-  void *_Zn##suffix##m(size_t bytes) { \
+  HAK_ENTRY void *_Zn##suffix##m(size_t bytes) { \
     return new_block(bytes, false); \
   } \
   HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag); \
@@ -108,7 +108,7 @@ NEW(a) /* operator new[] */
 
 #define DELETE(suffix, parameters, ...) \
   HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__); \
-  void _Zd##suffix(void *block __VA_ARGS__) { \
+  HAK_ENTRY void _Zd##suffix(void *block __VA_ARGS__) { \
     parameters; \
     hak_fast_free(block); \
   }

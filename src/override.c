@@ -16,11 +16,11 @@ const bool hak_override_present = true;
 EXPORT void free_sized(void *block, size_t bytes);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
-EXPORT void *malloc(size_t bytes) {
+EXPORT HAK_ENTRY void *malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
 }
 
-EXPORT void free(void *block) {
+EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 

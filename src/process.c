@@ -49,7 +49,7 @@ __attribute__((constructor(101))) static void start(int argc, char **argv, char 
 }
 
 __attribute__((destructor(101))) static void end(void) {
-  hak_heap_flush_mine("free"); /* a block freed twice is noticed here at the latest */
+  hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */
   if (!HAK_MINIMAL) {
     hak_stats_at_exit();
   }

@@ -278,8 +278,7 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, const char *fun
       if (orphans) {
         break;
       }
-      bool twice = block->tag == (uintptr_t)block || hak_slab_tagged(block);
-      hak_misuse(function, twice ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+      hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
     }
     gather_add(&gather, block);
     block = next;
@@ -291,6 +290,16 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, const char *fun
 
 bool hak_slab_tagged(const hak_free_block_t *block) {
   return block->tag == ((uintptr_t)block ^ hak_slab_key);
+}
+
+bool hak_slab_was_free(const hak_free_block_t *block) {
+  return block->tag == (uintptr_t)block || hak_slab_tagged(block);
+}
+
+bool hak_slab_holds(const void *block) {
+  hak_slab_t *slab = hak_slab_at(hak_unit_of(block));
+  uint32_t index = hak_block_index(block, slab->inverse);
+  return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
 void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {

@@ -38,8 +38,11 @@ void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *functio
 /* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
 void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
 
-/* Whether the block carries the tag of one that lies in a slab. */
+/* Whether the block carries the tag of one that lies in a slab, or of one that was handed out or met a moment ago. */
 bool hak_slab_tagged(const hak_free_block_t *block);
+bool hak_slab_was_free(const hak_free_block_t *block);
+/* Whether the block (the start of one) lies in its slab. */
+bool hak_slab_holds(const void *block);
 
 /* One block without any thread cache. */
 void *hak_slab_take_one(uint32_t cls);

@@ -16,8 +16,7 @@ static void *no_memory(void) {
 }
 
 _Noreturn HAK_COLD void hak_damaged_block(const char *function, hak_free_block_t *block) {
-  bool handed_out = block->tag == (uintptr_t)block || hak_slab_tagged(block);
-  hak_misuse(function, handed_out ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+  hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 static void *small_alloc(size_t bytes) {
