@@ -77,7 +77,7 @@ HAK_EXPORT int hak_option_get(const char *name, char *value, size_t capacity);
 HAK_EXPORT int hak_option_set(const char *name, const char *value);
 
 /* Verify every invariant of the heap; prints and aborts on the first that fails. For tests: slow, and
- * other threads must not allocate or free meanwhile. */
+ * other threads must not allocate or free meanwhile, nor have done so while this process was forked. */
 HAK_EXPORT void hak_check(void);
 
 #ifdef __cplusplus

@@ -60,9 +60,10 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   if (!hak_is_block_start(block, hak_class_inverses[cls])) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
+  /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
   const hak_free_block_t *words = block;
-  bool in_list = hak_heap->key != 0 && ((uintptr_t)words->link ^ words->tag) == hak_heap->key;
-  if (in_list || hak_slab_tagged(words)) {
+  bool like_cached = ((uintptr_t)words->link ^ words->tag) == hak_heap->key;
+  if ((like_cached && hak_cache_holds(hak_heap, cls, words)) || (hak_slab_tagged(words) && hak_slab_holds(words))) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   return hak_class_sizes[cls];
@@ -97,7 +98,13 @@ void *hak_realloc(void *block, size_t bytes) {
   if (cls != HAK_CLASS_LARGE || bytes <= HAK_SMALL_MAX) {
     /* In place unless it does not fit, or more than half would be idle. */
     bool fits = bytes <= usable && (cls != HAK_CLASS_LARGE) && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN);
-    return fits ? block : copy_to_new(block, usable, bytes);
+    int saved = errno;
+    void *copy = fits ? block : copy_to_new(block, usable, bytes);
+    if (!copy && bytes <= usable) { /* without memory a smaller block may stay where it is */
+      errno = saved;
+      return block;
+    }
+    return copy;
   }
   if (hak_large_resize(block, bytes)) {
     return block;

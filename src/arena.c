@@ -21,9 +21,9 @@ static unsigned longest_run(uint32_t mask) {
 
 void hak_arena_refresh(size_t index) {
   hak_slot_t *slot = &hak_window.slots[index];
-  unsigned run = longest_run(slot->super->free);
+  unsigned run = longest_run(slot->free);
   slot->run = (uint8_t)run;
-  slot->dirty_units = (uint8_t)__builtin_popcount(slot->super->free & slot->super->dirty);
+  slot->dirty_units = (uint8_t)__builtin_popcount(slot->free & slot->dirty);
   for (unsigned k = 1; k <= run; k++) {
     hak_arena.low[k] = hak_arena.low[k] < index ? hak_arena.low[k] : index;
   }
@@ -34,8 +34,8 @@ void hak_arena_refresh(size_t index) {
 
 /* One step over the slots that [first, first + units) touches: the slot at `*first`, and the part of it. */
 typedef struct part {
-  size_t slot;
-  hak_super_t *super;
+  size_t index;
+  hak_slot_t *slot;
   uint32_t mask;
 } part_t;
 
@@ -44,7 +44,7 @@ static part_t next_part(size_t *first, size_t *units) {
   size_t here = HAK_SLOT_UNITS - bit < *units ? HAK_SLOT_UNITS - bit : *units;
   *first += here;
   *units -= here;
-  return (part_t){slot, hak_window.slots[slot].super, mask_of(bit, here)};
+  return (part_t){slot, &hak_window.slots[slot], mask_of(bit, here)};
 }
 
 static void take_range(size_t first, size_t units, bool *zeroed) {
@@ -55,15 +55,15 @@ static void take_range(size_t first, size_t units, bool *zeroed) {
   }
   while (units > 0) {
     part_t part = next_part(&first, &units);
-    uint32_t dirty = part.super->dirty & part.mask;
+    uint32_t dirty = part.slot->dirty & part.mask;
     *zeroed &= dirty == 0;
     hak_arena.dirty_units -= (size_t)__builtin_popcount(dirty);
-    regretted += (size_t)__builtin_popcount(part.super->purged & part.mask);
-    part.super->free &= ~part.mask;
-    part.super->dirty |= part.mask;
-    part.super->purged &= ~part.mask;
-    part.super->aged &= ~part.mask;
-    hak_arena_refresh(part.slot);
+    regretted += (size_t)__builtin_popcount(part.slot->purged & part.mask);
+    part.slot->free &= ~part.mask;
+    part.slot->dirty |= part.mask;
+    part.slot->purged &= ~part.mask;
+    part.slot->aged &= ~part.mask;
+    hak_arena_refresh(part.index);
   }
   if (regretted) {
     hak_release_regret_locked(regretted);
@@ -89,8 +89,7 @@ static size_t find_dirty_unit(void) {
   }
   hak_arena.low_dirty = i;
   HAK_ASSERT(i < hak_window.slots_used); /* the caller saw dirty_units > 0 */
-  hak_super_t *super = hak_window.slots[i].super;
-  return i * HAK_SLOT_UNITS + (size_t)__builtin_ctz(super->free & super->dirty);
+  return i * HAK_SLOT_UNITS + (size_t)__builtin_ctz(hak_window.slots[i].free & hak_window.slots[i].dirty);
 }
 
 static size_t find_in_slots(size_t units, size_t align) {
@@ -101,7 +100,7 @@ static size_t find_in_slots(size_t units, size_t align) {
   hak_arena.low[units] = i;
   for (; i < hak_window.slots_used; i++) {
     if (hak_window.slots[i].run >= units) {
-      size_t bit = run_in_mask(hak_window.slots[i].super->free, units, align);
+      size_t bit = run_in_mask(hak_window.slots[i].free, units, align);
       if (bit < HAK_SLOT_UNITS) {
         return i * HAK_SLOT_UNITS + bit;
       }
@@ -212,9 +211,13 @@ size_t hak_arena_take(size_t units, size_t align_units, bool *zeroed) {
   hak_lock(&hak_arena.lock);
   if ((hak_window.units > 0 || hak_window_create()) && units <= hak_window.units && within_limit(units)) {
     found = find_and_map(units, align_units);
-    if (found == HAK_ARENA_NONE && hak_release_down_to_locked(0)) { /* whole slots among them leave room */
+    bool plausible = units <= HAK_SLOT_UNITS || units / 4 <= hak_arena.dirty_units;
+    if (found == HAK_ARENA_NONE && plausible && hak_release_down_to_locked(0)) { /* whole slots leave room */
       found = find_and_map(units, align_units);
     }
+  }
+  if (found != HAK_ARENA_NONE && !hak_window_describe(found / HAK_SLOT_UNITS)) {
+    found = HAK_ARENA_NONE;
   }
   if (found != HAK_ARENA_NONE) {
     take_range(found, units, zeroed);
@@ -229,31 +232,37 @@ void hak_arena_give(size_t first, size_t units) {
   hak_arena.dirty_units += units;
   while (units > 0) {
     part_t part = next_part(&first, &units);
-    HAK_ASSERT((part.super->free & part.mask) == 0);
-    part.super->free |= part.mask;
-    hak_arena_refresh(part.slot);
+    HAK_ASSERT((part.slot->free & part.mask) == 0);
+    part.slot->free |= part.mask;
+    hak_arena_refresh(part.index);
   }
   hak_release_after_give_locked();
   hak_unlock(&hak_arena.lock);
 }
 
-bool hak_arena_extend(size_t first, size_t units, size_t more) {
-  bool ok = true, zeroed = true, occupied;
-  size_t begin = first + units;
-  hak_lock(&hak_arena.lock);
-  if (begin + more > hak_window.units || !within_limit(more)) {
-    ok = false;
+/* Every unit of the range is free, or lies in a slot that could be mapped. */
+static bool could_be_taken(size_t first, size_t units) {
+  while (units > 0) {
+    if (first / HAK_SLOT_UNITS >= hak_window.slots_used) {
+      return true;
+    }
+    part_t part = next_part(&first, &units);
+    bool is_free = part.slot->state == HAK_SLOT_MAPPED && (part.slot->free & part.mask) == part.mask;
+    if (!is_free && part.slot->state != HAK_SLOT_UNMAPPED) {
+      return false;
+    }
   }
-  size_t at = begin, left = more;
-  while (ok && left > 0) {
-    size_t slot = at / HAK_SLOT_UNITS;
-    if (slot >= hak_window.slots_used || hak_window.slots[slot].state == HAK_SLOT_UNMAPPED) {
-      ok = map_slots(slot, 1, &occupied);
-    }
-    if (ok) {
-      part_t part = next_part(&at, &left);
-      ok = (part.super->free & part.mask) == part.mask;
-    }
+  return true;
+}
+
+bool hak_arena_extend(size_t first, size_t units, size_t more) {
+  bool zeroed = true, occupied;
+  size_t begin = first + units, end = begin + more;
+  hak_lock(&hak_arena.lock);
+  bool ok = end <= hak_window.units && within_limit(more) && could_be_taken(begin, more);
+  if (ok) {
+    size_t slot = begin / HAK_SLOT_UNITS;
+    ok = map_slots(slot, (end + HAK_SLOT_UNITS - 1) / HAK_SLOT_UNITS - slot, &occupied);
   }
   if (ok) {
     take_range(begin, more, &zeroed);
@@ -266,7 +275,7 @@ bool hak_arena_is_free(size_t unit) {
   hak_lock(&hak_arena.lock);
   size_t slot = unit / HAK_SLOT_UNITS;
   bool is_free = slot >= hak_window.slots_used || hak_window.slots[slot].state != HAK_SLOT_MAPPED ||
-                 (hak_window.slots[slot].super->free >> unit % HAK_SLOT_UNITS & 1);
+                 (hak_window.slots[slot].free >> unit % HAK_SLOT_UNITS & 1);
   hak_unlock(&hak_arena.lock);
   return is_free;
 }
@@ -297,12 +306,12 @@ void hak_arena_check(void) {
       continue;
     }
     mapped++;
-    used += (size_t)__builtin_popcount(~slot->super->free);
-    dirty += (size_t)__builtin_popcount(slot->super->free & slot->super->dirty);
-    HAK_VERIFY(slot->run == longest_run(slot->super->free));
-    HAK_VERIFY((slot->super->aged & ~(slot->super->free & slot->super->dirty)) == 0);
+    used += (size_t)__builtin_popcount(~slot->free);
+    dirty += (size_t)__builtin_popcount(slot->free & slot->dirty);
+    HAK_VERIFY(slot->run == longest_run(slot->free));
+    HAK_VERIFY((slot->aged & ~(slot->free & slot->dirty)) == 0);
     for (size_t bit = 0; bit < HAK_SLOT_UNITS; bit++) {
-      HAK_VERIFY(!(slot->super->free >> bit & 1) || hak_window.classes[i * HAK_SLOT_UNITS + bit] == HAK_CLASS_NONE);
+      HAK_VERIFY(!(slot->free >> bit & 1) || hak_window.classes[i * HAK_SLOT_UNITS + bit] == HAK_CLASS_NONE);
     }
   }
   HAK_VERIFY(used == hak_arena.used_units);

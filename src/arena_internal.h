@@ -18,6 +18,7 @@ typedef struct hak_arena {
   size_t low_unmapped;            /* no slot below is unmapped */
   /* release policy */
   size_t learned_units, given_back_units, regretted_units;
+  size_t stuck_units; /* dirty units that the system would not take back */
   uint64_t epoch_ms;
 } hak_arena_t;
 

@@ -34,9 +34,13 @@ static int32_t blocks_within(uint32_t bytes, uint32_t cls, int32_t low, int32_t 
 
 /* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
  * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
+static uint32_t start_bytes(void) {
+  return hak_options.cache_class_bytes < START_BYTES ? (uint32_t)hak_options.cache_class_bytes : START_BYTES;
+}
+
 static int32_t least_limit(const hak_heap_t *heap, uint32_t cls) {
   return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
-                            : blocks_within(START_BYTES, cls, 2, INT32_MAX);
+                            : blocks_within(start_bytes(), cls, 2, INT32_MAX);
 }
 
 static void set_limit(hak_heap_t *heap, uint32_t cls, int32_t limit) {
@@ -58,11 +62,10 @@ static int32_t start_limit(uint32_t cls) {
   if (!hak_options.unified_cache) {
     return 0;
   }
-  return fixed != HAK_OPTION_AUTO ? (int32_t)fixed : blocks_within(START_BYTES, cls, 2, INT32_MAX);
+  return fixed != HAK_OPTION_AUTO ? (int32_t)fixed : blocks_within(start_bytes(), cls, 2, INT32_MAX);
 }
 
 void hak_cache_open(hak_heap_t *heap) {
-  atomic_fetch_add_explicit(&caches_open, 1, memory_order_relaxed);
   heap->budget_bytes = 0;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_shelf_t *shelf = &heap->shelf[c];
@@ -157,18 +160,25 @@ void hak_cache_verify(hak_heap_t *heap, const char *function) {
   }
 }
 
+bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
+  const hak_free_block_t *block = heap->bin[cls].head;
+  while (block && block != wanted && ((uintptr_t)block->link ^ block->tag) == heap->key) {
+    block = block->link;
+  }
+  return block == wanted;
+}
+
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
+}
+
+void hak_cache_set_open(size_t caches) {
+  atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
 }
 
 size_t hak_caches_open(void) {
   size_t open = atomic_load_explicit(&caches_open, memory_order_relaxed);
   return open ? open : 1;
-}
-
-void hak_cache_close(hak_heap_t *heap) {
-  hak_cache_flush(heap, "free");
-  atomic_fetch_sub_explicit(&caches_open, 1, memory_order_relaxed);
 }
 
 void hak_cache_close_orphan(hak_heap_t *heap) {
@@ -181,20 +191,20 @@ void hak_cache_close_orphan(hak_heap_t *heap) {
     hak_slab_return_orphans(chains[1], heap->key);
     drop_current(shelf);
   }
-  atomic_fetch_sub_explicit(&caches_open, 1, memory_order_relaxed);
 }
 
-/* A list that nobody touched since the last look pins its slabs for nothing. */
+/* A class that the thread did not touch since the last look holds slabs for nothing. */
 static void return_idle_lists(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_t *bin = &heap->bin[c];
     hak_shelf_t *shelf = &heap->shelf[c];
-    if (bin->head && bin->head == shelf->seen_head && hak_bin_room(bin) == shelf->seen_room) {
+    if (!shelf->busy && bin->head == shelf->seen_head && hak_bin_room(bin) == shelf->seen_room) {
       flush_class(heap, c, "free");
       if (shelf->adaptive && limit_of(shelf) > start_limit(c)) {
         set_limit(heap, c, start_limit(c));
       }
     }
+    shelf->busy = false;
     shelf->seen_head = bin->head;
     shelf->seen_room = hak_bin_room(bin);
   }
@@ -270,6 +280,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
     return hak_slab_take_one(cls);
   }
   open_bin(heap, cls);
+  shelf->busy = true;
   shelf->streak = 0;
   uint32_t want = shelf->refill_blocks, most_kept = (uint32_t)limit_of(shelf) + 1; /* one is handed out */
   want = shelf->adaptive || want < most_kept ? want : most_kept;
@@ -305,6 +316,7 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     hak_slab_return_one(block, "free");
     return;
   }
+  shelf->busy = true;
   if (shelf->closed) {
     free_foreign(heap, cls, block);
     return;

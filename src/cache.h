@@ -31,6 +31,7 @@ typedef struct hak_shelf {
   uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;        /* overflows in a row without a refill between them */
   _Atomic bool closed;
+  bool busy;                    /* a refill or overflow since the last look for idle lists */
   bool adaptive;                /* false: the limit was set by an option */
   int32_t seen_room;            /* at the last look for idle lists */
   hak_free_block_t *seen_head;  /* the same */
@@ -55,11 +56,10 @@ typedef struct hak_heap {
 
 /* A thread takes the cache: every class gets the limit that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
-/* The thread ends: return everything to the slabs. */
-void hak_cache_close(hak_heap_t *heap);
-/* The same for a thread that did not survive a fork, perhaps in the middle of something. */
+/* Return everything that a thread cached which did not survive a fork, perhaps in the middle of something. */
 void hak_cache_close_orphan(hak_heap_t *heap);
-/* Caches that a thread has now; at least 1. */
+/* Caches that a thread has now, as the owner of their list says; at least 1. */
+void hak_cache_set_open(size_t caches);
 size_t hak_caches_open(void);
 
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for. */
@@ -73,6 +73,9 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 void hak_cache_verify(hak_heap_t *heap, const char *function);
 /* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
+
+/* Whether the block is in the thread's list; walks it. */
+bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted);
 
 void hak_cache_check(hak_heap_t *heap);
 

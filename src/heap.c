@@ -10,21 +10,27 @@ _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = 
 static struct {
   hak_lock_t lock;
   hak_heap_t *all, *idle;
+  size_t busy; /* heaps that a thread has */
   pthread_key_t key;
   bool have_key;
   uint64_t made;
 } heaps = {.lock = HAK_LOCK_INIT};
 
-/* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
-static void thread_ends(void *value) {
-  hak_heap_t *heap = value;
-  hak_cache_close(heap);
-  hak_lock(&heaps.lock);
+static void put_idle_locked(hak_heap_t *heap) {
   heap->busy = false;
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
+  hak_cache_set_open(--heaps.busy);
+}
+
+/* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
+static void thread_ends(void *value) {
+  hak_heap_t *heap = value;
+  hak_cache_flush(heap, "free");
+  hak_heap = &hak_heap_gone; /* before another thread can have it */
+  hak_lock(&heaps.lock);
+  put_idle_locked(heap);
   hak_unlock(&heaps.lock);
-  hak_heap = &hak_heap_gone;
 }
 
 static hak_heap_t *make_heap_locked(void) {
@@ -49,6 +55,7 @@ static hak_heap_t *acquire(void) {
   }
   if (heap) {
     heap->busy = true;
+    hak_cache_set_open(++heaps.busy);
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
     }
@@ -122,9 +129,7 @@ static void adopt_orphans(void) {
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
     if (heap->busy && heap != hak_heap) {
       hak_cache_close_orphan(heap);
-      heap->busy = false;
-      heap->next_idle = heaps.idle;
-      heaps.idle = heap;
+      put_idle_locked(heap);
     }
   }
 }

@@ -40,20 +40,25 @@ void *hak_large_alloc(size_t bytes, size_t align, bool *zeroed) {
   return large->base;
 }
 
+/* The block is no block any more; its units are still taken. False: it was none. */
+static bool forget(void *block) {
+  /* Of two threads that free the same block, one finds the entry cleared. */
+  uint8_t *entry = &hak_window.classes[hak_unit_of(block)];
+  if (__atomic_exchange_n(entry, (uint8_t)HAK_CLASS_NONE, __ATOMIC_ACQ_REL) != HAK_CLASS_LARGE) {
+    return false;
+  }
+  count(descriptor(block), false);
+  return true;
+}
+
 void hak_large_free(void *block, const char *function) {
-  size_t first = hak_unit_of(block);
   if (hak_unit_offset(block) != 0) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
-  /* Of two threads that free the same block, one finds the entry cleared. */
-  if (__atomic_exchange_n(&hak_window.classes[first], (uint8_t)HAK_CLASS_NONE, __ATOMIC_ACQ_REL) != HAK_CLASS_LARGE) {
+  if (!forget(block)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
-  hak_slab_t *large = hak_slab_at(first);
-  count(large, false);
-  size_t units = large->units;
-  large->units = 0;
-  hak_arena_give(first, units);
+  hak_arena_give(hak_unit_of(block), descriptor(block)->units);
 }
 
 size_t hak_large_usable(const void *block) {
@@ -84,16 +89,40 @@ bool hak_large_resize(void *block, size_t bytes) {
   return true;
 }
 
+/* After a move that failed half-way: pages that moved read as zeros in `from`, and `to` began as zeros. */
+static void copy_what_is_left(char *to, const char *from, size_t bytes) {
+  size_t page = hak_os_page_bytes();
+  for (size_t at = 0; at < bytes; at += page) {
+    if (from[at] != 0 || memcmp(from + at, from + at + 1, page - 1) != 0) {
+      memcpy(to + at, from + at, page);
+    }
+  }
+}
+
+/* False: the fresh block has lost its memory. */
+static bool move_contents(char *fresh, char *block, size_t bytes, bool zeroed) {
+  if (bytes < MOVE_MIN_BYTES || !(zeroed || hak_os_discard(fresh, bytes))) {
+    memcpy(fresh, block, bytes);
+    return true;
+  }
+  hak_os_move_result_t result = hak_os_move(block, fresh, bytes);
+  if (result == HAK_OS_NOT_MOVED) {
+    copy_what_is_left(fresh, block, bytes);
+  }
+  return result != HAK_OS_TARGET_LOST;
+}
+
 void *hak_large_move(void *block, size_t bytes) {
   bool zeroed;
   size_t old_bytes = descriptor(block)->large_bytes;
+  HAK_ASSERT(old_bytes < bytes);
   void *fresh = hak_large_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
   if (!fresh) {
     return NULL;
   }
-  size_t moved = old_bytes < bytes ? old_bytes : bytes;
-  if (moved < MOVE_MIN_BYTES || old_bytes > descriptor(fresh)->large_bytes || !hak_os_move(block, fresh, old_bytes)) {
-    memcpy(fresh, block, moved);
+  if (!move_contents(fresh, block, old_bytes, zeroed)) {
+    forget(fresh); /* its addresses stay out of use */
+    return NULL;
   }
   hak_large_free(block, "realloc");
   return fresh;
@@ -102,11 +131,11 @@ void *hak_large_move(void *block, size_t bytes) {
 _Noreturn HAK_COLD void hak_large_diagnose(const char *function, const void *address) {
   size_t unit = hak_unit_of(address);
   hak_misuse_t reason = HAK_MISUSE_INVALID;
-  if (unit < hak_window.units && unit / HAK_SLOT_UNITS < hak_arena_totals().slots_used &&
-      hak_window.slots[unit / HAK_SLOT_UNITS].super) {
+  size_t slot = unit / HAK_SLOT_UNITS;
+  if (unit < hak_window.units && slot < hak_arena_totals().slots_used) {
     if (!hak_arena_is_free(unit)) {
       reason = HAK_MISUSE_NOT_START; /* inside a large block */
-    } else if (hak_slab_at(unit)->base) {
+    } else if (hak_window.slots[slot].super && hak_slab_at(unit)->base) {
       reason = HAK_MISUSE_DOUBLE_FREE; /* blocks were here once */
     }
   }

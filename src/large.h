@@ -12,7 +12,8 @@ void hak_large_free(void *block, const char *function);
 size_t hak_large_usable(const void *block);
 /* Make the block `bytes` (> HAK_SMALL_MAX) long where it is. False: it stays as it was. */
 bool hak_large_resize(void *block, size_t bytes);
-/* A longer copy elsewhere, moved by the page where that is cheaper; frees the old one. NULL: it stays as it was. */
+/* A copy of `bytes`, more than it has, elsewhere, moved by the page where that is cheaper; frees the old one. NULL: it
+ * stays as it was. */
 void *hak_large_move(void *block, size_t bytes);
 
 /* An address where no block starts: say why, and abort. */

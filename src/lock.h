@@ -3,8 +3,8 @@
  *
  * Ranks, outermost first; a thread takes a lock only while it holds none of the same or an inner rank:
  *   heaps (list of thread heaps)  >  slab class[i]  >  arena  >  meta
- * hak_fork takes all of them in that order. Other libraries' fork handlers may run, and allocate, while
- * this thread holds them: hak_lock_passes makes its own lock operations do nothing from there on. */
+ * The fork handlers (process.c) take all of them in that order. Other libraries' fork handlers may run, and allocate,
+ * while this thread holds them: hak_lock_passes makes its own lock operations do nothing from there on. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "lock.h"
 #include "os.h"
 #include "text.h"
 
@@ -282,8 +283,11 @@ int hak_options_set(const char *name, const char *value) {
   if (options[id].when == START) {
     return EPERM;
   }
+  static hak_lock_t lock = HAK_LOCK_INIT;
+  hak_lock(&lock); /* nothing below takes another one */
   settings[id].value = parsed;
   settings[id].given = true;
   derive();
+  hak_unlock(&lock);
   return 0;
 }

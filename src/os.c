@@ -133,8 +133,15 @@ static bool moving_works(void) {
   return works;
 }
 
-bool hak_os_move(void *from, void *to, size_t bytes) {
-  return moving_works() && move_pages(from, to, bytes);
+hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes) {
+  if (!moving_works()) {
+    return HAK_OS_NOT_MOVED;
+  }
+  if (move_pages(from, to, bytes)) {
+    return HAK_OS_MOVED;
+  }
+  /* The kernel may have unmapped the target before it found out, as for a source of several mappings before 6.17. */
+  return hak_os_map_at(to, bytes) != HAK_OS_NO_MEMORY ? HAK_OS_NOT_MOVED : HAK_OS_TARGET_LOST;
 }
 
 uint64_t hak_os_now_ms(void) {

@@ -1,6 +1,6 @@
 /* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope.
  * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base.
- * The mapping calls set errno when they fail; nothing else here changes it. */
+ * A call that fails may set errno; the entry points restore it where it must not change. */
 #ifndef HAK_OS_H
 #define HAK_OS_H
 
@@ -31,8 +31,11 @@ bool hak_os_unmap(void *at, size_t bytes);
 bool hak_os_discard(void *at, size_t bytes);
 /* Back the range with huge pages from the next fault on. */
 bool hak_os_prefer_huge(void *at, size_t bytes);
-/* Move the pages of `from` to `to` (both mapped); `from` stays mapped and reads as zeros. False: nothing changed. */
-bool hak_os_move(void *from, void *to, size_t bytes);
+typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
+/* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
+ * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
+ * nothing is mapped at `to` any more. */
+hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);

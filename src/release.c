@@ -21,20 +21,19 @@ static uint32_t discard_units(size_t slot, uint32_t mask) {
 /* `which` must be free and dirty. Returns the number of units given back. */
 static size_t purge_slot(size_t index, uint32_t which) {
   hak_slot_t *slot = &hak_window.slots[index];
-  hak_super_t *super = slot->super;
   size_t dirty_before = slot->dirty_units;
   uint32_t done;
-  if (super->free == UINT32_MAX && which == super->dirty && hak_window_unmap(index)) {
+  if (slot->free == UINT32_MAX && which == slot->dirty && hak_window_unmap(index)) {
     done = which;
     hak_arena.mapped_slots--;
     hak_arena.unmapped_ever++;
     hak_arena.low_unmapped = hak_arena.low_unmapped < index ? hak_arena.low_unmapped : index;
   } else {
     done = discard_units(index, which);
-    super->dirty &= ~done;
-    super->aged &= ~done;
+    slot->dirty &= ~done;
+    slot->aged &= ~done;
   }
-  super->purged |= done;
+  slot->purged |= done;
   hak_arena_refresh(index);
   hak_arena.dirty_units -= dirty_before - slot->dirty_units;
   size_t units = (size_t)__builtin_popcount(done);
@@ -55,7 +54,7 @@ bool hak_release_down_to_locked(size_t keep_units) {
   for (size_t i = hak_window.slots_used; i-- > 0 && hak_arena.dirty_units > keep_units;) {
     hak_slot_t *slot = &hak_window.slots[i];
     if (slot->dirty_units > 0) {
-      any |= purge_slot(i, slot->super->free & slot->super->dirty) > 0;
+      any |= purge_slot(i, slot->free & slot->dirty) > 0;
     }
   }
   return any;
@@ -77,17 +76,18 @@ void hak_release_regret_locked(size_t units) {
 static void begin_epoch_locked(uint64_t now_ms) {
   bool regretted = hak_arena.regretted_units > 0;
   hak_arena.epoch_ms = now_ms;
+  hak_arena.stuck_units = 0;
   for (size_t i = 0; i < hak_window.slots_used; i++) {
     hak_slot_t *slot = &hak_window.slots[i];
+    slot->purged = 0;
     if (slot->state != HAK_SLOT_MAPPED) {
       continue;
     }
-    if (slot->super->aged && hak_arena.dirty_units > hak_options.warm_pool_units) {
-      purge_slot(i, slot->super->aged);
+    if (slot->aged && hak_arena.dirty_units > hak_options.warm_pool_units) {
+      purge_slot(i, slot->aged);
     }
     if (slot->state == HAK_SLOT_MAPPED) {
-      slot->super->aged = slot->super->free & slot->super->dirty;
-      slot->super->purged = 0;
+      slot->aged = slot->free & slot->dirty;
     }
   }
   if (!regretted) {
@@ -97,15 +97,17 @@ static void begin_epoch_locked(uint64_t now_ms) {
 }
 
 static void decay_locked(uint64_t now_ms) {
-  if (now_ms - hak_arena.epoch_ms >= hak_options.decay_ms) {
+  /* The caller may have read the clock before another thread began the epoch. */
+  if ((int64_t)(now_ms - hak_arena.epoch_ms) >= (int64_t)hak_options.decay_ms) {
     begin_epoch_locked(now_ms);
   }
 }
 
 void hak_release_after_give_locked(void) {
   size_t allowance = hak_release_allowance_locked();
-  if (hak_arena.dirty_units > allowance) {
-    hak_release_down_to_locked(allowance / 2);
+  if (hak_arena.dirty_units > allowance + hak_arena.stuck_units) {
+    bool any = hak_release_down_to_locked(allowance / 2);
+    hak_arena.stuck_units = any ? 0 : hak_arena.dirty_units; /* locked memory, say: not again at every give */
   }
   decay_locked(hak_os_now_ms());
 }

@@ -5,6 +5,7 @@
 #include "misuse.h"
 #include "os.h"
 #include "slab_internal.h"
+#include "window.h"
 
 hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT] = {[0 ... HAK_BIN_COUNT - 1] = {.lock = HAK_LOCK_INIT}};
 uintptr_t hak_slab_key;
@@ -34,19 +35,30 @@ static uint32_t carved_of(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->carved, memory_order_relaxed);
 }
 
-static void release(hak_slab_t *slab) {
-  size_t unit = hak_unit_of(slab->base);
-  hak_window.classes[unit] = HAK_CLASS_NONE;
+/* Under the class's lock: a return that is on its way there must find the slab gone. */
+static void forget(hak_slab_t *slab) {
+  hak_window.classes[hak_unit_of(slab->base)] = HAK_CLASS_NONE;
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
-  hak_arena_give(unit, 1);
+}
+
+/* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
+static bool has_something(const hak_slab_t *slab) {
+  if (carved_of(slab) < slab->blocks) {
+    return true;
+  }
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = carved_of(slab);
-  bool nothing_to_give = count == 0 && carved == slab->blocks;
-  if ((control & HAK_SLAB_CURRENT) || nothing_to_give) { /* detached: the next return lists it */
+  if ((control & HAK_SLAB_CURRENT) || !has_something(slab)) { /* detached: the next return lists it */
     hak_unlock(&class->lock);
     return;
   }
@@ -55,8 +67,9 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
       hak_slab_unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
+    forget(slab);
     hak_unlock(&class->lock);
-    release(slab);
+    hak_arena_give(hak_unit_of(slab->base), 1);
     return;
   }
   if (!(control & HAK_SLAB_LISTED)) {
@@ -76,12 +89,11 @@ static hak_slab_t *make_slab(uint32_t cls, uint32_t flags) {
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
   slab->blocks = hak_class_blocks(cls);
-  slab->base = (char *)(hak_window.base + (unit << HAK_UNIT_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
+  slab->base = hak_window_address(unit);
   slab->word = 0;
   slab->discarded = false;
   slab->zeroed = zeroed;
   slab->next = slab->prev = NULL;
-  slab->units = 0;
   slab->swept_count = 0;
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
@@ -99,6 +111,7 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
   hak_slab_t *slab = class->first;
   if (slab) {
     hak_slab_unlink_locked(slab);
+    slab->swept_count = 0; /* its pages will be touched again */
     atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
   } else {
     slab = make_slab(cls, HAK_SLAB_CURRENT);
@@ -313,7 +326,7 @@ void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
 void hak_slab_return_one(void *block, const char *function) {
   hak_slab_t *slab = hak_slab_at(hak_unit_of(block));
   uint32_t index = hak_block_index(block, slab->inverse);
-  if (index >= carved_of(slab)) {
+  if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
   ((hak_free_block_t *)block)->tag = (uintptr_t)block ^ hak_slab_key;

@@ -69,7 +69,8 @@ void hak_stats_read(hak_stats_t *stats) {
   ROW("madvise", stats->os.madvise) \
   ROW("mprotect", stats->os.mprotect) \
   ROW("mremap", stats->os.mremap) \
-  ROW("failed", stats->os.failed)
+  ROW("failed", stats->os.failed) \
+  ROW("bytes_mapped", stats->os.bytes_mapped_total)
 
 typedef struct row {
   const char *name;

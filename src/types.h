@@ -2,7 +2,8 @@
  *
  *   hak_window ── classes[unit]  one byte: 0, the class of the slab there, or LARGE for the start of a large block
  *        │
- *        └─────── slots[slot] ── super ── slabs[32]   one descriptor a unit, far from the blocks it describes
+ *        └─────── slots[slot]   masks of its 32 units
+ *                      └─ super ── slabs[32]   one descriptor a unit, far from the blocks it describes
  *
  * A free block carries two words:   link  the next free block of its list
  *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs
@@ -44,30 +45,32 @@ typedef struct hak_slab {
   char *base;
   struct hak_slab *next, *prev; /* class's list; lock: the class's */
   size_t large_bytes;           /* usable bytes of a large block */
-  uint32_t units;               /* of a large block; 0 once it is freed */
+  uint32_t units;               /* of a large block */
   uint32_t swept_count;         /* free blocks when its free pages were last given back; lock: the class's */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i lies free in the slab */
 } hak_slab_t;
 
 _Static_assert(offsetof(hak_slab_t, bits) == HAK_CACHE_LINE, "one line of fields, then the bits");
 
-/* Masks have one bit a unit; lock: the arena's. */
 typedef struct hak_super {
-  uint32_t free;   /* nobody has it */
-  uint32_t dirty;  /* it may hold something else than zeros, so it is resident */
-  uint32_t aged;   /* free and dirty since before the last decay epoch began */
-  uint32_t purged; /* was given back to the system lately (a hint for the release policy) */
   hak_slab_t slabs[HAK_SLOT_UNITS];
 } hak_super_t;
 
 typedef enum hak_slot_state { HAK_SLOT_UNMAPPED, HAK_SLOT_MAPPED, HAK_SLOT_FOREIGN } hak_slot_state_t;
 
+/* Masks have one bit a unit; lock: the arena's. */
 typedef struct hak_slot {
-  hak_super_t *super; /* stays once it was made, also while the slot is unmapped */
+  hak_super_t *super; /* made when a block first begins in the slot; stays, also while the slot is unmapped */
+  uint32_t free;      /* nobody has it */
+  uint32_t dirty;     /* it may hold something else than zeros, so it is resident */
+  uint32_t aged;      /* free and dirty since before the last decay epoch began */
+  uint32_t purged;    /* was given back to the system lately (a hint for the release policy) */
   uint8_t state;
   uint8_t run;         /* longest run of free units */
   uint8_t dirty_units; /* units that are free and dirty */
 } hak_slot_t;
+
+_Static_assert(sizeof(hak_slot_t) == 32, "the tables are made writable in whole pages");
 
 typedef struct hak_window {
   uintptr_t base;   /* multiple of the slot size; 0 before the window exists */

@@ -72,71 +72,95 @@ static bool tables_ready(size_t slots) {
 }
 _Static_assert(SLOTS_READY_STEP * sizeof(hak_slot_t) % HAK_UNIT_BYTES == 0, "whole pages, up to 64 KiB");
 
-static bool supers_ready(size_t first, size_t count) {
-  for (size_t i = first; i < first + count; i++) {
-    hak_slot_t *slot = &hak_window.slots[i];
-    if (!slot->super && !(slot->super = hak_meta_alloc(sizeof(hak_super_t)))) {
-      return false;
-    }
-  }
-  return true;
+bool hak_window_describe(size_t index) {
+  hak_slot_t *slot = &hak_window.slots[index];
+  return slot->super || (slot->super = hak_meta_alloc(sizeof(hak_super_t)));
 }
 
 static void set_mapped(size_t first, size_t count) {
   for (size_t i = first; i < first + count; i++) {
     hak_slot_t *slot = &hak_window.slots[i];
-    slot->state = HAK_SLOT_MAPPED;
-    slot->super->free = UINT32_MAX;
-    slot->super->dirty = slot->super->aged = 0;
+    if (slot->state == HAK_SLOT_UNMAPPED) {
+      slot->state = HAK_SLOT_MAPPED;
+      slot->free = UINT32_MAX;
+      slot->dirty = slot->aged = 0;
+    }
   }
   if (hak_window.slots_used < first + count) {
     hak_window.slots_used = first + count;
   }
 }
 
+static char *slot_address(size_t index) {
+  return hak_window_address(index * HAK_SLOT_UNITS);
+}
+
+/* One slot of the range is in somebody else's use: mark it, so that it is not tried again. */
+static void mark_occupied(size_t first, size_t count) {
+  while (count > 1) { /* the lower half can be mapped: it is in the other one */
+    size_t half = count / 2;
+    if (hak_os_map_at(slot_address(first), half << HAK_SLOT_SHIFT) == HAK_OS_MAPPED) {
+      hak_os_unmap(slot_address(first), half << HAK_SLOT_SHIFT);
+      first += half;
+      count -= half;
+    } else {
+      count = half;
+    }
+  }
+  hak_window.slots[first].state = HAK_SLOT_FOREIGN;
+  if (hak_window.slots_used <= first) {
+    hak_window.slots_used = first + 1;
+  }
+}
+
+/* The next run of unmapped slots in [first, end); *first becomes its begin. 0: there is none. */
+static size_t next_unmapped(size_t *first, size_t end) {
+  while (*first < end && hak_window.slots[*first].state != HAK_SLOT_UNMAPPED) {
+    (*first)++;
+  }
+  size_t count = 0;
+  while (*first + count < end && hak_window.slots[*first + count].state == HAK_SLOT_UNMAPPED) {
+    count++;
+  }
+  return count;
+}
+
+static void unmap_again(size_t first, size_t end) {
+  for (size_t count; (count = next_unmapped(&first, end)) > 0; first += count) {
+    hak_os_unmap(slot_address(first), count << HAK_SLOT_SHIFT);
+  }
+}
+
 bool hak_window_map(size_t first, size_t count, bool huge_pages, bool *occupied) {
   *occupied = false;
-  if (!tables_ready(first + count) || !supers_ready(first, count)) {
+  if (!tables_ready(first + count)) {
     return false;
   }
-  for (size_t i = first; i < first + count;) {
-    if (hak_window.slots[i].state == HAK_SLOT_MAPPED) {
-      i++;
-      continue;
-    }
-    size_t end = i + 1;
-    while (end < first + count && hak_window.slots[end].state == HAK_SLOT_UNMAPPED) {
-      end++;
-    }
-    char *at = hak_window_address(i * HAK_SLOT_UNITS);
-    hak_os_map_result_t result = hak_os_map_at(at, (end - i) << HAK_SLOT_SHIFT);
-    if (result == HAK_OS_OCCUPIED && end - i > 1) { /* find out which one */
-      end = i + 1;
-      result = hak_os_map_at(at, HAK_SLOT_BYTES);
-    }
-    if (result == HAK_OS_OCCUPIED) {
-      hak_window.slots[i].state = HAK_SLOT_FOREIGN;
-      hak_window.slots_used = hak_window.slots_used > i + 1 ? hak_window.slots_used : i + 1;
-      *occupied = true;
-    }
+  size_t at = first;
+  for (size_t n; (n = next_unmapped(&at, first + count)) > 0; at += n) {
+    hak_os_map_result_t result = hak_os_map_at(slot_address(at), n << HAK_SLOT_SHIFT);
     if (result != HAK_OS_MAPPED) {
+      unmap_again(first, at);
+      *occupied = result == HAK_OS_OCCUPIED;
+      if (*occupied) {
+        mark_occupied(at, n);
+      }
       return false;
     }
     if (huge_pages) {
-      hak_os_prefer_huge(at, (end - i) << HAK_SLOT_SHIFT);
+      hak_os_prefer_huge(slot_address(at), n << HAK_SLOT_SHIFT);
     }
-    set_mapped(i, end - i);
-    i = end;
   }
+  set_mapped(first, count);
   return true;
 }
 
 bool hak_window_unmap(size_t index) {
   hak_slot_t *slot = &hak_window.slots[index];
-  if (!hak_os_unmap(hak_window_address(index * HAK_SLOT_UNITS), HAK_SLOT_BYTES)) {
+  if (!hak_os_unmap(slot_address(index), HAK_SLOT_BYTES)) {
     return false;
   }
   slot->state = HAK_SLOT_UNMAPPED;
-  slot->super->free = slot->super->dirty = slot->super->aged = 0;
+  slot->free = slot->dirty = slot->aged = 0;
   return true;
 }

@@ -11,9 +11,12 @@
 /* Choose the window and make its tables. False: no memory for them; may be tried again. */
 bool hak_window_create(void);
 
-/* Make every slot of [first, first + count) mapped. False: one is occupied (*occupied) or there is no memory;
- * what was mapped stays mapped and free. */
+/* Make every slot of [first, first + count) mapped. False: one is occupied (*occupied) or there is no memory; nothing
+ * more is mapped than before. */
 bool hak_window_map(size_t first, size_t count, bool huge_pages, bool *occupied);
+
+/* See to it that the mapped slot has descriptors. False: no memory. */
+bool hak_window_describe(size_t slot);
 
 /* Give a slot without taken units back to the system. False: nothing changed. */
 bool hak_window_unmap(size_t slot);

@@ -172,7 +172,7 @@ static void damage_class_map(void) {
 
 static void damage_mask(void) {
   CHECK(take(1) == 0);
-  hak_window.slots[0].super->aged = 2; /* but not dirty */
+  hak_window.slots[0].aged = 2; /* but not dirty */
   hak_arena_check();
 }
 

@@ -119,7 +119,11 @@ int __wrap_mprotect(void *at, size_t bytes, int protection) {
 
 /* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
-  return is_refused(SYSTEM_MREMAP) ? MAP_FAILED : __real_mremap(at, bytes, new_bytes, flags, to);
+  if (is_refused(SYSTEM_MREMAP)) {
+    __real_munmap(to, new_bytes); /* as Linux before 6.17 does before it looks at the source */
+    return MAP_FAILED;
+  }
+  return __real_mremap(at, bytes, new_bytes, flags, to);
 }
 
 ssize_t __wrap_write(int file, const void *bytes, size_t count) {

@@ -63,15 +63,17 @@ static void a_slot_is_mapped_and_unmapped(void) {
   CHECK(hak_window_map(3, 1, false, &occupied) && !occupied);
   CHECK(hak_window.slots[3].state == HAK_SLOT_MAPPED && hak_window.slots[2].state == HAK_SLOT_UNMAPPED);
   CHECK(hak_window.slots_used == 4 && hak_window.slots_ready >= 4);
-  hak_super_t *super = hak_window.slots[3].super;
-  CHECK(super->free == UINT32_MAX && super->dirty == 0 && super->aged == 0);
+  hak_slot_t *slot = &hak_window.slots[3];
+  CHECK(slot->free == UINT32_MAX && slot->dirty == 0 && slot->aged == 0);
+  CHECK(!slot->super && hak_window_describe(3) && slot->super);
+  hak_super_t *super = slot->super;
   CHECK(all_zero(slot_address(3), HAK_SLOT_BYTES));
   memset(slot_address(3), 1, HAK_SLOT_BYTES);
   system_refuse(SYSTEM_MUNMAP, 0, 1);
   CHECK(!hak_window_unmap(3) && hak_window.slots[3].state == HAK_SLOT_MAPPED && slot_address(3)[0] == 1);
-  CHECK(hak_window_unmap(3) && hak_window.slots[3].state == HAK_SLOT_UNMAPPED && super->free == 0);
+  CHECK(hak_window_unmap(3) && slot->state == HAK_SLOT_UNMAPPED && slot->free == 0);
   CHECK(hak_window_map(2, 3, false, &occupied));
-  CHECK(hak_window.slots[3].super == super && super->free == UINT32_MAX);
+  CHECK(slot->super == super && slot->free == UINT32_MAX && hak_window_describe(3) && slot->super == super);
   CHECK(all_zero(slot_address(2), (size_t)3 * HAK_SLOT_BYTES));
 }
 
@@ -92,7 +94,7 @@ static void the_last_slot_has_tables_too(void) {
   bool occupied;
   create();
   size_t last = hak_window_slots() - 1;
-  CHECK(hak_window_map(last, 1, false, &occupied));
+  CHECK(hak_window_map(last, 1, false, &occupied) && hak_window_describe(last));
   hak_window.classes[hak_window.units - 1] = 1;
   CHECK(hak_class_at(slot_address(last) + HAK_SLOT_BYTES - 1) == 1);
   CHECK(hak_slab_at(hak_window.units - 1) == &hak_window.slots[last].super->slabs[HAK_SLOT_UNITS - 1]);
@@ -124,6 +126,7 @@ static void a_foreign_slot_is_left_alone(void) {
     CHECK(occupied && ++tries < 4);
   }
   CHECK(hak_window.slots[2].state == HAK_SLOT_FOREIGN && hak_window.slots_used >= 3);
+  CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots[3].state == HAK_SLOT_UNMAPPED);
   CHECK(pattern_holds(theirs, HAK_UNIT_BYTES, HAK_UNIT_BYTES, 3));
   CHECK(hak_window_map(3, 1, false, &occupied));
 }
@@ -135,13 +138,28 @@ static void without_memory_nothing_is_mapped(void) {
   CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
   system_refuse(SYSTEM_MPROTECT, 1, 1); /* the slot table */
   CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
-  system_refuse(SYSTEM_MMAP, 0, 1); /* the descriptors */
-  CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
-  system_refuse(SYSTEM_MMAP, 1, 1); /* the slot */
+  system_refuse(SYSTEM_MMAP, 0, 1); /* the slot */
   CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
   CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots_used == 0);
   system_allow();
   CHECK(hak_window_map(0, 1, false, &occupied));
+  system_refuse(SYSTEM_MMAP, 0, 1); /* the descriptors */
+  CHECK(!hak_window_describe(0) && !hak_window.slots[0].super);
+  system_allow();
+  CHECK(hak_window_describe(0));
+}
+
+/* Of a range with a mapped slot in it, either both gaps are mapped or none. */
+static void a_gap_is_not_left_half_mapped(void) {
+  bool occupied;
+  create();
+  CHECK(hak_window_map(1, 1, false, &occupied));
+  system_refuse(SYSTEM_MMAP, 1, 1);
+  CHECK(!hak_window_map(0, 3, false, &occupied) && !occupied);
+  system_allow();
+  CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots[2].state == HAK_SLOT_UNMAPPED);
+  CHECK(msync(slot_address(0), HAK_UNIT_BYTES, MS_ASYNC) == -1);
+  CHECK(hak_window_map(0, 3, false, &occupied));
 }
 
 int main(void) {
@@ -156,5 +174,6 @@ int main(void) {
   child_succeeds(huge_pages_are_asked_for);
   child_succeeds(a_foreign_slot_is_left_alone);
   child_succeeds(without_memory_nothing_is_mapped);
+  child_succeeds(a_gap_is_not_left_half_mapped);
   return 0;
 }

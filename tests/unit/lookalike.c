@@ -1,0 +1,34 @@
+/* The first words of a live block belong to its owner: no content makes the block look freed. */
+#include <string.h>
+
+#include "check.h"
+#include "hakmem.h"
+#include "heap.h"
+#include "slab_internal.h"
+
+static void set_words(void *block, uintptr_t link, uintptr_t tag) {
+  const uintptr_t words[] = {link, tag};
+  memcpy(block, words, sizeof words);
+}
+
+static void survives(void *block) {
+  CHECK(hak_malloc_usable_size(block) >= 100);
+  char *longer = hak_realloc(block, 1000);
+  CHECK(longer != NULL);
+  hak_free(longer);
+}
+
+int main(void) {
+  void *block = hak_malloc(100);
+  CHECK(block != NULL);
+  set_words(block, 0, (uintptr_t)block ^ hak_slab_key);
+  survives(block);
+  block = hak_malloc(100);
+  set_words(block, (uintptr_t)block, (uintptr_t)block ^ hak_heap->key);
+  survives(block);
+  block = hak_malloc(100);
+  set_words(block, 0, hak_heap->key);
+  survives(block);
+  hak_check();
+  return 0;
+}
