@@ -1,7 +1,7 @@
 #include "geometry.h"
 
 #define HAK_CLASS(index, bytes, below, band) [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index),
-const uint8_t hak_class_table[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
+_Alignas(HAK_CACHE_LINE) const uint8_t hak_class_table[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
     [0] = 1, /* malloc(0) is a block of the smallest class */
 #include "classes.def"
 };

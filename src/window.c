@@ -10,7 +10,7 @@ enum {
 #define WINDOW_MAX ((size_t)1 << 40)
 #define WINDOW_MIN ((size_t)1 << 32)
 
-hak_window_t hak_window;
+_Alignas(HAK_CACHE_LINE) hak_window_t hak_window; /* every free() reads its first fields */
 
 /* Large enough to hold what the process may map, small against the distance to its other mappings. */
 static size_t window_bytes(uintptr_t near) {
