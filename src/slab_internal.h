@@ -15,10 +15,12 @@ typedef struct hak_slab_class {
 extern hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT];
 extern uintptr_t hak_slab_key;
 
-/* A slab is sparse when at most one carved block in 32 is out, or a single one. */
+/* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
+ * they come and go too quickly for calls to pay. */
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
+  enum { CARVED_MIN = 8 };
   uint32_t out = carved / 32;
-  return carved - (out > 0 ? out : 1);
+  return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
 }
 
 void hak_slab_link_locked(hak_slab_t *slab);

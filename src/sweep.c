@@ -5,6 +5,7 @@
 
 enum {
   SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
+  SHRUNK_BY_MIN = 32,    /* units fewer in use than there were */
   SWEEP_AFTER_PART = 16, /* or this part of the units in use */
 };
 
@@ -78,10 +79,21 @@ bool hak_slab_discard_sparse(void) {
   return any;
 }
 
+/* Slabs that become sparse while the heap keeps its size mostly fill up again soon: sweep when it has shrunk, or when
+ * as many slabs became sparse as half of the units in use. */
 void hak_slab_became_sparse(void) {
-  size_t used = hak_arena_used_units() / SWEEP_AFTER_PART;
-  size_t after = used > SWEEP_AFTER_MIN ? used : SWEEP_AFTER_MIN;
-  if (atomic_fetch_add_explicit(&sparse_since_sweep, 1, memory_order_relaxed) + 1 >= after) {
+  static _Atomic size_t most_used; /* units, since the last sweep */
+  size_t used = hak_arena_used_units(), most = atomic_load_explicit(&most_used, memory_order_relaxed);
+  size_t part = used / SWEEP_AFTER_PART;
+  if (used > most) {
+    atomic_store_explicit(&most_used, used, memory_order_relaxed);
+    most = used;
+  }
+  size_t sparse = atomic_fetch_add_explicit(&sparse_since_sweep, 1, memory_order_relaxed) + 1;
+  bool enough = sparse >= (part > SWEEP_AFTER_MIN ? part : SWEEP_AFTER_MIN);
+  bool shrunk = used + (part > SHRUNK_BY_MIN ? part : SHRUNK_BY_MIN) <= most;
+  if (enough && (shrunk || sparse >= used / 2)) {
+    atomic_store_explicit(&most_used, used, memory_order_relaxed);
     hak_slab_discard_sparse();
   }
 }
