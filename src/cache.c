@@ -32,12 +32,12 @@ static int32_t blocks_within(uint32_t bytes, uint32_t cls, int32_t low, int32_t 
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
- * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
 static uint32_t start_bytes(void) {
   return hak_options.cache_class_bytes < START_BYTES ? (uint32_t)hak_options.cache_class_bytes : START_BYTES;
 }
 
+/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
+ * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
 static int32_t least_limit(const hak_heap_t *heap, uint32_t cls) {
   return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
                             : blocks_within(start_bytes(), cls, 2, INT32_MAX);
@@ -141,7 +141,7 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
 static void verify_chain(hak_free_block_t *chain, uintptr_t key, const char *function) {
   for (hak_free_block_t *block = chain; block; block = block->link) {
     if (((uintptr_t)block->link ^ block->tag) != key) {
-      hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+      hak_slab_damaged(function, block);
     }
     if (hak_slab_holds(block)) {
       hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);

@@ -9,7 +9,6 @@
 /* The rest, in slow.c. */
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
-_Noreturn HAK_COLD void hak_damaged_block(const char *function, hak_free_block_t *block);
 
 /* The address of the bin in one register: the compiler would otherwise derive that of each field anew. */
 HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t cls) {
@@ -30,7 +29,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   }
   hak_free_block_t *next = block->link;
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
-    hak_damaged_block("malloc", block); /* freed twice, or written to while it was free */
+    hak_slab_damaged("malloc", block); /* freed twice, or written to while it was free */
   }
   __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;

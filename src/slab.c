@@ -291,7 +291,7 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, const char *fun
       if (orphans) {
         break;
       }
-      hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+      hak_slab_damaged(function, block);
     }
     gather_add(&gather, block);
     block = next;
@@ -305,8 +305,9 @@ bool hak_slab_tagged(const hak_free_block_t *block) {
   return block->tag == ((uintptr_t)block ^ hak_slab_key);
 }
 
-bool hak_slab_was_free(const hak_free_block_t *block) {
-  return block->tag == (uintptr_t)block || hak_slab_tagged(block);
+_Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
+  bool handed_out = block->tag == (uintptr_t)block; /* or met a moment ago, in a walk over the list */
+  hak_misuse(function, handed_out || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 bool hak_slab_holds(const void *block) {

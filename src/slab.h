@@ -38,9 +38,10 @@ void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *functio
 /* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
 void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
 
-/* Whether the block carries the tag of one that lies in a slab, or of one that was handed out or met a moment ago. */
+/* Whether the block carries the tag of one that lies in a slab. */
 bool hak_slab_tagged(const hak_free_block_t *block);
-bool hak_slab_was_free(const hak_free_block_t *block);
+/* A block of a list does not carry the list's tag: freed twice, as far as its tag tells, or written to. Aborts. */
+_Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
 

@@ -15,10 +15,6 @@ static void *no_memory(void) {
   return NULL;
 }
 
-_Noreturn HAK_COLD void hak_damaged_block(const char *function, hak_free_block_t *block) {
-  hak_misuse(function, hak_slab_was_free(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
-}
-
 static void *small_alloc(size_t bytes) {
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = hak_heap_mine();
