@@ -6,10 +6,21 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab peers demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
-all: tools
+# The library, and the laboratory (`.venv/bin/hak`).
+all: library lab
+
+library: tools
 	$(RELEASE) hakmem hakmem_static
+
+lab: tools
+	@scripts/venv
+
+# Current releases of the other allocators, built from pinned sources.
+peers:
+	@scripts/bootstrap build peers
+	@peers/build
 
 # A clear message instead of the first thing that breaks.
 tools:
@@ -31,7 +42,7 @@ lint:
 format:
 	@scripts/format
 
-install: all
+install: library
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 bench:

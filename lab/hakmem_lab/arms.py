@@ -1,0 +1,118 @@
+"""Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...]. Imports errors, peers, project.
+
+ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of a
+library. NAME is a variable of the environment; one that is a research gate of hakmem instead selects how hakmem is built.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import peers, project
+from .errors import LabError, nearest
+
+OPTION_PREFIX = "HAKMEM_"
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ")
+PAD_NAME = "HAK_PAD"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison. `name` is short and unique in a run, `text` is what the user wrote."""
+
+    name: str
+    text: str
+    allocator: str
+    library: peers.Library
+    variables: dict[str, str] = field(default_factory=dict)
+    gates: dict[str, str] = field(default_factory=dict)
+
+    def environment(self, extra: Mapping[str, str], pad_bytes: int = 0) -> dict[str, str]:
+        """A complete environment: of the caller's, only what a program cannot do without."""
+        env = {name: os.environ[name] for name in PASSED if name in os.environ}
+        env |= {"LC_ALL": "C", **extra, **self.library.environment, **self.variables}
+        if self.library.path:
+            env["LD_PRELOAD"] = ":".join(filter(None, (str(self.library.path), extra.get("LD_PRELOAD"))))
+        if pad_bytes:
+            env[PAD_NAME] = "x" * pad_bytes
+        return env
+
+    def record(self) -> dict:
+        """What the header of a run says about the arm."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "allocator": self.allocator,
+            "library": str(self.library.path) if self.library.path else None,
+            "sha256": self.library.sha256,
+            "version": self.library.version,
+            "configuration": self.library.configuration,
+            "variables": {**self.library.environment, **self.variables},
+            "gates": self.gates,
+        }
+
+
+def options_of(library: Path) -> set[str]:
+    """Names of the options that a hakmem library knows, as it lists them itself."""
+    env = {"LD_PRELOAD": str(library), "HAKMEM_HELP": "1"}
+    done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, check=False)
+    return set(re.findall(r"^(HAKMEM_[A-Z0-9_]+)\s", done.stderr, re.M))
+
+
+def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
+    allocator, *settings = (part.strip() for part in text.split(","))
+    variables = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not _VARIABLE.match(name):
+            raise LabError(f"{where}: '{setting}' in '{text}' is not NAME=VALUE")
+        if name in variables:
+            raise LabError(f"{where}: '{name}' is set twice in '{text}'")
+        variables[name] = value
+    if not allocator:
+        raise LabError(f"{where}: '{text}' names no allocator; an arm is written ALLOCATOR[,NAME=VALUE...]")
+    return allocator, variables
+
+
+def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str], set[str]]:
+    """Library, gates and names of options of `hakmem` or `hakmem@REVISION`, built as the gates say."""
+    _, at, revision = allocator.partition("@")
+    top = project.sources_of(revision) if at else project.root()
+    known = project.gates(top)
+    gates = {name: value for name, value in variables.items() if name in known}
+    if gates:
+        path = project.build_with_gates(top, gates)
+    elif at:
+        path = project.build_revision(revision)
+    else:
+        path = peers.hakmem_library().path
+    options = options_of(path)
+    for name in variables:
+        if name.startswith(OPTION_PREFIX) and name not in options and name not in known:
+            raise LabError(f"{where}: hakmem has no option or gate '{name}': {nearest(name, options | set(known))}")
+    configuration = " ".join(f"{name}={value}" for name, value in sorted(gates.items())) or None
+    version = revision or (None if gates else peers.hakmem_library().version)
+    return peers.Library(path, version, configuration), gates, options
+
+
+def parse_arm(text: str, name: str | None = None, where: str = "arm") -> Arm:
+    """An arm from its text. `where` names the flag or the key in messages. Builds hakmem where gates ask for it."""
+    allocator, variables = _split(text, where)
+    gates: dict[str, str] = {}
+    if "/" in allocator:
+        path = Path(allocator).expanduser().resolve()
+        if not path.is_file():
+            raise LabError(f"{where}: there is no library {allocator}")
+        library = peers.Library(path, peers.version_of(path))
+    elif allocator == "hakmem" or allocator.startswith("hakmem@"):
+        library, gates, _ = _hakmem(allocator, variables, where)
+    elif allocator in peers.names():
+        library = peers.library(allocator)
+    else:
+        raise LabError(f"{where}: there is no allocator '{allocator}': {nearest(allocator, peers.names())}")
+    settings = {key: value for key, value in variables.items() if key not in gates}
+    return Arm(name or text, text, allocator, library, settings, gates)

@@ -1,0 +1,1 @@
+"""The command `hak`. Parsing and rendering only."""

@@ -1,0 +1,118 @@
+"""The commands that read the store: show, list, export, report, decide."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import LabError, nearest
+from .measure import JsonFile, StoreFolder
+
+RunName = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")]
+FORMATS = ("json", "csv")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report")(report)
+    app.command("show")(show)
+    app.command("list")(list_runs)
+    app.command("export")(export)
+    app.command("decide")(decide)
+
+
+def _store(folder: Path | None):
+    from ..store import Store, default_folder
+
+    return Store(folder or default_folder())
+
+
+def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None) -> None:
+    """A stored run, analysed again from its records."""
+    from .. import kinds
+    from . import render
+
+    result = kinds.analyse(_store(store).find(run))
+    if json is None or str(json) != "-":
+        render.show(result)
+    if json is not None:
+        render.write_json(result, json)
+
+
+def list_runs(store: StoreFolder = None) -> None:
+    """All stored runs, oldest first."""
+    from rich.console import Console
+
+    from .render import _add, _table
+
+    found = _store(store)
+    table = _table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
+    for file in found.runs():
+        try:
+            header, result = file.header(), None
+        except LabError:
+            continue
+        for record in file.records():
+            result = record if record["type"] == "result" else result
+        arms = " ".join(arm["name"] for arm in header["arms"])
+        about = header["question"] or " ".join(header["command"]["argv"])
+        state = (result.get("verdict") or "-") if result else "unfinished"
+        _add(table, header["id"], header["kind"], state, str(result["blocks"]) if result else "", arms[:60], about[:60])
+    if not table.row_count:
+        print(f"no runs in {found.folder}")
+        return
+    Console(highlight=False).print(table)
+
+
+def export(
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False)] = None,
+    format_: Annotated[str, typer.Option("--format", help="json or csv")] = "json",
+    sql: Annotated[str | None, typer.Option(help="A query over the tables runs, arms, headers, results")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of standard output")] = None,
+    store: StoreFolder = None,
+) -> None:
+    """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
+    from .. import query
+
+    if format_ not in FORMATS:
+        raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
+    found = _store(store)
+    files = [found.find(name) for name in runs] if runs else found.runs()
+    text = query.answer(files, sql, format_)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
+
+
+def report(
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs; none: the last one", show_default=False)] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
+    store: StoreFolder = None,
+) -> None:
+    """One self-contained HTML file: verdicts, pictures, raw data, environment."""
+    from .. import reporting
+
+    files = [_store(store).find(name) for name in runs or ["last"]]
+    reporting.write(files, output)
+    print(output)
+
+
+def decide(
+    run: RunName,
+    text: Annotated[str, typer.Argument(help="What was decided and why, such as 'adopt: simpler code'")],
+    store: StoreFolder = None,
+) -> None:
+    """Record a human's decision on a run, for instance to adopt something NEUTRAL."""
+    from ..store import now_utc
+
+    file = _store(store).find(run)
+    file.header()
+    file.continue_writing()
+    file.append({"type": "decision", "time": now_utc(), "who": getpass.getuser(), "text": text})
+    file.close()
+    print(f"recorded on {file.id}")

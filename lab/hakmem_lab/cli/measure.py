@@ -1,0 +1,201 @@
+"""The commands that measure: every flag is a key of the kind's spec, and the other way round.
+
+`hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import LabError, nearest
+
+Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
+Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'")]
+Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
+Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
+Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
+Looks = Annotated[int | None, typer.Option(help="Planned looks at the data")]
+MaxBlocks = Annotated[int | None, typer.Option(help="Most blocks")]
+WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not count")]
+Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
+Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
+Timeout = Annotated[str | None, typer.Option(help="Longest time of one execution, such as 90s")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
+Guardrail = Annotated[
+    list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
+]
+Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
+Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
+StoreFolder = Annotated[
+    Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
+]
+Require = Annotated[str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
+
+VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
+HELP = {
+    "ab": "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
+    "compare": "Several allocators on one program: time, memory, faults, each against a baseline.",
+    "matrix": "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
+    "sweep": "Choose the best of several arms, then confirm it on fresh runs.",
+    "soak": "One process for minutes to hours: does memory grow, does throughput sag?",
+    "syscalls": "System calls per operation in the steady state, per allocator.",
+    "latency": "Open-loop tail latency, p50 to p99.99.",
+    "aa": "Is this machine fit to measure? One arm against itself.",
+    "scorecard": "The project's workloads against all peers, milestones and history.",
+}
+
+
+def spread_allocators(words: list[str]) -> list[str]:
+    """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag."""
+    end = words.index("--") if "--" in words else len(words)
+    spread, taking = [], False
+    for word in words[:end]:
+        if word.startswith("-"):
+            taking = word == "--allocators"
+            spread += [] if taking else [word]
+        else:
+            spread += ["--allocators", word] if taking else [word]
+    return spread + words[end:]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("compare", help=HELP["compare"])(compare)
+    app.command("ab", help=HELP["ab"])(ab)
+    for kind in ("matrix", "sweep", "soak", "syscalls", "latency"):
+        app.command(kind, help=HELP[kind])(_simple(kind))
+    app.command("aa", help=HELP["aa"])(aa)
+    app.command("scorecard", help=HELP["scorecard"])(_simple("scorecard"))
+    app.command("resume", help="Continue a run that was interrupted, killed or out of space.")(resume)
+
+
+def compare(
+    ctx: typer.Context, words: Words = None,
+    allocators: Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
+    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None, timeout: Timeout = None,
+    seed: Seed = None, env: Env = None, question: Question = None, store: StoreFolder = None, json: JsonFile = None,
+    require: Require = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    _measure("compare", ctx.params)
+
+
+def ab(
+    ctx: typer.Context, words: Words = None,
+    control: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
+    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
+    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    _measure("ab", ctx.params)
+
+
+def aa(
+    ctx: typer.Context, words: Words = None,
+    allocator: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, seed: Seed = None, store: StoreFolder = None,
+    json: JsonFile = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    _measure("aa", ctx.params)
+
+
+def _simple(kind: str):
+    """A command whose keys live in its spec; the flags are those that all specs of arms share."""
+
+    def command(
+        ctx: typer.Context, words: Words = None,
+        allocators: Annotated[list[str] | None, typer.Option(help="Arms, instead of the spec's")] = None,
+        set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")] = None,
+        max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
+        require: Require = None, quiet: Quiet = False,
+    ) -> None:  # fmt: skip
+        _measure(kind, ctx.params)
+
+    return command
+
+
+def resume(
+    run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")] = "last",
+    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    from .. import kinds
+    from ..store import Store, default_folder
+    from ..ui import Progress
+
+    _check_require(require)
+    file = Store(store or default_folder()).find(run)
+    _finish(kinds.resume(file, Progress(quiet=quiet)), json, require)
+
+
+def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
+    pairs = dict(word.partition("=")[::2] for word in words or [])
+    for word in words or []:
+        if "=" not in word:
+            raise LabError(f"{flag}: '{word}' is not NAME=VALUE")
+    return pairs
+
+
+def _overrides(params: dict[str, Any]) -> dict[str, Any]:
+    """Keys of the spec from the flags that were given."""
+    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_", "repeat"}
+    keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v is not None and v != []}
+    if params.get("guardrail"):
+        keys["guardrails"] = _pairs(params["guardrail"], "--guardrail")
+    if params.get("env"):
+        keys["env"] = _pairs(params["env"], "--env")
+    if params.get("pin"):
+        keys["pin"] = params["pin"].split(",")
+    if params.get("repeat"):
+        keys["repeat"] = params["repeat"] if params["repeat"] == "auto" else int(params["repeat"])
+    for name, value in _pairs(params.get("set_"), "--set").items():
+        keys[name] = value
+    return keys
+
+
+def _measure(kind: str, params: dict[str, Any]) -> None:
+    from .. import kinds
+    from ..spec import build
+    from ..store import default_folder
+    from ..ui import Progress
+
+    _check_require(params.get("require"))
+    words, keys = params["words"] or [], _overrides(params)
+    module = kinds.module(kind)
+    if words and words[0].endswith(".toml"):
+        if len(words) > 1:
+            raise LabError(f"a spec names its own command: drop '{' '.join(words[1:])}' or the spec")
+        source, spec = words[0], kinds.load_spec(Path(words[0]), kind, keys)
+    else:
+        if words:
+            keys["command"] = words
+        elif kind in kinds.DEFAULTS:
+            keys = kinds.default_values(kind) | keys
+        source, spec = "command line", build(module.Spec, {"kind": kind} | keys, "command line")
+    context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
+    _finish(module.run(spec, context), params["json"], params.get("require"))
+
+
+def _check_require(require: str | None) -> None:
+    if require is not None and require not in VERDICTS:
+        raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
+
+
+def _finish(result: dict, json_file: Path | None, require: str | None) -> None:
+    from . import render
+
+    if json_file is None or str(json_file) != "-":
+        render.show(result)
+    if json_file is not None:
+        render.write_json(result, json_file)
+    if require is not None and result.get("verdict") != require:
+        print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
+        raise typer.Exit(1)

@@ -1,0 +1,188 @@
+"""Results on the terminal, and as JSON."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+from ..errors import LabError
+from ..store import plain
+
+STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
+SUMMARY_KEYS = (
+    "verdict",
+    "headline",
+    "final",
+    "margin",
+    "alpha",
+    "blocks",
+    "more_blocks",
+    "metric",
+    "question",
+    "kind",
+)
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa", "scorecard",
+               "failures", "warnings")  # fmt: skip
+
+
+def percent(value: float | None) -> str:
+    """A ratio minus one for people; an end of an interval that the data do not bound is 'open'."""
+    if value is None or not math.isfinite(value):
+        return "open"
+    digits = 1 if abs(value) >= 0.1 else 2
+    return f"{100 * value:+.{digits}f} %"
+
+
+def interval(row: dict) -> str:
+    return f"{percent(row['estimate'])} [{percent(row['ci_low'])}, {percent(row['ci_high'])}]"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Four significant digits; KiB are shown as MiB."""
+    if value is None:
+        return "-"
+    if unit == "KiB":
+        value, unit = value / 1024, "MiB"
+    text = f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    return f"{text} {unit}".strip()
+
+
+def summary(result: dict) -> dict:
+    """The object of --json: the first comparison's figures on top, everything else below."""
+    first = (result.get("comparisons") or [{}])[0]
+    found = {key: result.get(key) for key in SUMMARY_KEYS}
+    found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level", "p")}
+    found |= {"arms": result.get("arms", []), "run": result["id"]}
+    return found | {key: result[key] for key in DETAIL_KEYS if key in result}
+
+
+def write_json(result: dict, path: Path) -> None:
+    text = json.dumps(plain(summary(result)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LabError(
+            f"--json: cannot write {path}: {error.strerror}; the result is kept: hak show {result['id']}"
+        ) from None
+
+
+def show(result: dict) -> None:
+    """The verdict first, then what it rests on."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if result.get("question"):
+        console.print(result["question"], style="italic", markup=False)
+    verdict = result.get("verdict")
+    if verdict:
+        console.print(f"{verdict}", style=STYLES[verdict], end="  ", markup=False)
+    console.print(result["headline"], markup=False)
+    for build in (_arms, _comparisons, _effects, _selection, _guardrails, _kind_tables):
+        for table in build(result):
+            console.print(table)
+    for text in result.get("warnings", []):
+        console.print(f"warning: {text}", style="yellow", markup=False)
+    if result.get("failures"):
+        first = result["failures"][0]
+        console.print(
+            f"{len(result['failures'])} failed runs, the first: {first['arm']}: {first['why']}",
+            style="yellow",
+            markup=False,
+        )
+    console.print(
+        f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", markup=False
+    )
+
+
+def _table(title: str, *columns: str):
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+    return table
+
+
+def _cell(text: str):
+    from rich.text import Text
+
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def _add(table, *cells: str) -> None:
+    table.add_row(*(_cell(cell) for cell in cells))
+
+
+def _arms(result: dict):
+    rows = [arm for arm in result.get("arms", []) if arm.get("n")]
+    if not rows:
+        return
+    metric = result["metric"]
+    own = metric["name"].startswith("regex:")
+    heads = ["median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"]
+    table = _table("Arms", *heads)
+    for arm in rows:
+        cells = [number(arm["median"], metric["unit"])] if own else []
+        cells += [number(arm["wall_s"], "s"), number(arm["cpu_s"], "s"), number(arm["rss_peak_kib"], "KiB")]
+        cells += [number(arm["rss_mean_kib"], "KiB"), number(arm["minor_faults"]), str(arm["n"])]
+        _add(table, arm["name"], *cells)
+    yield table
+
+
+def _comparisons(result: dict):
+    rows = result.get("comparisons") or []
+    if not rows:
+        return
+    level = f"{100 * rows[0]['level']:.4g} %"
+    table = _table(
+        f"Better (+) or worse (-) than {rows[0]['control']}", "arm", "metric", f"estimate [{level} interval]", "verdict"
+    )
+    for row in rows:
+        name = "output" if row["metric"].startswith("regex:") else row["metric"]
+        _add(table, row["treatment"], name, interval(row), row.get("verdict") or "")
+    yield table
+
+
+def _effects(result: dict):
+    rows = result.get("effects") or []
+    if rows:
+        table = _table("Effects", "effect", "kind", "estimate [interval]", "reading")
+        for row in rows:
+            _add(table, row["name"], row["kind"], interval(row), row["reading"] or "")
+        yield table
+
+
+def _selection(result: dict):
+    selection = result.get("selection")
+    if selection:
+        table = _table(
+            "Selection (biased upwards by having been selected; only the confirmation counts)",
+            "candidate",
+            "estimate [interval]",
+        )
+        for row in selection["candidates"]:
+            mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
+            _add(table, row["arm"] + mark, interval(row))
+        yield table
+
+
+def _guardrails(result: dict):
+    rows = result.get("guardrails") or []
+    if rows:
+        table = _table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
+        for row in rows:
+            _add(table, row["metric"], f"-{100 * row['limit']:g} %", interval(row), row["status"])
+        yield table
+
+
+def _kind_tables(result: dict):
+    """Tables that only one kind has."""
+    from . import render_kinds
+
+    for key, build in render_kinds.TABLES.items():
+        if result.get(key):
+            yield from build(result[key])

@@ -1,0 +1,38 @@
+"""`hak run`: a program on an allocator that is checked to serve it. Replaces this process with the program."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from ..errors import LabError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(context_settings={"allow_interspersed_args": False})(run)
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --")],
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]")] = "hakmem",
+    set_: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
+    ] = [],  # noqa: B006
+) -> None:
+    """Run a program on hakmem or a peer, checked to be really served by it."""
+    from ..arms import parse_arm
+    from ..preflight import check_arm
+    from ..runner import Workload
+    from ..spec import CommonSpec, build
+
+    arm = parse_arm(",".join([allocator, *set_]), where="--allocator")
+    spec = build(CommonSpec, {"kind": "run", "command": command}, "command line")
+    workload = Workload.of(spec)
+    check_arm(arm, workload)
+    env = os.environ | arm.library.environment | arm.variables
+    if arm.library.path:
+        env["LD_PRELOAD"] = ":".join(filter(None, (str(arm.library.path), os.environ.get("LD_PRELOAD"))))
+    try:
+        os.execve(workload.argv[0], list(workload.argv), env)
+    except OSError as error:
+        raise LabError(f"command: {workload.argv[0]} cannot be started: {error.strerror}") from None

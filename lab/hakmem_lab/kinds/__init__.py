@@ -1,0 +1,66 @@
+"""The kinds of runs. Each module has `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`.
+
+They are imported when they are needed: statistics and plotting libraries are slow to load.
+"""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from ..errors import LabError, nearest
+from ..spec import build, read_toml
+from ..store import RunFile
+from ..ui import Progress
+
+DEFAULTS = ("aa", "scorecard")
+NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "scorecard")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a kind writes and whom it tells. resume: the stored run to continue."""
+
+    folder: Path
+    source: str
+    progress: Progress
+    resume: RunFile | None = None
+
+
+def module(kind: str) -> ModuleType:
+    """Raises LabError for an unknown kind."""
+    if kind not in NAMES:
+        raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, NAMES)}")
+    return importlib.import_module(f".{kind}", __name__)
+
+
+def load_spec(path: Path, expected: str | None = None, overrides: dict | None = None):
+    """The spec in a file; `expected`: the kind that the command is for; `overrides`: keys given as flags."""
+    values = read_toml(path)
+    kind = values.get("kind", expected)
+    if kind is None:
+        raise LabError(f"{path}: 'kind' is missing: one of {', '.join(NAMES)}")
+    if kind not in NAMES:
+        raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), NAMES)}")
+    if expected and kind != expected:
+        raise LabError(f"{path}: this is a spec of kind '{kind}'; run it with: hak {kind} {path}")
+    return build(module(kind).Spec, values | (overrides or {}), str(path))
+
+
+def default_values(kind: str) -> dict:
+    """The keys of a kind that can be started without a command or a spec."""
+    return module(kind).default_values()
+
+
+def analyse(file: RunFile) -> dict:
+    """The result of a stored run, computed anew from its records."""
+    header = file.header()
+    return module(header["kind"]).analyse(header, list(file.records()))
+
+
+def resume(file: RunFile, progress: Progress) -> dict:
+    """Continues a stored run with its stored spec."""
+    header = file.header()
+    kind = module(header["kind"])
+    spec = build(kind.Spec, header["spec"], str(file.path))
+    return kind.run(spec, Context(file.path.parent, header["spec_file"] or "command line", progress, file))

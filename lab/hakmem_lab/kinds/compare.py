@@ -1,0 +1,105 @@
+"""`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
+
+from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of
+from ..arms import Arm
+from ..conduct import conduct
+from ..errors import LabError
+from ..metrics import Metric
+from ..session import Session, parse_arms
+from ..spec import CompareSpec
+from ..statistics import looks, multiple, power, verdict
+from ..statistics.paired import as_log, paired_interval
+from .ab import blocked, check_blocks
+
+Spec = CompareSpec
+
+
+def baseline(spec: CompareSpec) -> str:
+    """The chosen one, else glibc if it takes part, else the first."""
+    return spec.baseline or ("glibc" if "glibc" in spec.allocators else spec.allocators[0])
+
+
+def arms(spec: CompareSpec) -> list[Arm]:
+    """The baseline first."""
+    first = baseline(spec)
+    if len(set(spec.allocators)) != len(spec.allocators):
+        raise LabError("allocators: the same arm is named twice; for one arm against itself there is: hak aa")
+    if first not in spec.allocators:
+        raise LabError(f"baseline: '{first}' is not among the allocators: {', '.join(spec.allocators)}")
+    texts = [first, *(text for text in spec.allocators if text != first)]
+    return parse_arms({text: text for text in texts}, dict.fromkeys(texts, "allocators"))
+
+
+def run(spec: CompareSpec, context) -> dict:
+    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    check_blocks(spec, context.source, plan)
+    per_block = 4 if len(spec.allocators) == 2 else len(spec.allocators)
+    total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
+    return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse)
+
+
+def measure(session: Session) -> None:
+    from ..fitness import unfit_reason
+
+    if reason := unfit_reason(session.file.path.parent):
+        session.note_unfit(reason)
+    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
+
+
+def _verdict(interval, equivalence, margin: float) -> str:
+    """The protocol's order, on intervals that hold for all arms at once."""
+    delta = as_log(margin)
+    if -delta < equivalence.low and equivalence.high < delta:
+        return str(verdict.Verdict.NEUTRAL)
+    if interval.low > 0 and interval.estimate >= delta:
+        return str(verdict.Verdict.GO)
+    if interval.high < 0 and interval.estimate <= -delta:
+        return str(verdict.Verdict.NO_GO)
+    return str(verdict.Verdict.INCONCLUSIVE)
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Every arm against the baseline: verdicts on the primary metric, intervals for the other standard metrics."""
+    spec, blocks = header["spec"], measured(records)
+    result = base_result(header, records, blocks) | {"comparisons": []}
+    first, *others = (arm["name"] for arm in header["arms"])
+    if not blocks:
+        result["headline"] = "No block was finished."
+        return result
+    metric = metric_of(header)
+    columns = {name: log_ratios(blocks, first, name, metric) for name in others}
+    wide = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+    each = 1 - 2 * spec["alpha"] / len(columns)
+    verdicts = {name: _verdict(wide[name], paired_interval(d, each), spec["margin"]) for name, d in columns.items()}
+    result["comparisons"] = [comparison(wide[name], first, name, metric.name, verdicts[name]) for name in others]
+    for extra in COMPARED:
+        rows = {
+            name: d for name in others if extra != metric.name and (d := log_ratios(blocks, first, name, Metric(extra)))
+        }
+        intervals = multiple.simultaneous_intervals(rows, 1 - spec["alpha"])
+        result["comparisons"] += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
+    result["final"] = len(blocks) >= spec["max-blocks"]
+    result["headline"] = _headline(first, wide, verdicts)
+    if "INCONCLUSIVE" in verdicts.values():
+        alpha = spec["alpha"] / len(columns)
+        wanted = [
+            power.more_blocks(columns[n], spec["margin"], alpha) for n, v in verdicts.items() if v == "INCONCLUSIVE"
+        ]
+        result["more_blocks"] = None if None in wanted else max(wanted)
+    if len(others) == 1:
+        result["verdict"] = verdicts[others[0]]
+    return blocked(result, records)
+
+
+def _headline(first: str, intervals: dict, verdicts: dict[str, str]) -> str:
+    """Who is better than the baseline, who is worse, who is neither."""
+    parts = []
+    for wanted, text in (("GO", "better than"), ("NO-GO", "worse than"), ("NEUTRAL", "as good as")):
+        found = [name for name in sorted(intervals, key=lambda n: -intervals[n].estimate) if verdicts[name] == wanted]
+        if found:
+            sizes = [f"{name} ({verdict.percent(intervals[name].estimate)})" for name in found]
+            parts.append(f"{', '.join(sizes)}: {text} {first}")
+    open_ones = [name for name, v in verdicts.items() if v == "INCONCLUSIVE"]
+    if open_ones:
+        parts.append(f"{', '.join(open_ones)}: not decided")
+    return "; ".join(parts) + "."

@@ -1,0 +1,97 @@
+"""`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
+
+from ..analysis import base_result, comparison, log_ratios, metric_of
+from ..arms import Arm
+from ..conduct import conduct
+from ..errors import LabError
+from ..session import Blocks, Session, finished_blocks, parse_arms
+from ..spec import SweepSpec
+from ..statistics import looks, multiple
+from ..statistics import verdict as verdicts
+from .ab import check_blocks, decide
+
+Spec = SweepSpec
+DEFAULT = "default"
+
+
+def arms(spec: SweepSpec) -> list[Arm]:
+    if DEFAULT in spec.candidates:
+        raise LabError("candidates: the name 'default' is that of the arm they are compared with")
+    texts = {DEFAULT: spec.default, **spec.candidates}
+    return parse_arms(texts, {name: "default" if name == DEFAULT else f"candidates.{name}" for name in texts})
+
+
+def run(spec: SweepSpec, context) -> dict:
+    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    check_blocks(spec, context.source, plan)
+    count = len(spec.candidates) + 1
+    choose = count * spec.select_blocks + count * spec.warm_up
+    return conduct(spec, context, arms(spec), lambda _: (choose + 4 * plan[-1], choose + 4 * plan[0]), measure, analyse)
+
+
+def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
+    """The candidate with the best estimate against the default, and every candidate's ratios."""
+    columns = {
+        arm["name"]: log_ratios(blocks, DEFAULT, arm["name"], metric_of(header))
+        for arm in header["arms"]
+        if arm["name"] != DEFAULT
+    }
+    return multiple.select_best(columns), columns
+
+
+def measure(session: Session) -> None:
+    """Selection on all arms, then ABBA blocks of the default and the chosen one, with planned looks."""
+    spec, header = session.spec, session.file.header()
+    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
+    session.progress.say(f"chosen for confirmation: {chosen}")
+    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    for index, count in enumerate(plan):
+        blocks = session.run_blocks("confirm", [DEFAULT, chosen], count)
+        decision = decide(_pair(header, chosen), blocks, index, plan)
+        shown = comparison(decision.interval, DEFAULT, chosen, spec.metric, str(decision.verdict))
+        session.append({"type": "look", "look": index + 1, "blocks": count, "of": len(plan), "result": shown})
+        if decision.final:
+            return
+
+
+def _pair(header: dict, chosen: str) -> dict:
+    """The header as that of an A/B of the default and the chosen candidate."""
+    return header | {"arms": [arm for arm in header["arms"] if arm["name"] in (DEFAULT, chosen)]}
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Candidates from the selection, for information, and the verdict of the confirmation."""
+    spec = header["spec"]
+    choosing, confirming = finished_blocks(records, "select"), finished_blocks(records, "confirm")
+    result = base_result(header, records, choosing) | {"comparisons": [], "looks": []}
+    result["blocks"] = len(confirming)
+    if len(choosing) < spec["select-blocks"]:
+        result["headline"] = f"The selection is not finished: {len(choosing)} of {spec['select-blocks']} blocks."
+        return result
+    chosen, columns = _chosen(header, choosing)
+    intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+    rows = []
+    for name in sorted(intervals, key=lambda n: -intervals[n].estimate):
+        ratio = intervals[name].ratio()
+        rows.append({"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high})
+    result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
+    plan = looks.planned_looks(spec["max-blocks"], spec["looks"])
+    reached = [index for index, count in enumerate(plan) if count <= len(confirming)]
+    result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
+    for index in reached:
+        decision = decide(_pair(header, chosen), confirming, index, plan)
+        row = comparison(decision.interval, DEFAULT, chosen, spec["metric"], str(decision.verdict))
+        result["looks"].append({"look": index + 1, "blocks": plan[index], "of": len(plan), **row})
+        if decision.final:
+            break
+    if reached:
+        result["selection"]["confirmation"] = row
+        result["comparisons"] = [row]
+        shrunk = verdicts.percent(intervals[chosen].estimate)
+        result |= {
+            "verdict": str(decision.verdict),
+            "final": decision.final,
+            "more_blocks": decision.more_blocks,
+            "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: {decision.reason}",
+        }
+    return result

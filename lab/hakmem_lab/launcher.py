@@ -1,0 +1,265 @@
+"""Starts programs through the C helper `native/launcher.c` and returns what each of them used.
+
+Imports errors only. One Launcher runs one program at a time; it is not thread-safe.
+"""
+
+import hashlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import LabError
+
+SOURCE = Path(__file__).parent / "native" / "launcher.c"
+OUTPUT_LIMIT_BYTES = 64 << 20
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """A program to run.
+
+    argv[0]: path of the program. timeout_s: 0 = none. sample_ms: how often resident memory is read; 0 = never.
+    expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    cpus: Sequence[int] = ()
+    timeout_s: float = 300.0
+    sample_ms: int = 10
+    expect: str | None = None
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+
+    def payload(self, stdout: str, stderr: str) -> bytes:
+        strings = [
+            str(int(self.timeout_s * 1000)),
+            str(self.sample_ms),
+            str(self.output_limit_bytes),
+            self.expect or "",
+            stdout,
+            stderr,
+            self.cwd or "",
+            ",".join(str(cpu) for cpu in self.cpus),
+            str(len(self.argv)),
+            *self.argv,
+            str(len(self.env)),
+            *(f"{name}={value}" for name, value in self.env.items()),
+        ]
+        return b"".join(os.fsencode(string) + b"\0" for string in strings)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak)."""
+
+    exit: int | None
+    signal: int | None
+    timed_out: bool
+    too_much_output: bool
+    wall_s: float
+    user_s: float
+    system_s: float
+    rss_peak_kib: int
+    rss_mean_kib: float | None
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    samples: int
+    mapped: bool | None
+    stdout: str = field(repr=False, default="")
+    stderr: str = field(repr=False, default="")
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def failure(self) -> str | None:
+        """Why this does not count as a successful end; None if it does."""
+        if self.timed_out:
+            return f"still running after {self.wall_s:.1f} s, killed"
+        if self.too_much_output:
+            return "wrote more output than the limit, killed"
+        if self.signal:
+            return f"killed by {signal.Signals(self.signal).name}"
+        return None
+
+
+def helper_path() -> Path:
+    """The compiled helper, in the user's cache; compiled at the first use of this version of its source."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
+    path = cache / f"launcher-{digest}"
+    if not path.exists():
+        _compile(path)
+    return path
+
+
+def _compile(path: Path) -> None:
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise LabError("hak needs a C compiler once, for its launcher: install gcc or clang")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = Path(folder) / "launcher"
+        command = [compiler, "-std=c17", "-O2", "-o", str(built), str(SOURCE)]
+        # Static is smaller in memory, but not every system has a static libc.
+        for extra in (["-static"], []):
+            done = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                built.rename(path)
+                return
+    raise LabError(f"hak cannot compile its launcher with {compiler}: {done.stderr.strip()[-400:]}")
+
+
+class Running:
+    """A program that was started and has not been waited for."""
+
+    def __init__(self, launcher: "Launcher", pid: int, stdout: int, stderr: int):
+        self.pid, self._launcher, self._outputs = pid, launcher, (stdout, stderr)
+        self._outcome: Outcome | None = None
+
+    def output(self) -> str:
+        """Standard output so far."""
+        return _read_all(self._outputs[0])
+
+    def ended(self, timeout_s: float = 0.0) -> bool:
+        return self._outcome is not None or self._launcher.readable(timeout_s)
+
+    def wait(self) -> Outcome:
+        if self._outcome is None:
+            fields = self._launcher.expect_line("ended ")
+            stdout, stderr = (_read_all(fd) for fd in self._outputs)
+            for fd in self._outputs:
+                os.close(fd)
+            self._outcome = _parse_outcome(fields, stdout, stderr)
+        return self._outcome
+
+    def terminate(self, grace_s: float = GRACE_S) -> Outcome:
+        """Asks it to end, kills it after the grace period, and waits."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.ended():
+                break
+            os.kill(self.pid, number)
+            if self.ended(grace_s):
+                break
+        return self.wait()
+
+
+class Launcher:
+    """The running helper. A context manager; on leaving, whatever still runs is killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [helper_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={}
+        )
+        self._buffer = b""
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process.stdin and not self._process.stdin.closed:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process.stdout.close()
+
+    def start(self, request: Request) -> Running:
+        """Raises OSError where the program cannot be started."""
+        outputs = [os.memfd_create(name) for name in ("stdout", "stderr")]
+        payload = request.payload(*(f"/proc/{os.getpid()}/fd/{fd}" for fd in outputs))
+        try:
+            self._write(b"run %d\n" % len(payload) + payload)
+            pid = int(self.expect_line("started "))
+        except BaseException:
+            for fd in outputs:
+                os.close(fd)
+            raise
+        return Running(self, pid, *outputs)
+
+    def run(self, request: Request) -> Outcome:
+        return self.start(request).wait()
+
+    def readable(self, timeout_s: float) -> bool:
+        if b"\n" in self._buffer:
+            return True
+        return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._process.stdin.write(view) :]
+
+    def expect_line(self, start: str) -> str:
+        while b"\n" not in self._buffer:
+            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not data:
+                raise LabError("hak's launcher ended unexpectedly; whatever it ran was killed")
+            self._buffer += data
+        raw, _, self._buffer = self._buffer.partition(b"\n")
+        line = raw.decode()
+        if line.startswith("failed "):
+            _, number, what = line.split(" ", 2)
+            raise OSError(int(number), f"{os.strerror(int(number))} ({what})")
+        if not line.startswith(start):
+            raise LabError(f"hak's launcher answered '{line}'")
+        return line[len(start) :]
+
+
+def _read_all(fd: int) -> str:
+    size = os.fstat(fd).st_size
+    return os.pread(fd, size, 0).decode(errors="replace")
+
+
+def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
+    raw = dict(part.split("=", 1) for part in line.split())
+    mean, mapped = float(raw["rss_mean_kib"]), int(raw["mapped"])
+    return Outcome(
+        exit=int(raw["exit"]) if int(raw["exit"]) >= 0 else None,
+        signal=int(raw["signal"]) or None,
+        timed_out=raw["timed_out"] == "1",
+        too_much_output=raw["too_much_output"] == "1",
+        wall_s=float(raw["wall_s"]),
+        user_s=float(raw["user_s"]),
+        system_s=float(raw["system_s"]),
+        rss_peak_kib=int(raw["rss_peak_kib"]),
+        rss_mean_kib=mean if mean >= 0 else None,
+        minor_faults=int(raw["minor_faults"]),
+        major_faults=int(raw["major_faults"]),
+        voluntary_switches=int(raw["voluntary_switches"]),
+        involuntary_switches=int(raw["involuntary_switches"]),
+        samples=int(raw["samples"]),
+        mapped=None if mapped < 0 else bool(mapped),
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def wait_for_port(port: int, running: Running, timeout_s: float, host: str = "127.0.0.1") -> bool:
+    """Whether somebody accepts connections there before the time is over or the program has ended."""
+    import socket
+
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and not running.ended():
+        try:
+            socket.create_connection((host, port), timeout=1).close()
+            return True
+        except OSError:
+            time.sleep(0.01)
+    return False
+
+
+if __name__ == "__main__":
+    print(helper_path())

@@ -1,0 +1,306 @@
+/* Starts programs for the laboratory and reports what each of them used. A process of its own, because the peak memory
+ * that the kernel reports for a child includes the peak of whoever forked it: this one is a few hundred KiB, a Python
+ * interpreter with scipy a hundred MiB.
+ *
+ * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
+ *     timeout_ms sample_ms output_limit_bytes expected_library stdout_path stderr_path directory processors
+ *     argument_count argument... variable_count variable...           (an empty string: not wanted; processors: "0,2")
+ * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
+ * When stdin closes, the program and everything it started is killed: a laboratory that dies leaves nothing behind. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64 };
+
+typedef struct request {
+  int64_t timeout_ms, sample_ms, output_limit_bytes;
+  const char *expected_library, *stdout_path, *stderr_path, *directory, *processors;
+  char **arguments, **variables;
+} request_t;
+
+typedef struct usage {
+  int64_t samples, found, timed_out, too_much_output;
+  double weighted_kib, weight_s;
+} usage_t;
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static const char *next_string(char **at) {
+  const char *string = *at;
+  *at += strlen(string) + 1;
+  return string;
+}
+
+static char **next_list(char **at) {
+  int64_t count = atoll(next_string(at));
+  char **list = calloc((size_t)count + 1, sizeof *list);
+  if (!list) {
+    exit(70);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    list[i] = (char *)next_string(at);
+  }
+  return list;
+}
+
+static request_t parse_request(char *payload) {
+  request_t request = {0};
+  char *at = payload;
+  request.timeout_ms = atoll(next_string(&at));
+  request.sample_ms = atoll(next_string(&at));
+  request.output_limit_bytes = atoll(next_string(&at));
+  request.expected_library = next_string(&at);
+  request.stdout_path = next_string(&at);
+  request.stderr_path = next_string(&at);
+  request.directory = next_string(&at);
+  request.processors = next_string(&at);
+  request.arguments = next_list(&at);
+  request.variables = next_list(&at);
+  return request;
+}
+
+static int pin(const char *processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const char *p = processors; *p; p += strspn(p, ",")) {
+    char *end;
+    CPU_SET(strtoul(p, &end, 10), &set);
+    p = end;
+  }
+  return sched_setaffinity(0, sizeof set, &set);
+}
+
+static int redirect(const char *path, int flags, int target) {
+  int fd = open(path, flags, 0600);
+  return fd < 0 || dup2(fd, target) < 0 || (fd != target && close(fd) < 0) ? -1 : 0;
+}
+
+/* In the child of vfork: the parent's memory, until exec. */
+static int become(const request_t *request, const char **what) {
+  sigset_t none;
+  sigemptyset(&none);
+  *what = "prepare";
+  if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0) {
+    return errno;
+  }
+  *what = "processors";
+  if (*request->processors && pin(request->processors) < 0) {
+    return errno;
+  }
+  *what = "output";
+  if (redirect("/dev/null", O_RDONLY, 0) < 0 || redirect(request->stdout_path, O_WRONLY | O_APPEND, 1) < 0 ||
+      redirect(request->stderr_path, O_WRONLY | O_APPEND, 2) < 0) {
+    return errno;
+  }
+  *what = "directory";
+  if (*request->directory && chdir(request->directory) < 0) {
+    return errno;
+  }
+  *what = "program";
+  execve(request->arguments[0], request->arguments, request->variables);
+  return errno;
+}
+
+static pid_t spawn(const request_t *request, int *error, const char **what) {
+  volatile int failed = 0;
+  pid_t pid = vfork();
+  if (pid == 0) {
+    failed = become(request, what);
+    _exit(127);
+  }
+  *error = pid < 0 ? errno : failed;
+  if (failed) {
+    waitpid(pid, NULL, 0);
+  }
+  return *error ? -1 : pid;
+}
+
+static bool maps_name(pid_t pid, const char *library) {
+  char path[PATH_BYTES], line[LINE_BYTES];
+  snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+  FILE *maps = fopen(path, "re");
+  bool found = false;
+  while (maps && !found && fgets(line, sizeof line, maps)) {
+    found = strstr(line, library) != NULL;
+  }
+  if (maps) {
+    fclose(maps);
+  }
+  return found;
+}
+
+static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, usage_t *usage) {
+  char text[128];
+  ssize_t bytes = pread(statm, text, sizeof text - 1, 0);
+  int64_t pages = 0;
+  if (bytes <= 0) {
+    return;
+  }
+  text[bytes] = 0;
+  if (sscanf(text, "%*d %" SCNd64, &pages) != 1 || pages == 0) {
+    return;
+  }
+  usage->samples++;
+  usage->weighted_kib += (double)pages * (double)sysconf(_SC_PAGESIZE) / 1024 * elapsed_s;
+  usage->weight_s += elapsed_s;
+  if (*request->expected_library && !usage->found) {
+    usage->found = maps_name(pid, request->expected_library);
+  }
+}
+
+static bool output_too_long(const request_t *request) {
+  struct stat out, err;
+  return stat(request->stdout_path, &out) == 0 && stat(request->stderr_path, &err) == 0 &&
+         out.st_size + err.st_size > request->output_limit_bytes;
+}
+
+/* Until the program ends, is over its limits, or nobody listens any more. */
+static void watch(pid_t pid, int pidfd, const request_t *request, double start_s, usage_t *usage) {
+  char path[PATH_BYTES];
+  snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+  int statm = open(path, O_RDONLY | O_CLOEXEC);
+  int pause_ms = request->sample_ms > 0 ? (int)request->sample_ms : 1000;
+  double last_s = start_s;
+  for (;;) {
+    struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN}, {.fd = 0, .events = 0}};
+    int ready = poll(fds, 2, pause_ms);
+    if (ready < 0 && errno == EINTR) {
+      continue;
+    }
+    if (fds[0].revents) {
+      break;
+    }
+    if (fds[1].revents & (POLLHUP | POLLERR)) {
+      kill(-pid, SIGKILL);
+      _exit(1);
+    }
+    double t = now_s();
+    if (request->sample_ms > 0) {
+      sample(pid, request, statm, t - last_s, usage);
+    }
+    last_s = t;
+    usage->timed_out = request->timeout_ms > 0 && (t - start_s) * 1000 > (double)request->timeout_ms;
+    usage->too_much_output = output_too_long(request);
+    if (usage->timed_out || usage->too_much_output) {
+      kill(-pid, SIGKILL);
+      kill(pid, SIGKILL);
+      break;
+    }
+  }
+  close(statm);
+}
+
+/* What the program left running came to this process, the nearest subreaper. */
+static void end_descendants(pid_t pid) {
+  kill(-pid, SIGKILL);
+  while (waitpid(-1, NULL, WNOHANG) >= 0) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    int child;
+    while (children && fscanf(children, "%d", &child) == 1) {
+      kill(child, SIGKILL);
+    }
+    if (children) {
+      fclose(children);
+    }
+    usleep(1000);
+  }
+}
+
+static double seconds(struct timeval t) {
+  return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+static void serve(const request_t *request) {
+  int error = 0;
+  const char *what = "fork";
+  usage_t usage = {0};
+  double start_s = now_s();
+  pid_t pid = spawn(request, &error, &what);
+  if (pid < 0) {
+    printf("failed %d %s\n", error, what);
+    return;
+  }
+  printf("started %d\n", (int)pid);
+  fflush(stdout);
+  int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  watch(pid, pidfd, request, start_s, &usage);
+  close(pidfd);
+  int status = 0;
+  struct rusage used;
+  wait4(pid, &status, 0, &used);
+  double wall_s = now_s() - start_s;
+  end_descendants(pid);
+  int mapped = usage.found ? 1 : usage.samples >= FIRST_SAMPLES && *request->expected_library ? 0 : -1;
+  printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
+         " rss_peak_kib=%ld "
+         "rss_mean_kib=%.1f samples=%" PRId64 " minor_faults=%ld major_faults=%ld voluntary_switches=%ld "
+         "involuntary_switches=%ld mapped=%d\n",
+         WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0, (int)usage.timed_out,
+         (int)usage.too_much_output, wall_s, seconds(used.ru_utime), seconds(used.ru_stime), used.ru_maxrss,
+         usage.weight_s > 0 ? usage.weighted_kib / usage.weight_s : -1, usage.samples, used.ru_minflt, used.ru_majflt,
+         used.ru_nvcsw, used.ru_nivcsw, mapped);
+}
+
+static bool read_all(char *buffer, size_t bytes) {
+  for (size_t got = 0; got < bytes;) {
+    ssize_t n = read(0, buffer + got, bytes - got);
+    if (n <= 0) {
+      return false;
+    }
+    got += (size_t)n;
+  }
+  return true;
+}
+
+/* Byte by byte: whatever follows the line belongs to the payload. */
+static bool read_line(char *line, size_t bytes) {
+  for (size_t i = 0; i + 1 < bytes && read_all(line + i, 1); i++) {
+    if (line[i] == '\n') {
+      line[i] = 0;
+      return true;
+    }
+  }
+  return false;
+}
+
+int main(void) {
+  char line[LINE_BYTES];
+  size_t bytes;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  while (read_line(line, sizeof line) && sscanf(line, "run %zu", &bytes) == 1) {
+    char *payload = malloc(bytes + 1);
+    if (!payload || !read_all(payload, bytes)) {
+      return 70;
+    }
+    payload[bytes] = 0;
+    request_t request = parse_request(payload);
+    serve(&request);
+    fflush(stdout);
+    free(request.arguments);
+    free(request.variables);
+    free(payload);
+  }
+  return 0;
+}

@@ -1,0 +1,96 @@
+"""Before the first run: is the allocator of every arm the one that answers malloc in the program?
+
+Imports runner, launcher, arms. The dynamic linker says which object it binds malloc and free to; it is asked in the program
+itself, which is stopped as soon as its own code would begin.
+"""
+
+import os
+import re
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from .arms import Arm
+from .errors import LabError
+from .launcher import Launcher, Request
+from .runner import Workload
+
+START_S = 20.0
+_BINDING = re.compile(r"binding file \S+ \[\d+\] to (\S+) \[\d+\]: normal symbol `(?:malloc|free)'")
+_MAIN = "transferring control:"
+
+
+def program_problem(path: Path) -> str | None:
+    """Why nothing can be preloaded into this program; None if something can."""
+    try:
+        mode = path.stat().st_mode
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if mode & (stat.S_ISUID | stat.S_ISGID):
+                return "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
+            if head[:2] == b"#!":
+                return None
+            if head[:4] != b"\x7fELF":
+                return "it is neither an ELF program nor a script"
+            if not _has_interpreter(file, head):
+                return "it is statically linked, and brings its own malloc"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
+
+
+def _has_interpreter(file, head: bytes) -> bool:
+    """Whether an ELF file asks for a dynamic linker (a PT_INTERP header)."""
+    wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
+    offset = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)[0]
+    size, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
+    file.seek(offset)
+    table = file.read(size * count)
+    return any(struct.unpack_from(order + "I", table, i * size)[0] == 3 for i in range(count))
+
+
+def serving_libraries(arm: Arm, argv: Sequence[str], workload: Workload) -> tuple[set[str], str]:
+    """(objects that malloc and free are bound to in the program, what the allocator said on standard error)."""
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as launcher:
+        env = arm.environment(workload.env)
+        env |= {"LD_DEBUG": "bindings,libs", "LD_DEBUG_OUTPUT": f"{folder}/ld", "LD_BIND_NOW": "1"}
+        try:
+            running = launcher.start(Request(argv, env, workload.cwd, workload.pin, START_S, 0))
+        except OSError as error:
+            raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
+        log = Path(folder) / f"ld.{running.pid}"
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and not running.ended(0.005):
+            if log.exists() and _MAIN in log.read_text(encoding="utf-8", errors="replace"):
+                break
+        outcome = running.terminate(grace_s=0.2)
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return {os.path.realpath(path) for path in _BINDING.findall(text)}, outcome.stderr
+
+
+def check_arm(arm: Arm, workload: Workload) -> None:
+    """Raises LabError where the arm's allocator does not serve the program, or complains about its settings."""
+    argv = workload.subject()
+    argv = [word.replace("{port}", "0") for word in argv]
+    program = Path(argv[0])
+    if arm.library.path is None:
+        return
+    if problem := program_problem(program):
+        raise LabError(f"{arm.name} cannot serve {program}: {problem}")
+    bound, errors = serving_libraries(arm, argv, workload)
+    if "cannot be preloaded" in errors:
+        raise LabError(f"{arm.name}: {errors.strip().splitlines()[0]}")
+    for line in errors.splitlines():
+        if line.startswith("hakmem: warning"):
+            raise LabError(f"{arm.name}: {line}")
+    # A program at a fixed address may answer for its libraries with its own jump slot, which leads to the same target.
+    targets = bound - {os.path.realpath(program)}
+    wanted = os.path.realpath(arm.library.path)
+    if targets != {wanted}:
+        served = ", ".join(sorted(targets)) or (
+            "the program itself" if bound else "nothing that the dynamic linker knows"
+        )
+        raise LabError(f"{arm.name} should serve malloc in {program} ({wanted}), but {served} does")

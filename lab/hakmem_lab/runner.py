@@ -1,0 +1,231 @@
+"""One run of one arm: start the program (and its server), measure it, read the metrics.
+
+Imports launcher, metrics, arms, spec, machine. A run that fails is not an exception but a record with `ok: false` and `why`.
+"""
+
+import os
+import socket
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import machine
+from .arms import Arm
+from .errors import LabError
+from .launcher import Launcher, Outcome, Request, Running, wait_for_port
+from .metrics import Metric, MetricMissing
+from .spec import CommonSpec, Server, find_program
+
+SAMPLE_MS = 10
+TAIL_CHARACTERS = 400
+RESET_PEAK = "5"
+MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults",
+            "voluntary_switches", "involuntary_switches")  # fmt: skip
+PEAKS = ("rss_peak_kib",)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is run on every arm: argv with the program resolved."""
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str | None
+    pin: Sequence[int]
+    timeout_s: float
+    server: Server | None = None
+
+    @classmethod
+    def of(cls, spec: CommonSpec) -> "Workload":
+        argv = [str(spec.program()), *spec.command[1:]]
+        server = getattr(spec, "server", None)
+        if server is not None:
+            find_program(server.command[0])
+        if spec.cwd is not None and not Path(spec.cwd).is_dir():
+            raise LabError(f"cwd: there is no folder '{spec.cwd}'")
+        unknown = set(spec.pin) - os.sched_getaffinity(0)
+        if unknown:
+            raise LabError(
+                f"pin: this machine has no processor {min(unknown)} for us; there are {sorted(os.sched_getaffinity(0))}"
+            )
+        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server)
+
+    def subject(self) -> list[str]:
+        """The command that runs on the allocator under test."""
+        return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
+
+
+def _failed(outcome: Outcome) -> str | None:
+    why = outcome.failure()
+    if why is None and outcome.exit != 0:
+        why = f"exit status {outcome.exit}"
+    if why is None and outcome.mapped is False:
+        why = "the allocator was not loaded: its library is not mapped in the process"
+    if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
+        why += f": {tail}"
+    return why
+
+
+def _measures(outcome: Outcome) -> dict:
+    return {name: getattr(outcome, name) for name in MEASURES}
+
+
+class Runner:
+    """Runs one workload on any arm. A context manager: on leaving, nothing that it started still runs."""
+
+    def __init__(self, workload: Workload, metrics: Sequence[Metric]):
+        self.workload, self.metrics = workload, metrics
+        self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
+        self._steal = machine.StealMeter()
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for launcher in self._launchers:
+            launcher.close()
+
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1) -> dict:
+        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest)."""
+        started = time.time()
+        record = {
+            "arm": arm.name,
+            "started": started,
+            "repeat": repeat,
+            "pad_bytes": pad_bytes,
+            "ok": True,
+            "why": None,
+        }
+        parts: list[dict] = []
+        for _ in range(repeat):
+            part = self._execute(arm, pad_bytes)
+            parts.append(part)
+            if part["why"]:
+                break
+        record |= _combined(parts)
+        record["ok"] = record["why"] is None
+        if record["ok"]:
+            record["value"] = record["metrics"][self.metrics[0].name]
+        record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
+        return record
+
+    def _execute(self, arm: Arm, pad_bytes: int) -> dict:
+        if self.workload.server:
+            return self._with_server(arm, pad_bytes)
+        outcome = self._start(self._launchers[0], self.workload.argv, arm.environment(self.workload.env, pad_bytes),
+                              arm).wait()  # fmt: skip
+        return self._part(outcome, None, _failed(outcome))
+
+    def _start(
+        self, launcher: Launcher, argv: Sequence[str], env: dict, arm: Arm | None, pin: Sequence[int] = ()
+    ) -> Running:
+        library = arm.library.path if arm else None
+        expect = str(library.resolve()) if library else None
+        w = self.workload
+        return launcher.start(Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect))
+
+    def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
+        part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
+                "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        if server is not None:
+            part["server"] = server
+        if why is None:
+            try:
+                part["metrics"] = {metric.name: metric.read(outcome, server) for metric in self.metrics}
+            except MetricMissing as error:
+                part["why"] = str(error)
+        return part
+
+    def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
+        server, w = self.workload.server, self.workload
+        port = _free_port() if server.port == "auto" else server.port
+        argv = [word.replace("{port}", str(port)) for word in w.subject()]
+        running = self._start(self._launchers[1], argv, arm.environment(w.env, pad_bytes), arm, server.pin)
+        client: Outcome | None = None
+        why, usage = None, {}
+        try:
+            if not wait_for_port(port, running, server.ready_timeout):
+                why = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+            else:
+                if server.warm_up:
+                    why = self._client(server.warm_up, port, "warm-up client")[1]
+                if why is None:
+                    meter = _ServerMeter(running.pid)
+                    client, why = self._client(w.argv, port, "client")
+                    usage = meter.read()
+        finally:
+            ended = running.ended()
+            outcome = running.terminate()
+        if ended and why is None:
+            why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
+        if why is None and outcome.mapped is False:
+            why = _failed(outcome)
+        if client is None:
+            return self._part(outcome, usage, why)
+        usage["rss_mean_kib"] = outcome.rss_mean_kib
+        return self._part(client, usage, why)
+
+    def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
+        argv = [word.replace("{port}", str(port)) for word in command]
+        argv[0] = str(find_program(argv[0]))
+        plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
+        outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None).wait()
+        failed = _failed(outcome)
+        return outcome, f"{what}: {failed}" if failed else None
+
+
+class _ServerMeter:
+    """Processor time and peak memory of a running process from now on."""
+
+    def __init__(self, pid: int):
+        import psutil
+
+        self._process = psutil.Process(pid)
+        self._cpu_s = self._used_s()
+        try:
+            Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+        except OSError:
+            pass  # the peak then includes the start, as for any process
+
+    def _used_s(self) -> float:
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+    def read(self) -> dict:
+        """Empty if the process is gone."""
+        import psutil
+
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+            peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+            return {"cpu_s": self._used_s() - self._cpu_s, "rss_peak_kib": peak}
+        except (OSError, StopIteration, psutil.Error):
+            return {}
+
+
+def _combined(parts: Sequence[dict]) -> dict:
+    """One record of several executions: means, greatest peaks, the last one's end."""
+    record = dict(parts[-1])
+    if len(parts) > 1 and record["why"] is None:
+        for name in MEASURES:
+            values = [part[name] for part in parts if part[name] is not None]
+            if values:
+                record[name] = max(values) if name in PEAKS else statistics.fmean(values)
+        record["metrics"] = {
+            name: max(part["metrics"][name] for part in parts)
+            if name in ("rss", "server-rss")
+            else statistics.fmean(part["metrics"][name] for part in parts)
+            for name in record["metrics"]
+        }
+    return record
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,53 @@
+"""Which arm runs when. Pure: the same seed gives the same schedule, so that an interrupted run continues as planned.
+
+Two arms: ABBA or BAAB by the toss of a coin, so that a drift that is linear over a block cancels in it. More arms: rows of
+randomised Latin squares, so that every arm stands equally often at every position.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Block:
+    """order: arms in the order of running. pads: bytes of padding in the environment of each of these runs."""
+
+    index: int
+    order: tuple[str, ...]
+    pads: tuple[int, ...]
+
+
+def _with_pads(index: int, order: Sequence[str], rng: random.Random) -> Block:
+    # How long the environment is moves the stack, and with it what shares a cache line: drawn anew for every run.
+    return Block(index, tuple(order), tuple(rng.randrange(PAD_BYTES) for _ in order))
+
+
+def pair_block(control: str, treatment: str, seed: int, index: int) -> Block:
+    """The index-th block of two arms: each of them twice."""
+    rng = random.Random(f"pair {seed} {index}")
+    outer, inner = (control, treatment) if rng.random() < 0.5 else (treatment, control)
+    return _with_pads(index, (outer, inner, inner, outer), rng)
+
+
+def latin_square(arms: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
+    """Rows in which every arm stands once, and once in every column: a cyclic square, rows, columns and arms shuffled."""
+    k = len(arms)
+    columns, rows, names = (rng.sample(range(k), k) for _ in range(3))
+    return [tuple(arms[names[(row + column) % k]] for column in columns) for row in rows]
+
+
+def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
+    """The index-th block of k arms: each once. Blocks nk to nk + k - 1 make up a Latin square."""
+    square, row = divmod(index, len(arms))
+    order = latin_square(arms, random.Random(f"square {seed} {square}"))[row]
+    return _with_pads(index, order, random.Random(f"row {seed} {index}"))
+
+
+def block(arms: Sequence[str], seed: int, index: int) -> Block:
+    """The index-th block: the first arm is the control, or the baseline."""
+    if len(set(arms)) != len(arms) or len(arms) < 2:
+        raise ValueError("a schedule needs two or more different arms")
+    return pair_block(*arms, seed, index) if len(arms) == 2 else row_block(arms, seed, index)
