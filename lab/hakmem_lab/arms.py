@@ -1,7 +1,7 @@
 """Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...]. Imports errors, peers, project.
 
-ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of a
-library. NAME is a variable of the environment; one that is a research gate of hakmem instead selects how hakmem is built.
+ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of
+a library. NAME is a variable of the environment; one that is a research gate of hakmem selects how hakmem is built.
 """
 
 import os

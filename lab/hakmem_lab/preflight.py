@@ -1,7 +1,7 @@
 """Before the first run: is the allocator of every arm the one that answers malloc in the program?
 
-Imports runner, launcher, arms. The dynamic linker says which object it binds malloc and free to; it is asked in the program
-itself, which is stopped as soon as its own code would begin.
+Imports runner, launcher, arms. The dynamic linker says which object it binds malloc and free to; it is asked in the
+program itself, which is stopped as soon as its own code would begin.
 """
 
 import os

@@ -58,11 +58,11 @@ def build_facts(folder: Path | None) -> dict | None:
     cache = folder / "build" / "release" / "CMakeCache.txt" if folder else None
     if cache is None or not cache.is_file():
         return None
-    entries = dict(
-        (line.split(":", 1)[0], line.split("=", 1)[1])
+    entries = {
+        line.split(":", 1)[0]: line.split("=", 1)[1]
         for line in cache.read_text(encoding="utf-8").splitlines()
         if ":" in line and "=" in line and not line.startswith(("#", "//"))
-    )
+    }
     compiler = entries.get("CMAKE_C_COMPILER", "cc")
     try:
         version = _output([compiler, "--version"], folder, compiler).splitlines()[0]

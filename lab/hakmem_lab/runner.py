@@ -1,8 +1,10 @@
 """One run of one arm: start the program (and its server), measure it, read the metrics.
 
-Imports launcher, metrics, arms, spec, machine. A run that fails is not an exception but a record with `ok: false` and `why`.
+Imports launcher, metrics, arms, spec, machine. A run that fails is not an exception but a record with `ok: false` and
+`why`.
 """
 
+import contextlib
 import os
 import socket
 import statistics
@@ -187,10 +189,8 @@ class _ServerMeter:
 
         self._process = psutil.Process(pid)
         self._cpu_s = self._used_s()
-        try:
+        with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
             Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
-        except OSError:
-            pass  # the peak then includes the start, as for any process
 
     def _used_s(self) -> float:
         times = self._process.cpu_times()

@@ -1,7 +1,7 @@
 """Which arm runs when. Pure: the same seed gives the same schedule, so that an interrupted run continues as planned.
 
-Two arms: ABBA or BAAB by the toss of a coin, so that a drift that is linear over a block cancels in it. More arms: rows of
-randomised Latin squares, so that every arm stands equally often at every position.
+Two arms: ABBA or BAAB by the toss of a coin, so that a drift that is linear over a block cancels in it. More arms:
+rows of randomised Latin squares, so that every arm stands equally often at every position.
 """
 
 import random
@@ -33,7 +33,7 @@ def pair_block(control: str, treatment: str, seed: int, index: int) -> Block:
 
 
 def latin_square(arms: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
-    """Rows in which every arm stands once, and once in every column: a cyclic square, rows, columns and arms shuffled."""
+    """Every arm once in every row and in every column: a cyclic square, its rows, columns and arms shuffled."""
     k = len(arms)
     columns, rows, names = (rng.sample(range(k), k) for _ in range(3))
     return [tuple(arms[names[(row + column) % k]] for column in columns) for row in rows]

@@ -197,7 +197,8 @@ class Session:
         except OSError as error:
             why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
             raise Stopped(
-                f"cannot write to {self.file.path}: {why}. Every finished block is kept; make room, then: hak resume {self.file.id}"
+                f"cannot write to {self.file.path}: {why}. Every finished block is kept; make room, then: "
+                f"hak resume {self.file.id}"
             ) from None
 
     def warm_up(self) -> None:

@@ -1,7 +1,7 @@
 """What to measure: the keys of a spec, which are also the flags of the commands. Imports errors only.
 
-A spec is TOML. Every kind of run has its model; what the block kinds share is in BlockSpec. A mistake ends in one message
-that names the file, the key and the nearest valid name, before anything is started.
+A spec is TOML. Every kind of run has its model; what the block kinds share is in BlockSpec. A mistake ends in one
+message that names the file, the key and the nearest valid name, before anything is started.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Entry point of `hak`: commands in the order in which a user meets them, errors as one line, exit statuses.
 
-Exit status: 0 done (whatever the verdict), 1 `--require` not met, 2 bad input, 3 the measurement could not be completed,
-130 interrupted; `hak run` ends as the program does.
+Exit status: 0 done (whatever the verdict), 1 `--require` not met, 2 bad input, 3 the measurement could not be
+completed, 130 interrupted; `hak run` ends as the program does.
 """
 
 import signal

@@ -12,6 +12,8 @@ import typer
 from ..errors import LabError, nearest
 
 Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
+Allocators = Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")]
+Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
 Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'")]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
@@ -76,11 +78,11 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     ctx: typer.Context, words: Words = None,
-    allocators: Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")] = None,
+    allocators: Allocators = None,
     baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None, timeout: Timeout = None,
-    seed: Seed = None, env: Env = None, question: Question = None, store: StoreFolder = None, json: JsonFile = None,
+    max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
+    timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None, store: StoreFolder = None, json: JsonFile = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("compare", ctx.params)
@@ -113,8 +115,8 @@ def _simple(kind: str):
 
     def command(
         ctx: typer.Context, words: Words = None,
-        allocators: Annotated[list[str] | None, typer.Option(help="Arms, instead of the spec's")] = None,
-        set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")] = None,
+        allocators: Allocators = None,
+        set_: Keys = None,
         max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
         require: Require = None, quiet: Quiet = False,
     ) -> None:  # fmt: skip

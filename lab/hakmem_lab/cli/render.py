@@ -8,6 +8,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..store import plain
 
+WIDE_COLUMNS = 120
 STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
 SUMMARY_KEYS = (
     "verdict",
@@ -21,7 +22,8 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa", "scorecard",
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa",
+               "scorecard",
                "failures", "warnings")  # fmt: skip
 
 
@@ -73,7 +75,8 @@ def show(result: dict) -> None:
     """The verdict first, then what it rests on."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    # Where nobody sees a terminal's edge, lines are as wide as tables want to be.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
     if result.get("question"):
         console.print(result["question"], style="italic", markup=False)
     verdict = result.get("verdict")

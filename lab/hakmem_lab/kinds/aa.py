@@ -1,4 +1,4 @@
-"""`hak aa`: one arm against itself. Is this machine fit to measure, and what is the smallest effect that it can show?"""
+"""`hak aa`: one arm against itself. Is this machine fit to measure, and which effects can it show?"""
 
 import math
 import sys

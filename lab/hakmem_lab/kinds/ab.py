@@ -32,8 +32,8 @@ def check_blocks(spec, source: str, plan: list[int]) -> None:
     least = power.least_blocks(spec.alpha, plan)
     if plan[-1] < least:
         raise LabError(
-            f"{source}: max-blocks: {plan[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with {len(plan)} "
-            f"look{'s' if len(plan) > 1 else ''}: at least {least}"
+            f"{source}: max-blocks: {plan[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
+            f"{len(plan)} look{'s' if len(plan) > 1 else ''}: at least {least}"
         )
 
 

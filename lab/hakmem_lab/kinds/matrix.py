@@ -1,4 +1,4 @@
-"""`hak matrix`: a 2^k design. Main effects and interactions, each a contrast inside every block with its own interval."""
+"""`hak matrix`: a 2^k design. Main effects and interactions, each a contrast inside every block."""
 
 import itertools
 import math

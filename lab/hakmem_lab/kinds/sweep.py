@@ -92,6 +92,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
             "verdict": str(decision.verdict),
             "final": decision.final,
             "more_blocks": decision.more_blocks,
-            "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: {decision.reason}",
+            "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
+            + decision.reason,
         }
     return result

@@ -1,0 +1,25 @@
+"""From files of the store to the HTML report. Imports kinds, report, store."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import kinds, report
+from .errors import LabError
+from .store import RunFile
+
+
+def load(file: RunFile) -> report.LoadedRun:
+    """A run with its result, analysed anew from its records."""
+    records = list(file.records())
+    header = file.header()
+    return report.LoadedRun.from_records(records, kinds.module(header["kind"]).analyse(header, records))
+
+
+def write(files: Sequence[RunFile], output: Path) -> None:
+    """One HTML file over the runs, their raw data linked. Raises LabError where it cannot be written."""
+    links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in files}
+    try:
+        report.write([load(file) for file in files], output, links)
+    except OSError as error:
+        raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
