@@ -200,7 +200,8 @@ def _message(error: dict, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         return f"unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
     if error["type"] == "missing":
-        return f"'{key}' is missing"
+        hint = "; it follows -- or stands in a spec" if key == "command" else ""
+        return f"'{key}' is missing{hint}"
     text = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""

@@ -34,23 +34,42 @@ def _interrupt(*_: object) -> None:
 def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        app(measure.spread_allocators(sys.argv[1:]), prog_name="hak")
-    except LabError as error:
-        print(f"hak: {error}", file=sys.stderr)
-        sys.exit(EXIT_BAD_INPUT)
+        status = app(measure.spread_allocators(sys.argv[1:]), prog_name="hak", standalone_mode=False)
     except KeyboardInterrupt:
-        print("hak: interrupted", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+        status = _said("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(0)
+        status = 0
     except Exception as error:
-        # The classes live in a module that is slow to import; only a run that has imported it can raise them.
-        session = sys.modules.get("hakmem_lab.session")
-        if session and isinstance(error, session.Stopped | session.Interrupted):
-            print(f"hak: {error}", file=sys.stderr)
-            sys.exit(EXIT_STOPPED if isinstance(error, session.Stopped) else EXIT_INTERRUPTED)
-        raise
+        status = _known(error)
+        if status is None:
+            raise
+    sys.exit(status)
+
+
+def _said(text: object, status: int) -> int:
+    print(f"hak: {text}", file=sys.stderr)
+    return status
+
+
+def _known(error: Exception) -> int | None:
+    """The exit status for an error that is the user's to mend, once it is said; None for a defect of ours."""
+    if isinstance(error, LabError):
+        return _said(error, EXIT_BAD_INPUT)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+        return EXIT_BAD_INPUT
+    if hasattr(error, "format_message"):  # of the command line's parser
+        return _said(error.format_message(), EXIT_BAD_INPUT)
+    if type(error).__name__ == "Abort":
+        return _said("interrupted", EXIT_INTERRUPTED)
+    # The classes live in a module that is slow to import; only a run that has imported it can raise them.
+    session = sys.modules.get("hakmem_lab.session")
+    if session and isinstance(error, session.Stopped):
+        return _said(error, EXIT_STOPPED)
+    if session and isinstance(error, session.Interrupted):
+        return _said(error, EXIT_INTERRUPTED)
+    return None
 
 
 if __name__ == "__main__":
