@@ -21,6 +21,7 @@ lab: tools
 peers:
 	@scripts/bootstrap build peers
 	@peers/build
+	@peers/check
 
 # A clear message instead of the first thing that breaks.
 tools:

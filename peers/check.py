@@ -1,0 +1,191 @@
+"""Prove that the libraries of peers/build are what they should be. Imports table, build, symbols.
+
+For each: it exports the whole interface; malloc and free are the allocator's own functions, not shims; preloaded, the
+dynamic linker binds C and C++ programs to it; programs with threads, a forked child and Python run on it; what its
+recommended environment is for is in force. Exit status 1 where one is not as it should be.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fetch import file_sha256
+from symbols import exported, shim_target
+from table import BUILD, ROOT, Peer, PeerError, load, select
+
+from build import read_records
+
+PROGRAMS = BUILD / "check"
+RUN_SECONDS = 300
+C_INTERFACE = (
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+    "malloc_usable_size",
+)
+# operator new, new[], delete, delete[]: plain, nothrow, sized, aligned.
+NEW = tuple(f"_Zn{kind}m{more}" for kind in "wa" for more in ("", "RKSt9nothrow_t", "St11align_val_t"))
+DELETE = tuple(f"_Zd{kind}Pv{more}" for kind in "la" for more in ("", "m", "St11align_val_t", "mSt11align_val_t"))
+_BINDING = re.compile(r"binding file \S+ \[\d+\] to (\S+) \[\d+\]: normal symbol `(\w+)'")
+SHIM = "void *other_malloc(unsigned long); void *malloc(unsigned long size) { return other_malloc(size); }"
+
+
+def compile_programs() -> dict[str, list[str]]:
+    """The programs to run, as commands."""
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    sources = ROOT / "peers" / "programs"
+    plain, threads = PROGRAMS / "plain", PROGRAMS / "threads"
+    for command in (
+        ["gcc", "-O1", "-fno-builtin", sources / "plain.c", "-o", plain],
+        ["g++", "-std=c++17", "-O1", "-pthread", sources / "threads.cc", "-o", threads],
+    ):
+        subprocess.run(command, check=True)
+    script = "import json, threading; print(len(json.dumps([{str(i): [i] * 9} for i in range(20000)])))"
+    return {
+        "true": ["/bin/true"],
+        "plain": [str(plain)],
+        "threads": [str(threads)],
+        "python": [sys.executable, "-c", script],
+    }
+
+
+def environment(peer: Peer, **more: str) -> dict[str, str]:
+    base = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONMALLOC": "malloc"}
+    return base | peer.environment | {"LD_PRELOAD": str(peer.library)} | more
+
+
+def check_record(peer: Peer, programs: dict) -> Iterator[str]:
+    """peers.json describes this very file."""
+    record = read_records(peer.folder / "peers.json").get(peer.name)
+    if record is None or record["sha256"] != file_sha256(peer.library):
+        yield "peers.json does not describe this library"
+
+
+def check_interface(peer: Peer, programs: dict) -> Iterator[str]:
+    functions = exported(peer.library)
+    missing = [name for name in C_INTERFACE + NEW + DELETE if name not in functions]
+    if missing:
+        yield f"does not export {', '.join(missing)}"
+
+
+def check_own(peer: Peer, programs: dict) -> Iterator[str]:
+    for name in ("malloc", "free"):
+        target = shim_target(peer.library, name)
+        if target:
+            yield f"{name} only calls {target}"
+
+
+def bindings(peer: Peer, command: list[str]) -> dict[str, set[str]]:
+    """Which files the dynamic linker bound each function to, in the whole process."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = environment(peer, LD_DEBUG="bindings", LD_BIND_NOW="1", LD_DEBUG_OUTPUT=f"{folder}/log")
+        subprocess.run(command, env=env, capture_output=True, timeout=RUN_SECONDS, check=False)
+        text = "".join(log.read_text(errors="replace") for log in Path(folder).iterdir())
+    bound: dict[str, set[str]] = {}
+    for path, name in _BINDING.findall(text):
+        bound.setdefault(name, set()).add(os.path.realpath(path))
+    return bound
+
+
+def check_bindings(peer: Peer, programs: dict) -> Iterator[str]:
+    wanted = {os.path.realpath(peer.library)}
+    for program, names in (
+        ("plain", ["malloc", "free", "calloc"]),
+        ("threads", ["malloc", "free", "_Znwm", "_ZdlPvm"]),
+    ):
+        bound = bindings(peer, programs[program])
+        for name in names:
+            # A program at a fixed address may answer for its libraries, with a jump that goes to the same target.
+            served = bound.get(name, set()) - {os.path.realpath(programs[program][0])}
+            if served != wanted:
+                yield f"{name} of a program is bound to {', '.join(sorted(served)) or 'nothing'}"
+
+
+def fault(command: list[str], env: dict[str, str]) -> str | None:
+    """How a program failed or what it complained of; None where all is well."""
+    done = subprocess.run(command, env=env, capture_output=True, timeout=RUN_SECONDS, check=False)
+    if done.returncode == 0 and not done.stderr:
+        return None
+    return f"ends with {done.returncode}: {done.stderr.decode(errors='replace').strip()[-300:]}"
+
+
+def check_runs(peer: Peer, programs: dict) -> Iterator[str]:
+    for program, command in programs.items():
+        found = fault(command, environment(peer))
+        # What Debian's build of the version does wrong in the same way is the version's fault, not that of the build.
+        if found and not (peer.debian and fault(command, environment(peer, LD_PRELOAD=peer.debian)) == found):
+            yield f"{program} {found}"
+
+
+def check_proof(peer: Peer, programs: dict) -> Iterator[str]:
+    """What the environment is for: a function of the library says whether it is in force."""
+    if not peer.proof:
+        return
+    ask = f"import ctypes, sys; sys.exit(not ctypes.CDLL(None).{peer.proof}())"
+    if subprocess.run([sys.executable, "-c", ask], env=environment(peer), check=False).returncode != 0:
+        yield f"{peer.proof}() says no: the recommended environment is not in force"
+
+
+CHECKS: tuple[Callable[[Peer, dict], Iterator[str]], ...] = (
+    check_record,
+    check_interface,
+    check_own,
+    check_bindings,
+    check_runs,
+    check_proof,
+)
+
+
+def check_shim_is_found() -> None:
+    """A library that is a shim must be called one, or check_own proves nothing. Raises PeerError."""
+    for flags in (["-O2"], ["-O0"]):
+        library = PROGRAMS / "libshim.so"
+        command = ["gcc", *flags, "-fno-builtin", "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+        subprocess.run(command, input=SHIM, text=True, check=True)
+        if shim_target(library, "malloc") != "other_malloc":
+            raise PeerError(f"a shim built with {' '.join(flags)} is not recognised as one")
+
+
+def check(peer: Peer, programs: dict[str, list[str]]) -> list[str]:
+    """Everything that is wrong with one library."""
+    if not peer.library.is_file():
+        return ["is not built: run peers/build"]
+    return [wrong for part in CHECKS for wrong in part(peer, programs)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="check", description="Prove that the built libraries are what they should be."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
+    parser.add_argument("--same-version", action="store_true", help="those that peers/build --same-version built")
+    options = parser.parse_args()
+    try:
+        wanted = select(load(options.same_version), options.names)
+        programs = compile_programs()
+        check_shim_is_found()
+    except PeerError as error:
+        print(f"check: {error}", file=sys.stderr)
+        return 2
+    bad = 0
+    for peer in wanted:
+        wrong = check(peer, programs)
+        bad += bool(wrong)
+        for line in wrong:
+            print(f"{peer.name}: {line}", file=sys.stderr, flush=True)
+        if not wrong:
+            print(f"{peer.name}: {len(CHECKS)} checks passed", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

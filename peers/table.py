@@ -1,0 +1,68 @@
+"""The rows of peers.toml. Imports the standard library alone."""
+
+import platform
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "peers" / "peers.toml"
+RECIPES = ROOT / "peers" / "recipes"
+BUILD = ROOT / "build" / "peers"
+
+
+class PeerError(Exception):
+    """Something is missing or wrong that the user can put right; its text is the whole message."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library to build: from a crate (`crate`, `sha256`, `source`) or from a Debian package (`package`)."""
+
+    name: str
+    upstream: str
+    licence: str
+    version: str
+    recipe: str
+    tools: list[str]
+    compilers: dict[str, str]
+    arguments: list[str]
+    environment: dict[str, str]
+    configuration: str
+    reason: str
+    crate: str | None = None
+    sha256: str | None = None
+    source: str | None = None
+    package: str | None = None
+    native: bool = False
+    proof: str | None = None
+    debian: str | None = None
+    folder: Path = field(default=BUILD)
+
+    @property
+    def library(self) -> Path:
+        return self.folder / f"lib{self.name}.so"
+
+    def expanded_arguments(self) -> list[str]:
+        return [argument.replace("{machine}", platform.machine()) for argument in self.arguments]
+
+
+def load(same_version: bool = False) -> list[Peer]:
+    """The peers; or, where asked for, Debian's versions of them. Raises PeerError on a row that is not one."""
+    with open(TABLE, "rb") as file:
+        table = tomllib.load(file)
+    rows = table["same_version" if same_version else "peer"]
+    folder = BUILD / "same-version" if same_version else BUILD
+    try:
+        return [Peer(**row, folder=folder) for row in rows]
+    except TypeError as error:
+        raise PeerError(f"{TABLE.name}: {error}") from error
+
+
+def select(peers: list[Peer], names: list[str]) -> list[Peer]:
+    """The named ones in the order of the table, all where no name is given. Raises PeerError on an unknown name."""
+    known = [peer.name for peer in peers]
+    for name in names:
+        if name not in known:
+            raise PeerError(f"there is no peer '{name}'; there are {', '.join(known)}")
+    return [peer for peer in peers if not names or peer.name in names]
