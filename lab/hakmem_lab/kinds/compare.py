@@ -46,18 +46,6 @@ def measure(session: Session) -> None:
     session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 
-def _verdict(interval, equivalence, margin: float) -> str:
-    """The protocol's order, on intervals that hold for all arms at once."""
-    delta = as_log(margin)
-    if -delta < equivalence.low and equivalence.high < delta:
-        return str(verdict.Verdict.NEUTRAL)
-    if interval.low > 0 and interval.estimate >= delta:
-        return str(verdict.Verdict.GO)
-    if interval.high < 0 and interval.estimate <= -delta:
-        return str(verdict.Verdict.NO_GO)
-    return str(verdict.Verdict.INCONCLUSIVE)
-
-
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every arm against the baseline: verdicts on the primary metric, intervals for the other standard metrics."""
     spec, blocks = header["spec"], measured(records)
@@ -70,7 +58,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     columns = {name: log_ratios(blocks, first, name, metric) for name in others}
     wide = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
     each = 1 - 2 * spec["alpha"] / len(columns)
-    verdicts = {name: _verdict(wide[name], paired_interval(d, each), spec["margin"]) for name, d in columns.items()}
+    delta = as_log(spec["margin"])
+    verdicts = {name: str(verdict.judge(wide[name], paired_interval(d, each), delta)) for name, d in columns.items()}
     result["comparisons"] = [comparison(wide[name], first, name, metric.name, verdicts[name]) for name in others]
     for extra in COMPARED:
         rows = {

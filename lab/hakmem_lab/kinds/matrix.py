@@ -56,7 +56,7 @@ def _row(effect: factorial.Effect) -> dict:
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Effects with simultaneous intervals per family: all main effects and interactions, and the cells against none."""
+    """Two families, each with intervals that hold together: main effects and interactions; the cells against none."""
     spec, blocks = header["spec"], measured(records)
     metric = metric_of(header)
     result = base_result(header, records, blocks) | {"effects": [], "comparisons": []}
@@ -67,7 +67,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     names = [arm["name"] for arm in header["arms"]]
     logs = [[sign * math.log(values(block[name], metric.name)[0]) for name in names] for block in blocks]
     level = 1 - spec["alpha"]
-    found = factorial.effects(logs, list(spec["factors"]), level)
+    found = factorial.effects(logs, list(spec["factors"]), level, simultaneous=True)
     single = factorial.simple_effects(logs, list(spec["factors"]), level, simultaneous=True)
     result["effects"] = [_row(effect) for effect in found] + [_row(effect) for effect in single]
     result["final"] = len(blocks) >= spec["max-blocks"]

@@ -1,0 +1,174 @@
+"""Error rates and power of the whole procedure, on simulated data with known effects.
+
+`SIGMA` is the standard deviation of a block's log-ratio at which the protocol's table of power holds.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from scipy.stats import binom
+
+from hakmem_lab.statistics.looks import planned_looks
+from hakmem_lab.statistics.paired import as_log
+from hakmem_lab.statistics.power import (
+    blocks_for,
+    least_blocks,
+    more_blocks,
+    predicted_power,
+    predicted_verdicts,
+    smallest_effect,
+    spread,
+)
+from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict
+
+SIGMA = 0.036
+MARGIN = 0.01
+ALPHA = 0.05
+SIMULATIONS = 3000
+
+
+def normal_blocks(rng, simulations, blocks):
+    return rng.normal(0, SIGMA, (simulations, blocks))
+
+
+def machine_blocks(rng, simulations, blocks):
+    """Heavy-tailed runs with lag-1 autocorrelation 0.41, in randomised ABBA/BAAB blocks."""
+    shocks = 0.03 * rng.standard_t(3, size=(simulations, 4 * blocks + 100))
+    runs = lfilter([1], [1, -0.41], shocks)[:, 100:].reshape(simulations, blocks, 4)
+    return runs @ np.array([-0.5, 0.5, 0.5, -0.5]) * rng.choice((-1.0, 1.0), (simulations, blocks))
+
+
+def verdicts(data, looks):
+    return Counter(sequential_verdict(row, looks, MARGIN, ALPHA) for row in data)
+
+
+def false_share_bound(simulations, alpha=ALPHA):
+    return binom.ppf(0.999, simulations, alpha)
+
+
+@pytest.mark.parametrize("generate", [normal_blocks, machine_blocks])
+@pytest.mark.parametrize("max_blocks", [18, 60])
+def test_false_verdicts_of_three_looks_stay_within_alpha(generate, max_blocks):
+    rng = np.random.default_rng(41)
+    counts = verdicts(generate(rng, SIMULATIONS, max_blocks), planned_looks(max_blocks))
+    assert counts[Verdict.GO] + counts[Verdict.NO_GO] <= false_share_bound(SIMULATIONS)
+
+
+def test_any_difference_claimed_at_any_look_stays_within_alpha():
+    """Without the help of the margin: how often an interval of any of three looks excludes a true 0."""
+    rng = np.random.default_rng(42)
+    looks = planned_looks(60)
+    wrong = 0
+    for row in normal_blocks(rng, SIMULATIONS, 60):
+        wrong += any(
+            decide(row[:count], MARGIN, ALPHA, (index, looks)).interval.excludes_zero()
+            for index, count in enumerate(looks)
+        )
+    assert binom.ppf(0.0005, SIMULATIONS, ALPHA) * 0.8 <= wrong <= false_share_bound(SIMULATIONS)
+
+
+@pytest.mark.parametrize("effect", [MARGIN, -MARGIN / (1 + MARGIN)])
+def test_false_neutral_of_three_looks_stays_within_alpha(effect):
+    rng = np.random.default_rng(43)
+    data = rng.normal(as_log(effect), 0.01, (SIMULATIONS, 60))
+    assert verdicts(data, planned_looks(60))[Verdict.NEUTRAL] <= false_share_bound(SIMULATIONS)
+
+
+def test_the_seeds_method_is_wrong_most_of_the_time_on_the_same_noise():
+    """10 runs of A, then 10 of B, means, threshold 1 %: what interleaving is for."""
+    rng = np.random.default_rng(44)
+    runs = lfilter([1], [1, -0.41], rng.normal(0, 0.03, (SIMULATIONS, 120)))[:, 100:]
+    difference = runs[:, 10:].mean(axis=1) - runs[:, :10].mean(axis=1)
+    assert (np.abs(difference) >= as_log(MARGIN)).mean() > 0.4
+
+
+POWER_TABLE = [
+    # effect, blocks, verdict, share that the protocol states, tolerance
+    (0.02, 60, Verdict.GO, 0.98, 0.02),
+    (0.0, 60, Verdict.GO, 0.015, 0.012),
+    (0.0, 60, Verdict.NEUTRAL, 0.35, 0.05),
+    (0.0, 120, Verdict.NEUTRAL, 0.80, 0.04),
+    (0.0, 180, Verdict.NEUTRAL, 0.95, 0.03),
+]
+
+
+@pytest.mark.parametrize(("effect", "blocks", "verdict", "share", "tolerance"), POWER_TABLE)
+def test_power_of_the_protocol(effect, blocks, verdict, share, tolerance):
+    rng = np.random.default_rng(45)
+    data = normal_blocks(rng, SIMULATIONS, blocks) + as_log(effect)
+    observed = Counter(decide(row, MARGIN, ALPHA).verdict for row in data)[verdict]
+    assert observed / SIMULATIONS == pytest.approx(share, abs=tolerance)
+    odds = predicted_verdicts(SIGMA, effect, blocks, MARGIN, ALPHA)
+    predicted = {Verdict.GO: odds.go, Verdict.NEUTRAL: odds.neutral}[verdict]
+    assert binom.ppf(0.0005, SIMULATIONS, max(0, predicted - 0.02)) <= observed
+    assert observed <= binom.ppf(0.9995, SIMULATIONS, min(1, predicted + 0.02))
+
+
+@pytest.mark.parametrize(("effect", "blocks"), [(0.02, 25), (-0.03, 15), (0.0, 118), (0.015, 60)])
+def test_predicted_power_is_simulated_power(effect, blocks):
+    rng = np.random.default_rng(46)
+    data = normal_blocks(rng, SIMULATIONS, blocks) + as_log(effect)
+    deserved = Verdict.NEUTRAL if effect == 0 else Verdict.GO if effect > 0 else Verdict.NO_GO
+    observed = Counter(decide(row, MARGIN, ALPHA).verdict for row in data)[deserved]
+    predicted = predicted_power(SIGMA, effect, blocks, MARGIN, ALPHA)
+    assert observed / SIMULATIONS == pytest.approx(predicted, abs=0.03)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.02, -0.02, 0.05])
+def test_blocks_for_is_the_fewest_with_that_power(effect):
+    needed = blocks_for(SIGMA, effect, MARGIN, ALPHA, 0.8)
+    assert predicted_power(SIGMA, effect, needed) >= 0.8
+    assert needed == least_blocks(ALPHA) or predicted_power(SIGMA, effect, needed - 1) < 0.8
+
+
+def test_blocks_for_accepts_a_pilot_and_knows_the_impossible():
+    pilot = np.random.default_rng(47).normal(0.0, SIGMA, 400)
+    assert blocks_for(pilot, 0.02) == pytest.approx(blocks_for(SIGMA, 0.02), rel=0.25)
+    assert blocks_for(SIGMA, MARGIN) is None
+    assert blocks_for(50.0, 0.0) is None
+
+
+def test_more_blocks_settle_it_about_four_times_in_five():
+    rng = np.random.default_rng(48)
+    settled = []
+    for effect in rng.uniform(-0.03, 0.03, 400):
+        pilot = rng.normal(effect, SIGMA, 30)
+        decision = decide(pilot)
+        if decision.verdict is Verdict.INCONCLUSIVE and decision.more_blocks and decision.more_blocks < 1000:
+            more = rng.normal(effect, SIGMA, decision.more_blocks)
+            settled.append(decide(np.concatenate([pilot, more])).verdict is not Verdict.INCONCLUSIVE)
+    assert len(settled) > 150
+    assert 0.70 <= np.mean(settled) <= 0.92
+
+
+def test_more_blocks_is_none_when_it_would_take_too_many():
+    half = np.abs(np.random.default_rng(49).normal(0, SIGMA, 10_000))
+    assert more_blocks(np.concatenate([half, -half]) + as_log(MARGIN)) is None
+    assert more_blocks([0.3]) is None
+
+
+def test_smallest_effect_is_shown_four_times_in_five():
+    rng = np.random.default_rng(50)
+    pilot = rng.normal(0, SIGMA, 2000)
+    effect = smallest_effect(pilot, 40, ALPHA, 0.8)
+    data = normal_blocks(rng, SIMULATIONS, 40) + as_log(effect)
+    shown = sum(decide(row).interval.low > 0 for row in data)
+    assert shown / SIMULATIONS == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0])
+def test_spread_is_the_standard_deviation_of_normal_noise_and_ignores_an_outlier(scale):
+    d = np.random.default_rng(51).normal(0, scale, 1000)
+    assert spread(d) == pytest.approx(scale, rel=0.1)
+    assert spread([*d, 1000 * scale]) == pytest.approx(spread(d), rel=0.02)
+
+
+@pytest.mark.parametrize(("alpha", "looks", "least"), [(0.05, 1, 6), (0.05, 3, 6), (0.01, 1, 8), (0.10, 1, 5)])
+def test_least_blocks(alpha, looks, least):
+    assert least_blocks(alpha, looks) == least
+    certain = decide([0.5] * least, MARGIN, alpha)
+    assert certain.verdict is Verdict.GO
+    assert decide([0.5] * (least - 1), MARGIN, alpha).verdict is Verdict.INCONCLUSIVE
+    assert decide([0.0] * least, MARGIN, alpha).verdict is Verdict.NEUTRAL
