@@ -47,7 +47,7 @@ class Arm:
             "name": self.name,
             "text": self.text,
             "allocator": self.allocator,
-            "library": str(self.library.path) if self.library.path else None,
+            "library": project.shown(self.library.path),
             "sha256": self.library.sha256,
             "version": self.library.version,
             "configuration": self.library.configuration,

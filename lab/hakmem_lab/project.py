@@ -22,6 +22,19 @@ def root() -> Path | None:
     return None
 
 
+def shown(path: Path | str | None) -> str | None:
+    """A path as records name it: relative to the checkout where it lies inside."""
+    top = root()
+    if path is None or top is None or not Path(path).is_relative_to(top):
+        return None if path is None else str(path)
+    return str(Path(path).relative_to(top))
+
+
+def found(recorded: str) -> Path:
+    """The file that `shown` named."""
+    return (root() or Path()) / recorded
+
+
 def required_root(what: str) -> Path:
     found = root()
     if found is None:

@@ -22,12 +22,12 @@ COLUMNS = {
         "configuration": TEXT, "variables": TEXT,
     },
     "runs": {
-        "id": TEXT, "kind": TEXT, "phase": TEXT, "block": INTEGER, "attempt": INTEGER, "position": INTEGER,
-        "arm": TEXT, "started": REAL, "repeat": INTEGER, "ok": TRUTH, "why": TEXT, "exit": INTEGER, "signal": INTEGER,
-        "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL, "system_s": REAL, "rss_peak_kib": REAL,
-        "rss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL, "voluntary_switches": REAL,
-        "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER, "load_1m": REAL,
-        "steal_percent": REAL, "metrics": TEXT,
+        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER,
+        "position": INTEGER, "arm": TEXT, "started": REAL, "repeat": INTEGER, "ok": TRUTH, "why": TEXT,
+        "exit": INTEGER, "signal": INTEGER, "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL,
+        "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
+        "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
+        "load_1m": REAL, "steal_percent": REAL, "metrics": TEXT,
     },
     "results": {
         "id": TEXT, "kind": TEXT, "verdict": TEXT, "headline": TEXT, "final": TRUTH, "blocks": INTEGER,

@@ -5,6 +5,7 @@ the next block starts, so that neither an interrupted nor a killed laboratory lo
 """
 
 import datetime
+import gzip
 import json
 import math
 import os
@@ -50,7 +51,7 @@ class RunFile:
 
     @property
     def id(self) -> str:
-        return self.path.stem
+        return self.path.name.partition(".jsonl")[0]
 
     @classmethod
     def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
@@ -105,7 +106,8 @@ class RunFile:
 
     def records(self) -> Iterator[dict]:
         """Every whole record, in the order of writing."""
-        with open(self.path, encoding="utf-8", errors="replace") as lines:
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        with opened(self.path, "rt", encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     record = json.loads(line)
@@ -132,8 +134,8 @@ class Store:
         return [RunFile(path) for path in sorted(self.folder.glob("*.jsonl"))]
 
     def find(self, name: str) -> RunFile:
-        """A run by its id, the beginning of it, a path, or 'last'."""
-        if name.endswith(".jsonl") and Path(name).is_file():
+        """A run by its id, the beginning of it, a path (.jsonl, or .jsonl.gz to read only), or 'last'."""
+        if name.endswith((".jsonl", ".jsonl.gz")) and Path(name).is_file():
             return RunFile(Path(name))
         runs = self.runs()
         if name == "last" and runs:

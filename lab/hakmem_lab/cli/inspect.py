@@ -42,9 +42,7 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from rich.console import Console
-
-    from .render import _add, _table
+    from .render import _add, _table, output
 
     found = _store(store)
     table = _table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
@@ -62,7 +60,7 @@ def list_runs(store: StoreFolder = None) -> None:
     if not table.row_count:
         print(f"no runs in {found.folder}")
         return
-    Console(highlight=False).print(table)
+    output().print(table)
 
 
 def export(

@@ -54,22 +54,17 @@ def _said(text: object, status: int) -> int:
 
 def _known(error: Exception) -> int | None:
     """The exit status for an error that is the user's to mend, once it is said; None for a defect of ours."""
-    if isinstance(error, LabError):
-        return _said(error, EXIT_BAD_INPUT)
-    if type(error).__name__ == "NoArgsIsHelpError":
+    name = type(error).__name__
+    if name == "NoArgsIsHelpError":
         print(error.format_message())
         return EXIT_BAD_INPUT
+    if isinstance(error, LabError):
+        return _said(error, EXIT_BAD_INPUT)
     if hasattr(error, "format_message"):  # of the command line's parser
         return _said(error.format_message(), EXIT_BAD_INPUT)
-    if type(error).__name__ == "Abort":
-        return _said("interrupted", EXIT_INTERRUPTED)
-    # The classes live in a module that is slow to import; only a run that has imported it can raise them.
-    session = sys.modules.get("hakmem_lab.session")
-    if session and isinstance(error, session.Stopped):
-        return _said(error, EXIT_STOPPED)
-    if session and isinstance(error, session.Interrupted):
-        return _said(error, EXIT_INTERRUPTED)
-    return None
+    # By name: the classes live in a module that is slow to import.
+    status = {"Stopped": EXIT_STOPPED, "Interrupted": EXIT_INTERRUPTED, "Abort": EXIT_INTERRUPTED}.get(name)
+    return None if status is None else _said(str(error) or "interrupted", status)
 
 
 if __name__ == "__main__":

@@ -71,12 +71,16 @@ def write_json(result: dict, path: Path) -> None:
         ) from None
 
 
-def show(result: dict) -> None:
-    """The verdict first, then what it rests on."""
+def output():
+    """A console on standard output; where nobody sees a terminal's edge, lines are as wide as tables want to be."""
     from rich.console import Console
 
-    # Where nobody sees a terminal's edge, lines are as wide as tables want to be.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+
+
+def show(result: dict) -> None:
+    """The verdict first, then what it rests on."""
+    console = output()
     if result.get("question"):
         console.print(result["question"], style="italic", markup=False)
     verdict = result.get("verdict")
