@@ -29,7 +29,7 @@ DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "so
 
 def percent(value: float | None) -> str:
     """A ratio minus one for people; an end of an interval that the data do not bound is 'open'."""
-    if value is None or not math.isfinite(value):
+    if value is None or not math.isfinite(value) or value <= -1:
         return "open"
     digits = 1 if abs(value) >= 0.1 else 2
     return f"{100 * value:+.{digits}f} %"
@@ -125,7 +125,7 @@ def _add(table, *cells: str) -> None:
 
 
 def _arms(result: dict):
-    rows = [arm for arm in result.get("arms", []) if arm.get("n")]
+    rows = [arm for arm in result.get("arms", []) if arm.get("n") and arm.get("wall_s") is not None]
     if not rows:
         return
     metric = result["metric"]

@@ -27,13 +27,13 @@ def arms(spec: AbSpec) -> list[Arm]:
     return parse_arms({control: spec.control, treatment: spec.treatment}, where)
 
 
-def check_blocks(spec, source: str, plan: list[int]) -> None:
-    """Raises LabError where no data whatever could give a verdict."""
-    least = power.least_blocks(spec.alpha, plan)
+def check_blocks(spec, source: str, plan: list[int], comparisons: int = 1) -> None:
+    """Raises LabError where no data whatever could give a verdict; the comparisons share alpha."""
+    least = power.least_blocks(spec.alpha / comparisons, plan)
     if plan[-1] < least:
         raise LabError(
             f"{source}: max-blocks: {plan[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
-            f"{len(plan)} look{'s' if len(plan) > 1 else ''}: at least {least}"
+            f"{len(plan)} look{'s' if len(plan) > 1 else ''} and {comparisons + 1} arms: at least {least}"
         )
 
 

@@ -32,7 +32,7 @@ def arms(spec: CompareSpec) -> list[Arm]:
 
 def run(spec: CompareSpec, context) -> dict:
     plan = looks.planned_looks(spec.max_blocks, spec.looks)
-    check_blocks(spec, context.source, plan)
+    check_blocks(spec, context.source, plan, len(spec.allocators) - 1)
     per_block = 4 if len(spec.allocators) == 2 else len(spec.allocators)
     total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
     return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse)

@@ -35,7 +35,7 @@ def arms(spec: MatrixSpec) -> list[Arm]:
 
 
 def run(spec: MatrixSpec, context) -> dict:
-    least = power.least_blocks(spec.alpha)
+    least = power.least_blocks(spec.alpha / (2 ** len(spec.factors) - 1))
     if spec.max_blocks < least:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an interval: at least {least}"

@@ -1,0 +1,149 @@
+"""What the tests of soak, syscalls and latency share: programs compiled from bench/ and from here, a context."""
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+FLAGS = ("-std=gnu17", "-O2", "-fno-builtin")
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """compiled(source, flags…): the program or library of a file here or in bench/; built once."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def build(source: str, *flags: str) -> Path:
+        path = folder / (source.replace(".c", ".so") if "-shared" in flags else source.removesuffix(".c"))
+        if not path.exists():
+            own = Path(__file__).parent / source
+            words = ["cc", *FLAGS, "-o", path, own if own.exists() else BENCH / source, *flags, "-lpthread"]
+            subprocess.run(words, check=True, capture_output=True)
+        return path
+
+    return build
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """script(text): an executable file with this text."""
+
+    def write(text: str, name: str = "program") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def context(store: Path):
+    """context(progress, resume) -> kinds.Context on the test's own store."""
+    from hakmem_lab.kinds import Context
+    from hakmem_lab.ui import Progress
+
+    def make(progress=None, resume=None):
+        return Context(store, "command line", progress or Progress(quiet=True), resume)
+
+    return make
+
+
+@pytest.fixture
+def only_run(store: Path):
+    """The only run in the store, as a RunFile."""
+    from hakmem_lab.store import RunFile
+
+    def find():
+        (path,) = store.glob("*.jsonl")
+        return RunFile(path)
+
+    return find
+
+
+@pytest.fixture
+def interrupting():
+    """interrupting(n): a Progress that is interrupted by the user at the n-th update."""
+    from hakmem_lab.ui import Progress
+
+    class Interrupting(Progress):
+        def __init__(self, count: int):
+            super().__init__(quiet=True)
+            self.left = count
+
+        def update(self, done: float, total: float, note: str = "") -> None:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    return Interrupting
+
+
+@pytest.fixture
+def alive() -> Callable[[int], bool]:
+    """Whether a process still runs (a zombie does not)."""
+
+    def check(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    return check
+
+
+def stored_header(kind: str, **spec) -> dict:
+    """A stored header with this spec and one arm."""
+    arm = {
+        "name": "glibc",
+        "allocator": "glibc",
+        "library": None,
+        "sha256": None,
+        "version": "2",
+        "configuration": None,
+    }
+    return {
+        "type": "header",
+        "id": "run",
+        "kind": kind,
+        "question": "",
+        "spec": spec,
+        "arms": [arm | {"variables": {}}],
+    }
+
+
+@pytest.fixture
+def header() -> Callable[..., dict]:
+    return stored_header
+
+
+@pytest.fixture
+def soak_header() -> Callable[..., dict]:
+    def make(**keys) -> dict:
+        spec = {"budget": 1.0, "duration": 600.0, "sample-interval": 1.0, "line": "x", "command": ["p", "{seconds}"]}
+        return stored_header("soak", **(spec | keys))
+
+    return make
+
+
+@pytest.fixture
+def shown() -> Callable[[dict], str]:
+    """A result as strict JSON: infinities and other strangers are refused."""
+    return lambda result: json.dumps(result, allow_nan=False)
+
+
+@pytest.fixture
+def without_strace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH with the usual programs, strace not among them."""
+    for folder in ("/usr/bin", "/bin"):
+        for path in Path(folder).iterdir():
+            link = tmp_path / "bin" / path.name
+            link.parent.mkdir(exist_ok=True)
+            if path.name != "strace" and not os.path.lexists(link):
+                link.symlink_to(path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -1,0 +1,233 @@
+"""Latency: histograms against known data, coordinated omission, arms in blocks, percentiles with intervals."""
+
+import os
+import subprocess
+
+import pytest
+
+from hakmem_lab.errors import LabError
+
+# Prints a histogram of 10,000 requests whose p99 and above are $TAIL ns, the rest $BASE ns.
+PRINTER = """#!/bin/sh
+echo "response ${BASE:-1000} 9850"
+echo "response ${TAIL:-50000} 150"
+echo "service ${BASE:-1000} 10000"
+"""
+
+
+def spec(command, **keys):
+    from hakmem_lab.kinds.latency import Spec
+    from hakmem_lab.spec import build
+
+    values = {"kind": "latency", "command": [str(w) for w in command], "allocators": ["glibc", "glibc,TAIL=100000"]}
+    return build(Spec, values | {"max-blocks": 6, "seed": 1} | keys, "s.toml")
+
+
+def reader(pattern=None, unit="ns"):
+    from hakmem_lab.kinds.latency_histogram import DEFAULT_PATTERN, Reader
+
+    return Reader(pattern or DEFAULT_PATTERN, unit)
+
+
+def test_a_known_histogram_gives_its_percentiles():
+    from hakmem_lab.kinds.latency_histogram import percentiles_us
+
+    # 1 to 10,000 µs, each once: the p-th percentile is p / 100 * 10,000 µs.
+    text = "\n".join(f"response {us * 1000} 1" for us in range(1, 10_001))
+    found = percentiles_us(reader().parse(text))
+    wanted = {"p50": 5000, "p90": 9000, "p99": 9900, "p99.9": 9990, "p99.99": 9999, "max": 10_000}
+    assert found == {name: pytest.approx(us, rel=2e-3) for name, us in wanted.items()}
+
+
+def test_encoded_histograms_are_read_and_added():
+    from hdrh.histogram import HdrHistogram
+
+    from hakmem_lab.kinds.latency_histogram import decoded, percentile_us
+
+    parts = []
+    for value, count in ((1_000_000, 90), (7_000_000, 10)):
+        histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+        histogram.record_value(value, count)
+        parts.append(histogram.encode().decode())
+    total = reader(r"^hist (?P<encoded>\S+)$").parse("".join(f"hist {part}\n" for part in parts))["response"]
+    assert total.get_total_count() == decoded(parts).get_total_count() == 100
+    assert percentile_us(total, "p90") == pytest.approx(1000, rel=2e-3)
+    assert percentile_us(total, "max") == pytest.approx(7000, rel=2e-3)
+
+
+def test_other_formats_and_units():
+    from hakmem_lab.kinds.latency_histogram import percentiles_us
+
+    found = reader(r"^\s*(?P<value>[0-9.]+) ms: (?P<count>\d+)", "ms").parse("0.25 ms: 99\n 8 ms: 1\n")
+    assert percentiles_us(found)["p50"] == pytest.approx(250, rel=2e-3)
+    assert percentiles_us(found)["max"] == pytest.approx(8000, rel=2e-3)
+    assert "service" not in found
+
+
+@pytest.mark.parametrize("text", ["", "nothing", "service 5 1\n", "response 5 0\n", "response 9999999999999999 1\n"])
+def test_output_without_response_times_is_missing(text):
+    from hakmem_lab.metrics import MetricMissing
+
+    with pytest.raises(MetricMissing, match="histogram"):
+        reader().parse(text)
+
+
+def test_the_benchmarks_own_buckets_are_exact_to_a_percent(compiled):
+    """Values go in, the bucket's value comes out: never smaller, and at most 1/128 larger."""
+    for line in subprocess.run([compiled("buckets.c")], capture_output=True, text=True, check=True).stdout.splitlines():
+        value, shown = map(int, line.split())
+        assert value <= shown <= value * (1 + 1 / 128)
+
+
+def run_latency(compiled, *arguments, **env) -> dict:
+    from hakmem_lab.kinds.latency_histogram import percentiles_us
+
+    words = [compiled("latency.c"), *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | env)
+    histograms = reader().parse(done.stdout)
+    return {
+        "counts": {name: histogram.get_total_count() for name, histogram in histograms.items()},
+        "us": percentiles_us(histograms),
+        "out": done.stdout,
+    }
+
+
+def test_a_stall_shows_in_response_times_but_not_in_service_times(compiled):
+    # One allocation a request, 1000 requests a second, one stall of 300 ms: it hits one service time, but the 300
+    # requests that were due meanwhile all wait for it. A closed loop would have seen one slow request in a thousand.
+    library = str(compiled("stall.c", "-shared", "-fPIC"))
+    found = run_latency(compiled, 1000, 1, 1, 1, 100, 16, 64, 0, LD_PRELOAD=library, STALL_AT="400")
+    assert found["counts"] == {"response": 1000, "service": 1000}
+    assert found["us"]["max"] >= 300_000 and found["us"]["service-max"] >= 300_000
+    assert found["us"]["p90"] >= 100_000
+    assert found["us"]["service-p90"] < 100_000
+
+
+def test_the_benchmark_records_every_request_of_the_schedule(compiled):
+    found = run_latency(compiled, 500, 2, 2, 4, 50, 16, 64, 1)
+    assert found["counts"] == {"response": 2000, "service": 2000}
+    assert found["us"]["p50"] >= found["us"]["service-p50"] * 0.99
+    assert found["out"].count("\nsecond ") == 2
+
+
+@pytest.mark.parametrize("arguments", [["0"], ["x"], ["10", "1", "1", "1", "1", "9", "8"], ["1"] * 10])
+def test_the_benchmarks_refuse_bad_arguments(compiled, arguments):
+    for name in ("latency.c", "soak.c"):
+        words = arguments if name == "latency.c" else [word.replace("10", "0") for word in arguments]
+        done = subprocess.run([compiled(name), *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_a_worse_tail_is_no_go(script, context, only_run, shown):
+    from hakmem_lab.kinds import latency
+
+    result = latency.run(spec([script(PRINTER)]), context())
+    assert result["verdict"] == "NO-GO" and result["final"]
+    primary = result["comparisons"][0]
+    assert (primary["metric"], primary["control"]) == ("p99", "glibc")
+    assert primary["estimate"] == pytest.approx(-0.5, abs=0.01)  # half as good
+    assert primary["ci_low"] <= -0.5 + 0.01 and primary["ci_high"] < 0
+    others = {row["metric"]: row for row in result["comparisons"][1:]}
+    assert others["p50"]["estimate"] == 0 and others["service-p99"]["estimate"] == 0
+    assert others["p50"]["verdict"] is None
+    first, second = result["latency"]["arms"]
+    assert first["p99_us"] == pytest.approx(50, rel=2e-3) and second["p99_us"] == pytest.approx(100, rel=2e-3)
+    assert first["service"]["p99_us"] == pytest.approx(1, rel=2e-3)
+    assert first["intervals"]["p99"] == [first["p99_us"]] * 2
+    assert first["requests"] == 12 * 10_000 and first["pooled"]["max_us"] == pytest.approx(50, rel=2e-3)
+    assert any(text.startswith("p99.9 of one run rests on fewer") for text in result["warnings"]) is False
+    assert any(text.startswith("p99.99 of one run rests on fewer") for text in result["warnings"])
+    file = only_run()
+    assert shown(latency.analyse(file.header(), list(file.records()))) == shown(result)
+
+
+def test_the_same_program_twice_is_neutral(script, context):
+    from hakmem_lab.kinds import latency
+
+    made = spec([script(PRINTER)], allocators=["glibc", "glibc,OTHER=1"], metric="p99.9")
+    assert latency.run(made, context())["verdict"] == "NEUTRAL"
+
+
+def test_three_arms_and_no_service_times(script, context):
+    from hakmem_lab.kinds import latency
+
+    program = script('#!/bin/sh\necho "took ${TAIL:-50} us 100 times"\n')
+    made = spec(
+        [program], allocators=["glibc,TAIL=25", "glibc", "glibc,TAIL=100"], metric="p50", **{"value-unit": "us"},
+        histogram=r"regex:took (?P<value>\d+) us (?P<count>\d+) times", **{"max-blocks": 8},
+    )  # fmt: skip
+    result = latency.run(made, context())
+    assert [row["name"] for row in result["latency"]["arms"]] == ["glibc", "glibc,TAIL=25", "glibc,TAIL=100"]
+    assert [row["verdict"] for row in result["comparisons"][:2]] == ["GO", "NO-GO"]
+    assert result["verdict"] is None and result["latency"]["arms"][0]["service"] is None
+    assert not any(row["metric"].startswith("service") for row in result["comparisons"])
+
+
+def test_rate_and_duration_reach_the_program(script, context, only_run):
+    from hakmem_lab.kinds import latency
+
+    program = script('#!/bin/sh\ntest "$1 $2" = "250 3" || exit 5\necho response 5 1\n')
+    made = spec([program, "{rate}", "{seconds}"], rate=250, duration="3s")
+    result = latency.run(made, context())
+    assert result["latency"]["arms"][0]["rate_per_s"] == 250
+    assert only_run().header()["command"]["argv"][1:] == ["250", "3"]
+
+
+def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(script, context, store):
+    from hakmem_lab.kinds import latency
+
+    with pytest.raises(LabError, match="does not match"):
+        latency.run(spec([script("#!/bin/sh\necho fast\n")]), context())
+    assert not store.exists()
+
+
+def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
+    from hakmem_lab import kinds
+    from hakmem_lab.kinds import latency
+    from hakmem_lab.session import Interrupted
+
+    with pytest.raises(Interrupted):
+        latency.run(spec([script(PRINTER)]), context(interrupting(8)))
+    done = [record for record in only_run().records() if record["type"] == "block"]
+    result = kinds.resume(only_run(), context().progress)
+    assert 0 < len(done) < 6 and result["blocks"] == 6 and result["verdict"] == "NO-GO"
+
+
+def test_a_backlog_is_called_one(script, context):
+    from hakmem_lab.kinds import latency
+
+    program = script("#!/bin/sh\necho response 90000000 20000\necho service 1000 20000\n")
+    result = latency.run(spec([program], allocators=["glibc", "glibc,OTHER=1"]), context())
+    assert any("does not keep up with the rate" in text for text in result["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [
+        ({"metric": "p98"}, "p99"),
+        ({"histogram": "regex:(x)"}, "value"),
+        ({"histogram": "(?P<valu>.)"}, "valu"),
+        ({"histogram": "("}, "not valid"),
+        ({"rate": 5}, "{rate}"),
+        ({"command": ["true", "{seconds}"]}, "'duration'"),
+        ({"guardrails": {"rss": 0.1}}, "no guardrails"),
+        ({"looks": 3}, "looks"),
+        ({"allocator": "glibc"}, "'allocators'"),
+    ],
+)
+def test_mistakes_are_named(keys, word):
+    with pytest.raises(LabError, match=r"s\.toml") as error:
+        spec(**({"command": ["true"]} | keys))
+    assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [({"max-blocks": 2}, "too few"), ({"allocators": ["glibc", "glibc"]}, "twice"), ({"baseline": "x"}, "not among")],
+)
+def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
+    from hakmem_lab.kinds import latency
+
+    with pytest.raises(LabError, match=word):
+        latency.run(spec(["true"], **keys), context())
+    assert not store.exists()

@@ -1,0 +1,208 @@
+"""Counting system calls: known programs, strace's output, budgets that the data can and cannot decide."""
+
+import shutil
+
+import pytest
+
+from hakmem_lab.errors import LabError
+
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+SUMMARY = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.54    0.000080          40         2         1 openat
+ 38.46    0.000050           0       300           mmap
+  0.00    0.000000           0         1         1 access
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000130           0       303         2 total
+System call usage summary for 32 bit mode:
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000001           1         7           mmap
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000001           1         7           total
+"""
+
+
+def spec(command, **keys):
+    from hakmem_lab.kinds.syscalls import Spec
+    from hakmem_lab.spec import build
+
+    values = {"kind": "syscalls", "command": [str(w) for w in command], "allocators": ["glibc"], "repeats": 2} | keys
+    return build(Spec, values, "s.toml")
+
+
+@pytest.fixture
+def analyse(header):
+    from hakmem_lab.kinds.syscalls import analyse
+
+    def make(short, long, ops=(1000, 2000), budget=None):
+        runs = [
+            {"type": "run", "block": i, "arm": "glibc", "ok": True, "length": length, "ops": n, "calls": calls}
+            for length, n, each in (("short", ops[0], short), ("long", ops[1], long))
+            for i, calls in enumerate(each)
+        ]
+        return analyse(header("syscalls", ops=list(ops), budget=budget, repeats=len(short)), runs)
+
+    return make
+
+
+def test_the_summary_of_strace_is_read():
+    from hakmem_lab.kinds.syscalls_count import parse_summary
+
+    assert parse_summary(SUMMARY) == {"openat": 2, "mmap": 307, "access": 1}
+    assert parse_summary("strace: cannot find executable\n") == {}
+
+
+def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
+    from hakmem_lab.kinds.syscalls_count import traced
+
+    env = {"LD_PRELOAD": "/lib/a.so", "LD_BIND_NOW": "1", "PATH": "/bin"}
+    command, own = traced("/usr/bin/strace", tmp_path / "out", ["/bin/ls", "-l"], env)
+    assert own == {"PATH": "/bin"}
+    at = command.index("--")
+    assert command[at + 1 :] == ["/bin/ls", "-l"]
+    assert "LD_PRELOAD=/lib/a.so" in command[:at] and "LD_BIND_NOW=1" in command[:at]
+
+
+@needs_strace
+def test_calls_per_operation_of_a_known_program(compiled, context, only_run, shown):
+    from hakmem_lab.kinds import syscalls
+
+    result = syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[100, 600], budget=2.0), context())
+    (row,) = result["syscalls"]["arms"]
+    assert row["per_op"] == pytest.approx(1.1)
+    assert row["per_call"] == {"getppid": pytest.approx(1.0), "getuid": pytest.approx(0.1)}
+    assert row["short"]["per_call"]["getppid"] == 100 and row["long"]["per_call"]["getuid"] == 60
+    assert row["least"] == row["most"] == row["per_op"]
+    assert result["verdict"] == "GO" and result["final"] and result["failures"] == []
+    file = only_run()
+    assert sorted(run["length"] for run in file.records() if run["type"] == "run") == ["long"] * 2 + ["short"] * 2
+    assert shown(syscalls.analyse(file.header(), list(file.records()))) == shown(result)
+
+
+@needs_strace
+def test_a_whole_process_without_a_placeholder(compiled, context):
+    from hakmem_lab.kinds import syscalls
+
+    result = syscalls.run(spec([compiled("calls.c"), "50"]), context())
+    (row,) = result["syscalls"]["arms"]
+    assert row["per_op"] is None and row["whole"]["per_call"]["getppid"] == 50
+    assert result["verdict"] is None and "not per operation" in result["headline"]
+
+
+@needs_strace
+def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
+    from hakmem_lab.kinds.syscalls_count import Counter
+    from hakmem_lab.launcher import Launcher
+
+    program = script(
+        '#!/bin/sh\ntest "$WANTED" = "$LD_PRELOAD" || exit 9\n'
+        'read -r name < /proc/$PPID/comm; test "$name" = strace || exit 8\n'
+        "! tr '\\0' '\\n' < /proc/$PPID/environ | grep -q ^LD_PRELOAD= || exit 7\n"
+    )
+    library = str(compiled("stall.c", "-shared", "-fPIC"))
+    with Launcher() as launcher:
+        counter = Counter(launcher, None, (), 20.0)
+        calls, outcome = counter.count(
+            [str(program)], {"LD_PRELOAD": library, "WANTED": library, "PATH": "/usr/bin:/bin"}
+        )
+    assert outcome.exit == 0, outcome.stderr
+    assert calls["execve"] >= 1
+
+
+@needs_strace
+def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(script, context, only_run):
+    from hakmem_lab import kinds
+    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.session import Stopped
+
+    program = script('#!/bin/sh\ntest "$1" != 2 || test -e "$0.repaired" || { echo no luck >&2; exit 4; }\n')
+    with pytest.raises(Stopped, match="exit status 4: no luck"):
+        syscalls.run(spec([program, "{ops}"], ops=[1, 2]), context())
+    first = [run for run in only_run().records() if run["type"] == "run"]
+    failed = first[-1]["block"]
+    assert [run["ok"] for run in first] == [True] * failed + [False]
+    program.with_name("program.repaired").touch()
+    result = kinds.resume(only_run(), context().progress)
+    runs = [run for run in only_run().records() if run["type"] == "run"]
+    assert runs[: len(first)] == first
+    assert [run["block"] for run in runs if run["ok"]] == [0, 1, 2, 3]
+    assert [run["attempt"] for run in runs if run["block"] == failed] == [0, 1]
+    assert result["final"] and len(result["failures"]) == 1
+
+
+@needs_strace
+def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, interrupting):
+    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.session import Interrupted
+
+    with pytest.raises(Interrupted):
+        syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context(interrupting(4)))
+    assert len([run for run in only_run().records() if run["type"] == "run"]) == 2
+
+
+def test_without_strace_there_is_one_message_and_nothing_is_stored(compiled, context, store, without_strace):
+    from hakmem_lab.kinds import syscalls
+
+    with pytest.raises(LabError, match="needs strace"):
+        syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context())
+    assert not store.exists()
+
+
+def test_strace_that_cannot_trace_is_a_clear_error(script, context, monkeypatch, compiled, tmp_path):
+    from hakmem_lab.kinds import syscalls
+
+    program = compiled("calls.c")
+    script("#!/bin/sh\necho 'strace: ptrace(PTRACE_TRACEME): Operation not permitted' >&2\nexit 1\n", "strace")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(LabError, match=r"cannot trace programs here: .*not permitted.*SYS_PTRACE"):
+        syscalls.run(spec([program, "{ops}"], ops=[10, 20]), context())
+
+
+def test_a_target_that_is_missed_ninefold_is_not_passed(analyse):
+    # 9e-8 calls per operation against a target of 1e-8, once called passed.
+    result = analyse([{"mmap": 10}] * 3, [{"mmap": 100}] * 3, ops=(10**9, 2 * 10**9), budget=1e-8)
+    assert result["verdict"] == "NO-GO" and result["syscalls"]["arms"][0]["per_op"] == pytest.approx(9e-8)
+
+
+def test_no_call_in_too_few_operations_proves_nothing(analyse):
+    result = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 3 * 10**6), budget=1e-8)
+    assert result["verdict"] == "INCONCLUSIVE"
+    # 3 events are the 95 % bound on a count of none: 3 / 1e-8 operations over 2 repeats.
+    assert any("must differ by at least 1.5e+08" in text for text in result["warnings"])
+    enough = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 151 * 10**6), budget=1e-8)
+    assert enough["verdict"] == "GO" and enough["warnings"] == []
+
+
+def test_counts_that_vary_give_a_range_and_leave_a_budget_inside_it_open(analyse):
+    short = [{"futex": 10, "brk": 3}, {"futex": 30, "brk": 3}]
+    long = [{"futex": 120, "brk": 3}, {"futex": 100, "brk": 3}]
+    result = analyse(short, long, budget=0.09)
+    (row,) = result["syscalls"]["arms"]
+    assert (row["per_op"], row["least"], row["most"]) == pytest.approx((0.09, 0.07, 0.11))
+    assert row["per_call"] == {"futex": pytest.approx(0.09)}
+    assert row["per_call_range"] == {"futex": pytest.approx([0.07, 0.11])}
+    assert result["verdict"] == "INCONCLUSIVE" and "open" in result["headline"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [
+        ({"ops": [100, 10]}, "shorter one first"),
+        ({"ops": [1, 2], "command": ["true"]}, "{ops}"),
+        ({"command": ["true", "{ops}"]}, "'ops'"),
+        ({"budget": 1e-8, "command": ["true"]}, "budget"),
+        ({"repeats": 1, "command": ["true"]}, "repeats"),
+        ({"opps": [1, 2], "command": ["true", "{ops}"]}, "'ops'"),
+    ],
+)
+def test_mistakes_are_named(keys, word):
+    with pytest.raises(LabError, match=r"s\.toml") as error:
+        spec(**({"command": ["true", "{ops}"]} | keys))
+    assert word in str(error.value)
+
+
+def test_lengths_as_a_flag_gives_them():
+    assert spec(["true", "{ops}"], ops="1000,2000").ops == [1000, 2000]
