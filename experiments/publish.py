@@ -1,4 +1,4 @@
-"""The page of an experiment in docs/experiments: question, verdict, interval, picture, raw data, and what was concluded.
+"""The page of an experiment in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
 
 Everything is taken from the stored run but the section "Conclusion", which is a person's and is kept when the page is
 made again.
@@ -23,6 +23,10 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
+def shown_metric(name: str) -> str:
+    return "output" if name.startswith("regex:") else name
+
+
 def figures(result: dict) -> list[str]:
     """The kind's own tables."""
     lines: list[str] = []
@@ -38,8 +42,7 @@ def figures(result: dict) -> list[str]:
         ]
         primary = result["metric"]["name"]
         rows = [
-            [f"`{row['treatment']}`", "throughput" if row["metric"].startswith("regex:") else row["metric"]]
-            + [interval(row), row["verdict"] or ""]
+            [f"`{row['treatment']}`", shown_metric(row["metric"]), interval(row), row["verdict"] or ""]
             for row in comparisons
             if row["metric"] in (primary, "rss", "rss-mean", "wall")
         ]

@@ -1,0 +1,130 @@
+"""What a report is made of: one run of the store, read into lists by type of record.
+
+May import: nothing of the package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+Record = dict[str, Any]
+
+MEASURED_PHASES = ("measure", "select", "confirm")
+
+_METRICS = {"wall": "time", "cpu": "CPU time", "rss": "peak memory", "rss-mean": "mean memory", "faults": "page faults"}
+
+
+def metric_label(name: object) -> str:
+    """A metric in words: of a regular expression the plain text before its group."""
+    text = str(name or "value")
+    if text.startswith("regex:"):
+        words = re.split(r"[\\(\[.*+?^$|{]", text.removeprefix("regex:"))[0].strip(" \t:=,;\"'")
+        return words or text
+    return _METRICS.get(text, text)
+
+
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isprintable() else _UNWRITABLE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_cleaned(name): _cleaned(each) for name, each in value.items()}
+    return [_cleaned(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return record.get("phase", "measure"), record.get("block"), record.get("attempt")
+
+
+@dataclass
+class LoadedRun:
+    """The records of one run. `blocks` may be empty: then every successful run counts."""
+
+    header: Record
+    runs: list[Record] = field(default_factory=list)
+    samples: list[Record] = field(default_factory=list)
+    events: list[Record] = field(default_factory=list)
+    looks: list[Record] = field(default_factory=list)
+    decisions: list[Record] = field(default_factory=list)
+    result: Record = field(default_factory=dict)
+    blocks: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]], result: Mapping[str, Any] | None = None) -> LoadedRun:
+        """Sort records by their `type`; one without a type is a run. `result` replaces a stored result."""
+        loaded = cls(header={})
+        lists = {
+            "run": loaded.runs,
+            "sample": loaded.samples,
+            "event": loaded.events,
+            "look": loaded.looks,
+            "decision": loaded.decisions,
+            "block": loaded.blocks,
+        }
+        for each in records:
+            record = dict(each)
+            kind = record.get("type", "run")
+            if kind == "header":
+                loaded.header = record
+            elif kind == "result":
+                loaded.result = record
+            elif kind in lists:
+                lists[kind].append(record)
+        if result is not None:
+            loaded.result = dict(result)
+        return loaded
+
+    def cleaned(self) -> LoadedRun:
+        """The run with every text fit to be written: no control characters, no halves of surrogate pairs."""
+        return LoadedRun(**{each.name: _cleaned(getattr(self, each.name)) for each in fields(self)})
+
+    @property
+    def id(self) -> str:
+        return str(self.header.get("id") or self.result.get("id") or "run")
+
+    @property
+    def kind(self) -> str:
+        return str(self.result.get("kind") or self.header.get("kind") or "run")
+
+    @property
+    def question(self) -> str:
+        """The question as it was asked; where none was, what was compared on what."""
+        asked = self.result.get("question") or self.header.get("question")
+        if asked:
+            return str(asked)
+        first, *others = self.arm_names or [self.kind]
+        subject = f"{', '.join(others)} against {first}" if others else first
+        program = str((self.header.get("command") or {}).get("program") or "").rpartition("/")[2]
+        return f"{subject} on {program}" if program else subject
+
+    @property
+    def metric_name(self) -> str:
+        """The primary metric as a reader would call it."""
+        return metric_label((self.result.get("metric") or {}).get("name"))
+
+    @cached_property
+    def counted(self) -> list[Record]:
+        """Runs that count: successful, in a measuring phase, and of a block that was closed as ok."""
+        closed = {_place(block) for block in self.blocks if block.get("ok")}
+        return [
+            run
+            for run in self.runs
+            if run.get("ok", True)
+            and run.get("phase", "measure") in MEASURED_PHASES
+            and (not self.blocks or _place(run) in closed)
+        ]
+
+    @cached_property
+    def arm_names(self) -> list[str]:
+        """Names of the arms in the order of the result, else of the header, else of first appearance."""
+        for source in (self.result.get("arms"), self.header.get("arms")):
+            names = [str(arm["name"]) for arm in source or [] if arm.get("name")]
+            if names:
+                return names
+        return list(dict.fromkeys(str(run["arm"]) for run in self.runs if run.get("arm")))

@@ -1,0 +1,206 @@
+"""Numbers as text, the specification as TOML, the command line that runs it again, and the words of a verdict."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import tomllib
+
+import pytest
+from factories import ab, compare, soak
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hakmem_lab.report import numbers, toml
+from hakmem_lab.report.model import LoadedRun, metric_label
+from hakmem_lab.report.reproduce import command_line, specification
+from hakmem_lab.report.verdicts import facts, false_rates, verdict
+
+
+def spaced(text: str) -> str:
+    return text.replace(numbers.THIN, " ").replace(numbers.JOIN, " ")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (0.0211, "+2.1 %"),
+        (-0.0046, "−0.5 %"),
+        (0.0004, "+0.04 %"),
+        (0.0, "0 %"),
+        (-1e-9, "0.00 %"),
+        (0.38975, "+39.0 %"),
+        (1.5, "+150 %"),
+        (-1.0, "−100 %"),
+        (math.inf, "+∞ %"),
+        (-math.inf, "−∞ %"),
+        (math.nan, "–"),
+        (None, "–"),
+        ("x", "–"),
+    ],
+)
+def test_percent(ratio: object, text: str) -> None:
+    assert spaced(numbers.percent(ratio)) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.014, 0.028, "[+1.4 %, +2.8 %]"),
+        (None, 0.028, "[−∞ %, +2.8 %]"),
+        (-1.0, None, "[−100 %, +∞ %]"),
+        (None, None, "–"),
+    ],
+)
+def test_interval(low: object, high: object, text: str) -> None:
+    assert spaced(numbers.interval(low, high)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1123, "112 ms"),
+        (2.4, "2.40 s"),
+        (59.99, "60.0 s"),
+        (200, "3 min 20 s"),
+        (3599.6, "60 min 0 s"),
+        (7500, "2 h 5 min"),
+        (3e-6, "3.00 µs"),
+        (5e-8, "50.0 ns"),
+        (0, "0 s"),
+        (None, "–"),
+    ],
+)
+def test_seconds(value: object, text: str) -> None:
+    assert spaced(numbers.seconds(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(512, "512 KiB"), (41000, "40.0 MiB"), (3 * 1024**2, "3.00 GiB"), (0, "0 KiB"), (None, "–")],
+)
+def test_memory(value: object, text: str) -> None:
+    assert spaced(numbers.memory(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.11231, "s", "112.3 ms"),
+        (3694.591, "µs", "3.695 ms"),
+        (2048, "KiB", "2.00 MiB"),
+        (71990424.0, "op/s", "71.99 Mop/s"),
+        (12.5, "", "12.5"),
+    ],
+)
+def test_measure(value: float, unit: str, text: str) -> None:
+    assert spaced(numbers.measure(value, unit)) == text
+
+
+def test_small_and_large_numbers() -> None:
+    assert numbers.number(9e-8) == "9e−8"
+    assert numbers.number(0.0021) == "0.0021"
+    assert spaced(numbers.number(12345.6)) == "12 346"
+    assert numbers.number(True) == "–"
+    assert numbers.probability(0.00001) == "< 0.001"
+    assert numbers.probability(0.21) == "0.210"
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_every_number_has_a_text(value: float) -> None:
+    for text in (numbers.percent(value), numbers.seconds(value), numbers.memory(value), numbers.number(value)):
+        assert text
+        assert "nan" not in text
+        assert "inf" not in text
+
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+SCALARS = (
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    | st.integers(-(2**60), 2**60)
+    | st.booleans()
+    | st.floats(allow_nan=False)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5))
+def test_toml_reads_back_as_it_was(table: dict) -> None:
+    assert tomllib.loads(toml.dumps(table)) == table
+
+
+def test_toml_leaves_out_what_has_no_value() -> None:
+    assert tomllib.loads(toml.dumps({"a": None, "b": 1, "t": {"c": None}})) == {"b": 1, "t": {}}
+
+
+def test_the_command_line_repeats_the_run() -> None:
+    words = shlex.split(command_line(ab()))
+    assert words[:2] == ["hak", "ab"]
+    assert words[words.index("--control") + 1] == "glibc"
+    assert words[words.index("--treatment") + 1] == "hakmem"
+    assert words[words.index("--seed") + 1] == "7"
+    assert words[words.index("--") + 1 :] == ["./larson", "10", "7", "a b"]
+
+
+def test_lists_of_arms_are_written_one_after_the_other() -> None:
+    run = compare()
+    run.header["spec"] = {"allocators": ["glibc", "hakmem,A=1"], "higher-is-better": True, "command": ["x"]}
+    assert command_line(run) == "hak compare --allocators glibc hakmem,A=1 --higher-is-better --seed 7 -- x"
+
+
+def test_what_only_a_file_can_say_is_run_from_a_file() -> None:
+    run = ab()
+    run.header["spec"]["server"] = {"command": ["redis-server"]}
+    assert command_line(run) == "hak ab spec.toml --seed 7"
+    run.header["spec_file"] = "experiments/tls bins.toml"
+    assert command_line(run) == "hak ab 'experiments/tls bins.toml' --seed 7"
+    assert command_line(soak(10)) == "hak soak spec.toml --seed 7"
+
+
+def test_the_specification_is_toml() -> None:
+    assert tomllib.loads(specification(ab()) or "")["limits"] == {"rss": 0.05}
+    assert specification(LoadedRun({})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wall", "time"),
+        ("regex:Throughput = (\\d+)", "Throughput"),
+        ("regex:(\\d+)", "regex:(\\d+)"),
+        (None, "value"),
+        ("odd", "odd"),
+    ],
+)
+def test_metric_label(name: object, text: str) -> None:
+    assert metric_label(name) == text
+
+
+def test_a_run_without_a_question_is_named_by_what_it_compares() -> None:
+    run = ab(question="")
+    assert run.question == "hakmem against glibc on larson"
+
+
+@pytest.mark.parametrize(
+    ("word", "tone"), [("GO", "go"), ("NO-GO", "no-go"), ("NEUTRAL", "neutral"), ("INCONCLUSIVE", "inconclusive")]
+)
+def test_a_verdict_without_a_headline_is_put_in_words(word: str, tone: str) -> None:
+    run = ab()
+    run.result |= {"verdict": word, "headline": ""}
+    said = verdict(run)
+    assert (said.word, said.tone) == (word, tone)
+    assert said.sentence.endswith(".")
+
+
+def test_false_verdicts_may_be_counts_or_shares() -> None:
+    assert false_rates({"false_go": 5, "false_no_go": 0, "resamples": 200}) == {"False GO": 0.025, "False NO-GO": 0.0}
+    assert false_rates({"false_go": 0.03, "resamples": 200}) == {"False GO": 0.03}
+
+
+def test_more_blocks_are_named_only_where_they_would_settle_it() -> None:
+    run = ab()
+    assert "Would settle it" not in dict(facts(run))
+    run.result["more_blocks"] = 56
+    assert dict(facts(run))["Would settle it"] == "about 56 more blocks"
