@@ -3,6 +3,7 @@
 #ifndef HAK_FAST_H
 #define HAK_FAST_H
 
+#include "free_calls.h"
 #include "heap.h"
 #include "observe.h"
 
@@ -40,6 +41,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
 }
 
 HAK_INLINE void hak_fast_free(void *pointer) {
+  hak_count_free_call();
   hak_heap_t *heap = hak_heap;
   hak_free_block_t *block = pointer;
   size_t unit = hak_unit_of(block);
