@@ -6,9 +6,9 @@
 #include "free_calls.h"
 #include "heap.h"
 #include "observe.h"
+#include "passdown.h"
 
-/* The rest, in slow.c. */
-HAK_COLD void *hak_alloc_slow(size_t bytes);
+/* The rest, in slow.c; hak_alloc_slow is declared in passdown.h. */
 HAK_COLD void hak_free_slow(void *block);
 
 /* The address of the bin in one register: the compiler would otherwise derive that of each field anew. */
@@ -23,10 +23,11 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
     return hak_alloc_slow(bytes);
   }
   hak_heap_t *heap = hak_heap;
-  hak_bin_t *bin = hak_bin_of(heap, hak_class_of(bytes));
+  uint32_t cls = hak_class_of(bytes);
+  hak_bin_t *bin = hak_bin_of(heap, cls);
   hak_free_block_t *block = bin->head;
   if (HAK_UNLIKELY(!block)) {
-    return hak_alloc_slow(bytes);
+    return hak_fast_alloc_misses(heap, cls, bytes);
   }
   hak_free_block_t *next = block->link;
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
