@@ -70,7 +70,7 @@ void hak_cache_open(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_shelf_t *shelf = &heap->shelf[c];
     int band = hak_class_bands[c];
-    heap->bin[c].inverse = hak_class_inverses[c];
+    *hak_bin_inverse_of(&heap->bin[c]) = hak_class_inverses[c];
     HAK_ASSERT(!heap->bin[c].head && !shelf->current && !shelf->foreign);
     hak_bin_set_room(&heap->bin[c], 0);
     atomic_store_explicit(&shelf->limit, 0, memory_order_relaxed);

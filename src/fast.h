@@ -35,7 +35,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   }
   __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;
-  hak_count_up(&bin->room);
+  hak_count_up(hak_bin_room_of(bin));
   block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
   hak_observe_alloc(block, bytes);
   return block;
@@ -51,7 +51,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     return;
   }
   hak_bin_t *bin = hak_bin_of(heap, hak_window.classes[unit]);
-  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse))) {
+  if (HAK_UNLIKELY(!hak_is_block_start(block, *hak_bin_inverse_of(bin)))) {
     hak_free_slow(block);
     return;
   }
@@ -60,8 +60,8 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
-    hak_count_up(&bin->room);
+  if (HAK_UNLIKELY(hak_count_down(hak_bin_room_of(bin)))) {
+    hak_count_up(hak_bin_room_of(bin));
     hak_free_slow(block);
     return;
   }

@@ -40,7 +40,7 @@ static void a_new_cache_is_empty(void) {
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_shelf_t *shelf = &mine.shelf[cls];
     CHECK(!mine.bin[cls].head && !shelf->current && !shelf->foreign &&
-          mine.bin[cls].inverse == hak_class_inverses[cls]);
+          *hak_bin_inverse_of(&mine.bin[cls]) == hak_class_inverses[cls]);
     CHECK(lists_limit(&mine, cls) > 0 && shelf->adaptive);
     CHECK(hak_bin_room(&mine.bin[cls]) == (shelf->closed ? 0 : lists_limit(&mine, cls)));
     CHECK(!shelf->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
