@@ -16,6 +16,7 @@
 
 #include "gates.h"
 #include "slab.h"
+#include "slots.h"
 
 /* Gate TINY_SPLIT_BIN: an array of the heads alone, and behind it one of the rest. */
 typedef struct hak_bin {
@@ -60,6 +61,7 @@ typedef struct hak_heap {
   size_t used_seen;    /* units in use at the last look */
   size_t budget_bytes; /* sum of limit * block bytes over the adaptive classes */
   uint64_t looked_ms;  /* when idle lists were last looked for */
+  hak_slots_t slots[HAK_SLOTS_ARRAYS];
 } hak_heap_t;
 
 /* A thread takes the cache: every class gets the limit that the options say. Every list is empty. */
@@ -99,6 +101,10 @@ HAK_INLINE _Atomic int32_t *hak_bin_room_of(hak_bin_t *bin) {
 }
 HAK_INLINE uint32_t *hak_bin_inverse_of(hak_bin_t *bin) {
   return HAK_GATE_TINY_SPLIT_BIN ? &hak_bin_rest(bin)->inverse : bin->inverse;
+}
+/* The array of a class that hak_slots_serve. */
+HAK_INLINE hak_slots_t *hak_slots_of(hak_heap_t *heap, uint32_t cls) {
+  return &heap->slots[cls - HAK_SLOTS_FIRST];
 }
 HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
   return atomic_load_explicit(hak_bin_room_of(bin), memory_order_relaxed);

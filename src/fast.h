@@ -18,12 +18,31 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t cls) {
   return bin;
 }
 
+HAK_INLINE hak_slots_t *hak_slots_in_register(hak_heap_t *heap, uint32_t cls) {
+  hak_slots_t *slots = hak_slots_of(heap, cls);
+  __asm__("" : "+r"(slots));
+  return slots;
+}
+
 HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
     return hak_alloc_slow(bytes);
   }
   hak_heap_t *heap = hak_heap;
   uint32_t cls = hak_class_of(bytes);
+  if (hak_slots_serve(cls)) {
+    hak_slots_t *slots = hak_slots_in_register(heap, cls);
+    uint32_t count = hak_slots_count(slots);
+    hak_free_block_t *block = slots->block[count];
+    if (HAK_LIKELY(block)) {
+      if (HAK_UNLIKELY(!hak_slots_tagged(block, heap->key))) {
+        return hak_slots_damaged("malloc", block, heap->key);
+      }
+      hak_slots_pop(slots, count, block);
+      hak_observe_alloc(block, bytes);
+      return block;
+    }
+  }
   hak_bin_t *bin = hak_bin_of(heap, cls);
   hak_free_block_t *block = bin->head;
   if (HAK_UNLIKELY(!block)) {
@@ -41,6 +60,23 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   return block;
 }
 
+/* True: the block was dealt with. False: the slots are full. */
+HAK_INLINE bool hak_fast_free_to_slots(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
+  hak_slots_t *slots = hak_slots_in_register(heap, cls);
+  uint32_t count = hak_slots_count(slots);
+  bool freed_in_a_row = slots->block[count] == block;
+  if (HAK_UNLIKELY(!hak_is_block_start(block, slots->inverse) || freed_in_a_row)) {
+    hak_free_slow(block);
+    return true;
+  }
+  if (HAK_UNLIKELY(count == HAK_SLOTS_MAX)) {
+    return false;
+  }
+  hak_slots_push(slots, count, block, heap->key);
+  hak_observe_free(block, cls);
+  return true;
+}
+
 HAK_INLINE void hak_fast_free(void *pointer) {
   hak_count_free_call();
   hak_heap_t *heap = hak_heap;
@@ -50,7 +86,11 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_bin_t *bin = hak_bin_of(heap, hak_window.classes[unit]);
+  uint32_t cls = hak_window.classes[unit];
+  if (hak_slots_serve(cls) && hak_fast_free_to_slots(heap, cls, block)) {
+    return;
+  }
+  hak_bin_t *bin = hak_bin_of(heap, cls);
   if (HAK_UNLIKELY(!hak_is_block_start(block, *hak_bin_inverse_of(bin)))) {
     hak_free_slow(block);
     return;
@@ -65,7 +105,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_observe_free(block, hak_window.classes[unit]);
+  hak_observe_free(block, cls);
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
