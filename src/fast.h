@@ -3,6 +3,7 @@
 #ifndef HAK_FAST_H
 #define HAK_FAST_H
 
+#include "dispatch.h"
 #include "free_calls.h"
 #include "heap.h"
 #include "observe.h"
@@ -29,8 +30,9 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
     return hak_alloc_slow(bytes);
   }
   hak_heap_t *heap = hak_heap;
-  uint32_t cls = hak_class_of(bytes);
-  if (hak_slots_serve(cls)) {
+  hak_route_t route = hak_route_of_request(bytes);
+  uint32_t cls = route.cls;
+  if (route.slots) {
     hak_slots_t *slots = hak_slots_in_register(heap, cls);
     uint32_t count = hak_slots_count(slots);
     hak_free_block_t *block = slots->block[count];
