@@ -6,8 +6,8 @@ Imports metrics, session's view of blocks, statistics.
 import statistics as mean
 from collections.abc import Iterable, Sequence
 
+from .blocks import Blocks, finished_blocks
 from .metrics import Metric
-from .session import Blocks, finished_blocks
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")

@@ -35,11 +35,16 @@ class Arm:
         """A complete environment: of the caller's, only what a program cannot do without."""
         env = {name: os.environ[name] for name in PASSED if name in os.environ}
         env |= {"LC_ALL": "C", **extra, **self.library.environment, **self.variables}
-        if self.library.path:
-            env["LD_PRELOAD"] = ":".join(filter(None, (str(self.library.path), extra.get("LD_PRELOAD"))))
+        if preload := self.preload(extra.get("LD_PRELOAD")):
+            env["LD_PRELOAD"] = preload
         if pad_bytes:
             env[PAD_NAME] = "x" * pad_bytes
         return env
+
+    def preload(self, others: str | None) -> str | None:
+        """LD_PRELOAD: the allocator first, then what is preloaded for all arms (`others`) and what the arm names."""
+        words = (self.library.path, others, self.variables.get("LD_PRELOAD"))
+        return ":".join(str(word) for word in words if word) or None
 
     def record(self) -> dict:
         """What the header of a run says about the arm."""
@@ -70,12 +75,25 @@ def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
         name, equals, value = setting.partition("=")
         if not equals or not _VARIABLE.match(name):
             raise LabError(f"{where}: '{setting}' in '{text}' is not NAME=VALUE")
+        if "\0" in value:
+            raise LabError(f"{where}: the value of '{name}' in {text!r} holds a NUL character")
         if name in variables:
             raise LabError(f"{where}: '{name}' is set twice in '{text}'")
         variables[name] = value
     if not allocator:
         raise LabError(f"{where}: '{text}' names no allocator; an arm is written ALLOCATOR[,NAME=VALUE...]")
     return allocator, variables
+
+
+def _library_file(name: str, where: str) -> Path:
+    try:
+        path = Path(name).expanduser().resolve()
+        found = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown home, a NUL
+        found = False
+    if not found:
+        raise LabError(f"{where}: there is no library {name}")
+    return path
 
 
 def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str], set[str]]:
@@ -104,9 +122,7 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm") -> Arm:
     allocator, variables = _split(text, where)
     gates: dict[str, str] = {}
     if "/" in allocator:
-        path = Path(allocator).expanduser().resolve()
-        if not path.is_file():
-            raise LabError(f"{where}: there is no library {allocator}")
+        path = _library_file(allocator, where)
         library = peers.Library(path, peers.version_of(path))
     elif allocator == "hakmem" or allocator.startswith("hakmem@"):
         library, gates, _ = _hakmem(allocator, variables, where)

@@ -30,6 +30,5 @@ def conduct(
             if session.file is None:
                 raise
             raise session.interrupted() from None
-        result = analyse(session.file.header(), list(session.file.records()))
-        session.append({"type": "result", **result})
-        return result
+        result = analyse(session.file.header(), session.records())
+        return session.finish(result)

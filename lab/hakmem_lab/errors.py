@@ -1,6 +1,7 @@
 """The one error that a user can put right. Imports nothing of the package."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 EXIT_BAD_INPUT = 2
@@ -10,11 +11,26 @@ class LabError(Exception):
     """Bad input or a missing piece. Its text is the whole message: what is wrong, where, and what to do."""
 
 
+class StoreError(LabError):
+    """The place where runs are kept cannot be used: nothing that a spec says is wrong."""
+
+
+def one_line(text: str) -> str:
+    """The text on one line and harmless to a terminal: what is not printable is shown as an escape."""
+    flat = re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, whatever their cases; None where none is near."""
+    folded = {entry.casefold(): entry for entry in sorted(known)}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return folded[found[0]] if found else None
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint to append to a message: the nearest valid name, or the list of all where none is near."""
     names = sorted(known)
-    folded = {n.casefold(): n for n in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean '{folded[close[0]]}'?"
+    if near := closest(name, names):
+        return f"did you mean '{near}'?"
     return "there are " + ", ".join(names) if names else "there are none"

@@ -1,8 +1,12 @@
-"""Whether this machine was found fit to measure: the last A/A run in the store decides. Imports store and machine."""
+"""Whether this machine was found fit to measure: the last A/A run in the store decides.
+
+Imports errors, store, machine.
+"""
 
 from pathlib import Path
 
 from . import machine
+from .errors import LabError
 from .store import Store
 
 SAME = ("cpu", "processors", "kernel")
@@ -12,9 +16,12 @@ def last_aa(folder: Path) -> dict | None:
     """The result of this machine's last finished A/A run."""
     here = machine.facts()
     for run in reversed([run for run in Store(folder).runs() if "-aa-" in run.id]):
-        records = list(run.records())
-        results = [record for record in records if record["type"] == "result"]
-        if results and all(records[0]["machine"].get(key) == here[key] for key in SAME):
+        try:
+            there = run.header("machine")["machine"]
+        except LabError:
+            continue
+        results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
+        if results and all(there.get(key) == here[key] for key in SAME):
             return results[-1]
     return None
 

@@ -3,7 +3,9 @@
 Imports errors only. One Launcher runs one program at a time; it is not thread-safe.
 """
 
+import contextlib
 import hashlib
+import math
 import os
 import select
 import shutil
@@ -20,6 +22,10 @@ from .errors import LabError
 SOURCE = Path(__file__).parent / "native" / "launcher.c"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
+
+
+class LauncherEnded(LabError):
+    """Somebody has killed the helper."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Request:
 
     def payload(self, stdout: str, stderr: str) -> bytes:
         strings = [
-            str(int(self.timeout_s * 1000)),
+            str(math.ceil(self.timeout_s * 1000)),
             str(self.sample_ms),
             str(self.output_limit_bytes),
             self.expect or "",
@@ -54,6 +60,8 @@ class Request:
             str(len(self.env)),
             *(f"{name}={value}" for name, value in self.env.items()),
         ]
+        if any("\0" in string for string in strings):
+            raise ValueError("an argument or a variable holds a NUL character")
         return b"".join(os.fsencode(string) + b"\0" for string in strings)
 
 
@@ -90,8 +98,16 @@ class Outcome:
         if self.too_much_output:
             return "wrote more output than the limit, killed"
         if self.signal:
-            return f"killed by {signal.Signals(self.signal).name}"
+            return f"killed by {_signal_name(self.signal)}"
         return None
+
+
+def _signal_name(number: int) -> str:
+    """Real-time signals have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def helper_path() -> Path:
@@ -149,7 +165,8 @@ class Running:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.ended():
                 break
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its descendants are being ended
+                os.kill(self.pid, number)
             if self.ended(grace_s):
                 break
         return self.wait()
@@ -206,7 +223,7 @@ class Launcher:
         while b"\n" not in self._buffer:
             data = os.read(self._process.stdout.fileno(), 1 << 16)
             if not data:
-                raise LabError("hak's launcher ended unexpectedly; whatever it ran was killed")
+                raise LauncherEnded("hak's launcher was killed, and with it what it ran")
             self._buffer += data
         raw, _, self._buffer = self._buffer.partition(b"\n")
         line = raw.decode()

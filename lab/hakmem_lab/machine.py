@@ -40,6 +40,11 @@ class StealMeter:
         fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
         return sum(fields[:8]), fields[7] if len(fields) > 7 else 0
 
+    @classmethod
+    def since_boot(cls) -> float:
+        total, steal = cls._ticks()
+        return 100.0 * steal / total if total else 0.0
+
     def percent(self) -> float:
         now = self._ticks()
         total, steal = now[0] - self._last[0], now[1] - self._last[1]
@@ -53,7 +58,7 @@ def load_1m() -> float:
 
 
 def disturbance(load: float, steal_percent: float) -> str | None:
-    """What makes this machine a bad place to measure now; None if nothing does."""
+    """What makes this machine a bad place to measure now; None if nothing does. load: of others than ourselves."""
     processors = os.cpu_count() or 1
     if load > BUSY_LOAD_PER_PROCESSOR * processors:
         return f"load average {load:.1f} on {processors} processors: other work disturbs the figures"
@@ -78,5 +83,6 @@ def facts() -> dict:
         "aslr": _read("/proc/sys/kernel/randomize_va_space"),
         "page_bytes": os.sysconf("SC_PAGESIZE"),
         "load_1m": load_1m(),
+        "steal_percent": StealMeter.since_boot(),
         "virtualised": "hypervisor" in cpu,
     }

@@ -1,5 +1,6 @@
 """What a run yields: a metric by its name in a spec, read from a finished run. Imports errors and launcher."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -69,6 +70,6 @@ class Metric:
             value = float(found[-1].replace(",", ""))
         except ValueError:
             raise MetricMissing(f"metric '{self.name}' matched {found[-1]!r}, which is not a number") from None
-        if not value > 0:
-            raise MetricMissing(f"metric '{self.name}' matched {found[-1]}; only a number above 0 makes a ratio")
+        if not (value > 0 and math.isfinite(value)):
+            raise MetricMissing(f"metric '{self.name}' matched {found[-1]}; only a finite number above 0 makes a ratio")
         return value

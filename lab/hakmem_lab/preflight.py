@@ -1,25 +1,26 @@
 """Before the first run: is the allocator of every arm the one that answers malloc in the program?
 
-Imports runner, launcher, arms. The dynamic linker says which object it binds malloc and free to; it is asked in the
-program itself, which is stopped as soon as its own code would begin.
+Imports runner, launcher, arms, elf. The dynamic linker says which object it binds malloc and free to; it is asked in
+the program itself, which is stopped as soon as its own code would begin.
 """
 
 import os
 import re
 import stat
-import struct
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from .arms import Arm
+from .elf import Damaged, Elf
 from .errors import LabError
 from .launcher import Launcher, Request
 from .runner import Workload
 
 START_S = 20.0
-_BINDING = re.compile(r"binding file \S+ \[\d+\] to (\S+) \[\d+\]: normal symbol `(?:malloc|free)'")
+_BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
+OWN = ("malloc", "calloc", "realloc")
 _MAIN = "transferring control:"
 
 
@@ -28,28 +29,25 @@ def program_problem(path: Path) -> str | None:
     try:
         mode = path.stat().st_mode
         with open(path, "rb") as file:
-            head = file.read(64)
-            if mode & (stat.S_ISUID | stat.S_ISGID):
-                return "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
-            if head[:2] == b"#!":
-                return None
-            if head[:4] != b"\x7fELF":
-                return "it is neither an ELF program nor a script"
-            if not _has_interpreter(file, head):
-                return "it is statically linked, and brings its own malloc"
+            head = file.read(4)
+        if mode & (stat.S_ISUID | stat.S_ISGID):
+            return "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
+        if head[:2] == b"#!":
+            return None
+        return "it is neither an ELF program nor a script" if head != b"\x7fELF" else _elf_problem(path)
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
-    return None
 
 
-def _has_interpreter(file, head: bytes) -> bool:
-    """Whether an ELF file asks for a dynamic linker (a PT_INTERP header)."""
-    wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
-    offset = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)[0]
-    size, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
-    file.seek(offset)
-    table = file.read(size * count)
-    return any(struct.unpack_from(order + "I", table, i * size)[0] == 3 for i in range(count))
+def _elf_problem(path: Path) -> str | None:
+    try:
+        with Elf(path) as elf:
+            if not elf.has_interpreter():
+                return "it is statically linked, and brings its own malloc"
+            own = sorted(elf.kept_functions(OWN))
+    except Damaged as error:
+        return str(error)
+    return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None
 
 
 def serving_libraries(arm: Arm, argv: Sequence[str], workload: Workload) -> tuple[set[str], str]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from .errors import LabError
-from .store import RunFile
+from .store import DESCRIBED, RunFile, plain
 
 INTEGER, REAL, TEXT, TRUTH = "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"
 COLUMNS = {
@@ -37,10 +37,10 @@ COLUMNS = {
 
 
 def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
-    """All rows of all runs."""
+    """All rows of all runs. Raises LabError where one of the files is no run."""
     found: dict[str, list[dict]] = {table: [] for table in COLUMNS}
     for file in files:
-        header = file.header()
+        header = file.header(*DESCRIBED)
         key = {"id": header["id"], "kind": header["kind"]}
         command = {"command": " ".join(header["command"]["argv"])}
         _add(found, "headers", (header.get("git") or {}) | header["machine"] | header | command)
@@ -58,15 +58,20 @@ def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
 
 
 def _add(found: dict[str, list[dict]], table: str, values: dict) -> None:
-    found[table].append({name: values.get(name) for name in COLUMNS[table]})
+    found[table].append({name: _utf8(values.get(name)) for name in COLUMNS[table]})
+
+
+def _utf8(value: object) -> object:
+    """Bytes that are no UTF-8, in a word of a command, as escapes: DuckDB reads nothing else."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
     """The rows of `runs`, or of the query, in the format. Raises LabError for a query that DuckDB refuses."""
     found = tables(files)
-    rows = _query(found, sql) if sql else found["runs"]
+    rows = found["runs"] if sql is None else _query(found, sql)
     if format_ == "json":
-        return json.dumps(rows, indent=1, ensure_ascii=False, default=str) + "\n"
+        return json.dumps(plain(rows), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
     text = io.StringIO()
     columns = list(rows[0]) if rows else []
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -95,6 +100,9 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
         # The query is the user's own and may read what the user may; it just must not change files by mistake.
         database.execute("SET enable_external_access = false")
         try:
+            statements = duckdb.extract_statements(sql)
+            if not statements:
+                raise LabError(f"--sql: there is no query in '{sql}'")
             cursor = database.execute(sql)
             names = [column[0] for column in cursor.description or []]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

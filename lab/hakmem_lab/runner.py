@@ -5,6 +5,7 @@ Imports launcher, metrics, arms, spec, machine. A run that fails is not an excep
 """
 
 import contextlib
+import errno
 import os
 import socket
 import statistics
@@ -47,11 +48,11 @@ class Workload:
             find_program(server.command[0])
         if spec.cwd is not None and not Path(spec.cwd).is_dir():
             raise LabError(f"cwd: there is no folder '{spec.cwd}'")
-        unknown = set(spec.pin) - os.sched_getaffinity(0)
-        if unknown:
-            raise LabError(
-                f"pin: this machine has no processor {min(unknown)} for us; there are {sorted(os.sched_getaffinity(0))}"
-            )
+        for key, wanted in (("pin", spec.pin), ("server.pin", server.pin if server else [])):
+            allowed = os.sched_getaffinity(0)
+            if unknown := set(wanted) - allowed:
+                there = ", ".join(map(str, sorted(allowed)))
+                raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
         return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server)
 
     def subject(self) -> list[str]:
@@ -65,9 +66,14 @@ def _failed(outcome: Outcome) -> str | None:
         why = f"exit status {outcome.exit}"
     if why is None and outcome.mapped is False:
         why = "the allocator was not loaded: its library is not mapped in the process"
-    if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
+    if why and (tail := _printable(outcome.stderr or outcome.stdout)[-TAIL_CHARACTERS:]):
         why += f": {tail}"
     return why
+
+
+def _printable(text: str) -> str:
+    """In one line, and harmless to a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _measures(outcome: Outcome) -> dict:
@@ -117,6 +123,13 @@ class Runner:
         return record
 
     def _execute(self, arm: Arm, pad_bytes: int) -> dict:
+        try:
+            return self._measured(arm, pad_bytes)
+        except OSError as error:
+            unknown = dict.fromkeys((*MEASURES, "exit", "signal", "mapped"))
+            return unknown | {"timed_out": False, "metrics": {}, "why": f"cannot be started: {error.strerror}"}
+
+    def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
             return self._with_server(arm, pad_bytes)
         outcome = self._start(self._launchers[0], self.workload.argv, arm.environment(self.workload.env, pad_bytes),
@@ -146,37 +159,42 @@ class Runner:
     def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
         server, w = self.workload.server, self.workload
         port = _free_port() if server.port == "auto" else server.port
+        if server.port != "auto" and _in_use(port):
+            raise OSError(errno.EADDRINUSE, f"port {port} is in use by another program")
         argv = [word.replace("{port}", str(port)) for word in w.subject()]
-        running = self._start(self._launchers[1], argv, arm.environment(w.env, pad_bytes), arm, server.pin)
-        client: Outcome | None = None
-        why, usage = None, {}
+        environment = arm.environment(w.env, pad_bytes)
+        running = self._start(self._launchers[1], argv, environment, arm, server.pin)
+        client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         try:
-            if not wait_for_port(port, running, server.ready_timeout):
-                why = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
-            else:
-                if server.warm_up:
-                    why = self._client(server.warm_up, port, "warm-up client")[1]
-                if why is None:
-                    meter = _ServerMeter(running.pid)
-                    client, why = self._client(w.argv, port, "client")
-                    usage = meter.read()
+            if wait_for_port(port, running, server.ready_timeout):
+                client, usage, why = self._clients(running, port)
         finally:
             ended = running.ended()
             outcome = running.terminate()
-        if ended and why is None:
+        if ended:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
-        if why is None and outcome.mapped is False:
+        elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        if client is None:
-            return self._part(outcome, usage, why)
         usage["rss_mean_kib"] = outcome.rss_mean_kib
-        return self._part(client, usage, why)
+        return self._part(client or outcome, usage, why)
+
+    def _clients(self, running: Running, port: int) -> tuple[Outcome | None, dict, str | None]:
+        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
+        warm_up = self.workload.server.warm_up
+        if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
+            return None, {}, why
+        meter = _ServerMeter(running.pid)
+        client, why = self._client(self.workload.argv, port, "client")
+        return client, meter.read(), why
 
     def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
         argv = [word.replace("{port}", str(port)) for word in command]
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
-        outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None).wait()
+        try:
+            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None).wait()
+        except OSError as error:
+            raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)
         return outcome, f"{what}: {failed}" if failed else None
 
@@ -185,27 +203,30 @@ class _ServerMeter:
     """Processor time and peak memory of a running process from now on."""
 
     def __init__(self, pid: int):
-        import psutil
-
-        self._process = psutil.Process(pid)
+        self._pid = pid
         self._cpu_s = self._used_s()
         with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
             Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
 
-    def _used_s(self) -> float:
-        times = self._process.cpu_times()
+    def _used_s(self) -> float | None:
+        """None if the process is gone."""
+        import psutil
+
+        try:
+            times = psutil.Process(self._pid).cpu_times()
+        except psutil.Error:
+            return None
         return times.user + times.system
 
     def read(self) -> dict:
         """Empty if the process is gone."""
-        import psutil
-
+        used_s = self._used_s()
         try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+            status = Path(f"/proc/{self._pid}/status").read_text(encoding="ascii")
             peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-            return {"cpu_s": self._used_s() - self._cpu_s, "rss_peak_kib": peak}
-        except (OSError, StopIteration, psutil.Error):
+        except (OSError, StopIteration):
             return {}
+        return {"cpu_s": used_s - self._cpu_s, "rss_peak_kib": peak} if used_s is not None else {}
 
 
 def _combined(parts: Sequence[dict]) -> dict:
@@ -223,6 +244,13 @@ def _combined(parts: Sequence[dict]) -> dict:
             for name in record["metrics"]
         }
     return record
+
+
+def _in_use(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
 
 
 def _free_port() -> int:

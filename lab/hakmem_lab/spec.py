@@ -1,4 +1,4 @@
-"""What to measure: the keys of a spec, which are also the flags of the commands. Imports errors only.
+"""What to measure: the keys of a spec, which are also the flags of the commands. Imports errors and metrics.
 
 A spec is TOML. Every kind of run has its model; what the block kinds share is in BlockSpec. A mistake ends in one
 message that names the file, the key and the nearest valid name, before anything is started.
@@ -6,17 +6,36 @@ message that names the file, the key and the nearest valid name, before anything
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from .errors import LabError, nearest
+from .errors import LabError, closest, nearest
 
+if TYPE_CHECKING:
+    from .metrics import Metric
+
+FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
+LONGEST_S = 366 * 86400.0
+SHORTEST_TIMEOUT_S = 1e-3
+LEAST_ALPHA = 1e-6
+MOST_SEED = 2**63 - 1
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults")
 SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
@@ -44,6 +63,28 @@ def parse_command(value: Any) -> Any:
     return shlex.split(value) if isinstance(value, str) else value
 
 
+def check_text(value: str) -> str:
+    """What a program can be given as a word; else ValueError."""
+    if "\0" in value:
+        raise ValueError("a NUL character ends a word: no program can be given one")
+    return value
+
+
+def check_environment(value: dict[str, str]) -> dict[str, str]:
+    """Names and values of variables, or ValueError."""
+    for name in value:
+        if not name or "=" in name:
+            raise ValueError(f"'{name}' cannot be the name of a variable")
+        check_text(name)
+    return value
+
+
+def check_timeout(value: float) -> float:
+    if value < SHORTEST_TIMEOUT_S:
+        raise ValueError("a timeout is at least 1ms")
+    return value
+
+
 def check_metric(value: str) -> str:
     """Returns the metric, or raises ValueError."""
     if value.startswith("regex:"):
@@ -60,8 +101,14 @@ def check_metric(value: str) -> str:
 
 
 Ratio = Annotated[float, BeforeValidator(parse_ratio), Field(gt=0, lt=1)]
-Duration = Annotated[float, BeforeValidator(parse_duration_s), Field(gt=0)]
-Command = Annotated[list[str], BeforeValidator(parse_command), Field(min_length=1)]
+Duration = Annotated[float, BeforeValidator(parse_duration_s), Field(gt=0, le=LONGEST_S)]
+Timeout = Annotated[Duration, AfterValidator(check_timeout)]
+Alpha = Annotated[float, Field(ge=LEAST_ALPHA, lt=0.5)]
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
+Word = Annotated[str, AfterValidator(check_text)]
+Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length=1)]
+Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
+Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Model(BaseModel):
@@ -76,10 +123,27 @@ class Server(Model):
     """A program that runs while the command, its client, runs. {port} stands for its port in both commands."""
 
     command: Command
-    port: int | Literal["auto"] = "auto"
+    port: Port | Literal["auto"] = "auto"
     ready_timeout: Duration = 10.0
     warm_up: Command | None = None  # a client run before its peak memory is reset and the measured client starts
     pin: list[int] = []
+
+
+class Guardrail(Model):
+    """A tolerated worsening: `"5%"` of a cost, or `{ limit = "5%", higher-is-better = true }` of a rate."""
+
+    limit: Ratio
+    higher_is_better: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | Guardrail) else {"limit": value}
+
+    @model_serializer
+    def _shortest(self) -> float | dict:
+        """As it is written, so that a stored spec says the same in the same words."""
+        return {"limit": self.limit, "higher-is-better": True} if self.higher_is_better else self.limit
 
 
 class CommonSpec(Model):
@@ -88,11 +152,11 @@ class CommonSpec(Model):
     kind: str
     question: str = ""
     command: Command
-    env: dict[str, str] = {}
-    cwd: str | None = None
+    env: Environment = {}
+    cwd: Word | None = None
     pin: list[int] = []
-    timeout: Duration = 300.0
-    seed: int | None = None
+    timeout: Timeout = 300.0
+    seed: Seed | None = None
 
     def program(self) -> Path:
         """The program's file. Raises LabError where there is none."""
@@ -105,12 +169,12 @@ class BlockSpec(CommonSpec):
     metric: str = "wall"
     higher_is_better: bool = False
     margin: Ratio = 0.01
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    alpha: Alpha = 0.05
     looks: Annotated[int, Field(ge=1, le=5)] = 3
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 60
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
-    guardrails: dict[str, Ratio] = {}
+    guardrails: dict[str, Guardrail] = {}
     server: Server | None = None
 
     @field_validator("metric")
@@ -120,7 +184,7 @@ class BlockSpec(CommonSpec):
 
     @field_validator("guardrails")
     @classmethod
-    def _guardrails(cls, value: dict[str, float]) -> dict[str, float]:
+    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
         for name in value:
             check_metric(name)
         return value
@@ -131,6 +195,10 @@ class BlockSpec(CommonSpec):
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
         return self
+
+    def guardrail_metrics(self) -> "list[Metric]":
+        """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
+        return list(guardrails_of(normalised(self)))
 
 
 class AbSpec(BlockSpec):
@@ -155,6 +223,15 @@ class MatrixSpec(BlockSpec):
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
     looks: Annotated[int, Field(ge=1, le=5)] = 1
 
+    @field_validator("factors")
+    @classmethod
+    def _factors(cls, value: dict[str, str]) -> dict[str, str]:
+        """Cells and interactions are named by joining the names of factors."""
+        for name in value:
+            if not name.strip() or name == NO_FACTOR or any(sign in name for sign in FACTOR_SIGNS):
+                raise ValueError(f"'{name}' cannot be the name of a factor: it is empty, {NO_FACTOR}, or holds + or ×")
+        return value
+
 
 class SweepSpec(BlockSpec):
     """Candidates against the default: select_blocks to choose one, then max_blocks of fresh pairs to confirm it."""
@@ -173,12 +250,30 @@ class AaSpec(BlockSpec):
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
 
 
-def find_program(name: str) -> Path:
-    """Where a command's program is, as the shell would find it."""
+def find_program(name: str, key: str = "command") -> Path:
+    """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
     found = shutil.which(name)
-    if found is None:
-        raise LabError(f"command: there is no program '{name}'")
-    return Path(found).absolute()
+    if found is not None:
+        return Path(found).absolute()
+    if "/" in name and os.path.exists(name):
+        what = "a folder" if os.path.isdir(name) else "not executable"
+        raise LabError(f"{key}: '{name}' is {what}, so it is no program")
+    near = _nearest_program(name)
+    raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))
+
+
+def _nearest_program(name: str) -> str | None:
+    """The executable with the most similar name in the same folder, or, for a name alone, in the PATH."""
+    folder, base = os.path.split(name)
+    known: set[str] = set()
+    for place in [folder] if folder else os.get_exec_path():
+        try:
+            with os.scandir(place or ".") as entries:
+                known |= {entry.name for entry in entries if entry.is_file() and os.access(entry.path, os.X_OK)}
+        except OSError:
+            continue
+    near = closest(base, known)
+    return os.path.join(folder, near) if near else None
 
 
 def _key(location: tuple) -> str:
@@ -189,9 +284,17 @@ def _key(location: tuple) -> str:
 
 def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
     """The keys that are valid where the location's last part stands."""
-    if location[:-1] == ("server",):
-        model = Server
+    for part in location[:-1]:
+        fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+        model = _model_within(fields.get(part)) or model
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[Server]` or `Server | None` holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
 
 
 def _message(error: dict, model: type[BaseModel]) -> str:
@@ -236,6 +339,18 @@ def read_toml(path: Path) -> dict:
 def normalised(spec: BaseModel) -> dict:
     """The spec with every default filled in, as it is stored."""
     return spec.model_dump(mode="json", by_alias=True)
+
+
+def guardrails_of(stored: dict) -> "dict[Metric, float]":
+    """Metric -> tolerated worsening (a ratio), from a normalised spec. The primary metric keeps its direction."""
+    from .metrics import Metric
+
+    found = {}
+    for name, value in stored["guardrails"].items():
+        rail = Guardrail.model_validate(value)
+        higher = stored["higher-is-better"] if name == stored["metric"] else rail.higher_is_better
+        found[Metric(name, higher)] = rail.limit
+    return found
 
 
 def spec_hash(spec: BaseModel) -> str:

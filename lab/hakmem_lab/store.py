@@ -13,9 +13,12 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import LabError, nearest
+from .errors import LabError, StoreError, nearest
 
 SCHEMA = 1
+DRAWS = 100
+# What a header must say for a run to be listed and exported.
+DESCRIBED = ("arms", "command", "machine", "question")
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
 
 
@@ -36,9 +39,10 @@ def plain(value: object) -> object:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    if isinstance(value, float) or hasattr(value, "dtype"):
-        number = float(value)
-        return number if math.isfinite(number) else None
+    if hasattr(value, "dtype"):  # NumPy's, without importing it
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value
 
 
@@ -56,17 +60,39 @@ class RunFile:
     @classmethod
     def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
         """Raises LabError where the folder cannot be written."""
-        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        run = cls(folder / f"{stamp}-{kind}-{secrets.token_hex(2)}.jsonl")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            run._open(os.O_CREAT | os.O_EXCL)
-            run.append({"type": "header", "schema": SCHEMA, "id": run.id, "kind": kind, "created": now_utc(), **header})
+            run = cls._fresh(folder, kind)
+            run._begin({"type": "header", "schema": SCHEMA, "id": run.id, "kind": kind, "created": now_utc(), **header})
         except OSError as error:
-            raise LabError(
+            raise StoreError(
                 f"cannot write to the store {folder}: {error.strerror}; choose another with --store"
             ) from None
         return run
+
+    @classmethod
+    def _fresh(cls, folder: Path, kind: str) -> "RunFile":
+        """An empty file under a name that no other run has."""
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        for draw in range(DRAWS):
+            run = cls(folder / f"{stamp}-{kind}-{secrets.token_hex(2)}.jsonl")
+            try:
+                run._open(os.O_CREAT | os.O_EXCL)
+            except FileExistsError:
+                if draw == DRAWS - 1:
+                    raise
+            else:
+                break
+        return run
+
+    def _begin(self, header: dict) -> None:
+        """Writes the header; a file without one would be no run."""
+        try:
+            self.append(header)
+        except BaseException:
+            self.close()
+            self.path.unlink(missing_ok=True)
+            raise
 
     def _open(self, flags: int = 0) -> None:
         import fcntl
@@ -76,18 +102,29 @@ class RunFile:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
-            raise LabError(f"another hak is writing to {self.path}; wait for it or stop it") from None
+            raise StoreError(f"another hak is writing to {self.path}; wait for it or stop it") from None
 
     def continue_writing(self) -> None:
-        """Opens an existing run for more records; a torn last line is closed so that it stays alone."""
-        self._open()
-        size = os.fstat(self._fd).st_size
-        if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            os.write(self._fd, b"\n")
+        """Opens an existing run for more records; a torn last line is closed so that it stays alone.
+
+        Raises LabError where the file cannot be written.
+        """
+        if self.path.suffix == ".gz":
+            raise StoreError(f"{self.path} is compressed, and can only be read")
+        try:
+            self._open()
+            size = os.fstat(self._fd).st_size
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                os.write(self._fd, b"\n")
+        except OSError as error:
+            self.close()
+            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from None
 
     def append(self, record: dict) -> None:
         """Writes one line, all of it or an OSError. The file keeps everything that was appended before."""
-        data = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        # A word of a command may hold bytes that are no UTF-8: half of a surrogate pair, which JSON can only escape.
+        text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
+        data = text.encode(errors="backslashreplace") + b"\n"
         start = os.fstat(self._fd).st_size
         try:
             view = memoryview(data)
@@ -116,9 +153,14 @@ class RunFile:
                 if isinstance(record, dict) and "type" in record:
                     yield record
 
-    def header(self) -> dict:
-        first = next(self.records(), None)
-        if first is None or first["type"] != "header" or first.get("schema") != SCHEMA:
+    def header(self, *keys: str) -> dict:
+        """The first record. Raises LabError where the file is no run, or its header lacks one of the keys."""
+        try:
+            first = next(self.records(), None)
+        except (OSError, EOFError) as error:
+            raise LabError(f"{self.path} cannot be read: {error}") from None
+        known = first is not None and first["type"] == "header" and first.get("schema") == SCHEMA
+        if not known or any(key not in first for key in ("id", "kind", *keys)):
             raise LabError(f"{self.path} is not a run of this laboratory (schema {SCHEMA})")
         return first
 
@@ -138,9 +180,12 @@ class Store:
         if name.endswith((".jsonl", ".jsonl.gz")) and Path(name).is_file():
             return RunFile(Path(name))
         runs = self.runs()
-        if name == "last" and runs:
+        if not runs:
+            raise LabError(f"no run '{name}': there are no runs in {self.folder}")
+        if name == "last":
             return max(runs, key=lambda run: run.path.stat().st_mtime_ns)
-        matching = [run for run in runs if run.id.startswith(name)]
+        exact = [run for run in runs if run.id == name]
+        matching = exact or [run for run in runs if run.id.startswith(name)]
         if len(matching) == 1:
             return matching[0]
         if matching:

@@ -2,12 +2,13 @@
 
 import getpass
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..errors import LabError, nearest
+from ..errors import LabError, StoreError, nearest, one_line
 from .measure import JsonFile, StoreFolder
 
 RunName = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")]
@@ -28,6 +29,19 @@ def _store(folder: Path | None):
     return Store(folder or default_folder())
 
 
+def _readable(files: Iterable) -> Iterator:
+    """Those of the store's files that are runs; the others are named on standard error."""
+    from ..store import DESCRIBED
+
+    for file in files:
+        try:
+            file.header(*DESCRIBED)
+        except LabError as error:
+            print(f"hak: warning: {one_line(str(error))}; it is left out", file=sys.stderr)
+        else:
+            yield file
+
+
 def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None) -> None:
     """A stored run, analysed again from its records."""
     from .. import kinds
@@ -46,17 +60,15 @@ def list_runs(store: StoreFolder = None) -> None:
 
     found = _store(store)
     table = _table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
-    for file in found.runs():
-        try:
-            header, result = file.header(), None
-        except LabError:
-            continue
+    for file in _readable(found.runs()):
+        header, result = file.header(), None
         for record in file.records():
             result = record if record["type"] == "result" else result
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
-        _add(table, header["id"], header["kind"], state, str(result["blocks"]) if result else "", arms[:60], about[:60])
+        blocks = str((result or {}).get("blocks", ""))
+        _add(table, header["id"], header["kind"], state, blocks, arms[:60], about[:60])
     if not table.row_count:
         print(f"no runs in {found.folder}")
         return
@@ -76,13 +88,13 @@ def export(
     if format_ not in FORMATS:
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
     found = _store(store)
-    files = [found.find(name) for name in runs] if runs else found.runs()
+    files = [found.find(name) for name in runs] if runs else list(_readable(found.runs()))
     text = query.answer(files, sql, format_)
     if output is None:
         sys.stdout.write(text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
 
@@ -111,6 +123,10 @@ def decide(
     file = _store(store).find(run)
     file.header()
     file.continue_writing()
-    file.append({"type": "decision", "time": now_utc(), "who": getpass.getuser(), "text": text})
-    file.close()
+    try:
+        file.append({"type": "decision", "time": now_utc(), "who": getpass.getuser(), "text": text})
+    except OSError as error:
+        raise StoreError(f"cannot write to {file.path}: {error.strerror}") from None
+    finally:
+        file.close()
     print(f"recorded on {file.id}")

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from ..errors import EXIT_BAD_INPUT, LabError
+from ..errors import EXIT_BAD_INPUT, LabError, one_line
 from . import inspect, measure, run
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
@@ -33,6 +33,8 @@ def _interrupt(*_: object) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
+    # Words of commands may hold bytes that are no UTF-8.
+    sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = app(measure.spread_allocators(sys.argv[1:]), prog_name="hak", standalone_mode=False)
     except KeyboardInterrupt:
@@ -48,7 +50,8 @@ def main() -> None:
 
 
 def _said(text: object, status: int) -> int:
-    print(f"hak: {text}", file=sys.stderr)
+    """One line, whatever the text quotes."""
+    print(f"hak: {one_line(str(text))}", file=sys.stderr)
     return status
 
 

@@ -3,13 +3,14 @@
 `hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import LabError, nearest
+from ..errors import LabError, StoreError, nearest
 
 Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
 Allocators = Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")]
@@ -54,12 +55,14 @@ HELP = {
 
 
 def spread_allocators(words: list[str]) -> list[str]:
-    """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag."""
+    """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag. Raises LabError."""
     end = words.index("--") if "--" in words else len(words)
     spread, taking = [], False
-    for word in words[:end]:
+    for word, following in zip(words[:end], [*words[1:end], "--"], strict=True):
         if word.startswith("-"):
             taking = word == "--allocators"
+            if taking and following.startswith("-"):
+                raise LabError("--allocators: no arm follows it; they are written --allocators ARM ARM ...")
             spread += [] if taking else [word]
         else:
             spread += ["--allocators", word] if taking else [word]
@@ -72,7 +75,7 @@ def register(app: typer.Typer) -> None:
     for kind in ("matrix", "sweep", "soak", "syscalls", "latency"):
         app.command(kind, help=HELP[kind])(_simple(kind))
     app.command("aa", help=HELP["aa"])(aa)
-    app.command("scorecard", help=HELP["scorecard"])(_simple("scorecard"))
+    app.command("scorecard", help=HELP["scorecard"])(scorecard)
     app.command("resume", help="Continue a run that was interrupted, killed or out of space.")(resume)
 
 
@@ -111,6 +114,18 @@ def aa(
     _measure("aa", ctx.params)
 
 
+def scorecard(
+    ctx: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="Default: the project's own")] = None,
+    allocators: Allocators = None,
+    only: Annotated[str | None, typer.Option(metavar="KEY,KEY...", help="These workloads alone")] = None,
+    budget: Annotated[str | None, typer.Option(help="No further round of blocks beyond this time, such as 10m")] = None,
+    set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None,
+    json: JsonFile = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    _measure("scorecard", ctx.params)
+
+
 def _simple(kind: str):
     """A command whose keys live in its spec; the flags are those that all specs of arms share."""
 
@@ -135,30 +150,36 @@ def resume(
     from ..ui import Progress
 
     _check_require(require)
+    _check_json(json)
     file = Store(store or default_folder()).find(run)
     _finish(kinds.resume(file, Progress(quiet=quiet)), json, require)
 
 
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
-    pairs = dict(word.partition("=")[::2] for word in words or [])
     for word in words or []:
         if "=" not in word:
             raise LabError(f"{flag}: '{word}' is not NAME=VALUE")
-    return pairs
+    return dict(word.partition("=")[::2] for word in words or [])
+
+
+def _guardrails(words: list[str]) -> dict[str, str]:
+    """Metric -> limit; the pattern of a metric may hold an equals sign, a limit cannot."""
+    for word in words:
+        if "=" not in word:
+            raise LabError(f"--guardrail: '{word}' is not METRIC=PERCENT")
+    return dict(word.rpartition("=")[::2] for word in words)
 
 
 def _overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_", "repeat"}
-    keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v is not None and v != []}
+    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_"}
+    keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
-        keys["guardrails"] = _pairs(params["guardrail"], "--guardrail")
+        keys["guardrails"] = _guardrails(params["guardrail"])
     if params.get("env"):
         keys["env"] = _pairs(params["env"], "--env")
-    if params.get("pin"):
+    if params.get("pin") is not None:
         keys["pin"] = params["pin"].split(",")
-    if params.get("repeat"):
-        keys["repeat"] = params["repeat"] if params["repeat"] == "auto" else int(params["repeat"])
     for name, value in _pairs(params.get("set_"), "--set").items():
         keys[name] = value
     return keys
@@ -166,25 +187,49 @@ def _overrides(params: dict[str, Any]) -> dict[str, Any]:
 
 def _measure(kind: str, params: dict[str, Any]) -> None:
     from .. import kinds
-    from ..spec import build
+    from ..recorder import Interrupted
     from ..store import default_folder
     from ..ui import Progress
 
     _check_require(params.get("require"))
-    words, keys = params["words"] or [], _overrides(params)
+    _check_json(params["json"])
+    source, spec = _spec_of(kind, params["words"] or [], _overrides(params))
+    context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
+    try:
+        result = kinds.module(kind).run(spec, context)
+    except LabError as error:
+        raise _named(error, source) from None
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; nothing was stored") from None
+    _finish(result, params["json"], params.get("require"))
+
+
+def _named(error: LabError, source: str) -> LabError:
+    """The error, led by the spec's file where a spec is what can be put right."""
+    if not source.endswith(".toml") or isinstance(error, StoreError) or str(error).startswith(f"{source}: "):
+        return error
+    return LabError(f"{source}: {error}")
+
+
+def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any]:
+    """(the spec's file or 'command line', the spec). Raises LabError."""
+    from .. import kinds
+    from ..spec import build
+
     module = kinds.module(kind)
+    if not words and (own := kinds.default_spec(kind)):
+        words = [str(own)]
     if words and words[0].endswith(".toml"):
         if len(words) > 1:
             raise LabError(f"a spec names its own command: drop '{' '.join(words[1:])}' or the spec")
-        source, spec = words[0], kinds.load_spec(Path(words[0]), kind, keys)
-    else:
-        if words:
-            keys["command"] = words
-        elif kind in kinds.DEFAULTS:
-            keys = kinds.default_values(kind) | keys
-        source, spec = "command line", build(module.Spec, {"kind": kind} | keys, "command line")
-    context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
-    _finish(module.run(spec, context), params["json"], params.get("require"))
+        return words[0], kinds.load_spec(Path(words[0]), kind, keys)
+    if words and not hasattr(module, "default_spec"):
+        keys["command"] = words
+    elif words:
+        raise LabError(f"'{words[0]}' is no spec: hak {kind} takes a file that ends in .toml")
+    elif kind in kinds.DEFAULTS:
+        keys = kinds.default_values(kind) | keys
+    return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
 
 
 def _check_require(require: str | None) -> None:
@@ -192,13 +237,25 @@ def _check_require(require: str | None) -> None:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
 
 
+def _check_json(path: Path | None) -> None:
+    """Raises LabError where the result could not be written there: hours later would be too late."""
+    if path is None or str(path) == "-":
+        return
+    if path.is_dir():
+        raise LabError(f"--json: cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise LabError(f"--json: cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise LabError(f"--json: cannot write {path}: no permission")
+
+
 def _finish(result: dict, json_file: Path | None, require: str | None) -> None:
     from . import render
 
+    if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
+        render.write_json(result, json_file)
     if json_file is None or str(json_file) != "-":
         render.show(result)
-    if json_file is not None:
-        render.write_json(result, json_file)
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
         raise typer.Exit(1)

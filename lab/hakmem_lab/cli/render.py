@@ -64,7 +64,7 @@ def write_json(result: dict, path: Path) -> None:
         sys.stdout.write(text)
         return
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise LabError(
             f"--json: cannot write {path}: {error.strerror}; the result is kept: hak show {result['id']}"

@@ -1,5 +1,6 @@
 """Terminal tables of the kinds that have figures of their own."""
 
+from . import render_scorecard
 from .render import _add, _table, number
 
 
@@ -15,5 +16,50 @@ def _aa(aa: dict):
         yield f"- {text}"
 
 
-TABLES = {"aa": _aa}
-__all__ = ["TABLES", "number"]
+def _range(low: float | None, high: float | None, digits: int = 2) -> str:
+    ends = ["open" if end is None else f"{end:+.{digits}f}" for end in (low, high)]
+    return f"[{ends[0]}, {ends[1]}]"
+
+
+def _soak(soak: dict):
+    table = _table("Soak", "what", "value")
+    _add(table, "steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")
+    if soak["rss_slope_mib_per_h"] is not None:
+        slope = f"{soak['rss_slope_mib_per_h']:+.2f} {_range(soak['slope_low'], soak['slope_high'])} MiB/h"
+        _add(table, "growth of resident memory", f"{slope}, budget {soak['budget_mib_per_h']:g}")
+    if soak["throughput_drift_percent_per_h"] is not None:
+        drift = f"{soak['throughput_drift_percent_per_h']:+.1f} {_range(soak['drift_low'], soak['drift_high'], 1)} %/h"
+        _add(table, "drift of throughput", drift)
+    if soak["mann_kendall_p"] is not None:
+        _add(table, "trend (Mann-Kendall)", f"p = {soak['mann_kendall_p']:.3f}")
+    _add(table, "change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none")
+    tails = [epoch for epoch in soak["epochs"] if epoch.get("p99_us") is not None]
+    if tails:
+        worst = max(tails, key=lambda epoch: epoch["p99_us"])
+        _add(table, "worst epoch's p99", f"{worst['p99_us']:.2f} us at {worst['start_s']:.0f} s")
+    yield table
+
+
+def _syscalls(found: dict):
+    per_op = all(arm["per_op"] is not None for arm in found["arms"])
+    table = _table("System calls", "arm", "per operation" if per_op else "in all", "short run", "long run", "the most")
+    for arm in found["arms"]:
+        calls = arm["per_call"] if per_op else arm["long"]["per_call"]
+        most = ", ".join(sorted(calls, key=lambda name: -calls[name])[:3])
+        rate = f"{arm['per_op']:.2g}" if per_op else str(arm["long"]["calls"])
+        _add(table, arm["name"], rate, str((arm["short"] or {}).get("calls", "-")), str(arm["long"]["calls"]), most)
+    yield table
+
+
+def _latency(found: dict):
+    heads = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99.9", "p9999_us": "p99.99"}
+    heads["max_us"] = "max"
+    for title, part in (("Response time from the intended start, us", None), ("Service time, us", "service")):
+        table = _table(title, "arm", *heads.values())
+        for arm in found["arms"]:
+            row = arm[part] if part else arm
+            _add(table, arm["name"], *(number(row.get(key)) for key in heads))
+        yield table
+
+
+TABLES = {"aa": _aa, "latency": _latency, "soak": _soak, "syscalls": _syscalls, "scorecard": render_scorecard.tables}

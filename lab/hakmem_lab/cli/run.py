@@ -30,8 +30,8 @@ def run(
     workload = Workload.of(spec)
     check_arm(arm, workload)
     env = os.environ | arm.library.environment | arm.variables
-    if arm.library.path:
-        env["LD_PRELOAD"] = ":".join(filter(None, (str(arm.library.path), os.environ.get("LD_PRELOAD"))))
+    if preload := arm.preload(os.environ.get("LD_PRELOAD")):
+        env["LD_PRELOAD"] = preload
     try:
         os.execve(workload.argv[0], list(workload.argv), env)
     except OSError as error:

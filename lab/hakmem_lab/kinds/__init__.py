@@ -10,10 +10,10 @@ from types import ModuleType
 
 from ..errors import LabError, nearest
 from ..spec import build, read_toml
-from ..store import RunFile
+from ..store import DESCRIBED, RunFile
 from ..ui import Progress
 
-DEFAULTS = ("aa", "scorecard")
+DEFAULTS = ("aa",)
 NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "scorecard")
 
 
@@ -52,15 +52,21 @@ def default_values(kind: str) -> dict:
     return module(kind).default_values()
 
 
+def default_spec(kind: str) -> Path | None:
+    """The spec that a kind runs when none is named; None where there is none. Raises LabError outside of a checkout."""
+    found = getattr(module(kind), "default_spec", None)
+    return found() if found else None
+
+
 def analyse(file: RunFile) -> dict:
     """The result of a stored run, computed anew from its records."""
-    header = file.header()
+    header = file.header("spec", *DESCRIBED)
     return module(header["kind"]).analyse(header, list(file.records()))
 
 
 def resume(file: RunFile, progress: Progress) -> dict:
     """Continues a stored run with its stored spec."""
-    header = file.header()
+    header = file.header("spec", *DESCRIBED)
     kind = module(header["kind"])
     spec = build(kind.Spec, header["spec"], str(file.path))
     return kind.run(spec, Context(file.path.parent, header["spec_file"] or "command line", progress, file))

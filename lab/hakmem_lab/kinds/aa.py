@@ -6,9 +6,10 @@ import sys
 from .. import project
 from ..analysis import base_result, measured, metric_of
 from ..arms import Arm
+from ..blocks import Blocks
 from ..conduct import conduct
 from ..errors import LabError
-from ..session import Blocks, Session, parse_arms
+from ..session import Session, parse_arms
 from ..spec import AaSpec
 from ..statistics import noise, power
 

@@ -2,12 +2,13 @@
 
 from ..analysis import arm_rows, base_result, comparison, log_ratios, measured, metric_of
 from ..arms import Arm
+from ..blocks import Blocks
 from ..conduct import conduct
 from ..errors import LabError
 from ..fitness import unfit_reason
 from ..metrics import Metric
-from ..session import Blocks, Session, parse_arms
-from ..spec import AbSpec
+from ..session import Session, parse_arms
+from ..spec import AbSpec, guardrails_of
 from ..statistics import looks, power, verdict
 
 Spec = AbSpec
@@ -73,9 +74,9 @@ def decide(header: dict, blocks: Blocks, index: int, plan: list[int]) -> verdict
     blocks = blocks[: plan[index]]
     look = (index, plan)
     rails = []
-    for name, limit in spec["guardrails"].items():
-        d = log_ratios(blocks, control, treatment, Metric(name))
-        rails.append(verdict.guardrail(d, limit, spec["alpha"], name, look))
+    for metric, limit in guardrails_of(spec).items():
+        d = log_ratios(blocks, control, treatment, metric)
+        rails.append(verdict.guardrail(d, limit, spec["alpha"], metric.name, look))
     d = log_ratios(blocks, control, treatment, metric_of(header))
     return verdict.decide(d, spec["margin"], spec["alpha"], look, rails)
 
@@ -126,11 +127,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
 def blocked(result: dict, records: list[dict]) -> dict:
     """An unfit machine gives no verdict, whatever the interval says."""
     reasons = [record["text"] for record in records if record["type"] == "event" and record["what"] == "fitness"]
-    if reasons and result["verdict"]:
-        result |= {
-            "verdict": str(verdict.Verdict.INCONCLUSIVE),
-            "headline": f"No verdict on this machine: {reasons[-1]}",
-        }
+    judged = [row for row in (result, *result["comparisons"], *result.get("looks", [])) if row["verdict"]]
+    if reasons and judged:
+        for row in judged:
+            row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
+        result["headline"] = f"No verdict on this machine: {reasons[-1]}"
     return result
 
 

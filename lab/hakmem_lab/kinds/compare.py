@@ -3,7 +3,7 @@
 from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of
 from ..arms import Arm
 from ..conduct import conduct
-from ..errors import LabError
+from ..errors import LabError, nearest
 from ..metrics import Metric
 from ..session import Session, parse_arms
 from ..spec import CompareSpec
@@ -25,7 +25,7 @@ def arms(spec: CompareSpec) -> list[Arm]:
     if len(set(spec.allocators)) != len(spec.allocators):
         raise LabError("allocators: the same arm is named twice; for one arm against itself there is: hak aa")
     if first not in spec.allocators:
-        raise LabError(f"baseline: '{first}' is not among the allocators: {', '.join(spec.allocators)}")
+        raise LabError(f"baseline: '{first}' is not among the allocators: {nearest(first, spec.allocators)}")
     texts = [first, *(text for text in spec.allocators if text != first)]
     return parse_arms({text: text for text in texts}, dict.fromkeys(texts, "allocators"))
 

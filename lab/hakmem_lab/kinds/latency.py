@@ -121,7 +121,7 @@ def arms(spec: Spec) -> list[Arm]:
         raise LabError("allocators: the same arm is named twice; for one arm against itself there is: hak aa")
     first = spec.baseline or ("glibc" if "glibc" in spec.allocators else spec.allocators[0])
     if first not in spec.allocators:
-        raise LabError(f"baseline: '{first}' is not among the allocators: {', '.join(spec.allocators)}")
+        raise LabError(f"baseline: '{first}' is not among the allocators: {nearest(first, spec.allocators)}")
     texts = [first, *(text for text in spec.allocators if text != first)]
     return parse_arms({text: text for text in texts}, dict.fromkeys(texts, "allocators"))
 

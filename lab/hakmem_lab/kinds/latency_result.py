@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 
 from ..analysis import arm_rows, base_result, comparison, log_ratios, measured
+from ..blocks import Blocks
 from ..metrics import Metric
-from ..session import Blocks
 from ..statistics import multiple, verdict
 from ..statistics.drift import warmup_end
 from ..statistics.paired import median_interval

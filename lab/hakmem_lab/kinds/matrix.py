@@ -7,8 +7,9 @@ from ..analysis import base_result, measured, metric_of, values
 from ..arms import Arm
 from ..conduct import conduct
 from ..errors import LabError
+from ..fitness import unfit_reason
 from ..session import Session, parse_arms
-from ..spec import MatrixSpec
+from ..spec import NO_FACTOR, MatrixSpec
 from ..statistics import factorial, power
 from ..statistics.verdict import percent
 
@@ -21,13 +22,13 @@ def cells(spec: MatrixSpec) -> dict[str, str]:
     for levels in itertools.product((False, True), repeat=len(spec.factors)):
         on = [name for name, level in zip(spec.factors, reversed(levels), strict=True) if level]
         settings = [spec.factors[name] for name in on]
-        found["+".join(on) or "(none)"] = ",".join([spec.base, *settings])
+        found["+".join(on) or NO_FACTOR] = ",".join([spec.base, *settings])
     return found
 
 
 def arms(spec: MatrixSpec) -> list[Arm]:
     texts = cells(spec)
-    found = parse_arms(texts, dict.fromkeys(texts, "factors"))
+    found = parse_arms(texts, {name: "base" if name == NO_FACTOR else "factors" for name in texts})
     builds = {(arm.library.path, tuple(sorted(arm.environment({}).items()))): arm.name for arm in found}
     if len(builds) != len(found):
         raise LabError("factors: two cells of the design are the same arm; every factor must change something")
@@ -45,6 +46,8 @@ def run(spec: MatrixSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
+    if reason := unfit_reason(session.file.path.parent):
+        session.note_unfit(reason)
     session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 

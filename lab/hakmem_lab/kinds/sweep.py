@@ -2,13 +2,15 @@
 
 from ..analysis import base_result, comparison, log_ratios, metric_of
 from ..arms import Arm
+from ..blocks import Blocks, finished_blocks
 from ..conduct import conduct
 from ..errors import LabError
-from ..session import Blocks, Session, finished_blocks, parse_arms
+from ..fitness import unfit_reason
+from ..session import Session, parse_arms
 from ..spec import SweepSpec
 from ..statistics import looks, multiple
 from ..statistics import verdict as verdicts
-from .ab import check_blocks, decide
+from .ab import blocked, check_blocks, decide
 
 Spec = SweepSpec
 DEFAULT = "default"
@@ -42,6 +44,8 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
 def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, with planned looks."""
     spec, header = session.spec, session.file.header()
+    if reason := unfit_reason(session.file.path.parent):
+        session.note_unfit(reason)
     chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
     plan = looks.planned_looks(spec.max_blocks, spec.looks)
@@ -95,4 +99,4 @@ def analyse(header: dict, records: list[dict]) -> dict:
             "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
             + decision.reason,
         }
-    return result
+    return blocked(result, records)

@@ -15,8 +15,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from ..arms import Arm
 from ..errors import LabError
 from ..launcher import Launcher
+from ..recorder import Stopped
 from ..runner import MEASURES, Workload
-from ..session import Stopped, parse_arms
+from ..session import parse_arms
 from ..spec import CommonSpec
 from . import Context
 from .recorder import Recorder

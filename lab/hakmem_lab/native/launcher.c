@@ -141,7 +141,9 @@ static bool maps_name(pid_t pid, const char *library) {
   FILE *maps = fopen(path, "re");
   bool found = false;
   while (maps && !found && fgets(line, sizeof line, maps)) {
-    found = strstr(line, library) != NULL;
+    char *name = strchr(line, '/');
+    line[strcspn(line, "\n")] = 0;
+    found = name && strcmp(name, library) == 0;
   }
   if (maps) {
     fclose(maps);
@@ -174,6 +176,24 @@ static bool output_too_long(const request_t *request) {
          out.st_size + err.st_size > request->output_limit_bytes;
 }
 
+/* What the program left running came to this process, the nearest subreaper. */
+static void end_descendants(pid_t pid) {
+  kill(-pid, SIGKILL);
+  while (waitpid(-1, NULL, WNOHANG) >= 0) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    int child;
+    while (children && fscanf(children, "%d", &child) == 1) {
+      kill(child, SIGKILL);
+    }
+    if (children) {
+      fclose(children);
+    }
+    usleep(1000);
+  }
+}
+
 /* Until the program ends, is over its limits, or nobody listens any more. */
 static void watch(pid_t pid, int pidfd, const request_t *request, double start_s, usage_t *usage) {
   char path[PATH_BYTES];
@@ -191,7 +211,7 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
       break;
     }
     if (fds[1].revents & (POLLHUP | POLLERR)) {
-      kill(-pid, SIGKILL);
+      end_descendants(pid);
       _exit(1);
     }
     double t = now_s();
@@ -208,24 +228,6 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
     }
   }
   close(statm);
-}
-
-/* What the program left running came to this process, the nearest subreaper. */
-static void end_descendants(pid_t pid) {
-  kill(-pid, SIGKILL);
-  while (waitpid(-1, NULL, WNOHANG) >= 0) {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *children = fopen(path, "re");
-    int child;
-    while (children && fscanf(children, "%d", &child) == 1) {
-      kill(child, SIGKILL);
-    }
-    if (children) {
-      fclose(children);
-    }
-    usleep(1000);
-  }
 }
 
 static double seconds(struct timeval t) {

@@ -55,10 +55,15 @@ def _levels(counts: tuple[int, ...], alpha: float, two_sided: bool) -> tuple[flo
     return tuple(sides * float(ndtr(-constant / math.sqrt(share))) for share in shares)
 
 
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
 def _crossing(constant: float, shares: Sequence[float], two_sided: bool) -> float:
     """P(the Brownian motion is beyond ±constant, or above it, at any look)."""
     floor = -constant if two_sided else _FAR
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _gauss_legendre()
     nodes = (constant - floor) / 2 * nodes + (constant + floor) / 2
     weights = (constant - floor) / 2 * weights
     density = _normal_density(nodes, shares[0])

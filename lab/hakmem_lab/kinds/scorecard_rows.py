@@ -1,0 +1,113 @@
+"""The table of a scorecard: a row for each ratio and each bar, the milestones, the headline. Pure."""
+
+from collections.abc import Sequence
+
+from ..statistics.paired import least_count
+from .scorecard_sheet import Judged, Sheet, plain_number
+from .scorecard_spec import BEST, Bar, ScorecardSpec
+
+SHOWN_MISSES = 4
+
+
+def _against_all(spec: ScorecardSpec, bar: Bar) -> bool:
+    """Whether a bar belongs to the row with the ratios to all arms."""
+    return bar.against is not None and (bar.against in BEST or bar.against in spec.allocators)
+
+
+def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
+    row = {"key": sheet.row.key, "workload": sheet.row.title, "metric": label, "unit": unit, "arms": {}, "medians": {},
+           "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None, "measured": None,
+           "blocks": len(sheet.blocks)}  # fmt: skip
+    return row | (judged.record() if judged else {}) | more
+
+
+def sheet_rows(sheet: Sheet) -> list[dict]:
+    """Ratios of the primary metric and of memory, each with its first bar; then a row for every further bar."""
+    rows, left = [], list(sheet.row.bars)
+    names = [] if sheet.row.ops else [sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])]
+    for name in dict.fromkeys(names):
+        fitting = [bar for bar in left if sheet.row.metric_of(bar) == name and _against_all(sheet.spec, bar)]
+        judged = sheet.judge(fitting[0]) if fitting else None
+        if fitting:
+            left.remove(fitting[0])
+        ratios = {arm: figure.record() for arm, figure in sheet.shown_ratios(name).items()}
+        rows.append(_row(sheet, sheet.label(name), sheet.unit(name), judged, arms=ratios,
+                         medians=sheet.medians(name), best_peer=sheet.best_peer(name)))  # fmt: skip
+    for bar in left:
+        judged, name = sheet.judge(bar), sheet.row.metric_of(bar)
+        if judged is not None:
+            own = {judged.arm: judged.figure.record()} if bar.against else {}
+            medians = {arm: figure.value for arm, figure in sheet.rates.items()}
+            if not medians and name not in names:
+                medians = sheet.medians(name)
+            label = bar.title or sheet.label(name)
+            rows.append(_row(sheet, label, sheet.unit(name), judged, arms=own, medians=medians))
+    return rows
+
+
+def milestones(spec: ScorecardSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
+    """Those whose workload was measured; at the end, where every workload was, how many bars are reached."""
+    by_key, found = {sheet.row.key: sheet for sheet in sheets}, []
+    for milestone in spec.milestone:
+        sheet = by_key.get(milestone.workload)
+        judged = sheet.judge(milestone) if sheet else None
+        if judged is not None:
+            target = judged.bar if judged.bar is not None else milestone.at_least or milestone.at_most
+            found.append({"name": milestone.name, "target": target, "met": judged.verdict.startswith("pass"),
+                          **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
+    judged_rows = [row for row in rows if row["verdict"]]
+    if judged_rows and not spec.only:
+        reached = sum(row["verdict"].startswith("pass") for row in judged_rows)
+        found.append({"name": "every bar", "target": len(judged_rows), "value": reached,
+                      "met": reached == len(judged_rows), "verdict": None, "to_reach": f"{len(judged_rows)} bars",
+                      "measured": f"{reached} bars"})  # fmt: skip
+    return found
+
+
+def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
+    """The subject's ratio to the reference in each workload's primary metric: what a history is made of."""
+    found = {}
+    for sheet in sheets:
+        figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference) if not sheet.row.ops else None
+        if figure is not None:
+            found[sheet.row.key] = figure.value
+    return found
+
+
+def headline(spec: ScorecardSpec, rows: Sequence[dict], reached: Sequence[dict], to_reference: dict[str, float]) -> str:
+    """What a reader should know first."""
+    if not any(row["blocks"] for row in rows):
+        return "No block was finished."
+    judged = [row for row in rows if row["verdict"]]
+    if not judged:
+        titles = {row["key"]: row["workload"] for row in rows}
+        sizes = [f"{titles[key]} {plain_number(value)}" for key, value in to_reference.items()]
+        return f"{spec.subject} is, as a multiple of {spec.reference}: {', '.join(sizes)} (above 1: better)."
+    missed = [row for row in judged if row["verdict"].startswith("miss")]
+    text = f"{spec.subject} reaches {len(judged) - len(missed)} of {len(judged)} bars"
+    if missed:
+        names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
+        more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
+        text += f"; missed: {', '.join(names)}{more}"
+    if reached:
+        text += f"; {sum(bool(m['met']) for m in reached)} of {len(reached)} milestones met"
+    return text + "."
+
+
+def block_counts(sheets: Sequence[Sheet]) -> tuple[list[int], list[int]]:
+    """(finished, planned) blocks of each workload that is timed."""
+    timed = [sheet for sheet in sheets if not sheet.row.ops]
+    return [len(sheet.blocks) for sheet in timed], [sheet.spec.blocks_of(sheet.row) for sheet in timed]
+
+
+def too_few(sheets: Sequence[Sheet]) -> list[str]:
+    """A warning where the fewest blocks are too few for intervals over all arms at once."""
+    short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
+    if not short:
+        return []
+    some = f"{len(short)} of {len(sheets)} workloads have"
+    return [f"{some} too few blocks for intervals that hold for all arms at once: {_least(short[0])} are needed"]
+
+
+def _least(sheet: Sheet) -> int:
+    return least_count(sheet.spec.alpha / 2 / max(1, len(sheet.arms()) - 1))

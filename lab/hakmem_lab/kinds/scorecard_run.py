@@ -1,0 +1,193 @@
+"""The course of a scorecard: trials, and rounds of blocks, one of every workload, in random order.
+
+Imports session and what is below it. Every workload is a session of its own; they share one file of the store.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import project, ui
+from ..arms import Arm, parse_arm
+from ..blocks import attempts_made, finished_blocks
+from ..errors import LabError
+from ..fitness import unfit_reason
+from ..peers import file_sha256
+from ..recorder import Recorder, check_unchanged
+from ..session import Session, parse_arms
+from ..spec import BlockSpec
+from ..store import RunFile
+from . import Context, scorecard_history, scorecard_syscalls
+from .scorecard_check import check_names
+from .scorecard_spec import ScorecardSpec, WorkloadSpec
+
+LEAST_ROUNDS = 2
+OTHER_PROGRAMS = "; make bench builds the project's own"
+
+
+def rooted(word: str) -> str:
+    """A path relative to the checkout, where there is no such file in the present folder; any other word as it is."""
+    top = project.root()
+    if top is None or word.startswith("/") or "/" not in word or Path(word).exists() or not (top / word).exists():
+        return word
+    return str(top / word)
+
+
+def block_spec(spec: ScorecardSpec, row: WorkloadSpec) -> BlockSpec:
+    """A workload as the session of a single one knows it."""
+    server = row.server
+    if server is not None:
+        server = server.model_copy(update={"command": [rooted(word) for word in server.command]})
+    command = scorecard_syscalls.command_for(row, row.ops[0]) if row.ops else row.command
+    return BlockSpec(
+        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd, pin=row.pin,
+        timeout=row.timeout, metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1,
+        max_blocks=spec.blocks_of(row), warm_up=0, repeat=row.repeat, server=server,
+    )  # fmt: skip
+
+
+class Card(Recorder):
+    """All workloads of a scorecard. A context manager: on leaving, nothing that it started still runs."""
+
+    def __init__(self, spec: ScorecardSpec, context: Context):
+        check_names(spec, context.source)
+        self.begun, self.context = time.monotonic(), context
+        self._warned_of_load = False
+        common = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
+        self.extra: dict[str, Arm] = {}
+        self.sessions: dict[str, Session] = {}
+        with contextlib.ExitStack() as opened:
+            for row in spec.chosen():
+                self.sessions[row.key] = opened.enter_context(self._session(spec, row, common))
+            self._open = opened.pop_all()
+        first = next(iter(self.sessions.values()))
+        super().__init__(spec, [*common, *self.extra.values()], first.workload, context.progress)
+
+    def _session(self, spec: ScorecardSpec, row: WorkloadSpec, common: Sequence[Arm]) -> Session:
+        own = [self.extra.setdefault(name, parse_arm(rooted(text), name, f"workload '{row.key}': arms.{name}"))
+               for name, text in row.arms.items()]  # fmt: skip
+        tag = {"workload": row.key}
+        try:
+            return Session(block_spec(spec, row), [*common, *own], self.context.progress, row.metrics(), tag)
+        except LabError as error:
+            hint = OTHER_PROGRAMS if "build/" in row.command[0] else ""
+            raise LabError(f"{self.context.source}: workload '{row.key}': {error}{hint}") from None
+
+    def __exit__(self, *details: object) -> None:
+        self._open.close()
+        super().__exit__(*details)
+
+    def begin(self) -> None:
+        """Trials of every workload on every arm, the header, how long it will take. Raises LabError."""
+        count = sum(len(session.arms) for session in self.sessions.values())
+        self.progress.say(f"{len(self.sessions)} workloads: {count} trial runs first, then the time that it will take")
+        trials = {key: session.try_arms() for key, session in self.sessions.items()}
+        self.progress.restart()
+        self.create(
+            self.context.folder, self.context.source, command={"argv": [], "program": "", "sha256": None},
+            programs={key: _program(session) for key, session in self.sessions.items()},
+            repeats={key: session.repeat for key, session in self.sessions.items()},
+        )  # fmt: skip
+        self._attach()
+        earlier = scorecard_history.collect(self.context.folder, self.file.header())
+        self.append({"type": "history", "entries": earlier})
+        for key, session in self.sessions.items():
+            session.keep_trials(trials[key])
+        self._announce(trials)
+        if reason := unfit_reason(self.context.folder):
+            self.warn("fitness", reason)
+
+    def resume(self, file: RunFile) -> None:
+        """Continues a stored scorecard. Raises LabError where what is under test is no longer what it was."""
+        header = file.header()
+        first = next(iter(self.sessions))
+        check_unchanged(header | {"command": header["programs"][first]}, list(self.arms.values()), self.workload)
+        for key, stored in header["programs"].items():
+            now = _program(self.sessions[key])
+            if (now["sha256"], now["inputs"]) != (stored["sha256"], stored["inputs"]):
+                changed = stored["program"] if now["sha256"] != stored["sha256"] else ", ".join(stored["inputs"])
+                raise LabError(f"{changed} is not what run {file.id} began with; start a new run")
+            self.sessions[key].repeat = header["repeats"][key]
+        file.continue_writing()
+        self.file, self.seed = file, header["seed"]
+        self._attach()
+        self.event("resumed", "resumed")
+
+    def _attach(self) -> None:
+        for position, session in enumerate(self.sessions.values()):
+            session.file, session.seed = self.file, self.seed + position
+
+    def _announce(self, trials: dict[str, list[dict]]) -> None:
+        """Says how long it will take, by the trials."""
+        seconds, runs = 0.0, 0
+        for row in self.spec.chosen():
+            twice = 2 if len(trials[row.key]) == 2 else 1
+            executions = twice * self.spec.blocks_of(row) * self.sessions[row.key].repeat
+            if row.ops is not None:
+                executions = 1 + row.ops[1] / row.ops[0]
+            seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
+            runs += twice * self.spec.blocks_of(row) * len(trials[row.key])
+        text = f"run {self.file.id}: about {ui.duration(seconds)} ({runs} runs)"
+        left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
+        if left < seconds:
+            text += f", but the budget ends it in about {ui.duration(left)}"
+        self.progress.say(text)
+
+    def measure(self) -> None:
+        """Counts system calls, then runs rounds of blocks, those that are in the store already left out."""
+        records = self.records()
+        for row in self.spec.chosen():
+            if row.ops is not None:
+                scorecard_syscalls.count_all(self.sessions[row.key], row, records)
+        timed = [row for row in self.spec.chosen() if row.ops is None]
+        done, made = {}, {}
+        for row in timed:
+            own = [record for record in records if record.get("workload") == row.key]
+            done[row.key] = len(finished_blocks(own, "measure"))
+            made[row.key] = attempts_made(own, "measure")
+        rounds_s: list[float] = []
+        for index in range(max((self.spec.blocks_of(row) for row in timed), default=0)):
+            todo = [row for row in timed if done[row.key] <= index < self.spec.blocks_of(row)]
+            if self._over_budget(index, rounds_s):
+                self.event("budget", f"{index} rounds: another would exceed the budget")
+                break
+            begun = time.monotonic()
+            for row in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
+                self.progress.update(sum(done.values()), self._planned(timed, rounds_s), row.title)
+                self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
+                done[row.key] += 1
+            rounds_s += [time.monotonic() - begun] if todo else []
+        self.progress.restart()
+
+    def _block(self, session: Session, index: int, attempt: int) -> None:
+        """A block of one workload; what one session has warned of, the others need not."""
+        session.warned_of_load = self._warned_of_load
+        session.block("measure", list(session.arms), index, attempt)
+        self._warned_of_load = session.warned_of_load
+
+    def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
+        if self.spec.budget is None or rounds < LEAST_ROUNDS or not rounds_s:
+            return False
+        return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
+
+    def _planned(self, timed: Sequence[WorkloadSpec], rounds_s: Sequence[float]) -> int:
+        """Blocks that will be run, as far as the budget can be foreseen."""
+        planned = sum(self.spec.blocks_of(row) for row in timed)
+        if self.spec.budget is None or not rounds_s:
+            return planned
+        rounds = self.spec.budget / (sum(rounds_s) / len(rounds_s))
+        return min(planned, max(LEAST_ROUNDS, int(rounds)) * len(timed))
+
+
+def _program(session: Session) -> dict:
+    """The program of a workload and the files that its command names, by their hashes."""
+    program, *words = session.workload.subject()
+    files = [Path(word) for word in (*session.workload.argv[1:], *words) if Path(word).is_file()]
+    return {
+        "argv": [project.shown(session.workload.argv[0]), *session.workload.argv[1:]],
+        "program": project.shown(program),
+        "sha256": file_sha256(Path(program)),
+        "inputs": {path.name: file_sha256(path) for path in files},
+    }

@@ -1,0 +1,197 @@
+"""The file of a run: what every kind writes into it, and how a run stops and goes on.
+
+Imports runner and what is below it.
+"""
+
+import errno
+import hashlib
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from . import __version__, machine, preflight, project, ui
+from .arms import Arm
+from .errors import LabError
+from .peers import file_sha256
+from .runner import Workload
+from .spec import CommonSpec, find_program, normalised, spec_hash
+from .store import RunFile, now_utc
+
+SEED_BITS = 31
+
+
+class Stopped(Exception):
+    """The run cannot go on; what it has measured is in the store. Exit status 3."""
+
+
+class Interrupted(Exception):
+    """The user stopped it; it can be resumed. Exit status 130."""
+
+
+def folder_hash() -> str:
+    """Of the current folder, which relative paths in commands depend on; a record need not say where that is."""
+    return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
+
+
+def record_header(spec: CommonSpec, arms: Sequence[Arm], workload: Workload, source: str, seed: int) -> dict:
+    """Everything that a result depends on."""
+    top = project.root()
+    subject = workload.subject()
+    return {
+        "question": spec.question,
+        "spec": normalised(spec),
+        "spec_hash": spec_hash(spec),
+        "spec_file": source if source.endswith(".toml") else None,
+        "seed": seed,
+        "machine": machine.facts(),
+        "arms": [arm.record() for arm in arms],
+        "command": {
+            "argv": [project.shown(workload.argv[0]), *workload.argv[1:]],
+            "program": project.shown(subject[0]),
+            "sha256": file_sha256(Path(subject[0])),
+        },
+        "git": project.git_state(top),
+        "build": project.build_facts(top),
+        "folder_hash": folder_hash(),
+        "lab_version": __version__,
+    }
+
+
+def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> None:
+    """Raises LabError where what a stored run began with is no longer what it was."""
+    run = header["id"]
+    if header["folder_hash"] != folder_hash():
+        raise LabError(f"run {run} was begun in another folder; go there, and resume it")
+    for arm, stored in zip(arms, header["arms"], strict=True):
+        if arm.library.sha256 != stored["sha256"]:
+            raise LabError(f"{stored['name']} is not the library that run {run} began with; start a new run")
+    program = workload.subject()[0]
+    if file_sha256(Path(program)) != header["command"]["sha256"]:
+        raise LabError(f"{program} is not the program that run {run} began with; start a new run")
+
+
+class Watch:
+    """Whether the files under test are still what they were."""
+
+    def __init__(self, paths: Iterable[Path]):
+        self._seen = {path: (self._stamp(path), self._hash(path)) for path in paths}
+
+    @staticmethod
+    def _stamp(path: Path) -> tuple | None:
+        try:
+            info = path.stat()
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    @staticmethod
+    def _hash(path: Path) -> str | None:
+        try:
+            return file_sha256.__wrapped__(path)
+        except OSError:
+            return None
+
+    def changed(self) -> Path | None:
+        for path, (stamp, digest) in self._seen.items():
+            now = self._stamp(path)
+            if now != stamp:
+                if self._hash(path) != digest:
+                    return path
+                self._seen[path] = (now, digest)
+        return None
+
+
+class Recorder:
+    """Keeps the records of one run. A context manager: on leaving, the run's file is closed.
+
+    tag: keys that every record gets, where several parts of a run share a file.
+    """
+
+    def __init__(
+        self,
+        spec: CommonSpec,
+        arms: Sequence[Arm],
+        workload: Workload,
+        progress: ui.Progress,
+        tag: dict[str, str] | None = None,
+    ):
+        self.spec, self.workload, self.progress, self.tag = spec, workload, progress, tag or {}
+        self.arms = {arm.name: arm for arm in arms}
+        self.file: RunFile | None = None
+        self.seed = 0
+        self.warned_of_load = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file:
+            self.file.close()
+
+    def check_arms(self) -> None:
+        """Preflight of every arm. Raises LabError."""
+        for arm in self.arms.values():
+            self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
+            preflight.check_arm(arm, self.workload)
+        self.progress.restart()
+
+    def create(self, folder: Path, source: str, **more: object) -> None:
+        """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
+        self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
+        header = record_header(self.spec, list(self.arms.values()), self.workload, source, self.seed)
+        self.file = RunFile.create(folder, self.spec.kind, header | more)
+        self.warned_of_load = self.warn_of_load()
+
+    def reopen(self, file: RunFile, header: dict) -> None:
+        """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
+        check_unchanged(header, list(self.arms.values()), self.workload)
+        file.continue_writing()
+        self.file, self.seed = file, header["seed"]
+        self.event("resumed", "resumed")
+
+    def records(self) -> list[dict]:
+        return list(self.file.records())
+
+    def append(self, record: dict) -> None:
+        """Raises Stopped where the store takes no more."""
+        try:
+            self.file.append(record | self.tag)
+        except OSError as error:
+            why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+            raise Stopped(
+                f"cannot write to {self.file.path}: {why}. Everything finished is kept; make room, then: "
+                f"hak resume {self.file.id}"
+            ) from None
+
+    def event(self, what: str, text: str) -> None:
+        self.append({"type": "event", "time": now_utc(), "what": what, "text": text})
+
+    def warn(self, what: str, text: str) -> None:
+        """An event that the user should see now."""
+        self.event(what, text)
+        self.progress.say(f"warning: {text}")
+
+    def warn_of_load(self, own: float = 0.0) -> bool:
+        """Whether somebody else keeps the machine busy; own: the load that we make ourselves."""
+        trouble = machine.disturbance(machine.load_1m() - own, 0.0)
+        if trouble:
+            self.warn("load", trouble)
+        return bool(trouble)
+
+    def interrupted(self) -> Interrupted:
+        """Records that the user stopped the run, and says how to go on."""
+        self.event("interrupted", "interrupted by the user")
+        return Interrupted(f"interrupted; nothing finished is lost. Go on with: hak resume {self.file.id}")
+
+    def finish(self, result: dict) -> dict:
+        """Stores the result and returns it."""
+        self.append({"type": "result", **result})
+        return result
+
+
+def files_under_test(workload: Workload, arms: Iterable[Arm]) -> set[Path]:
+    """Programs and libraries that must not change during a run."""
+    programs = {workload.subject()[0], workload.argv[0]}
+    if workload.server and workload.server.warm_up:
+        programs.add(str(find_program(workload.server.warm_up[0])))
+    return {Path(program) for program in programs} | {arm.library.path for arm in arms if arm.library.path}

@@ -1,0 +1,148 @@
+"""Arms as a user writes them."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hakmem_lab import arms, peers, project
+from hakmem_lab.arms import parse_arm
+from hakmem_lab.errors import LabError
+
+needs_hakmem = pytest.mark.skipif(
+    project.root() is None or not project.release_library(project.root()).is_file(),
+    reason="needs hakmem's release build",
+)
+
+
+def test_name_text_and_variables():
+    arm = parse_arm("glibc, A=1 ,B=x=y,C=", "short")
+    assert (arm.name, arm.text, arm.allocator) == ("short", "glibc, A=1 ,B=x=y,C=", "glibc")
+    assert arm.variables == {"A": "1", "B": "x=y", "C": ""}
+    assert parse_arm("glibc").name == "glibc"
+
+
+def test_default_preloads_nothing():
+    arm = parse_arm("default,A=1")
+    assert arm.library.path is None
+    assert "LD_PRELOAD" not in arm.environment({})
+    assert arm.environment({})["A"] == "1"
+
+
+def test_glibc_is_preloaded_like_every_other():
+    arm = parse_arm("glibc")
+    assert arm.library.path.name.startswith("libc")
+    assert arm.environment({})["LD_PRELOAD"] == str(arm.library.path)
+
+
+def test_a_path_is_a_library(fakes, tmp_path):
+    link = tmp_path / "link.so"
+    link.symlink_to(fakes.allocator)
+    arm = parse_arm(f"{link},FAKE_SPIN=1")
+    assert arm.library.path == fakes.allocator
+    assert arm.record()["sha256"] == peers.file_sha256(fakes.allocator)
+    assert arm.record()["variables"] == {"FAKE_SPIN": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("glbc", "did you mean 'glibc'?"),
+        ("HAKMEN", "did you mean 'hakmem'?"),
+        ("", "names no allocator"),
+        (",A=1", "names no allocator"),
+        ("glibc,A", "'A' in"),
+        ("glibc,", "NAME=VALUE"),
+        ("glibc,=1", "NAME=VALUE"),
+        ("glibc,1A=1", "NAME=VALUE"),
+        ("glibc,A B=1", "NAME=VALUE"),
+        ("glibc,A=1,A=2", "set twice"),
+        ("/nonexistent/libx.so", "/nonexistent/libx.so"),
+        ("./libx.so", "libx.so"),
+        ("/tmp", "/tmp"),
+        ("/tmp/a\0b.so", "library"),
+        ("glibc,A=x\0y", "A"),
+    ],
+)
+def test_a_mistake_names_the_key_and_what_is_wrong(text, said):
+    with pytest.raises(LabError, match=r"^treatment: ") as caught:
+        parse_arm(text, where="treatment")
+    assert said in str(caught.value)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_an_arm_or_one_error(text):
+    try:
+        arm = parse_arm(text if not text.startswith(("hakmem", "~")) else "x" + text)
+    except LabError:
+        return
+    assert arm.allocator in peers.names() or "/" in arm.allocator
+
+
+def test_settings_of_an_arm_win_over_those_of_all(fakes):
+    arm = parse_arm("glibc,A=arm")
+    assert arm.environment({"A": "all", "B": "all"})["A"] == "arm"
+    assert arm.environment({"A": "all", "B": "all"})["B"] == "all"
+
+
+@pytest.mark.parametrize("extra", [True, False])
+def test_a_library_that_the_user_preloads_too_is_kept(fakes, extra):
+    """Whether it is written for all arms or for one, it is not silently dropped."""
+    other = str(fakes.other_library)
+    arm = parse_arm("glibc" if extra else f"glibc,LD_PRELOAD={other}")
+    words = arm.environment({"LD_PRELOAD": other} if extra else {})["LD_PRELOAD"].split(":")
+    assert words == [str(arm.library.path), other]
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "TZ"])
+def test_what_is_not_set_is_not_invented(monkeypatch, name):
+    monkeypatch.delenv(name, raising=False)
+    assert name not in parse_arm("glibc").environment({})
+
+
+@pytest.mark.parametrize("pad", [0, 1, 4095])
+def test_padding(pad):
+    env = parse_arm("glibc").environment({}, pad)
+    assert len(env.get(arms.PAD_NAME, "")) == pad
+
+
+def test_the_record_is_complete_and_holds_no_path_objects():
+    record = parse_arm("glibc,A=1").record()
+    assert set(record) >= {"name", "text", "allocator", "library", "sha256", "version", "variables", "configuration"}
+    assert all(value is None or isinstance(value, str | dict) for value in record.values())
+
+
+@needs_hakmem
+class TestHakmem:
+    """Its options and gates are checked by name, since the allocator itself can only warn."""
+
+    def test_an_option_that_exists(self):
+        name = sorted(arms.options_of(project.release_library(project.root())))[0]
+        assert parse_arm(f"hakmem,{name}=1").variables == {name: "1"}
+
+    def test_an_option_that_does_not_exist_gets_the_nearest(self):
+        with pytest.raises(LabError, match=r"^control: .*'HAKMEM_PROFIL'.*did you mean 'HAKMEM_PROFILE'"):
+            parse_arm("hakmem,HAKMEM_PROFIL=lean", where="control")
+
+    def test_a_gate_that_does_not_exist(self):
+        with pytest.raises(LabError, match="no option or gate 'HAKMEM_GATE_THAT_IS_NOT'"):
+            parse_arm("hakmem,HAKMEM_GATE_THAT_IS_NOT=1")
+
+    @pytest.mark.parametrize("revision", ["", "no-such-revision", "-x", "a b"])
+    def test_a_revision_that_does_not_exist(self, revision):
+        with pytest.raises(LabError, match=r"hakmem@"):
+            parse_arm(f"hakmem@{revision}", where="treatment")
+
+    def test_a_value_that_the_allocator_refuses(self, here, fakes, store):
+        words = ["ab", "--control", "glibc", "--treatment", "hakmem,HAKMEM_PROFILE=bogus", "--quiet"]
+        answer = here(*words, "--", fakes.program, "exit", "0")
+        assert answer.status == 2
+        assert "HAKMEM_PROFILE" in answer.message()
+        assert not store.exists()
+
+
+def test_a_path_in_the_home_folder(monkeypatch, fakes, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    os.symlink(fakes.allocator, tmp_path / "mine.so")
+    assert parse_arm("~/mine.so").library.path == fakes.allocator

@@ -1,0 +1,182 @@
+"""Flags that cannot be: one line that names the flag; exit status 2; nothing started."""
+
+import pytest
+
+AB = (
+    "ab",
+    "--control",
+    "glibc",
+    "--treatment",
+    "glibc",
+    "--repeat",
+    "1",
+    "--looks",
+    "1",
+    "--max-blocks",
+    "6",
+    "--quiet",
+)
+
+
+@pytest.fixture
+def refused(here, fakes, store):
+    def call(*flags, words=AB, command=("true",)):
+        answer = here(*words, *flags, "--", *command)
+        assert answer.status == 2, answer
+        assert not store.exists()
+        return answer.message()
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--margn", "1%"], "--margin"),
+        (["--max-block", "6"], "--max-blocks"),
+        (["--max-blocks", "many"], "--max-blocks"),
+        (["--alpha", "x"], "--alpha"),
+        (["--seed", "x"], "--seed"),
+    ],
+)
+def test_a_flag_that_the_parser_refuses(refused, flags, said):
+    assert said in refused(*flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--margin", "a lot"], "margin"),
+        (["--margin", "x%"], "margin"),
+        (["--margin", "0%"], "margin"),
+        (["--margin", "100%"], "margin"),
+        (["--margin", "nan"], "margin"),
+        (["--guardrail", "rss"], "--guardrail: 'rss'"),
+        (["--guardrail", "rss=much"], "rss"),
+        (["--guardrail", "rsss=5%"], "did you mean 'rss'?"),
+        (["--env", "A"], "--env: 'A'"),
+        (["--env", "=1"], "env"),
+        (["--require", "go"], "did you mean 'GO'?"),
+        (["--require", "NOGO"], "did you mean 'NO-GO'?"),
+        (["--pin", "a"], "pin"),
+        (["--pin", "4095"], "4095"),
+        (["--pin", ""], "pin"),
+        (["--repeat", "often"], "repeat"),
+        (["--repeat", "0"], "repeat"),
+        (["--repeat", "1.5"], "repeat"),
+        (["--timeout", "soon"], "timeout"),
+        (["--timeout", "0"], "timeout"),
+        (["--timeout", "inf"], "timeout"),
+        (["--looks", "9"], "looks"),
+        (["--max-blocks", "5"], "too few"),
+        (["--alpha", "0.7"], "alpha"),
+        (["--metric", "waall"], "did you mean 'wall'?"),
+        (["--metric", "regex:("], "metric"),
+        (["--treatment", "glibcc"], "did you mean 'glibc'?"),
+        (["--treatment", ""], "treatment"),
+        (["--control", "glibc,X"], "control"),
+    ],
+)
+def test_a_value_that_cannot_be(refused, flags, said):
+    assert said in refused(*flags)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["abb"], "did you mean 'ab'?"),
+        (["ab", "--control", "glibc", "--quiet", "--", "true"], "treatment"),
+        (["ab", "--control", "glibc", "--treatment", "glibc", "--quiet"], "command"),
+        (["ab", "spec.txt", "--quiet"], ""),
+        (["compare", "--allocators", "--max-blocks", "6", "--repeat", "1", "--quiet", "--", "true"], "allocators"),
+        (["compare", "--allocators", "glibc", "--quiet", "--", "true"], "allocators"),
+        (["compare", "--allocators", "glibc", "glibcc", "--quiet", "--", "true"], "did you mean 'glibc'?"),
+        (["matrix", "--quiet"], ""),
+        (["show", "nothing"], "nothing"),
+        (["show"], "last"),
+        (["resume", "nothing"], "nothing"),
+        (["report", "nothing"], "nothing"),
+        (["decide", "nothing", "adopt"], "nothing"),
+        (["export", "nothing"], "nothing"),
+        (["export", "--format", "xml"], "--format"),
+    ],
+)
+def test_commands_that_cannot_be(here, store, words, said):
+    answer = here(*words)
+    assert answer.status == 2, answer
+    assert said.casefold() in answer.message().casefold()
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("command", [["no-such-program-x"], [""], ["/etc/hostname"], ["/tmp"]])
+def test_a_program_that_cannot_be(refused, command):
+    assert command[0] in refused(command=command)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [(["exit", "3"], "exit status 3"), (["crash"], "SIGSEGV"), (["abort"], "SIGABRT"), (["signal", "40"], "40")],
+)
+def test_a_program_that_fails_in_its_trial(refused, fakes, words, why):
+    assert why in refused(command=[fakes.program, *words])
+
+
+def test_a_program_that_hangs_in_its_trial(refused, fakes):
+    assert "still running" in refused("--timeout", "200ms", command=[fakes.program, "sleep", "60000"])
+
+
+def test_a_command_with_line_breaks_is_shown_on_one_line(refused):
+    assert "exit status 3" in refused(command=["sh", "-c", "true\nexit 3\n"])
+
+
+@pytest.mark.parametrize("kind", ["static", "own", "library", "setuid"])
+def test_an_allocator_that_is_not_loaded(refused, fakes, tmp_path, kind):
+    setuid = tmp_path / "setuid"
+    setuid.write_bytes(fakes.program.read_bytes())
+    setuid.chmod(0o4755)
+    program = {"static": fakes.static_program, "own": fakes.own_malloc("default"), "setuid": setuid}.get(
+        kind, fakes.program
+    )
+    arm = fakes.other_library if kind == "library" else fakes.allocator
+    message = refused("--treatment", arm, command=[program, "exit", "0"])
+    assert {"static": "static", "own": "itself", "setuid": "setuid", "library": "libc"}[kind] in message
+
+
+def test_a_result_that_could_not_be_written_is_refused_before_the_measurement(refused):
+    assert "--json" in refused("--json", "/nonexistent/folder/x.json")
+
+
+@pytest.mark.parametrize("where", ["/proc/store", "/dev/null/store", "/etc/hostname"])
+def test_a_store_that_cannot_be_written(here, where):
+    answer = here(*AB, "--store", where, "--", "true")
+    assert answer.status == 2
+    assert where in answer.message()
+    assert "--store" in answer.message()
+
+
+def test_the_refusal_is_the_same_in_a_process_of_its_own(hak, store):
+    answer = hak(*AB, "--treatment", "glibcc", "--", "true")
+    assert answer.status == 2
+    assert answer.message() == "hak: treatment: there is no allocator 'glibcc': did you mean 'glibc'?"
+    assert not store.exists()
+
+
+def test_words_that_are_not_utf8(hak, fakes):
+    """File names need not be; the run is measured, stored and shown, or refused on one line."""
+    answer = hak(*AB, "--json", "-", "--", fakes.program, "arguments", b"\xff\xfe")
+    assert "Traceback" not in answer.err
+    assert answer.status in (0, 2)
+
+
+@pytest.mark.parametrize("seed", ["-1", "0", "99999999999999999999999"])
+def test_any_seed_is_stored_and_can_be_queried(here, seed):
+    assert here(*AB, "--seed", seed, "--", "true").status == 0
+    answer = here("export", "--sql", "SELECT id FROM headers")
+    assert answer.status == 0, answer.err
+
+
+def test_a_tiny_alpha_is_refused_or_works(here):
+    words = [*AB[:5], "--repeat", "1", "--looks", "1", "--quiet", "--alpha", "1e-17", "--max-blocks", "60"]
+    answer = here(*words, "--", "true")
+    assert "Traceback" not in answer.err
+    assert answer.status in (0, 2)

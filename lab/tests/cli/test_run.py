@@ -1,0 +1,44 @@
+"""`hak run`: the program itself, on an allocator that is checked to serve it."""
+
+import pytest
+
+
+@pytest.mark.parametrize("status", [0, 3, 255])
+def test_it_ends_as_the_program_does(hak, fakes, status):
+    assert hak("run", "--allocator", "glibc", "--", fakes.program, "exit", status).status == status
+
+
+def test_it_ends_by_the_signal_of_the_program(hak, fakes):
+    assert hak("run", "--allocator", "glibc", "--", fakes.program, "signal", 9).status == -9
+
+
+def test_the_program_gets_allocator_settings_and_input(hak, fakes):
+    words = ["run", "--allocator", fakes.allocator, "--set", "A=x y", "--", "sh", "-c", "cat; echo $LD_PRELOAD $A"]
+    answer = hak(*words, input="typed\n")
+    assert answer.out == f"typed\n{fakes.allocator} x y\n"
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize("allocator", ["glibcc", "hakmem,HAKMEM_PROFIL=lean"])
+def test_a_mistake_names_the_flag(hak, fakes, allocator):
+    answer = hak("run", "--allocator", allocator, "--", fakes.program, "exit", 0)
+    assert answer.status == 2
+    assert "--allocator" in answer.message()
+    assert "did you mean" in answer.message()
+
+
+def test_a_setting_that_is_none(hak, fakes):
+    answer = hak("run", "--allocator", "glibc", "--set", "A", "--", fakes.program, "exit", 0)
+    assert answer.status == 2
+    assert "--set" in answer.message() or "'A'" in answer.message()
+
+
+def test_a_static_program_is_refused(hak, fakes):
+    answer = hak("run", "--allocator", fakes.allocator, "--", fakes.static_program, "exit", 0)
+    assert answer.status == 2
+    assert "static" in answer.message()
+
+
+def test_the_flags_of_the_program_are_its_own(hak, fakes):
+    answer = hak("run", "--allocator", "glibc", "--", fakes.program, "arguments", "--allocator", "--", "--help")
+    assert answer.out.split("\0")[2:-1] == ["--allocator", "--", "--help"]

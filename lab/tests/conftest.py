@@ -1,0 +1,226 @@
+"""What the tests of the core share: fake programs, the command `hak` in a process of its own or in this one, a store.
+
+Imports the package only inside of fixtures, so that collecting stays fast.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(__file__).parent / "fakes"
+LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME")
+LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
+LIMIT_S = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """How `hak` ended."""
+
+    status: int
+    out: str
+    err: str
+
+    def message(self) -> str:
+        """The one line on standard error of a command that was refused."""
+        lines = self.err.splitlines()
+        assert "Traceback" not in self.err
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("hak: ")
+        return lines[0]
+
+    def result(self) -> dict:
+        return json.loads(self.out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+class Fakes:
+    """Compiled at the first use; a path each."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def _compiled(self, name: str, source: str, *flags: str) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            words = ["cc", "-std=gnu17", "-O1", "-o", str(path), str(FAKES / source), *flags]
+            subprocess.run(words, check=True, capture_output=True)
+        return path
+
+    @property
+    def program(self) -> Path:
+        return self._compiled("fake", "fake.c")
+
+    @property
+    def static_program(self) -> Path:
+        return self._compiled("fake-static", "fake.c", "-static")
+
+    @property
+    def server(self) -> Path:
+        return self._compiled("server", "server.c")
+
+    @property
+    def allocator(self) -> Path:
+        return self._compiled("libbump.so", "bump.c", "-shared", "-fPIC", "-fno-builtin")
+
+    @property
+    def other_library(self) -> Path:
+        return self._compiled("libanswer.so", "not_allocator.c", "-shared", "-fPIC")
+
+    @property
+    def linked_program(self) -> Path:
+        """A program that is linked to an allocator of its own choice."""
+        folder = str(self.allocator.parent)
+        return self._compiled(
+            "fake-linked", "fake.c", f"-L{folder}", "-Wl,--no-as-needed", "-lbump", f"-Wl,-rpath,{folder}"
+        )
+
+    def own_malloc(self, visibility: str) -> Path:
+        flags = (f'-DVISIBILITY="{visibility}"', "-fno-builtin")
+        return self._compiled(f"own-malloc-{visibility}", "own_malloc.c", *flags)
+
+    def script(self, folder: Path) -> Path:
+        """A copy of counted.sh, which may change itself."""
+        path = folder / "counted.sh"
+        path.write_bytes((FAKES / "counted.sh").read_bytes())
+        path.chmod(0o755)
+        return path
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Fakes:
+    return Fakes(tmp_path_factory.mktemp("fakes"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The launcher is compiled once, outside of the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of the caller reaches a test, and nothing is kept in the user's own store."""
+    for name in [name for name in os.environ if name.startswith(LEAKS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def hak(store: Path) -> Callable[..., Answer]:
+    """hak(words…) in a process of its own; keywords are those of subprocess.run. `--store` is put in."""
+
+    def call(*words: object, **keywords) -> Answer:
+        done = subprocess.run(
+            [*LAUNCH, *with_store(words, store)], capture_output=True, text=True, errors="surrogateescape",
+            timeout=LIMIT_S, check=False, **keywords,
+        )  # fmt: skip
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Like `hak`, but does not wait. What still runs at the end of the test is killed."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: object) -> subprocess.Popen:
+            command = [*LAUNCH, *with_store(words, store)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., Answer]:
+    """Like `hak`, in this process: faster, and what is patched holds."""
+    from hakmem_lab.cli.main import main
+
+    def call(*words: object) -> Answer:
+        handler = signal.getsignal(signal.SIGTERM)
+        monkeypatch.setattr(sys, "argv", ["hak", *with_store(words, store)])
+        capsys.readouterr()
+        try:
+            main()
+            status = 0
+        except SystemExit as end:
+            status = end.code or 0
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+        return Answer(status, *capsys.readouterr())
+
+    return call
+
+
+def with_store(words: tuple, store: Path) -> list:
+    """The words with `--store`, before the `--` if there is one."""
+    words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
+    if "--store" in words or "--help" in words or words[:1] == ("run",):
+        return list(words)
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], "--store", str(store), *words[at:]]
+
+
+@pytest.fixture
+def records(store: Path) -> Callable[..., list[dict]]:
+    """Records of the only run in the store, of one type if it is named."""
+
+    def read(type_: str | None = None, **wanted) -> list[dict]:
+        (path,) = store.glob("*.jsonl")
+        found = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return [r for r in found if type_ in (None, r["type"]) and all(r.get(k) == v for k, v in wanted.items())]
+
+    return read
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """until(condition): waits for it, at most 20 s."""
+
+    def wait(condition: Callable[[], object], limit_s: float = 20.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def processes() -> Iterator[Callable[[str], list[int]]]:
+    """processes(word): the running processes with this word among their arguments; killed at the end."""
+    asked: set[str] = set()
+
+    def find(word: str) -> list[int]:
+        asked.add(word)
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if word.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+        return found
+
+    yield find
+    for word in asked:
+        for pid in find(word):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,49 @@
+"""The project's own experiments: every spec is valid, has a page, and the page says what its raw data say."""
+
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab import kinds
+from hakmem_lab.store import RunFile
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ROOT / "docs" / "experiments"
+SPECS = sorted((ROOT / "experiments").glob("*.toml"))
+EXPERIMENTS = [path for path in SPECS if path.stem not in ("demo", "scorecard")]
+
+
+def stored(spec: Path) -> RunFile:
+    return RunFile(PAGES / "data" / f"{spec.stem}.jsonl.gz")
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_a_spec_is_valid_and_asks_something(path: Path) -> None:
+    spec = kinds.load_spec(path)
+    assert spec.question.endswith("?")
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_an_experiment_was_run_as_its_spec_says(path: Path) -> None:
+    header = stored(path).header()
+    assert Path(header["spec_file"]).name == path.name
+    spec = kinds.load_spec(path)
+    assert header["spec"] == spec.model_dump(mode="json", by_alias=True)
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_a_page_says_what_its_raw_data_say(path: Path) -> None:
+    result = kinds.analyse(stored(path))
+    page = (PAGES / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert result["final"]
+    assert result["headline"] in page
+    assert (result["verdict"] or "Result") in page
+    assert (PAGES / "pictures" / f"{path.stem}.svg").is_file()
+    assert page.split("## Conclusion\n")[1].strip(), "the page draws no conclusion"
+
+
+def test_every_page_has_its_spec_and_stands_in_the_index() -> None:
+    index = (PAGES / "README.md").read_text(encoding="utf-8")
+    names = {path.stem for path in PAGES.glob("*.md")} - {"README"}
+    assert names == {path.stem for path in EXPERIMENTS}
+    assert all(f"({name}.md)" in index for name in names)

@@ -1,0 +1,184 @@
+"""From records to rows, bars, milestones and the headline."""
+
+import math
+
+import pytest
+from card_factory import RATE, counts, header, runs, spec, workload
+
+from hakmem_lab.kinds.scorecard import analyse
+from hakmem_lab.kinds.scorecard_sheet import Figure
+from hakmem_lab.kinds.scorecard_spec import parse_amount
+
+SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
+TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 0.5}, "mimalloc": {"wall": 0.8}, "jemalloc": {"wall": 2.0}}
+
+
+def rate(**keys) -> dict:
+    return workload(metric=RATE, **{"higher-is-better": True} | keys)
+
+
+def card(*workloads: dict, records: list[dict], **keys) -> dict:
+    made = spec(*workloads, **keys)
+    top = header(made)
+    return analyse(top, [top, *records])
+
+
+def rows(*workloads: dict, records: list[dict], **keys) -> list[dict]:
+    return card(*workloads, records=records, **keys)["scorecard"]["rows"]
+
+
+def test_a_ratio_above_one_means_that_the_subject_is_better_whatever_the_direction():
+    (fast,) = rows(rate(), records=runs("mix", SPEEDS))
+    (slow,) = rows(workload(), records=runs("mix", TIMES))
+    assert fast["arms"]["mimalloc"]["ratio"] == pytest.approx(1.1, rel=0.02)
+    assert slow["arms"]["jemalloc"]["ratio"] == pytest.approx(2.0, rel=0.02)
+    assert slow["arms"]["mimalloc"]["ratio"] == pytest.approx(0.8, rel=0.02)
+    for entry in (*fast["arms"].values(), *slow["arms"].values()):
+        assert entry["ci_low"] < entry["ratio"] < entry["ci_high"]
+
+
+def test_the_best_peer_is_by_the_median_and_never_the_reference_or_the_subject():
+    (fast,) = rows(rate(), records=runs("mix", SPEEDS))
+    (slow,) = rows(workload(), records=runs("mix", TIMES))
+    assert (fast["best_peer"], slow["best_peer"]) == ("mimalloc", "mimalloc")
+    (other,) = rows(rate(), records=runs("mix", SPEEDS), reference="mimalloc")
+    assert other["best_peer"] == "glibc"
+
+
+@pytest.mark.parametrize(
+    ("bar", "target", "verdict"),
+    [
+        ({"against": "best", "at-least": 1.05}, 1.05, "pass"),
+        ({"against": "best", "at-least": 1.1}, 1.1, "~"),
+        ({"against": "best", "at-least": 1.2}, 1.2, "miss"),
+        ({"against": "glibc", "at-least": "50%"}, 0.5, "pass"),
+        ({"against": "jemalloc", "at-most": 0.8}, 1.25, "pass"),
+        ({"against": "jemalloc", "at-most": 0.7}, 1 / 0.7, "miss"),
+    ],
+)
+def test_a_bar_against_an_arm_is_a_multiple(bar, target, verdict):
+    (row,) = rows(rate(bars=[bar]), records=runs("mix", SPEEDS))
+    assert row["bar"] == pytest.approx(target)
+    assert row["verdict"].endswith("~") if verdict == "~" else row["verdict"] == verdict
+    assert row["arms"].keys() == {"glibc", "mimalloc", "jemalloc"}
+
+
+def test_memory_is_a_row_of_its_own_and_its_bar_is_against_the_leanest():
+    figures = {arm: values | {"rss": kib} for (arm, values), kib in
+               zip(SPEEDS.items(), (1100, 900, 2000, 1000), strict=True)}  # fmt: skip
+    bar = {"metric": "rss", "against": "leanest", "at-most": 1.2}
+    speed, memory = rows(rate(memory=True, bars=[bar]), records=runs("mix", figures))
+    assert (speed["verdict"], memory["verdict"]) == (None, "pass")
+    assert (memory["metric"], memory["best_peer"], memory["unit"]) == ("peak RSS", "jemalloc", "KiB")
+    assert memory["bar"] == pytest.approx(1 / 1.2)
+    assert memory["medians"]["glibc"] == pytest.approx(900, rel=0.02)
+
+
+def test_a_bar_on_the_median_itself_and_one_on_a_difference():
+    over_bars = {"mimalloc": 0.25, "glibc": "0.3s"}
+    (ratio, own, over, short) = rows(
+        workload(bars=[{"at-most": "1100ms"}, *({"over": arm, "at-most": s} for arm, s in over_bars.items())]),
+        records=runs("mix", TIMES),
+    )
+    assert ratio["verdict"] is None
+    assert (own["verdict"], own["to_reach"], own["bar"], own["arms"]) == ("pass", "<= 1100 ms", None, {})
+    assert own["value"] == pytest.approx(1.0, abs=0.01)
+    assert (over["verdict"], over["to_reach"]) == ("pass", "<= 250 ms over mimalloc")
+    assert over["value"] == pytest.approx(0.2, abs=0.02)
+    assert short["verdict"] == "miss"
+
+
+def test_an_arm_of_one_workload_has_its_own_row_and_is_no_peer():
+    figures = SPEEDS | {"limit": {RATE: 120.0}}
+    bars = [{"against": "best", "at-least": 1.0}, {"against": "limit", "at-least": 0.8, "title": "limit"}]
+    best, limit = rows(rate(arms={"limit": "glibc"}, bars=bars), records=runs("mix", figures))
+    assert best["best_peer"] == "mimalloc"
+    assert "limit" not in best["arms"]
+    assert (limit["metric"], limit["verdict"], list(limit["arms"])) == ("limit", "pass", ["limit"])
+
+
+def test_system_calls_are_the_difference_of_two_lengths():
+    syscalls = {"command": ["/bin/true", "{ops}"], "ops": [1000, 2_001_000], "bars": [{"at-most": 1e-5}]}
+    kept = counts("mix", {"hakmem": (500, 500), "glibc": (100, 4100)}, (1000, 2_001_000))
+    (row,) = rows(workload(**syscalls), records=kept)
+    assert (row["verdict"], row["value"], row["unit"]) == ("pass", 0, "per operation")
+    assert row["medians"]["glibc"] == pytest.approx(4000 / 2e6)
+    broken = counts("mix", {"hakmem": (500, 600)}, (1000, 2_001_000))
+    assert rows(workload(**syscalls), records=broken)[0]["verdict"] == "miss"
+    few = counts("mix", {"hakmem": (500, 515)}, (1000, 2_001_000))
+    assert rows(workload(**syscalls), records=few)[0]["verdict"] == "pass ~"
+
+
+def test_every_arm_against_the_reference():
+    (row,) = rows(workload(), records=runs("mix", TIMES), table="reference")
+    assert row["arms"].keys() == {"hakmem", "mimalloc", "jemalloc"}
+    assert row["arms"]["hakmem"]["ratio"] == pytest.approx(0.5, rel=0.02)
+    assert row["arms"]["jemalloc"]["ratio"] == pytest.approx(0.25, rel=0.02)
+
+
+def test_intervals_are_simultaneous():
+    (two,) = rows(workload(), records=runs("mix", {k: TIMES[k] for k in ("hakmem", "glibc")}),
+                  allocators=["hakmem", "glibc"])  # fmt: skip
+    (four,) = rows(workload(), records=runs("mix", TIMES))
+    width = [entry["ci_high"] - entry["ci_low"] for entry in (two["arms"]["glibc"], four["arms"]["glibc"])]
+    assert width[0] < width[1]
+
+
+def test_too_few_blocks_leave_the_interval_open_and_the_verdict_doubtful():
+    found = card(rate(bars=[{"against": "best", "at-least": 0.5}]), records=runs("mix", SPEEDS, blocks=3))
+    (row,) = found["scorecard"]["rows"]
+    assert row["verdict"] == "pass ~"
+    assert not math.isfinite(row["ci_low"])
+    assert "open" in row["measured"]
+    assert any("too few blocks" in text for text in found["warnings"])
+
+
+def test_a_block_that_did_not_end_well_does_not_count():
+    found = card(rate(), records=runs("mix", SPEEDS, ok=False))
+    assert (found["blocks"], found["final"], found["headline"]) == (0, False, "No block was finished.")
+
+
+def test_milestones_are_met_or_not_and_the_last_counts_the_bars():
+    bars = [{"against": "best", "at-least": 1.0}, {"against": "glibc", "at-least": 1.0, "title": "glibc"}]
+    goals = [
+        {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": "50%"},
+        {"name": "M2", "workload": "mix", "against": "mimalloc", "at-least": 1.5},
+        {"name": "later", "workload": "other", "against": "mimalloc", "at-least": 1.0},
+    ]
+    found = card(rate(bars=bars), workload("other"), records=runs("mix", SPEEDS), milestone=goals)
+    milestones = found["scorecard"]["milestones"]
+    assert [(m["name"], m["met"]) for m in milestones] == [("M1", True), ("M2", False), ("every bar", False)]
+    assert milestones[0]["target"] == 0.5
+    assert milestones[0]["value"] == pytest.approx(1.1, rel=0.02)
+    assert (milestones[2]["value"], milestones[2]["target"]) == (1, 2)
+    assert found["headline"].startswith("hakmem reaches 1 of 2 bars; missed: the mix (glibc")
+    assert found["headline"].endswith("1 of 3 milestones met.")
+
+
+def test_a_bar_against_an_allocator_that_was_left_out_is_not_judged():
+    (row,) = rows(rate(bars=[{"against": "tcmalloc", "at-least": 1.0}]), records=runs("mix", SPEEDS))
+    assert row["verdict"] is None
+
+
+def test_without_bars_the_headline_is_relative_to_the_reference():
+    found = card(workload(), records=runs("mix", TIMES))
+    assert found["headline"] == "hakmem is, as a multiple of glibc: the mix 0.500 (above 1: better)."
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"),
+    [
+        (Figure(1.1, 1.05, 1.2), "pass"),
+        (Figure(1.1, 0.9, 1.2), "pass ~"),
+        (Figure(0.95, 0.9, 1.2), "miss ~"),
+        (Figure(0.9, 0.8, 0.99), "miss"),
+        (Figure(1.1, -math.inf, math.inf), "pass ~"),
+    ],
+)
+def test_the_tilde_says_that_the_bar_lies_inside_the_interval(figure, verdict):
+    assert figure.reaches(1.0, at_least=True) == verdict
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.3ms", 3e-4), ("1 MiB", 1024), ("50%", 0.5), (2, 2), ("1e-8", 1e-8)])
+def test_amounts_are_in_the_unit_of_the_metric(text, value):
+    assert parse_amount(text) == pytest.approx(value)

@@ -1,0 +1,152 @@
+"""Scorecards of quick programs through the real runner: stored, resumed, limited by a budget, with a server."""
+
+import json
+import shutil
+import signal
+
+import pytest
+
+PEERS = ["glibc", "glibc,RATE=900", "glibc,RATE=1000"]
+SUBJECT = "glibc,RATE=1100"
+SCRIPT = "echo ops ${RATE:-500}"
+
+
+def toml(value) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def table(table_name: str, /, **keys) -> str:
+    lines = [f"{key.replace('_', '-')} = {toml(value)}" for key, value in keys.items()]
+    return "\n".join([f"[[{table_name}]]", *lines, ""])
+
+
+def rate_workload(key: str, script: str = SCRIPT, **keys) -> str:
+    common = {"key": key, "title": f"the {key}", "command": ["/bin/sh", "-c", script], "metric": r"regex:ops (\d+)"}
+    return table("workload", **common | {"higher_is_better": True, "repeat": 1} | keys)
+
+
+@pytest.fixture
+def card(tmp_path):
+    """card(tables…, key=value…): the path of a scorecard's spec."""
+
+    def write(*tables: str, **keys):
+        top = {"kind": "scorecard", "allocators": [SUBJECT, *PEERS], "subject": SUBJECT, "max-blocks": 8, "seed": 5}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in (top | keys).items()]
+        path = tmp_path / "card.toml"
+        path.write_text("\n".join([*lines, *tables]), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
+    bars = [{"against": "best", "at-least": 1.05}, {"against": "half", "at-least": 2.5, "title": "half"}]
+    path = card(
+        rate_workload("first", arms={"half": "glibc,RATE=550"}, bars=bars),
+        rate_workload("second", max_blocks=3, memory=False),
+        table("milestone", name="M1", workload="first", against="glibc", at_least=2.0),
+    )
+    answer = here("scorecard", path, "--json", "-", "--quiet")
+    assert answer.status == 0, answer.err
+    found = answer.result()
+    rows = {(row["key"], row["metric"]): row for row in found["scorecard"]["rows"]}
+    best = rows["first", "speed"]
+    assert (best["verdict"], best["best_peer"]) == ("pass", "glibc,RATE=1000")
+    assert best["arms"]["glibc"]["ratio"] == pytest.approx(2.2)
+    assert rows["first", "half"]["verdict"] == "miss"
+    assert [m["met"] for m in found["scorecard"]["milestones"]] == [True, False]
+    assert (found["final"], found["blocks"]) == (True, 11)
+    blocks = records("block", ok=True)
+    assert sum(block["workload"] == "second" for block in blocks) == 3
+    assert {len(block["order"]) for block in blocks if block["workload"] == "first"} == {5}
+    firsts = {block["order"][0] for block in blocks if block["workload"] == "first"}
+    assert len(firsts) > 1
+    assert records("header")[0]["programs"].keys() == {"first", "second"}
+
+
+def test_the_workloads_take_turns(here, card, records):
+    here("scorecard", card(rate_workload("first"), rate_workload("second")), "--quiet", "--json", "-")
+    turns = [(block["block"], block["workload"]) for block in records("block")]
+    assert [index for index, _ in turns] == sorted(index for index, _ in turns)
+    assert {key for index, key in turns if index == 0} == {"first", "second"}
+
+
+def test_only_some_workloads_and_other_allocators(here, card, records):
+    path = card(rate_workload("first"), rate_workload("second"))
+    words = ("--only", "second", "--max-blocks", "2", "--allocators", SUBJECT, "glibc")
+    assert here("scorecard", path, *words, "--quiet", "--json", "-").status == 0
+    assert {block["workload"] for block in records("block")} == {"second"}
+    assert {record["arm"] for record in records("run")} == {SUBJECT, "glibc"}
+
+
+def test_a_budget_ends_it_after_two_rounds(here, card, records):
+    answer = here("scorecard", card(rate_workload("first"), budget="1ms"), "--quiet", "--json", "-")
+    assert [block["block"] for block in records("block")] == [0, 1]
+    assert records("event", what="budget")
+    assert answer.result()["final"]
+
+
+def test_an_interrupted_scorecard_goes_on_where_it_was(begin, here, card, records, until, store):
+    path = card(rate_workload("first", "sleep 0.05; " + SCRIPT), rate_workload("second"))
+    running = begin("scorecard", path, "--quiet")
+    until(lambda: list(store.glob("*.jsonl")) and len(records("block")) >= 3)
+    running.send_signal(signal.SIGINT)
+    assert running.wait() == 130
+    assert "hak resume" in running.stderr.read()
+    before = {(b["workload"], b["block"]) for b in records("block", ok=True)}
+    assert 3 <= len(before) < 16
+    answer = here("resume", "last", "--json", "-", "--quiet")
+    assert answer.result()["final"], answer.err
+    finished = [(b["workload"], b["block"]) for b in records("block", ok=True)]
+    assert sorted(finished) == [(key, index) for key in ("first", "second") for index in range(8)]
+
+
+def test_a_server_is_measured_under_its_client(here, card, fakes):
+    server = {"command": [str(fakes.server), "{port}"]}
+    text = rate_workload("served", "echo ops 1 {port}", max_blocks=2)
+    text += "[workload.server]\ncommand = " + json.dumps(server["command"]) + "\n"
+    answer = here("scorecard", card(text), "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    speed, memory = answer.result()["scorecard"]["rows"]
+    assert (speed["metric"], memory["metric"], memory["unit"]) == ("speed", "peak RSS", "KiB")
+    assert memory["medians"]["glibc"] > 100
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_system_calls_are_counted_beside_the_timed_workloads(here, card, records):
+    loop = "i=0; while [ $i -lt {ops} ]; do kill -0 $$; i=$((i+1)); done"
+    counted = table("workload", key="calls", title="calls", command=["/bin/sh", "-c", loop], ops=[100, 600],
+                    label="system calls", bars=[{"at-most": 0.5}])  # fmt: skip
+    answer = here("scorecard", card(counted, rate_workload("first", max_blocks=1)), "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    row = answer.result()["scorecard"]["rows"][0]
+    assert (row["metric"], row["verdict"]) == ("system calls", "miss")
+    assert row["value"] == pytest.approx(1.0, abs=0.05)
+    assert len(records("count")) == 8
+
+
+def test_the_next_scorecard_knows_the_last_one(here, card, store):
+    path = card(rate_workload("first"))
+    here("scorecard", path, "--quiet", "--json", "-")
+    answer = here("scorecard", path, "--quiet", "--json", "-")
+    assert len(answer.result()["scorecard"]["history"]) == 2
+    shown = here("scorecard", path, "--quiet")
+    assert "3 scorecards in the history" in shown.out
+    assert "the first: speed" in shown.out
+
+
+def test_a_program_that_changed_is_not_resumed(here, card, store, tmp_path, begin, until, records):
+    script = tmp_path / "program"
+    script.write_text("#!/bin/sh\nsleep 0.05\n" + SCRIPT + "\n", encoding="utf-8")
+    script.chmod(0o755)
+    path = card(table("workload", key="own", title="own", command=[str(script)], metric=r"regex:ops (\d+)", repeat=1))
+    running = begin("scorecard", path, "--quiet")
+    until(lambda: list(store.glob("*.jsonl")) and records("block"))
+    running.send_signal(signal.SIGINT)
+    assert running.wait() == 130
+    script.write_text("#!/bin/sh\necho ops 1\n", encoding="utf-8")
+    answer = here("resume", "last", "--quiet")
+    assert answer.status == 2
+    assert "start a new run" in answer.message()

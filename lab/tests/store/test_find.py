@@ -1,0 +1,70 @@
+"""Finding a run by what a user types."""
+
+import os
+
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.store import Store, default_folder
+
+NAMES = ("20260101-000000-ab-1111", "20260101-000000-ab-2222", "20260102-000000-aa-3333")
+
+
+@pytest.fixture
+def filled(store):
+    store.mkdir()
+    for age, name in enumerate(NAMES):
+        path = store / f"{name}.jsonl"
+        path.write_text('{"type": "header", "schema": 1}\n')
+        os.utime(path, (1000 + age, 1000 + age))
+    return Store(store)
+
+
+def test_by_whole_name_prefix_and_path(filled, store):
+    assert filled.find(NAMES[0]).id == NAMES[0]
+    assert filled.find("20260102").id == NAMES[2]
+    assert filled.find(str(store / f"{NAMES[1]}.jsonl")).id == NAMES[1]
+
+
+def test_last_is_the_one_written_to_last(filled, store):
+    assert filled.find("last").id == NAMES[2]
+    os.utime(store / f"{NAMES[0]}.jsonl", (5000, 5000))
+    assert filled.find("last").id == NAMES[0]
+
+
+def test_an_ambiguous_beginning_lists_the_candidates(filled):
+    with pytest.raises(LabError, match="2 runs") as caught:
+        filled.find("20260101")
+    assert all(name in str(caught.value) for name in NAMES[:2])
+
+
+def test_a_whole_name_wins_over_longer_ones(filled, store):
+    (store / f"{NAMES[0]}-copy.jsonl").write_text('{"type": "header", "schema": 1}\n')
+    assert filled.find(NAMES[0]).id == NAMES[0]
+
+
+def test_an_unknown_name_gets_the_nearest(filled):
+    with pytest.raises(LabError, match=NAMES[2]):
+        filled.find("20260102-000000-aa-3334")
+
+
+def test_last_of_an_empty_store_does_not_suggest_itself(store):
+    with pytest.raises(LabError) as caught:
+        Store(store).find("last")
+    assert "did you mean" not in str(caught.value)
+    assert str(store) in str(caught.value)
+
+
+def test_runs_are_oldest_first_and_nothing_else(filled, store):
+    (store / "notes.txt").write_text("")
+    assert [run.id for run in filled.runs()] == sorted(NAMES)
+
+
+def test_the_default_folder_can_be_chosen(monkeypatch, tmp_path):
+    assert default_folder() == tmp_path / "data" / "hakmem-lab"
+    monkeypatch.setenv("HAK_STORE", str(tmp_path / "mine"))
+    assert default_folder() == tmp_path / "mine"
+    monkeypatch.delenv("HAK_STORE")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".local" / "share" / "hakmem-lab"
