@@ -6,7 +6,7 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all library lab peers demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab peers programs demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
 # The library, and the laboratory (`.venv/bin/hak`).
 all: library lab
@@ -28,10 +28,14 @@ tools:
 	@for tool in cmake ninja gcc; do command -v $$tool >/dev/null || \
 	  { echo "make: $$tool is missing; run scripts/bootstrap build" >&2; exit 1; }; done
 
-demo:
+# The benchmark programs, and what the scorecards of experiments/ need besides.
+programs:
 	@scripts/bootstrap build demo
 	@$(MAKE) --no-print-directory all
-	@bench/demo
+	@$(RELEASE) bench_programs
+
+demo: programs
+	@.venv/bin/hak scorecard experiments/demo.toml
 
 test:
 	@scripts/bootstrap build test
@@ -46,10 +50,8 @@ format:
 install: library
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
-bench:
-	@scripts/bootstrap build demo
-	@$(MAKE) --no-print-directory all
-	@bench/bench
+bench: programs
+	@.venv/bin/hak scorecard
 
 $(RANDOM_MIXED): tools
 	$(RELEASE) $@

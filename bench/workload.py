@@ -1,13 +1,14 @@
-"""The Python program of `make demo`: objects, dictionaries, strings and JSON, as a small service would churn them.
+"""workload.py [ROUNDS]: objects, dictionaries, strings and JSON, as a small service would churn them.
 
 Run with PYTHONMALLOC=malloc so that every object goes through malloc. Prints the time of the work alone.
 """
 
 import json
 import random
+import sys
 import time
 
-ROUNDS = 8
+DEFAULT_ROUNDS = 8
 RECORDS = 12000
 KEPT = 5
 
@@ -40,10 +41,11 @@ def one_round(index, rng, kept):
 
 
 def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_ROUNDS
     rng = random.Random(42)
     kept, total = [], 0
     start = time.perf_counter()
-    for index in range(ROUNDS):
+    for index in range(rounds):
         total += one_round(index, rng, kept)
     print(f"seconds = {time.perf_counter() - start:.4f} check={total}")
 

@@ -26,9 +26,8 @@ def conduct(
             else:
                 session.begin(context.folder, context.source, runs_of)
             measure(session)
+            return session.finish(analyse(session.file.header(), session.records()))
         except KeyboardInterrupt:
             if session.file is None:
                 raise
             raise session.interrupted() from None
-        result = analyse(session.file.header(), session.records())
-        return session.finish(result)

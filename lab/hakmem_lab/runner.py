@@ -45,7 +45,9 @@ class Workload:
         argv = [str(spec.program()), *spec.command[1:]]
         server = getattr(spec, "server", None)
         if server is not None:
-            find_program(server.command[0])
+            find_program(server.command[0], "server.command")
+            if server.warm_up:
+                find_program(server.warm_up[0], "server.warm-up")
         if spec.cwd is not None and not Path(spec.cwd).is_dir():
             raise LabError(f"cwd: there is no folder '{spec.cwd}'")
         for key, wanted in (("pin", spec.pin), ("server.pin", server.pin if server else [])):

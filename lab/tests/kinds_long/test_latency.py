@@ -184,7 +184,7 @@ def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(scr
 def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
     from hakmem_lab import kinds
     from hakmem_lab.kinds import latency
-    from hakmem_lab.session import Interrupted
+    from hakmem_lab.recorder import Interrupted
 
     with pytest.raises(Interrupted):
         latency.run(spec([script(PRINTER)]), context(interrupting(8)))

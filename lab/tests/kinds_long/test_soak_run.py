@@ -71,7 +71,7 @@ def test_an_interruption_keeps_the_samples_and_a_resumed_soak_is_a_second_segmen
 ):
     from hakmem_lab import kinds
     from hakmem_lab.kinds import soak
-    from hakmem_lab.session import Interrupted
+    from hakmem_lab.recorder import Interrupted
 
     made = spec([compiled("leak.c"), 100, "{seconds}"], duration="4s")
     with pytest.raises(Interrupted, match="hak resume"):

@@ -116,7 +116,7 @@ def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
 def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(script, context, only_run):
     from hakmem_lab import kinds
     from hakmem_lab.kinds import syscalls
-    from hakmem_lab.session import Stopped
+    from hakmem_lab.recorder import Stopped
 
     program = script('#!/bin/sh\ntest "$1" != 2 || test -e "$0.repaired" || { echo no luck >&2; exit 4; }\n')
     with pytest.raises(Stopped, match="exit status 4: no luck"):
@@ -136,7 +136,7 @@ def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(scr
 @needs_strace
 def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, interrupting):
     from hakmem_lab.kinds import syscalls
-    from hakmem_lab.session import Interrupted
+    from hakmem_lab.recorder import Interrupted
 
     with pytest.raises(Interrupted):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context(interrupting(4)))
