@@ -10,6 +10,7 @@ from pathlib import Path
 from .errors import LabError
 
 BUILD_S = 900
+SOURCES = ("src", "include", "cmake", "CMakeLists.txt", "CMakePresets.json")
 GATE_PREFIX = "HAKMEM_"
 
 
@@ -55,12 +56,12 @@ def _output(command: list[str], folder: Path, what: str) -> str:
 
 
 def git_state(folder: Path | None) -> dict | None:
-    """Revision and whether files differ from it; None outside of git."""
+    """Revision, and whether the allocator's sources differ from it; None outside of git."""
     if folder is None:
         return None
     try:
         revision = _output(["git", "rev-parse", "HEAD"], folder, "git").strip()
-        changed = _output(["git", "status", "--porcelain", "--untracked-files=no"], folder, "git").strip()
+        changed = _output(["git", "status", "--porcelain", "--", *SOURCES], folder, "git").strip()
     except LabError:
         return None
     return {"revision": revision, "dirty": bool(changed)}
@@ -108,7 +109,8 @@ def release_library(folder: Path) -> Path:
 def sources_of(revision: str) -> Path:
     """The sources of an earlier revision, in build/revisions; unpacked if they are not there."""
     top = required_root(f"hakmem@{revision}")
-    full = _output(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], top, f"hakmem@{revision}").strip()
+    what = f"hakmem@{revision} (a shallow clone lacks it: git fetch --unshallow)"
+    full = _output(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], top, what).strip()
     folder = top / "build" / "revisions" / full[:12]
     if not folder.is_dir():
         partial = folder.with_suffix(f".{os.getpid()}")
