@@ -70,7 +70,7 @@ void hak_cache_open(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_shelf_t *shelf = &heap->shelf[c];
     int band = hak_class_bands[c];
-    *hak_bin_inverse_of(&heap->bin[c]) = hak_class_inverses[c];
+    heap->bin[c].inverse = hak_class_inverses[c];
     HAK_ASSERT(!heap->bin[c].head && !shelf->current && !shelf->foreign);
     hak_bin_set_room(&heap->bin[c], 0);
     atomic_store_explicit(&shelf->limit, 0, memory_order_relaxed);
@@ -82,9 +82,6 @@ void hak_cache_open(hak_heap_t *heap) {
     shelf->streak = 0;
     shelf->seen_head = NULL;
     set_limit(heap, c, start_limit(c));
-    if (hak_slots_serve(c)) {
-      hak_slots_open(hak_slots_of(heap, c), c, shelf->adaptive);
-    }
   }
 }
 
@@ -128,14 +125,7 @@ static void return_foreign(hak_heap_t *heap, uint32_t cls, const char *function)
   hak_slab_return(chain, heap->key, function);
 }
 
-static void return_slots(hak_heap_t *heap, uint32_t cls, const char *function) {
-  if (hak_slots_serve(cls)) {
-    hak_slab_return(hak_slots_take_all(hak_slots_of(heap, cls), heap->key, function), heap->key, function);
-  }
-}
-
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
-  return_slots(heap, cls, function);
   return_older(heap, cls, 0, function);
   return_foreign(heap, cls, function);
   drop_current(&heap->shelf[cls]);
@@ -165,21 +155,12 @@ static void verify_chain(hak_free_block_t *chain, uintptr_t key, const char *fun
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    if (hak_slots_serve(c)) {
-      hak_slots_mark(hak_slots_of(heap, c), heap->key, function);
-    }
     verify_chain(heap->bin[c].head, heap->key, function);
-    if (hak_slots_serve(c)) {
-      hak_slots_unmark(hak_slots_of(heap, c), heap->key);
-    }
     verify_chain(heap->shelf[c].foreign, heap->key, function);
   }
 }
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
-  if (hak_slots_serve(cls) && hak_slots_hold(&heap->slots[cls - HAK_SLOTS_FIRST], wanted)) {
-    return true;
-  }
   const hak_free_block_t *block = heap->bin[cls].head;
   while (block && block != wanted && ((uintptr_t)block->link ^ block->tag) == heap->key) {
     block = block->link;
@@ -206,39 +187,26 @@ void hak_cache_close_orphan(hak_heap_t *heap) {
     hak_free_block_t *chains[] = {heap->bin[c].head, shelf->foreign};
     heap->bin[c].head = shelf->foreign = NULL;
     shelf->foreign_count = 0;
-    if (hak_slots_serve(c)) {
-      hak_slab_return_orphans(hak_slots_take_all(hak_slots_of(heap, c), heap->key, NULL), heap->key);
-    }
     hak_slab_return_orphans(chains[0], heap->key);
     hak_slab_return_orphans(chains[1], heap->key);
     drop_current(shelf);
   }
 }
 
-static hak_free_block_t *newest_of(hak_heap_t *heap, uint32_t cls) {
-  hak_free_block_t *block = hak_slots_serve(cls) ? hak_slots_newest(hak_slots_of(heap, cls)) : NULL;
-  return block ? block : heap->bin[cls].head;
-}
-
-/* The list's, less what the slots hold. */
-static int32_t room_of(hak_heap_t *heap, uint32_t cls) {
-  int32_t slots = hak_slots_serve(cls) ? (int32_t)hak_slots_held(hak_slots_of(heap, cls)) : 0;
-  return hak_bin_room(&heap->bin[cls]) - slots;
-}
-
 /* A class that the thread did not touch since the last look holds slabs for nothing. */
 static void return_idle_lists(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    hak_bin_t *bin = &heap->bin[c];
     hak_shelf_t *shelf = &heap->shelf[c];
-    if (!shelf->busy && newest_of(heap, c) == shelf->seen_head && room_of(heap, c) == shelf->seen_room) {
+    if (!shelf->busy && bin->head == shelf->seen_head && hak_bin_room(bin) == shelf->seen_room) {
       flush_class(heap, c, "free");
       if (shelf->adaptive && limit_of(shelf) > start_limit(c)) {
         set_limit(heap, c, start_limit(c));
       }
     }
     shelf->busy = false;
-    shelf->seen_head = newest_of(heap, c);
-    shelf->seen_room = room_of(heap, c);
+    shelf->seen_head = bin->head;
+    shelf->seen_room = hak_bin_room(bin);
   }
 }
 
@@ -358,7 +326,6 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     int32_t least = least_limit(heap, cls);
     set_limit(heap, cls, limit / 2 > least ? limit / 2 : least);
     drop_current(shelf);
-    return_slots(heap, cls, "free");
   }
   hak_bin_t *bin = &heap->bin[cls];
   if (hak_bin_room(bin) <= 0) {
@@ -382,9 +349,6 @@ void hak_cache_check(hak_heap_t *heap) {
     }
     HAK_VERIFY(foreign == shelf->foreign_count);
     HAK_VERIFY(shelf->closed ? blocks == 0 : blocks == limit_of(shelf) - hak_bin_room(&heap->bin[c]));
-    if (hak_slots_serve(c)) {
-      hak_slots_check(hak_slots_of(heap, c), c, heap->key);
-    }
     HAK_VERIFY(!shelf->current || (atomic_load(&shelf->current->control) & HAK_SLAB_CURRENT));
   }
 }

@@ -14,21 +14,13 @@
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
-#include "gates.h"
 #include "slab.h"
-#include "slots.h"
 
-/* Gate TINY_SPLIT_BIN: an array of the heads alone, and behind it one of the rest. */
 typedef struct hak_bin {
   hak_free_block_t *head;
-  _Atomic int32_t room[!HAK_GATE_TINY_SPLIT_BIN];
-  uint32_t inverse[!HAK_GATE_TINY_SPLIT_BIN]; /* of the class's block size: see hak_is_block_start */
-} hak_bin_t;
-
-typedef struct hak_bin_rest {
   _Atomic int32_t room;
-  uint32_t inverse;
-} hak_bin_rest_t;
+  uint32_t inverse; /* of the class's block size: see hak_is_block_start */
+} hak_bin_t;
 
 typedef struct hak_shelf {
   hak_slab_t *current; /* refills come from here; may be NULL */
@@ -50,7 +42,6 @@ typedef struct hak_shelf {
 typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) uintptr_t key;
   hak_bin_t bin[HAK_BIN_COUNT];
-  hak_bin_rest_t rest[HAK_GATE_TINY_SPLIT_BIN * HAK_BIN_COUNT];
   hak_shelf_t shelf[HAK_BIN_COUNT];
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
@@ -61,7 +52,6 @@ typedef struct hak_heap {
   size_t used_seen;    /* units in use at the last look */
   size_t budget_bytes; /* sum of limit * block bytes over the adaptive classes */
   uint64_t looked_ms;  /* when idle lists were last looked for */
-  hak_slots_t slots[HAK_SLOTS_ARRAYS];
 } hak_heap_t;
 
 /* A thread takes the cache: every class gets the limit that the options say. Every list is empty. */
@@ -89,28 +79,11 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_
 
 void hak_cache_check(hak_heap_t *heap);
 
-/* The entries of both arrays have one size, so the distance from a bin to its rest is a constant. */
-enum { HAK_REST_DISTANCE = offsetof(hak_heap_t, rest) - offsetof(hak_heap_t, bin) };
-_Static_assert(!HAK_GATE_TINY_SPLIT_BIN || sizeof(hak_bin_t) == sizeof(hak_bin_rest_t), "one size");
-
-HAK_INLINE hak_bin_rest_t *hak_bin_rest(hak_bin_t *bin) {
-  return (hak_bin_rest_t *)(void *)((char *)bin + HAK_REST_DISTANCE);
-}
-HAK_INLINE _Atomic int32_t *hak_bin_room_of(hak_bin_t *bin) {
-  return HAK_GATE_TINY_SPLIT_BIN ? &hak_bin_rest(bin)->room : bin->room;
-}
-HAK_INLINE uint32_t *hak_bin_inverse_of(hak_bin_t *bin) {
-  return HAK_GATE_TINY_SPLIT_BIN ? &hak_bin_rest(bin)->inverse : bin->inverse;
-}
-/* The array of a class that hak_slots_serve. */
-HAK_INLINE hak_slots_t *hak_slots_of(hak_heap_t *heap, uint32_t cls) {
-  return &heap->slots[cls - HAK_SLOTS_FIRST];
-}
 HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
-  return atomic_load_explicit(hak_bin_room_of(bin), memory_order_relaxed);
+  return atomic_load_explicit(&bin->room, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_set_room(hak_bin_t *bin, int32_t room) {
-  atomic_store_explicit(hak_bin_room_of(bin), room, memory_order_relaxed);
+  atomic_store_explicit(&bin->room, room, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
   hak_free_block_t *head = bin->head;

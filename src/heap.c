@@ -104,9 +104,6 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
       bool closed = atomic_load_explicit(&shelf->closed, memory_order_relaxed);
       totals[c].cached_blocks += !closed && limit > room && heap->busy ? (size_t)(limit - room) : 0;
       totals[c].cached_blocks += atomic_load_explicit(&shelf->foreign_count, memory_order_relaxed);
-      if (hak_slots_serve((uint32_t)c) && shelf->adaptive) { /* a closed array counts as full */
-        totals[c].cached_blocks += hak_slots_count(hak_slots_of(heap, (uint32_t)c));
-      }
       totals[c].asked_bytes += atomic_load_explicit(&shelf->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&shelf->asked_count, memory_order_relaxed);
     }

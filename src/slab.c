@@ -181,8 +181,7 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
 /* A block that was never handed out must not be in a list: somebody freed a wild pointer. The link is written first
  * where the memory is new, so that the page fault is one for writing. */
 static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
-  bool in_slots = key != hak_slab_key && hak_slots_tagged(block, key);
-  bool in_list = !slab->zeroed && (((uintptr_t)block->link ^ block->tag) == key || in_slots);
+  bool in_list = !slab->zeroed && ((uintptr_t)block->link ^ block->tag) == key;
   block->link = next;
   if (HAK_UNLIKELY(in_list || (slab->zeroed && block->tag != 0))) {
     hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);

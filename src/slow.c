@@ -49,8 +49,7 @@ static void small_free(uint32_t cls, hak_free_block_t *block) {
     return;
   }
   hak_bin_t *bin = &heap->bin[cls];
-  bool newest_in_slots = hak_slots_serve(cls) && hak_slots_newest(hak_slots_of(heap, cls)) == block;
-  if (bin->head == block || heap->shelf[cls].foreign == block || newest_in_slots) {
+  if (bin->head == block || heap->shelf[cls].foreign == block) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
   if (hak_bin_room(bin) > 0) {

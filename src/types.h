@@ -12,7 +12,6 @@
 #ifndef HAK_TYPES_H
 #define HAK_TYPES_H
 
-#include "gates.h"
 #include "geometry.h"
 
 typedef struct hak_free_block {
@@ -21,15 +20,6 @@ typedef struct hak_free_block {
 } __attribute__((may_alias)) hak_free_block_t;
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");
-
-/* Bit b: band Cb has arrays of slots in front of its lists. A block in one of them has the tag  address ^ key. */
-enum {
-  HAK_SLOTS_BANDS = HAK_GATE_TINY_C3_INLINE_SLOTS << 3 | HAK_GATE_TINY_C4_INLINE_SLOTS << 4 |
-                    HAK_GATE_TINY_C5_INLINE_SLOTS << 5 | HAK_GATE_TINY_C6_INLINE_SLOTS << 6,
-};
-HAK_INLINE bool hak_slots_tagged(const hak_free_block_t *block, uintptr_t key) {
-  return HAK_SLOTS_BANDS != 0 && ((uintptr_t)block ^ block->tag) == key;
-}
 
 /* Flags in hak_slab_t.control; the rest of the word counts the blocks that lie in the slab (bits set). */
 enum {

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from pathlib import Path
 
 BUSY_LOAD_PER_PROCESSOR = 0.5
@@ -55,6 +56,20 @@ class StealMeter:
 def load_1m() -> float:
     """Load average of the last minute."""
     return os.getloadavg()[0]
+
+
+def busy_processors(window_s: float = 0.3) -> float:
+    """How many processors are at work now, in the mean over the window."""
+    first = _idle_and_total()
+    time.sleep(window_s)
+    idle, total = (now - then for now, then in zip(_idle_and_total(), first, strict=True))
+    return (os.cpu_count() or 1) * (1 - idle / total) if total else 0.0
+
+
+def _idle_and_total() -> tuple[int, int]:
+    """Ticks of all processors since the machine was started."""
+    fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
+    return sum(fields[3:5]), sum(fields[:8])
 
 
 def disturbance(load: float, steal_percent: float) -> str | None:

@@ -140,7 +140,8 @@ class Recorder:
         self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
         header = record_header(self.spec, list(self.arms.values()), self.workload, source, self.seed)
         self.file = RunFile.create(folder, self.spec.kind, header | more)
-        self.warned_of_load = self.warn_of_load()
+        # The load average still holds what a run before this one did; only work that goes on now disturbs.
+        self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
     def reopen(self, file: RunFile, header: dict) -> None:
         """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
@@ -171,9 +172,9 @@ class Recorder:
         self.event(what, text)
         self.progress.say(f"warning: {text}")
 
-    def warn_of_load(self, own: float = 0.0) -> bool:
-        """Whether somebody else keeps the machine busy; own: the load that we make ourselves."""
-        trouble = machine.disturbance(machine.load_1m() - own, 0.0)
+    def warn_of_load(self, load: float) -> bool:
+        """Whether others keep the machine busy: their load, in processors."""
+        trouble = machine.disturbance(load, 0.0)
         if trouble:
             self.warn("load", trouble)
         return bool(trouble)

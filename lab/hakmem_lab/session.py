@@ -170,7 +170,7 @@ class Session(Recorder):
         """Once a run: what others do that was not there when it began. Our own programs are load, too."""
         if not self.warned_of_load:
             shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
-            self.warned_of_load = self.warn_of_load(own=statistics.fmean(shares))
+            self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
 
 
 def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:

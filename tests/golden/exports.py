@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-RESEARCH_WORDS = ("observe", "HAKMEM_GATE", "hak_gate", "hak_free_calls", "hak_alloc_miss", "hak_slots", "hak_route")
+RESEARCH_WORDS = ("observe", "HAKMEM_GATE", "hak_gate")
 
 
 def lines_of(*command):

@@ -40,7 +40,7 @@ static void a_new_cache_is_empty(void) {
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_shelf_t *shelf = &mine.shelf[cls];
     CHECK(!mine.bin[cls].head && !shelf->current && !shelf->foreign &&
-          *hak_bin_inverse_of(&mine.bin[cls]) == hak_class_inverses[cls]);
+          mine.bin[cls].inverse == hak_class_inverses[cls]);
     CHECK(lists_limit(&mine, cls) > 0 && shelf->adaptive);
     CHECK(hak_bin_room(&mine.bin[cls]) == (shelf->closed ? 0 : lists_limit(&mine, cls)));
     CHECK(!shelf->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
@@ -60,7 +60,7 @@ static void blocks_come_from_the_current_slab(void) {
   free_many(&mine, 500);
   hak_cache_check(&mine);
   hak_cache_flush(&mine, "test");
-  CHECK(!lists_newest(&mine, cls) && !mine.shelf[cls].current);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
   CHECK(hak_arena_used_units() == 0);
   hak_slab_check();
   hak_cache_flush(&other, "test");
@@ -113,11 +113,11 @@ static void a_flush_can_be_requested(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
   lists_free(&mine, lists_alloc(&mine, BYTES));
-  CHECK(lists_newest(&mine, cls) && mine.shelf[cls].current);
+  CHECK(mine.bin[cls].head && mine.shelf[cls].current);
   hak_cache_request_flush();
-  CHECK(lists_newest(&mine, cls) != NULL);
+  CHECK(mine.bin[cls].head != NULL);
   void *large = lists_alloc(&mine, HAK_SMALL_MAX);
-  CHECK(!lists_newest(&mine, cls) && !mine.shelf[cls].current);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
   hak_cache_check(&mine);
   lists_free(&mine, large);
 }
@@ -143,19 +143,19 @@ static void idle_lists_are_returned(void) {
   int32_t grown = lists_limit(&mine, cls);
   make_events(EVENTS);
   make_events(EVENTS);
-  CHECK(lists_newest(&mine, cls) != NULL); /* the clock stands still */
+  CHECK(mine.bin[cls].head != NULL); /* the clock stands still */
   for (int hour = 0; hour < 3; hour++) {
     system_advance_clock_ms(3600000);
     lists_free(&mine, lists_alloc(&mine, BYTES)); /* an even number of steps, but the list is not idle */
     (void)lists_alloc(&mine, BYTES);
     make_events(EVENTS);
-    CHECK(lists_newest(&mine, cls) != NULL || hour == 0);
+    CHECK(mine.bin[cls].head != NULL || hour == 0);
   }
   for (int hour = 0; hour < 2; hour++) {
     system_advance_clock_ms(3600000);
     make_events(EVENTS);
   }
-  CHECK(!lists_newest(&mine, cls) && !mine.shelf[cls].current);
+  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
   CHECK(lists_limit(&mine, cls) < grown);
   hak_cache_check(&mine);
 }
@@ -228,9 +228,9 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
 }
 
 static void an_orphan_returns_what_it_can(void) {
-  const uint32_t cls = hak_class_of(128);
+  const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  alloc_many(&mine, 128, 10);
+  alloc_many(&mine, BYTES, 10);
   free_many(&mine, 10);
   blocks[0] = lists_alloc(&other, 32);
   lists_free(&mine, blocks[0]);
@@ -238,7 +238,7 @@ static void an_orphan_returns_what_it_can(void) {
   hak_cache_close_orphan(&mine);
   CHECK(!mine.bin[cls].head && !mine.shelf[cls].current && mine.shelf[hak_class_of(32)].foreign_count == 0);
   hak_cache_open(&mine);
-  CHECK(lists_alloc(&mine, 128) != NULL);
+  CHECK(lists_alloc(&mine, BYTES) != NULL);
   hak_slab_check();
 }
 

@@ -37,18 +37,6 @@ static inline int32_t lists_length(hak_heap_t *heap, uint32_t cls) {
   return blocks;
 }
 
-/* Blocks in the list, and in the slots before it. */
-static inline int32_t lists_blocks(hak_heap_t *heap, uint32_t cls) {
-  int32_t slots = hak_slots_serve(cls) ? (int32_t)hak_slots_held(hak_slots_of(heap, cls)) : 0;
-  return slots + lists_length(heap, cls);
-}
-
-/* The block that is handed out next; NULL: nothing of the class is cached. */
-static inline hak_free_block_t *lists_newest(hak_heap_t *heap, uint32_t cls) {
-  hak_free_block_t *block = hak_slots_serve(cls) ? hak_slots_newest(hak_slots_of(heap, cls)) : NULL;
-  return block ? block : heap->bin[cls].head;
-}
-
 /* Take what the list holds, and keep it: the list is empty and the caller's blocks are on top of nothing. */
 static inline void lists_drain(hak_heap_t *heap, uint32_t cls) {
   while (heap->bin[cls].head) {
