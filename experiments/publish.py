@@ -66,7 +66,7 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     lines += figures(result)
     lines += [f"Warning: {text}." for text in result["warnings"]]
     lines += [
-        f"{result['blocks']} blocks, {header['created'][:10]}, {where}. Spec: "
+        f"Blocks: {result['blocks']}; {header['created'][:10]}, {where}. Spec: "
         f"[`experiments/{name}.toml`](../../experiments/{name}.toml), `hak {header['kind']} experiments/{name}.toml`. "
         f"Raw data: [`data/{name}.jsonl.gz`](data/{name}.jsonl.gz), to be read with "
         f"`hak show docs/experiments/data/{name}.jsonl.gz`.",
@@ -87,7 +87,8 @@ def publish(spec: Path, file: RunFile) -> Path:
         (PAGES / folder).mkdir(parents=True, exist_ok=True)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     with gzip.GzipFile(PAGES / "data" / f"{name}.jsonl.gz", "wb", mtime=0) as packed:
-        packed.write(file.path.read_bytes())
+        # Where the checkout lay says nothing.
+        packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     conclusion = re.split(re.escape(CONCLUSION), old, maxsplit=1)[1] if CONCLUSION in old else ""
     target.write_text(page(name, header, result, conclusion), encoding="utf-8")
