@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from hakmem_lab import kinds, report
-from hakmem_lab.cli.render import interval
+from hakmem_lab.cli.render import interval, percent
 from hakmem_lab.errors import LabError
 from hakmem_lab.store import RunFile, Store, default_folder
 
@@ -51,7 +51,7 @@ def figures(result: dict) -> list[str]:
         rows = [[row["name"], row["kind"], interval(row), row["reading"] or ""] for row in effects]
         lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
     if rails := result.get("guardrails"):
-        rows = [[row["metric"], f"−{100 * row['limit']:g} %", interval(row), row["status"]] for row in rails]
+        rows = [[row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]] for row in rails]
         lines += table(["guardrail", "tolerated", "estimate [interval]", "status"], rows)
     return lines
 

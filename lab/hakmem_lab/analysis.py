@@ -4,7 +4,10 @@ Imports metrics, session's view of blocks, statistics.
 """
 
 import statistics as mean
+from collections import Counter
 from collections.abc import Iterable, Sequence
+
+from scipy.stats import binom
 
 from .blocks import Blocks, finished_blocks
 from .metrics import Metric
@@ -13,6 +16,8 @@ from .statistics.paired import Interval, block_log_ratio, median_interval
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults")
 FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib"}
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown")
+JUDGED_PHASES = ("measure", "confirm")
 DISTURBED_SHARE = 0.1
 
 
@@ -21,13 +26,23 @@ def metric_of(header: dict) -> Metric:
     return Metric(spec["metric"], spec["higher-is-better"])
 
 
+def subject(run: dict) -> dict:
+    """What the process on the arm used: the server where there is one, for its client runs on no arm."""
+    if "server" not in run:
+        return run
+    unknown = dict.fromkeys(ARM_MEDIANS)
+    return unknown | run["server"] | {"wall_s": run["wall_s"]}
+
+
 def values(runs: Sequence[dict], metric: str) -> list[float] | None:
     """The metric of each run; None where it is missing from one of them or nothing to make a ratio of."""
     found = []
     for run in runs:
-        value = run["metrics"].get(metric)
-        if value is None:
-            value = run["minor_faults"] + run["major_faults"] if metric == "faults" else run.get(FIELDS.get(metric, ""))
+        used, value = subject(run), run["metrics"].get(metric)
+        if value is None and metric != "faults":
+            value = used.get(FIELDS.get(metric, ""))
+        elif value is None and used["minor_faults"] is not None:
+            value = used["minor_faults"] + used["major_faults"]
         if not value:
             return None
         found.append(value)
@@ -71,7 +86,7 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
         if runs:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             for name in ARM_MEDIANS:
-                known = [run[name] for run in runs if run[name] is not None]
+                known = [used[name] for run in runs if (used := subject(run)).get(name) is not None]
                 row[name] = mean.median(known) if known else None
         rows.append(row)
     return rows
@@ -86,20 +101,45 @@ def failures(records: Iterable[dict]) -> list[dict]:
     ]
 
 
+def failed_runs(records: Iterable[dict], arm: str | None = None, crashed: bool = False) -> list[dict]:
+    """Runs that failed in blocks that count for the verdict; crashed: only those that a signal ended by itself."""
+    return [
+        record
+        for record in records
+        if record["type"] == "run"
+        and not record["ok"]
+        and record["phase"] in JUDGED_PHASES
+        and arm in (None, record["arm"])
+        and (not crashed or (record.get("signal") and not record.get("timed_out")))
+    ]
+
+
+def withheld(result: dict, records: Sequence[dict], control: str, treatment: str) -> dict:
+    """No GO for a treatment that crashed more often than its control, or failed so much more often that chance does not
+    explain it, however fast its surviving runs were."""
+    crashes = len(failed_runs(records, treatment, crashed=True)) > len(failed_runs(records, control, crashed=True))
+    mine, others = failed_runs(records, treatment), failed_runs(records, control)
+    unequal = binom.sf(len(mine) - 1, len(mine) + len(others), 0.5) <= result["alpha"] if mine else False
+    if result["verdict"] == "GO" and (crashes or unequal):
+        result["verdict"] = "INCONCLUSIVE"
+        result["headline"] = (
+            f"No GO: {treatment} failed {len(mine)} times ({mine[-1]['why']}), {control} {len(others)} times. Where it "
+            f"did not fail: {result['headline']}"
+        )
+    return result
+
+
 def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     """What a reader should know before believing the figures."""
-    texts = [
-        record["text"] for record in records if record["type"] == "event" and record["what"] in ("load", "fitness")
-    ]
+    texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
     blocks = [record for record in records if record["type"] == "block"]
     disturbed = sum(1 for block in blocks if block.get("disturbed"))
     if blocks and disturbed > DISTURBED_SHARE * len(blocks):
         texts.append(
             f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
         )
-    failed = sum(1 for block in blocks if not block["ok"])
-    if failed:
-        texts.append(f"{failed} blocks failed and were run again; their records are kept")
+    for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
+        texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
     return list(dict.fromkeys(texts))
@@ -125,6 +165,11 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "failures": failures(records),
         "warnings": warnings(header, records),
     }
+
+
+def unfinished(blocks: Blocks, spec: dict) -> str:
+    """The headline before all planned blocks are there: a look in between would be one too many."""
+    return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks."
 
 
 def measured(records: Iterable[dict]) -> Blocks:

@@ -1,5 +1,6 @@
 """Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...]. Imports errors, peers, project.
 
+A value may hold commas: what follows one and does not begin with NAME= belongs to the value before it.
 ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of
 a library. NAME is a variable of the environment; one that is a research gate of hakmem selects how hakmem is built.
 """
@@ -7,7 +8,7 @@ a library. NAME is a variable of the environment; one that is a research gate of
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from .errors import LabError, nearest
 OPTION_PREFIX = "HAKMEM_"
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ")
 PAD_NAME = "HAK_PAD"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
+_SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -69,20 +70,35 @@ def options_of(library: Path) -> set[str]:
 
 
 def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
-    allocator, *settings = (part.strip() for part in text.split(","))
-    variables = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not _VARIABLE.match(name):
-            raise LabError(f"{where}: '{setting}' in '{text}' is not NAME=VALUE")
-        if "\0" in value:
-            raise LabError(f"{where}: the value of '{name}' in {text!r} holds a NUL character")
-        if name in variables:
-            raise LabError(f"{where}: '{name}' is set twice in '{text}'")
-        variables[name] = value
-    if not allocator:
+    """(the allocator, its variables). Raises LabError."""
+    allocator, *parts = text.split(",")
+    settings: list[str] = []
+    for part in parts:
+        if _SETTING.match(part):
+            settings.append(part)
+        elif settings:
+            settings[-1] += f",{part}"
+        else:
+            raise LabError(f"{where}: '{part.strip()}' in '{text}' is not NAME=VALUE")
+    if not allocator.strip():
         raise LabError(f"{where}: '{text}' names no allocator; an arm is written ALLOCATOR[,NAME=VALUE...]")
-    return allocator, variables
+    variables: dict[str, str] = {}
+    for setting in settings:
+        _add_setting(variables, setting.strip(), f"{where}: '{text}'")
+    return allocator.strip(), variables
+
+
+def _add_setting(variables: dict[str, str], setting: str, where: str) -> None:
+    """Adds NAME=VALUE. Raises LabError where it is none, or the variable has a value already."""
+    found = _SETTING.fullmatch(setting)
+    if found is None:
+        raise LabError(f"{where}: '{setting}' is not NAME=VALUE")
+    name, value = found.groups()
+    if "\0" in value:
+        raise LabError(f"{where}: the value of '{name}' holds a NUL character")
+    if name in variables:
+        raise LabError(f"{where}: '{name}' is set twice")
+    variables[name] = value
 
 
 def _library_file(name: str, where: str) -> Path:
@@ -117,9 +133,14 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
     return peers.Library(path, version, configuration), gates, options
 
 
-def parse_arm(text: str, name: str | None = None, where: str = "arm") -> Arm:
-    """An arm from its text. `where` names the flag or the key in messages. Builds hakmem where gates ask for it."""
+def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
+    """An arm from its text. `where` names the flag or the key in messages. Builds hakmem where gates ask for it.
+
+    settings: further ones of the flag --set, each NAME=VALUE, taken as they are. Raises LabError.
+    """
     allocator, variables = _split(text, where)
+    for setting in settings:
+        _add_setting(variables, setting, "--set")
     gates: dict[str, str] = {}
     if "/" in allocator:
         path = _library_file(allocator, where)
@@ -130,5 +151,5 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm") -> Arm:
         library = peers.library(allocator)
     else:
         raise LabError(f"{where}: there is no allocator '{allocator}': {nearest(allocator, peers.names())}")
-    settings = {key: value for key, value in variables.items() if key not in gates}
-    return Arm(name or text, text, allocator, library, settings, gates)
+    own = {key: value for key, value in variables.items() if key not in gates}
+    return Arm(name or text, text, allocator, library, own, gates)

@@ -6,7 +6,7 @@ Blocks = list[dict[str, list[dict]]]
 
 
 def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
-    """Of every block that ended well, in order: the runs of each arm."""
+    """Of every block that ended well and of which every run can be read, in order: the runs of each arm."""
     runs: dict[tuple[int, int], dict[str, list[dict]]] = {}
     done: dict[int, dict[str, list[dict]]] = {}
     for record in records:
@@ -15,7 +15,9 @@ def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
         if record["type"] == "run":
             runs.setdefault((record["block"], record["attempt"]), {}).setdefault(record["arm"], []).append(record)
         elif record["type"] == "block" and record["ok"]:
-            done[record["block"]] = runs[record["block"], record["attempt"]]
+            found = runs.get((record["block"], record["attempt"]), {})
+            if sorted(record["order"]) == sorted(arm for arm, entries in found.items() for _ in entries):
+                done[record["block"]] = found
     return [done[index] for index in sorted(done)]
 
 

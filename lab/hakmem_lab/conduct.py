@@ -17,9 +17,10 @@ def conduct(
     runs_of: Callable[[int], tuple[int, int]],
     measure: Callable[[Session], None],
     analyse: Callable[[dict, list[dict]], dict],
+    session_type: type[Session] = Session,
 ) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    with Session(spec, arms, context.progress) as session:
+    with session_type(spec, arms, context.progress) as session:
         try:
             if context.resume:
                 session.resume(context.resume, context.resume.header())

@@ -1,8 +1,11 @@
-"""Whether this machine was found fit to measure: the last A/A run in the store decides.
+"""Whether this machine was found fit to measure: A/A runs in the store decide.
 
-Imports errors, store, machine.
+The last A/A of the same program and metric on this machine, or, where there is none, this machine's last one. Imports
+errors, store, machine.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import machine
@@ -10,25 +13,56 @@ from .errors import LabError
 from .store import Store
 
 SAME = ("cpu", "processors", "kernel")
+UNCHECKED = "this machine was not checked: hak aa"
 
 
-def last_aa(folder: Path) -> dict | None:
-    """The result of this machine's last finished A/A run."""
-    here = machine.facts()
-    for run in reversed([run for run in Store(folder).runs() if "-aa-" in run.id]):
+@dataclass(frozen=True)
+class Check:
+    """A finished A/A run of this machine."""
+
+    id: str
+    fit: bool
+    program: str | None
+    metric: str | None
+
+
+def checks(folder: Path) -> list[Check]:
+    """The finished A/A runs of this machine in the store, oldest first."""
+    here, found = machine.facts(), []
+    for run in [run for run in Store(folder).runs() if "-aa-" in run.id]:
         try:
-            there = run.header("machine")["machine"]
+            header = run.header("machine")
         except LabError:
             continue
         results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
-        if results and all(there.get(key) == here[key] for key in SAME):
-            return results[-1]
-    return None
+        if results and all(header["machine"].get(key) == here[key] for key in SAME):
+            program = (header.get("command") or {}).get("program")
+            metric = (header.get("spec") or {}).get("metric")
+            found.append(Check(results[-1]["id"], bool(results[-1]["aa"]["fit"]), program, metric))
+    return found
 
 
-def unfit_reason(folder: Path) -> str | None:
-    """Why verdicts of this machine would not hold; None where its last A/A run passed or there was none."""
-    last = last_aa(folder)
-    if last is None or last["aa"]["fit"]:
+def reason(found: Sequence[Check], program: str | None, metric: str | None) -> str | None:
+    """Why verdicts on this program and metric would not hold; None where the check that decides passed."""
+    own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
+    last = (own or found or [None])[-1]
+    if last is None or last.fit:
         return None
-    return f"its last A/A run ({last['id']}) gave too many false verdicts; see hak show {last['id']}"
+    whose = "of this program" if own else "of this machine"
+    return f"the last A/A run {whose} ({last.id}) gave too many false verdicts; see hak show {last.id}"
+
+
+def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
+    """Why verdicts of the run with this header would not hold on this machine; None where nothing speaks against it.
+
+    Without a header: why verdicts of this machine would not hold.
+    """
+    header = header or {}
+    return reason(
+        checks(folder), (header.get("command") or {}).get("program"), (header.get("spec") or {}).get("metric")
+    )
+
+
+def unknown(folder: Path) -> str | None:
+    """What to say where no A/A run of this machine is in the store; else None."""
+    return None if checks(folder) else UNCHECKED

@@ -144,9 +144,9 @@ class Running:
         self.pid, self._launcher, self._outputs = pid, launcher, (stdout, stderr)
         self._outcome: Outcome | None = None
 
-    def output(self) -> str:
-        """Standard output so far."""
-        return _read_all(self._outputs[0])
+    def output(self, start_offset: int = 0) -> bytes:
+        """Standard output so far, from that byte on; only while the program has not been waited for."""
+        return _read_from(self._outputs[0], start_offset)
 
     def ended(self, timeout_s: float = 0.0) -> bool:
         return self._outcome is not None or self._launcher.readable(timeout_s)
@@ -154,11 +154,18 @@ class Running:
     def wait(self) -> Outcome:
         if self._outcome is None:
             fields = self._launcher.expect_line("ended ")
-            stdout, stderr = (_read_all(fd) for fd in self._outputs)
+            stdout, stderr = (_read_from(fd, 0).decode(errors="replace") for fd in self._outputs)
             for fd in self._outputs:
                 os.close(fd)
             self._outcome = _parse_outcome(fields, stdout, stderr)
         return self._outcome
+
+    def kill(self) -> Outcome:
+        """Ends it without asking, and waits."""
+        if not self.ended():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
 
     def terminate(self, grace_s: float = GRACE_S) -> Outcome:
         """Asks it to end, kills it after the grace period, and waits."""
@@ -235,9 +242,13 @@ class Launcher:
         return line[len(start) :]
 
 
-def _read_all(fd: int) -> str:
-    size = os.fstat(fd).st_size
-    return os.pread(fd, size, 0).decode(errors="replace")
+def _read_from(fd: int, start: int) -> bytes:
+    """What the file holds from that byte on; one read takes 2 GiB at most."""
+    parts, end = [], os.fstat(fd).st_size
+    while start < end and (part := os.pread(fd, end - start, start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
 
 
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:

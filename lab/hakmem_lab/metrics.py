@@ -19,6 +19,10 @@ UNITS = {
 }
 
 
+# With a server, these are the server's: its client runs on no arm.
+OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib"}
+
+
 class MetricMissing(LabError):
     """A run ended well, but the metric cannot be read from it."""
 
@@ -43,10 +47,8 @@ class Metric:
         """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing."""
         if self.name.startswith("regex:"):
             return self._match(outcome.stdout + "\n" + outcome.stderr)
-        if self.name.startswith("server-"):
-            value = (server or {}).get(
-                {"server-cpu": "cpu_s", "server-rss": "rss_peak_kib"}.get(self.name, "rss_mean_kib")
-            )
+        if server is not None and self.name.removeprefix("server-") in OF_SERVER:
+            value = server.get(OF_SERVER[self.name.removeprefix("server-")])
         elif self.name == "faults":
             value = outcome.minor_faults + outcome.major_faults
         else:

@@ -31,11 +31,6 @@ def shown(path: Path | str | None) -> str | None:
     return str(Path(path).relative_to(top))
 
 
-def found(recorded: str) -> Path:
-    """The file that `shown` named."""
-    return (root() or Path()) / recorded
-
-
 def required_root(what: str) -> Path:
     found = root()
     if found is None:

@@ -1,4 +1,5 @@
-"""Stored runs as tables: `headers` (a row a run), `arms`, `runs` (a row a program run), `results`.
+"""Stored runs as tables: `headers` (a row a run), `arms`, `runs` (a row a program run), `blocks`, `samples` (of soaks),
+`events`, `results`.
 
 Imports store and errors.
 """
@@ -27,13 +28,28 @@ COLUMNS = {
         "exit": INTEGER, "signal": INTEGER, "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL,
         "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
         "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
-        "load_1m": REAL, "steal_percent": REAL, "metrics": TEXT,
+        "load_1m": REAL, "steal_percent": REAL, "metrics": TEXT, "server": TEXT, "calls": TEXT,
     },
+    "blocks": {
+        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,
+        "why": TEXT, "disturbed": TEXT, "arms_in_order": TEXT,
+    },
+    "samples": {
+        "id": TEXT, "segment": INTEGER, "t_s": REAL, "rss_kib": INTEGER, "pss_kib": INTEGER, "exact": TRUTH,
+        "threads": INTEGER, "threads_started": INTEGER, "processes": INTEGER, "cpu_s": REAL, "minor_faults": INTEGER,
+        "major_faults": INTEGER, "operations": INTEGER, "ops_per_s": REAL, "phase": TEXT, "line_phase": TEXT,
+        "live_kib": REAL, "p50_us": REAL, "p99_us": REAL, "p999_us": REAL, "steal_percent": REAL,
+    },
+    "events": {"id": TEXT, "kind": TEXT, "time": TEXT, "what": TEXT, "text": TEXT, "workload": TEXT},
     "results": {
         "id": TEXT, "kind": TEXT, "verdict": TEXT, "headline": TEXT, "final": TRUTH, "blocks": INTEGER,
         "more_blocks": INTEGER, "margin": REAL, "alpha": REAL, "estimate": REAL, "ci_low": REAL, "ci_high": REAL,
     },
 }  # fmt: skip
+
+
+# Types of records that are rows of a table as they are.
+TABLE_OF = {"run": "runs", "block": "blocks", "sample": "samples", "event": "events"}
 
 
 def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
@@ -48,8 +64,8 @@ def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
             _add(found, "arms", key | arm)
         last = None
         for record in file.records():
-            if record["type"] == "run":
-                _add(found, "runs", record | key)
+            if table := TABLE_OF.get(record["type"]):
+                _add(found, table, record | key | {"arms_in_order": record.get("order")})
             last = record if record["type"] == "result" else last
         if last:
             first = (last.get("comparisons") or [{}])[0]
@@ -92,7 +108,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, duckdb.connect() as database:
         for name, rows in found.items():
             path = Path(folder) / f"{name}.jsonl"
-            flat = ({k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()} for row in rows)
+            flat = ({k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in rows)
             path.write_text("".join(json.dumps(row) + "\n" for row in flat), encoding="utf-8")
             columns = ", ".join(f"'{column}': '{kind}'" for column, kind in COLUMNS[name].items())
             source = f"read_json('{path}', format='newline_delimited', columns={{{columns}}})"

@@ -1,23 +1,27 @@
 """The file of a run: what every kind writes into it, and how a run stops and goes on.
 
-Imports runner and what is below it.
+Imports inputs, runner and what is below it.
 """
 
 import errno
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from . import __version__, machine, preflight, project, ui
 from .arms import Arm
 from .errors import LabError
+from .inputs import Watch, changed_input, files_under_test, input_hashes, named_files, stamp
 from .peers import file_sha256
 from .runner import Workload
-from .spec import CommonSpec, find_program, normalised, spec_hash
+from .spec import CommonSpec, normalised, spec_hash
 from .store import RunFile, now_utc
 
+__all__ = ["Interrupted", "Recorder", "Stopped", "Watch", "check_unchanged", "files_under_test", "record_header"]
+
 SEED_BITS = 31
+WRITTEN = "written"
 
 
 class Stopped(Exception):
@@ -33,8 +37,15 @@ def folder_hash() -> str:
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
-def record_header(spec: CommonSpec, arms: Sequence[Arm], workload: Workload, source: str, seed: int) -> dict:
-    """Everything that a result depends on."""
+def record_header(
+    spec: CommonSpec,
+    arms: Sequence[Arm],
+    workload: Workload,
+    source: str,
+    seed: int,
+    written: Collection[Path] = (),
+) -> dict:
+    """Everything that a result depends on. written: files named by a command that its program writes."""
     top = project.root()
     subject = workload.subject()
     return {
@@ -50,6 +61,7 @@ def record_header(spec: CommonSpec, arms: Sequence[Arm], workload: Workload, sou
             "program": project.shown(subject[0]),
             "sha256": file_sha256(Path(subject[0])),
         },
+        "inputs": input_hashes(workload, written),
         "git": project.git_state(top),
         "build": project.build_facts(top),
         "folder_hash": folder_hash(),
@@ -58,7 +70,7 @@ def record_header(spec: CommonSpec, arms: Sequence[Arm], workload: Workload, sou
 
 
 def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> None:
-    """Raises LabError where what a stored run began with is no longer what it was."""
+    """Raises LabError where what a stored run began with is no longer what it was; older headers know no inputs."""
     run = header["id"]
     if header["folder_hash"] != folder_hash():
         raise LabError(f"run {run} was begun in another folder; go there, and resume it")
@@ -68,37 +80,8 @@ def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> No
     program = workload.subject()[0]
     if file_sha256(Path(program)) != header["command"]["sha256"]:
         raise LabError(f"{program} is not the program that run {run} began with; start a new run")
-
-
-class Watch:
-    """Whether the files under test are still what they were."""
-
-    def __init__(self, paths: Iterable[Path]):
-        self._seen = {path: (self._stamp(path), self._hash(path)) for path in paths}
-
-    @staticmethod
-    def _stamp(path: Path) -> tuple | None:
-        try:
-            info = path.stat()
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
-
-    @staticmethod
-    def _hash(path: Path) -> str | None:
-        try:
-            return file_sha256.__wrapped__(path)
-        except OSError:
-            return None
-
-    def changed(self) -> Path | None:
-        for path, (stamp, digest) in self._seen.items():
-            now = self._stamp(path)
-            if now != stamp:
-                if self._hash(path) != digest:
-                    return path
-                self._seen[path] = (now, digest)
-        return None
+    if changed := changed_input(header.get("inputs", {}), workload):
+        raise LabError(f"{changed} is not what run {run} began with; start a new run")
 
 
 class Recorder:
@@ -120,6 +103,7 @@ class Recorder:
         self.file: RunFile | None = None
         self.seed = 0
         self.warned_of_load = False
+        self._stamps = {path: stamp(path) for path in named_files(workload)}
 
     def __enter__(self):
         return self
@@ -135,17 +119,24 @@ class Recorder:
             preflight.check_arm(arm, self.workload)
         self.progress.restart()
 
+    def written_files(self) -> list[Path]:
+        """Of the files that the commands name those that the trials have changed: they are no inputs."""
+        return [path for path, before in self._stamps.items() if stamp(path) != before]
+
     def create(self, folder: Path, source: str, **more: object) -> None:
         """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
         self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
-        header = record_header(self.spec, list(self.arms.values()), self.workload, source, self.seed)
+        arms, written = list(self.arms.values()), self.written_files()
+        header = record_header(self.spec, arms, self.workload, source, self.seed, written)
         self.file = RunFile.create(folder, self.spec.kind, header | more)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
     def reopen(self, file: RunFile, header: dict) -> None:
         """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
-        check_unchanged(header, list(self.arms.values()), self.workload)
+        written = {name for r in file.records() if r.get("what") == WRITTEN for name in r["files"]}
+        kept = {name: digest for name, digest in header.get("inputs", {}).items() if name not in written}
+        check_unchanged(header | {"inputs": kept}, list(self.arms.values()), self.workload)
         file.continue_writing()
         self.file, self.seed = file, header["seed"]
         self.event("resumed", "resumed")
@@ -184,15 +175,13 @@ class Recorder:
         self.event("interrupted", "interrupted by the user")
         return Interrupted(f"interrupted; nothing finished is lost. Go on with: hak resume {self.file.id}")
 
+    def stopped(self, why: object) -> Stopped:
+        """For a run that cannot go on, but can be continued later; says how."""
+        return Stopped(
+            f"{why}. Everything finished is kept: hak show {self.file.id}; go on with: hak resume {self.file.id}"
+        )
+
     def finish(self, result: dict) -> dict:
         """Stores the result and returns it."""
         self.append({"type": "result", **result})
         return result
-
-
-def files_under_test(workload: Workload, arms: Iterable[Arm]) -> set[Path]:
-    """Programs and libraries that must not change during a run."""
-    programs = {workload.subject()[0], workload.argv[0]}
-    if workload.server and workload.server.warm_up:
-        programs.add(str(find_program(workload.server.warm_up[0])))
-    return {Path(program) for program in programs} | {arm.library.path for arm in arms if arm.library.path}

@@ -26,6 +26,7 @@ TAIL_CHARACTERS = 400
 RESET_PEAK = "5"
 MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults",
             "voluntary_switches", "involuntary_switches")  # fmt: skip
+EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAKS = ("rss_peak_kib",)
 
 
@@ -118,6 +119,8 @@ class Runner:
             if part["why"]:
                 break
         record |= _combined(parts)
+        if len(parts) > 1:
+            record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
         record["ok"] = record["why"] is None
         if record["ok"]:
             record["value"] = record["metrics"][self.metrics[0].name]

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import machine, schedule, ui
+from . import fitness, machine, schedule, ui
 from .arms import Arm, parse_arm
 from .blocks import Blocks, attempts_made, finished_blocks
 from .errors import LabError
@@ -104,6 +104,13 @@ class Session(Recorder):
     def note_unfit(self, reason: str) -> None:
         """The run goes on, since its data may serve, but gives no verdict."""
         self.warn("fitness", reason)
+
+    def check_fitness(self) -> None:
+        """Says so where this machine was found unfit, or was never checked."""
+        if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
+            self.note_unfit(reason)
+        elif reason := fitness.unknown(self.file.path.parent):
+            self.warn("fitness-unknown", reason)
 
     def warm_up(self) -> None:
         """Runs that count for nothing: caches of the file system, the processor's clock."""

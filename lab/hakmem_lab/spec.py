@@ -194,11 +194,22 @@ class BlockSpec(CommonSpec):
         used = [name for name in (self.metric, *self.guardrails) if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
+        if self.server is not None and "faults" in (self.metric, *self.guardrails):
+            raise ValueError("the metric 'faults' is not counted for a [server]")
         return self
 
     def guardrail_metrics(self) -> "list[Metric]":
         """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
         return list(guardrails_of(normalised(self)))
+
+
+def refuse_guardrails(value: dict) -> dict:
+    if value:
+        raise ValueError("only ab and sweep have guardrails")
+    return value
+
+
+NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
 
 
 class AbSpec(BlockSpec):
@@ -212,7 +223,8 @@ class CompareSpec(BlockSpec):
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
-    looks: Annotated[int, Field(ge=1, le=5)] = 1
+    looks: Literal[1] = 1
+    guardrails: NoGuardrails = {}
 
 
 class MatrixSpec(BlockSpec):
@@ -221,7 +233,8 @@ class MatrixSpec(BlockSpec):
     kind: Literal["matrix"] = "matrix"
     base: str = "hakmem"
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
-    looks: Annotated[int, Field(ge=1, le=5)] = 1
+    looks: Literal[1] = 1
+    guardrails: NoGuardrails = {}
 
     @field_validator("factors")
     @classmethod
@@ -247,6 +260,7 @@ class AaSpec(BlockSpec):
 
     kind: Literal["aa"] = "aa"
     allocator: str = "glibc"
+    guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
 
 

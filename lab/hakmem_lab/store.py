@@ -1,7 +1,8 @@
 """The store: one append-only JSON Lines file a run. Imports errors only.
 
 A record is one line. Lines are only ever added; the closing record of a block is written through to the disk before
-the next block starts, so that neither an interrupted nor a killed laboratory loses a finished block.
+the next block starts, so that neither an interrupted nor a killed laboratory loses a finished block. What kinds without
+blocks write, such as samples, is written through every few seconds.
 """
 
 import datetime
@@ -10,6 +11,7 @@ import json
 import math
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ DRAWS = 100
 # What a header must say for a run to be listed and exported.
 DESCRIBED = ("arms", "command", "machine", "question")
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
+SYNC_S = 10.0
 
 
 def default_folder() -> Path:
@@ -52,6 +55,7 @@ class RunFile:
     def __init__(self, path: Path):
         self.path = path
         self._fd: int | None = None
+        self._synced = 0.0
 
     @property
     def id(self) -> str:
@@ -130,8 +134,9 @@ class RunFile:
             view = memoryview(data)
             while view:
                 view = view[os.write(self._fd, view) :]
-            if record["type"] in DURABLE:
+            if record["type"] in DURABLE or time.monotonic() - self._synced >= SYNC_S:
                 os.fsync(self._fd)
+                self._synced = time.monotonic()
         except OSError:
             os.ftruncate(self._fd, start)  # only what this call has written: half a line helps nobody
             raise

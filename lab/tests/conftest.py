@@ -83,6 +83,12 @@ class Fakes:
             "fake-linked", "fake.c", f"-L{folder}", "-Wl,--no-as-needed", "-lbump", f"-Wl,-rpath,{folder}"
         )
 
+    @property
+    def dependent_program(self) -> Path:
+        """A program that starts only where LD_LIBRARY_PATH leads to the folder of `other_library`."""
+        words = (f"-L{self.other_library.parent}", "-Wl,--no-as-needed", "-lanswer")
+        return self._compiled("fake-dependent", "fake.c", *words)
+
     def own_malloc(self, visibility: str) -> Path:
         flags = (f'-DVISIBILITY="{visibility}"', "-fno-builtin")
         return self._compiled(f"own-malloc-{visibility}", "own_malloc.c", *flags)

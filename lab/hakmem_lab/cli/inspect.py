@@ -56,10 +56,10 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from .render import _add, _table, output
+    from .render import add_row, new_table, output
 
     found = _store(store)
-    table = _table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
+    table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
     for file in _readable(found.runs()):
         header, result = file.header(), None
         for record in file.records():
@@ -68,7 +68,7 @@ def list_runs(store: StoreFolder = None) -> None:
         about = header["question"] or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
         blocks = str((result or {}).get("blocks", ""))
-        _add(table, header["id"], header["kind"], state, blocks, arms[:60], about[:60])
+        add_row(table, header["id"], header["kind"], state, blocks, arms[:60], about[:60])
     if not table.row_count:
         print(f"no runs in {found.folder}")
         return
@@ -78,7 +78,9 @@ def list_runs(store: StoreFolder = None) -> None:
 def export(
     runs: Annotated[list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False)] = None,
     format_: Annotated[str, typer.Option("--format", help="json or csv")] = "json",
-    sql: Annotated[str | None, typer.Option(help="A query over the tables runs, arms, headers, results")] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="A query over the tables headers, arms, runs, blocks, samples, events, results")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of standard output")] = None,
     store: StoreFolder = None,
 ) -> None:

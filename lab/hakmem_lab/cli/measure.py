@@ -152,6 +152,8 @@ def resume(
     _check_require(require)
     _check_json(json)
     file = Store(store or default_folder()).find(run)
+    if require is not None:
+        _check_verdict(kinds.stored_spec(file))
     _finish(kinds.resume(file, Progress(quiet=quiet)), json, require)
 
 
@@ -194,6 +196,8 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
     _check_require(params.get("require"))
     _check_json(params["json"])
     source, spec = _spec_of(kind, params["words"] or [], _overrides(params))
+    if params.get("require") is not None:
+        _check_verdict(spec)
     context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
         result = kinds.module(kind).run(spec, context)
@@ -235,6 +239,19 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
 def _check_require(require: str | None) -> None:
     if require is not None and require not in VERDICTS:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
+
+
+def _check_verdict(spec: Any) -> None:
+    """Raises LabError where a run of this spec has no verdict of its own that --require could be about."""
+    kind, why = spec.kind, None
+    if kind in ("compare", "latency") and len(spec.allocators) > 2:
+        why = f"with {len(spec.allocators)} arms each has a verdict of its own; name two"
+    elif kind == "syscalls" and spec.budget is None:
+        why = "without the key 'budget' there is nothing that the counts have to keep"
+    elif kind in ("matrix", "aa", "scorecard"):
+        why = f"a run of the kind {kind} has none"
+    if why:
+        raise LabError(f"--require: there will be no verdict: {why}")
 
 
 def _check_json(path: Path | None) -> None:

@@ -104,7 +104,8 @@ def show(result: dict) -> None:
     )
 
 
-def _table(title: str, *columns: str):
+def new_table(title: str, *columns: str):
+    """An empty table of rich; the first column is of words, the others are of figures."""
     from rich import box
     from rich.table import Table
 
@@ -120,7 +121,8 @@ def _cell(text: str):
     return Text(text, style=STYLES.get(text, ""))
 
 
-def _add(table, *cells: str) -> None:
+def add_row(table, *cells: str) -> None:
+    """A row of plain text, in which verdicts have their colours."""
     table.add_row(*(_cell(cell) for cell in cells))
 
 
@@ -131,12 +133,12 @@ def _arms(result: dict):
     metric = result["metric"]
     own = metric["name"].startswith("regex:")
     heads = ["median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"]
-    table = _table("Arms", *heads)
+    table = new_table("Arms", *heads)
     for arm in rows:
         cells = [number(arm["median"], metric["unit"])] if own else []
         cells += [number(arm["wall_s"], "s"), number(arm["cpu_s"], "s"), number(arm["rss_peak_kib"], "KiB")]
         cells += [number(arm["rss_mean_kib"], "KiB"), number(arm["minor_faults"]), str(arm["n"])]
-        _add(table, arm["name"], *cells)
+        add_row(table, arm["name"], *cells)
     yield table
 
 
@@ -145,44 +147,44 @@ def _comparisons(result: dict):
     if not rows:
         return
     level = f"{100 * rows[0]['level']:.4g} %"
-    table = _table(
+    table = new_table(
         f"Better (+) or worse (-) than {rows[0]['control']}", "arm", "metric", f"estimate [{level} interval]", "verdict"
     )
     for row in rows:
         name = "output" if row["metric"].startswith("regex:") else row["metric"]
-        _add(table, row["treatment"], name, interval(row), row.get("verdict") or "")
+        add_row(table, row["treatment"], name, interval(row), row.get("verdict") or "")
     yield table
 
 
 def _effects(result: dict):
     rows = result.get("effects") or []
     if rows:
-        table = _table("Effects", "effect", "kind", "estimate [interval]", "reading")
+        table = new_table("Effects", "effect", "kind", "estimate [interval]", "reading")
         for row in rows:
-            _add(table, row["name"], row["kind"], interval(row), row["reading"] or "")
+            add_row(table, row["name"], row["kind"], interval(row), row["reading"] or "")
         yield table
 
 
 def _selection(result: dict):
     selection = result.get("selection")
     if selection:
-        table = _table(
+        table = new_table(
             "Selection (biased upwards by having been selected; only the confirmation counts)",
             "candidate",
             "estimate [interval]",
         )
         for row in selection["candidates"]:
             mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
-            _add(table, row["arm"] + mark, interval(row))
+            add_row(table, row["arm"] + mark, interval(row))
         yield table
 
 
 def _guardrails(result: dict):
     rows = result.get("guardrails") or []
     if rows:
-        table = _table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
+        table = new_table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
         for row in rows:
-            _add(table, row["metric"], f"-{100 * row['limit']:g} %", interval(row), row["status"])
+            add_row(table, row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"])
         yield table
 
 

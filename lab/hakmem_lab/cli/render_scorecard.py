@@ -3,9 +3,10 @@
 import math
 from collections.abc import Iterator
 
-from .render import _add, _table, number
+from .render import add_row, new_table, number
 
 MILLISECONDS_BELOW_S = 0.1
+MISS = "miss"
 
 
 def tables(card: dict) -> Iterator:
@@ -55,39 +56,46 @@ def _ratios(card: dict) -> Iterator:
     by_reference = card["table"] == "reference"
     what = f"Multiples of {card['reference']}" if by_reference else f"{card['subject']} as a multiple of each"
     arms = _arms(rows, "arms")
-    table = _table(f"{what} (above 1: faster, leaner), with the interval", "workload",
+    table = new_table(f"{what} (above 1: faster, leaner), with the interval", "workload",
                    *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
     for row in rows:
         base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
-        _add(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
+        add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
     yield table
 
 
 def _bars(card: dict) -> Iterator:
     rows = [row for row in card["rows"] if row["verdict"]]
     if rows:
-        table = _table("Bars (~: the bar lies inside the interval)", "workload", "to reach", "measured", "verdict")
+        table = new_table("Bars (~: the interval holds the bar, open)", "workload", "to reach", "measured", "verdict")
         for row in rows:
-            _add(table, _name(row), row["to_reach"], row["measured"], row["verdict"])
+            add_row(table, _name(row), row["to_reach"], row["measured"], row["verdict"])
         yield table
 
 
 def _milestones(card: dict) -> Iterator:
     if card["milestones"]:
-        table = _table("Milestones", "milestone", "to reach", "measured", "met")
+        table = new_table("Milestones", "milestone", "to reach", "measured", "met")
         for each in card["milestones"]:
-            _add(table, each["name"], each["to_reach"], each["measured"], "yes" if each["met"] else "no")
+            add_row(table, each["name"], each["to_reach"], each["measured"], _met(each))
         yield table
+
+
+def _met(milestone: dict) -> str:
+    """Open where the interval holds the bar, or the machine gives no verdict."""
+    if milestone["met"]:
+        return "yes"
+    return "no" if milestone.get("verdict") in (None, MISS) else "open"
 
 
 def _medians(card: dict) -> Iterator:
     rows = [row for row in card["rows"] if row["medians"]]
     if rows:
         arms = _arms(rows, "medians")
-        table = _table("Medians of this session (never to be compared with those of another)", "workload", *arms)
+        table = new_table("Medians of this session (never to be compared with those of another)", "workload", *arms)
         for row in rows:
             cells = (_amount(row["medians"].get(arm), row["unit"]) for arm in arms)
-            _add(table, _name(row), *cells)
+            add_row(table, _name(row), *cells)
         yield table
 
 

@@ -25,13 +25,13 @@ def run(
     from ..runner import Workload
     from ..spec import CommonSpec, build
 
-    arm = parse_arm(",".join([allocator, *set_]), where="--allocator")
+    arm = parse_arm(allocator, where="--allocator", settings=set_)
     spec = build(CommonSpec, {"kind": "run", "command": command}, "command line")
     workload = Workload.of(spec)
-    check_arm(arm, workload)
     env = os.environ | arm.library.environment | arm.variables
     if preload := arm.preload(os.environ.get("LD_PRELOAD")):
         env["LD_PRELOAD"] = preload
+    check_arm(arm, workload, env)
     try:
         os.execve(workload.argv[0], list(workload.argv), env)
     except OSError as error:

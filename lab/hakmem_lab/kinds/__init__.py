@@ -67,6 +67,11 @@ def analyse(file: RunFile) -> dict:
 def resume(file: RunFile, progress: Progress) -> dict:
     """Continues a stored run with its stored spec."""
     header = file.header("spec", *DESCRIBED)
-    kind = module(header["kind"])
-    spec = build(kind.Spec, header["spec"], str(file.path))
-    return kind.run(spec, Context(file.path.parent, header["spec_file"] or "command line", progress, file))
+    context = Context(file.path.parent, header["spec_file"] or "command line", progress, file)
+    return module(header["kind"]).run(stored_spec(file), context)
+
+
+def stored_spec(file: RunFile):
+    """The spec of a stored run. Raises LabError."""
+    header = file.header("spec", *DESCRIBED)
+    return build(module(header["kind"]).Spec, header["spec"], str(file.path))

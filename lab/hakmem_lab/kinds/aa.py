@@ -95,7 +95,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     )
     result["headline"] = (
         f"This machine is {state}: {wrong:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
-        f"{100 * found.bound:.1f} % is expected){old}. With {spec['max-blocks']} blocks it shows differences from "
+        f"{100 * found.bound:.1f} % is expected){old}. With {len(blocks)} blocks it shows differences from "
         f"{100 * found.smallest_effect:.2f} % on."
     )
     return result

@@ -1,15 +1,15 @@
 """`hak ab`: is the treatment better than the control? ABBA blocks, planned looks, guardrails, one of four verdicts."""
 
-from ..analysis import arm_rows, base_result, comparison, log_ratios, measured, metric_of
+from ..analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of, withheld
 from ..arms import Arm
 from ..blocks import Blocks
 from ..conduct import conduct
 from ..errors import LabError
-from ..fitness import unfit_reason
 from ..metrics import Metric
 from ..session import Session, parse_arms
 from ..spec import AbSpec, guardrails_of
 from ..statistics import looks, power, verdict
+from ..statistics.paired import paired_interval
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -54,8 +54,7 @@ def run(spec: AbSpec, context) -> dict:
 def measure(session: Session) -> None:
     """Blocks up to each planned look, until one of them settles it."""
     spec = session.spec
-    if reason := unfit_reason(session.file.path.parent):
-        session.note_unfit(reason)
+    session.check_fitness()
     plan = looks.planned_looks(spec.max_blocks, spec.looks)
     for index, count in enumerate(plan):
         blocks = session.run_blocks("measure", names(spec), count)
@@ -81,10 +80,14 @@ def decide(header: dict, blocks: Blocks, index: int, plan: list[int]) -> verdict
     return verdict.decide(d, spec["margin"], spec["alpha"], look, rails)
 
 
-def _rail_row(rail: verdict.Guardrail) -> dict:
-    ratio = rail.interval.ratio()
-    return {"metric": rail.name, "limit": rail.limit, "estimate": ratio.estimate, "ci_low": ratio.low,
-            "ci_high": ratio.high, "status": str(rail.status)}  # fmt: skip
+def rail_rows(decision: verdict.Decision) -> dict:
+    """The result's keys about guardrails."""
+    rows = []
+    for rail in decision.guardrails:
+        ratio = rail.interval.ratio()
+        rows.append({"metric": rail.name, "limit": rail.limit, "estimate": ratio.estimate, "ci_low": ratio.low,
+                     "ci_high": ratio.high, "status": str(rail.status)})  # fmt: skip
+    return {"guardrails": rows, "vetoed_by": list(decision.vetoed_by)}
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -117,11 +120,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "blocks": len(used),
         "more_blocks": decision.more_blocks,
         "arms": arm_rows(header, used, metric_of(header)),
-        "comparisons": [row, *secondary(used, control, treatment, spec)],
-        "guardrails": [_rail_row(rail) for rail in decision.guardrails],
-        "vetoed_by": list(decision.vetoed_by),
+        "comparisons": [row, *secondary(used, control, treatment, spec, decision.interval.level)],
+        **rail_rows(decision),
     }
-    return blocked(result, records)
+    return blocked(withheld(result, records, control, treatment), records)
 
 
 def blocked(result: dict, records: list[dict]) -> dict:
@@ -135,14 +137,11 @@ def blocked(result: dict, records: list[dict]) -> dict:
     return result
 
 
-def secondary(blocks: Blocks, control: str, treatment: str, spec: dict) -> list[dict]:
+def secondary(blocks: Blocks, control: str, treatment: str, spec: dict, level: float) -> list[dict]:
     """What else changed: the standard metrics that are not the primary one, for information."""
-    from ..analysis import COMPARED
-    from ..statistics.paired import paired_interval
-
     rows = []
     for name in COMPARED:
         d = log_ratios(blocks, control, treatment, Metric(name)) if name != spec["metric"] else None
         if d:
-            rows.append(comparison(paired_interval(d, 1 - spec["alpha"]), control, treatment, name))
+            rows.append(comparison(paired_interval(d, level), control, treatment, name))
     return rows

@@ -1,6 +1,6 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
-from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of
+from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished, withheld
 from ..arms import Arm
 from ..conduct import conduct
 from ..errors import LabError, nearest
@@ -39,10 +39,7 @@ def run(spec: CompareSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
-    from ..fitness import unfit_reason
-
-    if reason := unfit_reason(session.file.path.parent):
-        session.note_unfit(reason)
+    session.check_fitness()
     session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 
@@ -51,8 +48,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     result = base_result(header, records, blocks) | {"comparisons": []}
     first, *others = (arm["name"] for arm in header["arms"])
-    if not blocks:
-        result["headline"] = "No block was finished."
+    if len(blocks) < spec["max-blocks"]:
+        result["headline"] = unfinished(blocks, spec)
         return result
     metric = metric_of(header)
     columns = {name: log_ratios(blocks, first, name, metric) for name in others}
@@ -67,7 +64,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         }
         intervals = multiple.simultaneous_intervals(rows, 1 - spec["alpha"])
         result["comparisons"] += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
-    result["final"] = len(blocks) >= spec["max-blocks"]
+    result["final"] = True
     result["headline"] = _headline(first, wide, verdicts)
     if "INCONCLUSIVE" in verdicts.values():
         alpha = spec["alpha"] / len(columns)
@@ -77,6 +74,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["more_blocks"] = None if None in wanted else max(wanted)
     if len(others) == 1:
         result["verdict"] = verdicts[others[0]]
+        withheld(result, records, first, others[0])
     return blocked(result, records)
 
 

@@ -11,15 +11,16 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ..arms import Arm
-from ..errors import LabError, nearest
-from ..fitness import unfit_reason
+from ..conduct import conduct
+from ..errors import nearest
 from ..launcher import Outcome
 from ..runner import Runner, Workload
-from ..session import Session, parse_arms
+from ..session import Session
 from ..spec import BlockSpec, Duration, Ratio
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
+from .compare import arms, measure
 from .latency_histogram import DEFAULT_PATTERN, METRICS, SECOND, Percentile, Reader, check_pattern, percentiles_us
 from .latency_result import analyse
 
@@ -115,35 +116,9 @@ class LatencySession(Session):
         self.runner = HistogramRunner(self.workload, metric)
 
 
-def arms(spec: Spec) -> list[Arm]:
-    """The baseline first: the chosen one, else glibc if it takes part, else the first."""
-    if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError("allocators: the same arm is named twice; for one arm against itself there is: hak aa")
-    first = spec.baseline or ("glibc" if "glibc" in spec.allocators else spec.allocators[0])
-    if first not in spec.allocators:
-        raise LabError(f"baseline: '{first}' is not among the allocators: {nearest(first, spec.allocators)}")
-    texts = [first, *(text for text in spec.allocators if text != first)]
-    return parse_arms({text: text for text in texts}, dict.fromkeys(texts, "allocators"))
-
-
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     check_blocks(spec, context.source, [spec.max_blocks], len(spec.allocators) - 1)
     per_block = RUNS_OF_A_PAIR if len(spec.allocators) == 2 else len(spec.allocators)
     total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
-    with LatencySession(spec, arms(spec), context.progress) as session:
-        try:
-            if context.resume:
-                session.resume(context.resume, context.resume.header())
-            else:
-                session.begin(context.folder, context.source, lambda _: (total, total))
-            if reason := unfit_reason(session.file.path.parent):
-                session.note_unfit(reason)
-            session.run_blocks("measure", list(session.arms), spec.max_blocks)
-        except KeyboardInterrupt:
-            if session.file is None:
-                raise
-            raise session.interrupted() from None
-        result = analyse(session.file.header(), list(session.file.records()))
-        session.append({"type": "result", **result})
-        return result
+    return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse, LatencySession)

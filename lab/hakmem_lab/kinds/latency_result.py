@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from ..analysis import arm_rows, base_result, comparison, log_ratios, measured
+from ..analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished, withheld
 from ..blocks import Blocks
 from ..metrics import Metric
 from ..statistics import multiple, verdict
@@ -83,16 +83,20 @@ def _percentile_metric(name: str) -> Metric:
 
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """Percentiles of every arm; each arm against the baseline, with a verdict on the chosen percentile and intervals
-    that hold for all arms at once."""
+    that hold for all arms at once, after the last planned block."""
     spec, blocks = header["spec"], measured(records)
     names = [arm["name"] for arm in header["arms"]]
     first, others = names[0], names[1:]
     result = base_result(header, records, blocks)
     result |= {"comparisons": [], "metric": {"name": spec["metric"], "unit": UNIT, "higher_is_better": False}}
-    if not blocks:
-        result["headline"] = "No block was finished."
-        return result
-    result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
+    result["headline"] = unfinished(blocks, spec)
+    if blocks:
+        result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
+        rows = [_arm(name, _runs(blocks, name), spec["rate"]) for name in names]
+        result["latency"] = {"percentile": spec["metric"], "arms": rows}
+        result["warnings"] += _warnings(rows, blocks)
+    if len(blocks) < spec["max-blocks"]:
+        return plain(result)
     alpha = spec["alpha"] / len(others)
     decisions = {}
     for name in others:
@@ -102,14 +106,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         equivalence = decision.equivalence.ratio()
         result["comparisons"].append(row | {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high})
     result["comparisons"] += _secondary(blocks, first, others, spec)
-    rows = [_arm(name, _runs(blocks, name), spec["rate"]) for name in names]
-    result["latency"] = {"percentile": spec["metric"], "arms": rows}
-    result["warnings"] += _warnings(rows, blocks)
-    result["final"] = len(blocks) >= spec["max-blocks"]
+    result["final"] = True
     result["headline"] = _headline(first, spec["metric"], decisions)
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
         result["more_blocks"] = decisions[others[0]].more_blocks
+        withheld(result, records, first, others[0])
     elif any(decision.verdict is verdict.Verdict.INCONCLUSIVE for decision in decisions.values()):
         wanted = [d.more_blocks for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
         result["more_blocks"] = None if None in wanted else max(wanted)

@@ -3,11 +3,10 @@
 import itertools
 import math
 
-from ..analysis import base_result, measured, metric_of, values
+from ..analysis import base_result, measured, metric_of, unfinished, values
 from ..arms import Arm
 from ..conduct import conduct
 from ..errors import LabError
-from ..fitness import unfit_reason
 from ..session import Session, parse_arms
 from ..spec import NO_FACTOR, MatrixSpec
 from ..statistics import factorial, power
@@ -46,8 +45,7 @@ def run(spec: MatrixSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
-    if reason := unfit_reason(session.file.path.parent):
-        session.note_unfit(reason)
+    session.check_fitness()
     session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 
@@ -63,8 +61,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     metric = metric_of(header)
     result = base_result(header, records, blocks) | {"effects": [], "comparisons": []}
-    if not blocks:
-        result["headline"] = "No block was finished."
+    if len(blocks) < spec["max-blocks"]:
+        result["headline"] = unfinished(blocks, spec)
         return result
     sign = 1.0 if metric.higher_is_better else -1.0
     names = [arm["name"] for arm in header["arms"]]
@@ -73,8 +71,12 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = factorial.effects(logs, list(spec["factors"]), level, simultaneous=True)
     single = factorial.simple_effects(logs, list(spec["factors"]), level, simultaneous=True)
     result["effects"] = [_row(effect) for effect in found] + [_row(effect) for effect in single]
-    result["final"] = len(blocks) >= spec["max-blocks"]
+    result["final"] = True
     result["headline"] = _headline(found, level)
+    for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
+        result["headline"] = f"No reading on this machine: {reason}"
+        for row in result["effects"]:
+            row["reading"] = None
     return result
 
 

@@ -1,11 +1,13 @@
 """A run of the kinds that have no blocks of arms to compare. Imports recorder and what is below it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from .. import recorder
+from .. import project, recorder
 from ..arms import Arm
 from ..runner import Workload
 from ..spec import CommonSpec
+from ..store import now_utc
 from . import Context
 
 
@@ -15,6 +17,8 @@ class Recorder(recorder.Recorder):
     def __init__(self, spec: CommonSpec, arms: Sequence[Arm], workload: Workload, context: Context):
         super().__init__(spec, arms, workload, context.progress)
         self.context = context
+        self._watch = recorder.Watch(recorder.files_under_test(workload, arms))
+        self._told = 0
 
     def begin(self) -> None:
         """Preflight and header of a new run, or the checks of one that is continued. Raises LabError."""
@@ -23,3 +27,12 @@ class Recorder(recorder.Recorder):
             return
         self.check_arms()
         self.create(self.context.folder, self.context.source)
+
+    def changed_file(self) -> Path | None:
+        """Which file under test has changed; to be asked after every execution. Records what the program writes."""
+        changed = self._watch.changed()
+        if new := [project.shown(path) for path in self._watch.written[self._told :]]:
+            self._told += len(new)
+            text = f"written by the program, so not watched: {', '.join(new)}"
+            self.append({"type": "event", "time": now_utc(), "what": recorder.WRITTEN, "text": text, "files": new})
+        return changed

@@ -46,8 +46,15 @@ def sheets_of(spec: ScorecardSpec, records: list[dict]) -> list[Sheet]:
     for row in spec.chosen():
         own = [record for record in records if record.get("workload") == row.key]
         rates = scorecard_syscalls.rates(row, own, spec.alpha) if row.ops else {}
-        found.append(Sheet(spec, row, finished_blocks(own, "measure"), rates))
+        unfit = bool(unfit_reasons(records, row.key))
+        found.append(Sheet(spec, row, finished_blocks(own, "measure"), rates, unfit))
     return found
+
+
+def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
+    """Why the machine gives no verdict on a workload; without a key: on any of them."""
+    found = (record for record in records if record["type"] == "event" and record["what"] == "fitness")
+    return [record["text"] for record in found if key is None or record.get("workload", key) == key]
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -66,7 +73,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "id": header["id"],
         "question": spec.question,
         "verdict": None,
-        "headline": scorecard_rows.headline(spec, rows, reached, ratios),
+        "headline": scorecard_rows.headline(spec, rows, reached, ratios, unfit_reasons(records)),
         "final": blocks >= planned or stopped,
         "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
         "margin": None,

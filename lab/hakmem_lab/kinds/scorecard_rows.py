@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..statistics.paired import least_count
-from .scorecard_sheet import Judged, Sheet, plain_number
+from .scorecard_sheet import MISS, OPEN, PASS, Judged, Sheet, plain_number
 from .scorecard_spec import BEST, Bar, ScorecardSpec
 
 SHOWN_MISSES = 4
@@ -46,21 +46,25 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
 
 
 def milestones(spec: ScorecardSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
-    """Those whose workload was measured; at the end, where every workload was, how many bars are reached."""
+    """Those whose workload was measured; at the end, where every workload was, how many bars are reached.
+
+    A milestone is met only where the whole interval is beyond its bar.
+    """
     by_key, found = {sheet.row.key: sheet for sheet in sheets}, []
     for milestone in spec.milestone:
         sheet = by_key.get(milestone.workload)
         judged = sheet.judge(milestone) if sheet else None
         if judged is not None:
             target = judged.bar if judged.bar is not None else milestone.at_least or milestone.at_most
-            found.append({"name": milestone.name, "target": target, "met": judged.verdict.startswith("pass"),
+            found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
                           **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
     judged_rows = [row for row in rows if row["verdict"]]
     if judged_rows and not spec.only:
-        reached = sum(row["verdict"].startswith("pass") for row in judged_rows)
-        found.append({"name": "every bar", "target": len(judged_rows), "value": reached,
-                      "met": reached == len(judged_rows), "verdict": None, "to_reach": f"{len(judged_rows)} bars",
-                      "measured": f"{reached} bars"})  # fmt: skip
+        verdicts = [row["verdict"] for row in judged_rows]
+        reached, all_of_them = verdicts.count(PASS), f"{len(verdicts)} bars"
+        whole = PASS if reached == len(verdicts) else MISS if MISS in verdicts else OPEN
+        found.append({"name": "every bar", "target": len(verdicts), "value": reached, "met": whole == PASS,
+                      "verdict": whole, "to_reach": all_of_them, "measured": f"{reached} bars"})  # fmt: skip
     return found
 
 
@@ -74,23 +78,36 @@ def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
     return found
 
 
-def headline(spec: ScorecardSpec, rows: Sequence[dict], reached: Sequence[dict], to_reference: dict[str, float]) -> str:
-    """What a reader should know first."""
-    if not any(row["blocks"] for row in rows):
+def headline(
+    spec: ScorecardSpec,
+    rows: Sequence[dict],
+    reached: Sequence[dict],
+    to_reference: dict[str, float],
+    unfit: Sequence[str] = (),
+) -> str:
+    """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
+    if not any(row["blocks"] or row["verdict"] for row in rows):
         return "No block was finished."
     judged = [row for row in rows if row["verdict"]]
     if not judged:
         titles = {row["key"]: row["workload"] for row in rows}
         sizes = [f"{titles[key]} {plain_number(value)}" for key, value in to_reference.items()]
         return f"{spec.subject} is, as a multiple of {spec.reference}: {', '.join(sizes)} (above 1: better)."
-    missed = [row for row in judged if row["verdict"].startswith("miss")]
-    text = f"{spec.subject} reaches {len(judged) - len(missed)} of {len(judged)} bars"
+    if unfit and all(row["verdict"] == OPEN for row in judged):
+        return f"No verdict on this machine: {unfit[-1]}"
+    missed = [row for row in judged if row["verdict"] == MISS]
+    passed = sum(row["verdict"] == PASS for row in judged)
+    text = f"{spec.subject} reaches {passed} of {len(judged)} bars"
+    if passed + len(missed) < len(judged):
+        text += f", {len(judged) - passed - len(missed)} open"
     if missed:
         names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
         text += f"; missed: {', '.join(names)}{more}"
     if reached:
-        text += f"; {sum(bool(m['met']) for m in reached)} of {len(reached)} milestones met"
+        unclear = sum(m["verdict"] not in (PASS, MISS) for m in reached)
+        text += f"; {sum(m['met'] for m in reached)} of {len(reached)} milestones met"
+        text += f", {unclear} open" if unclear else ""
     return text + "."
 
 

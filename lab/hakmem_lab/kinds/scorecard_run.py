@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import project, ui
+from .. import fitness, project, ui
 from ..arms import Arm, parse_arm
 from ..blocks import attempts_made, finished_blocks
 from ..errors import LabError
-from ..fitness import unfit_reason
+from ..inputs import changed_input, input_hashes
 from ..peers import file_sha256
 from ..recorder import Recorder, check_unchanged
 from ..session import Session, parse_arms
@@ -81,6 +81,7 @@ class Card(Recorder):
 
     def begin(self) -> None:
         """Trials of every workload on every arm, the header, how long it will take. Raises LabError."""
+        self._check_tracing()
         count = sum(len(session.arms) for session in self.sessions.values())
         self.progress.say(f"{len(self.sessions)} workloads: {count} trial runs first, then the time that it will take")
         trials = {key: session.try_arms() for key, session in self.sessions.items()}
@@ -96,24 +97,51 @@ class Card(Recorder):
         for key, session in self.sessions.items():
             session.keep_trials(trials[key])
         self._announce(trials)
-        if reason := unfit_reason(self.context.folder):
-            self.warn("fitness", reason)
+        self._check_fitness()
 
     def resume(self, file: RunFile) -> None:
         """Continues a stored scorecard. Raises LabError where what is under test is no longer what it was."""
+        self._check_tracing()
         header = file.header()
         first = next(iter(self.sessions))
         check_unchanged(header | {"command": header["programs"][first]}, list(self.arms.values()), self.workload)
         for key, stored in header["programs"].items():
             now = _program(self.sessions[key])
-            if (now["sha256"], now["inputs"]) != (stored["sha256"], stored["inputs"]):
-                changed = stored["program"] if now["sha256"] != stored["sha256"] else ", ".join(stored["inputs"])
+            same = now["sha256"] == stored["sha256"]
+            changed = changed_input(stored["inputs"], self.sessions[key].workload) if same else stored["program"]
+            if changed:
                 raise LabError(f"{changed} is not what run {file.id} began with; start a new run")
             self.sessions[key].repeat = header["repeats"][key]
         file.continue_writing()
         self.file, self.seed = file, header["seed"]
         self._attach()
         self.event("resumed", "resumed")
+        self._check_fitness()
+
+    def _check_tracing(self) -> None:
+        """Raises LabError where a workload's system calls are to be counted and cannot be: before anything is run."""
+        for row in self.spec.chosen():
+            if row.ops is not None:
+                scorecard_syscalls.check(self.sessions[row.key])
+                return
+
+    def _check_fitness(self) -> None:
+        """Says once where this machine was never checked, or was found unfit: for a program of its own, or in general.
+
+        System calls are counted, not timed; no machine is unfit for that.
+        """
+        known, programs = fitness.checks(self.file.path.parent), self.file.header()["programs"]
+        said = {(record.get("workload"), record["text"]) for record in self.records() if record["type"] == "event"}
+        if not known and (None, fitness.UNCHECKED) not in said:
+            self.warn("fitness-unknown", fitness.UNCHECKED)
+        reasons = {}
+        for row in [row for row in self.spec.chosen() if row.ops is None]:
+            reason = fitness.reason(known, programs[row.key]["program"], row.metric)
+            if reason and (row.key, reason) not in said:
+                self.sessions[row.key].event("fitness", reason)
+                reasons[reason] = [*reasons.get(reason, ()), row.key]
+        for reason, keys in reasons.items():
+            self.progress.say(f"warning: no verdict on {', '.join(keys)}: {reason}")
 
     def _attach(self) -> None:
         for position, session in enumerate(self.sessions.values()):
@@ -182,12 +210,11 @@ class Card(Recorder):
 
 
 def _program(session: Session) -> dict:
-    """The program of a workload and the files that its command names, by their hashes."""
-    program, *words = session.workload.subject()
-    files = [Path(word) for word in (*session.workload.argv[1:], *words) if Path(word).is_file()]
+    """The program of a workload and the other files that its commands name, by their hashes."""
+    program = session.workload.subject()[0]
     return {
         "argv": [project.shown(session.workload.argv[0]), *session.workload.argv[1:]],
         "program": project.shown(program),
         "sha256": file_sha256(Path(program)),
-        "inputs": {path.name: file_sha256(path) for path in files},
+        "inputs": input_hashes(session.workload, session.written_files()),
     }

@@ -6,7 +6,7 @@ Pure. Imports analysis, metrics, the spec of a scorecard, statistics.
 import math
 import statistics as mean
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from ..analysis import log_ratios, values
@@ -18,6 +18,7 @@ from .scorecard_spec import BEST, Bar, ScorecardSpec, WorkloadSpec
 
 MIB_KIB = 1024.0
 MS_S = 1e-3
+PASS, MISS, OPEN = "pass", "miss", "open"
 CLEAR, UNCLEAR = "", " ~"
 
 
@@ -36,7 +37,7 @@ class Figure:
         """pass or miss by the value; with '~' where the target lies inside the interval."""
         values = (self.value, self.low, self.high)
         ok, low_ok, high_ok = (value >= target if at_least else value <= target for value in values)
-        return ("pass" if ok else "miss") + (CLEAR if low_ok == high_ok else UNCLEAR)
+        return (PASS if ok else MISS) + (CLEAR if low_ok == high_ok else UNCLEAR)
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,14 @@ def with_interval(figure: Figure) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """The finished blocks of a workload. rate: system calls per operation, of a workload that counts them."""
+    """The finished blocks of a workload. rates: system calls per operation, of a workload that counts them. unfit: the
+    machine gives too many false verdicts, so that what was timed is shown and every bar on it is open."""
 
     spec: ScorecardSpec
     row: WorkloadSpec
     blocks: Blocks
     rates: Mapping[str, Figure] = field(default_factory=dict)
+    unfit: bool = False
 
     def metric(self, name: str) -> Metric:
         return Metric(name, self.row.higher_is_better and name == self.row.metric)
@@ -143,10 +146,13 @@ class Sheet:
 
     def judge(self, bar: Bar) -> Judged | None:
         """Whether the subject reaches the bar; None where nothing was measured for it."""
-        name = self.row.metric_of(bar)
         if self.row.ops is not None:
             rate = self.rates.get(self.spec.subject)
-            return self._judge_amount(bar, rate, None, self.unit(name)) if rate else None
+            return self._judge_amount(bar, rate, None, self.unit(self.row.metric)) if rate else None
+        judged = self._judge_timed(bar, self.row.metric_of(bar))
+        return replace(judged, verdict=OPEN) if judged and self.unfit else judged
+
+    def _judge_timed(self, bar: Bar, name: str) -> Judged | None:
         if bar.against:
             return self._judge_ratio(bar, name)
         ours = self._values(name, self.spec.subject)

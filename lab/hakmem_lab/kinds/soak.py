@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from .. import machine, ui
 from ..arms import Arm, parse_arm
-from ..errors import LabError
-from ..launcher import Launcher, Outcome, Request, Running
+from ..launcher import Launcher, LauncherEnded, Outcome, Request, Running
 from ..runner import MEASURES, Workload
 from ..spec import CommonSpec, Duration
 from . import Context
@@ -76,10 +75,15 @@ def run(spec: Spec, context: Context) -> dict:
             if recorder.file is None:
                 raise
             raise recorder.interrupted() from None
+        except LauncherEnded as error:
+            if recorder.file is None:
+                raise
+            recorder.event("stopped", str(error))
+            raise recorder.stopped(error) from None
         records = recorder.records()
         if not any(record["type"] == "sample" for record in records):
             why = next((record["why"] for record in reversed(records) if record["type"] == "run"), None)
-            raise LabError(f"command: the program ended before the first sample: {why or 'exit status 0'}")
+            raise recorder.stopped(f"the program ended before the first sample: {why or 'exit status 0'}")
         return recorder.finish(analyse(recorder.file.header(), records))
 
 
@@ -114,7 +118,10 @@ class _Segment:
         self.recorder.progress.say(f"run {self.recorder.file.id}: {ui.duration(left_s)} of one process")
         started = time.time()
         with Launcher() as launcher:
-            running = launcher.start(request)
+            try:
+                running = launcher.start(request)
+            except OSError as error:
+                raise self.recorder.stopped(f"command: {argv[0]} cannot be started: {error.strerror}") from None
             self.recorder.event("segment", f"segment {self.number}: process {running.pid} started")
             try:
                 ended_early = not self._sample(running, left_s)
@@ -130,7 +137,7 @@ class _Segment:
 
     def _sample(self, running: Running, left_s: float) -> bool:
         """Samples until the time is over; False if the program ended before."""
-        reader, steal = LineReader(self.spec.line), machine.StealMeter()
+        reader, steal, offset = LineReader(self.spec.line), machine.StealMeter(), 0
         begun, index = time.monotonic(), 0
         while True:
             # In the middle of the interval: a program with a line for each of them has then said which phase it is in.
@@ -141,7 +148,9 @@ class _Segment:
             used = self._usage(running.pid)
             if used is None:
                 return False
-            lines = reader.read(running.output(), t_s)
+            added = running.output(offset)
+            offset += len(added)
+            lines = reader.read(added, t_s)
             self.recorder.append(self._record(t_s, used, lines) | {"steal_percent": steal.percent()})
             # A sample that is late is not made up for.
             index = max(index, math.floor((time.monotonic() - begun) / self.spec.sample_interval)) + 1
@@ -209,3 +218,4 @@ class _Segment:
             }
             | {name: getattr(outcome, name) for name in kept}
         )
+        self.recorder.changed_file()

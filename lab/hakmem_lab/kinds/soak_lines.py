@@ -46,7 +46,7 @@ class LineReader:
 
     pattern: str
     matched: int = 0
-    _position: int = 0
+    _begun: list[bytes] = field(default_factory=list)
     _last: tuple[float, float] | None = None
     _compiled: re.Pattern = field(init=False)
     _phase: str | None = None
@@ -55,18 +55,14 @@ class LineReader:
     def __post_init__(self) -> None:
         self._compiled = re.compile(self.pattern)
 
-    def read(self, output: str, now_s: float) -> dict:
-        """What the lines added since the last call say: of operations the latest, of tails the worst.
+    def read(self, added: bytes, now_s: float) -> dict:
+        """What the lines that end in `added`, the output since the last call, say: of operations the latest, of tails
+        the worst.
 
         Values are None where no new line says anything; the phase stays until another is announced. `phase` is that of
         now, `line_phase` that of the operations. now_s: the sampler's clock.
         """
-        end = output.rfind("\n", self._position) + 1
-        found = []
-        if end > 0:
-            lines = output[self._position : end].splitlines()
-            self._position = end
-            found = [match.groupdict() for line in lines if (match := self._compiled.search(line))]
+        found = [match.groupdict() for line in self._lines(added) if (match := self._compiled.search(line))]
         self.matched += len(found)
         latest = found[-1] if found else {}
         self._line_phase = latest.get("phase") or self._line_phase
@@ -84,6 +80,16 @@ class LineReader:
             values = self._values(found, name)
             record[f"{name}_us"] = (statistics.median if name == "p50" else max)(values) if values else None
         return record
+
+    def _lines(self, added: bytes) -> list[str]:
+        """The lines that are whole now; the beginning of the next one is kept."""
+        whole, newline, rest = added.rpartition(b"\n")
+        if not newline:
+            self._begun.append(added)
+            return []
+        text = b"".join([*self._begun, whole])
+        self._begun = [rest]
+        return text.decode(errors="replace").splitlines()
 
     def _rate(self, operations: float | None, t_s: float | None, now_s: float) -> float | None:
         """Operations per second since the last line; by the program's own clock where it prints one."""

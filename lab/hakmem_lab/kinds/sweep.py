@@ -1,16 +1,15 @@
 """`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
-from ..analysis import base_result, comparison, log_ratios, metric_of
+from ..analysis import base_result, comparison, log_ratios, metric_of, withheld
 from ..arms import Arm
 from ..blocks import Blocks, finished_blocks
 from ..conduct import conduct
 from ..errors import LabError
-from ..fitness import unfit_reason
 from ..session import Session, parse_arms
 from ..spec import SweepSpec
 from ..statistics import looks, multiple
 from ..statistics import verdict as verdicts
-from .ab import blocked, check_blocks, decide
+from .ab import blocked, check_blocks, decide, rail_rows
 
 Spec = SweepSpec
 DEFAULT = "default"
@@ -44,8 +43,7 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
 def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, with planned looks."""
     spec, header = session.spec, session.file.header()
-    if reason := unfit_reason(session.file.path.parent):
-        session.note_unfit(reason)
+    session.check_fitness()
     chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
     plan = looks.planned_looks(spec.max_blocks, spec.looks)
@@ -98,5 +96,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
             "more_blocks": decision.more_blocks,
             "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
             + decision.reason,
+            **rail_rows(decision),
         }
+        withheld(result, records, DEFAULT, chosen)
     return blocked(result, records)

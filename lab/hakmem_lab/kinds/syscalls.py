@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ..arms import Arm
 from ..errors import LabError
-from ..launcher import Launcher
+from ..launcher import Launcher, LauncherEnded
 from ..recorder import Stopped
 from ..runner import MEASURES, Workload
 from ..session import parse_arms
@@ -98,6 +98,10 @@ def run(spec: Spec, context: Context) -> dict:
             if recorder.file is None:
                 raise
             raise recorder.interrupted() from None
+        except LauncherEnded as error:
+            if recorder.file is None:
+                raise
+            raise recorder.stopped(error) from None
         return recorder.finish(analyse(recorder.file.header(), recorder.records()))
 
 
@@ -111,14 +115,18 @@ def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, record
             continue
         note = f"{execution.arm.name}, {execution.length}"
         recorder.progress.update(execution.index, len(executions), note)
-        record = _execute(spec, execution, counter, recorder.workload)
+        try:
+            record = _execute(spec, execution, counter, recorder.workload)
+        except OSError as error:
+            raise recorder.stopped(f"strace cannot be started: {error.strerror}") from None
+        if changed := recorder.changed_file():
+            record |= {"ok": False, "why": f"{changed} changed during the run"}
         recorder.append(record | {"attempt": attempts.get(execution.index, 0)})
+        if changed:
+            raise Stopped(f"{changed} changed during run {recorder.file.id}; its counts are kept, start a new run")
         if not record["ok"]:
             recorder.progress.restart()
-            raise Stopped(
-                f"{execution.arm.name}: {' '.join(record['argv'])}: {record['why']}. "
-                f"What was counted is kept: hak resume {recorder.file.id}"
-            )
+            raise recorder.stopped(f"{execution.arm.name}: {' '.join(record['argv'])}: {record['why']}")
     recorder.progress.restart()
 
 

@@ -66,7 +66,8 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     row = {"name": name, "per_op": None, "per_call": {}}
     if not short or not long:
         whole = [run for run in runs if run["length"] == "whole"]
-        return row | {"whole": _length_part(whole)} if whole else row
+        parts = {"whole": whole, "short": short, "long": long}
+        return row | {length: _length_part(own) for length, own in parts.items() if own}
     row["per_op"], row["least"], row["most"] = _difference(short, long)
     rates = {call: _difference(short, long, call) for call in _names(long)}
     row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
@@ -101,6 +102,8 @@ def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -
     over = [row["name"] for row in counted if row["passed"] is False]
     if over:
         return f"{text} Above the budget of {budget:g}: {', '.join(over)}."
+    if missing := [row["name"] for row in rows if row["per_op"] is None]:
+        return f"{text} Not counted yet: {', '.join(missing)}."
     unclear = ", ".join(row["name"] for row in counted if row["passed"] is None)
     return f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: longer runs would tell."
 

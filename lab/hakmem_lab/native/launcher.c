@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64 };
+enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64, ASK_MS = 1 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes;
@@ -194,7 +194,14 @@ static void end_descendants(pid_t pid) {
   }
 }
 
-/* Until the program ends, is over its limits, or nobody listens any more. */
+/* Leaves the process to be waited for. */
+static bool has_ended(pid_t pid) {
+  siginfo_t info = {0};
+  return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+/* Until the program ends, is over its limits, or nobody listens any more. Without a pidfd, which filters of system calls
+ * that are older than it refuse, the end is noticed up to ASK_MS late. */
 static void watch(pid_t pid, int pidfd, const request_t *request, double start_s, usage_t *usage) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
@@ -203,11 +210,11 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
   double last_s = start_s;
   for (;;) {
     struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN}, {.fd = 0, .events = 0}};
-    int ready = poll(fds, 2, pause_ms);
+    int ready = poll(fds, 2, pidfd < 0 ? ASK_MS : pause_ms);
     if (ready < 0 && errno == EINTR) {
       continue;
     }
-    if (fds[0].revents) {
+    if (fds[0].revents || (pidfd < 0 && has_ended(pid))) {
       break;
     }
     if (fds[1].revents & (POLLHUP | POLLERR)) {
@@ -215,6 +222,9 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
       _exit(1);
     }
     double t = now_s();
+    if (pidfd < 0 && (t - last_s) * 1000 < pause_ms) {
+      continue;
+    }
     if (request->sample_ms > 0) {
       sample(pid, request, statm, t - last_s, usage);
     }
@@ -248,7 +258,9 @@ static void serve(const request_t *request) {
   fflush(stdout);
   int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
   watch(pid, pidfd, request, start_s, &usage);
-  close(pidfd);
+  if (pidfd >= 0) {
+    close(pidfd);
+  }
   int status = 0;
   struct rusage used;
   wait4(pid, &status, 0, &used);

@@ -28,7 +28,7 @@ class Cell:
         return self.text
 
 
-_TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive"}
+_TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive", "open": "inconclusive"}
 _STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "unclear": ("? unclear", "inconclusive")}
 
 
@@ -37,7 +37,7 @@ def _text(value: object) -> str:
 
 
 def _verdict_cell(word: object) -> str | Cell:
-    """A verdict, or a scorecard's pass or miss, which carries a ~ where the target lies inside the interval."""
+    """A verdict, or a scorecard's pass, miss or open; a ~ says that the target lies inside the interval."""
     text = str(word or "")
     tone = _TONES.get(text)
     for start, mark, meaning in (("pass", "✓", "go"), ("miss", "✕", "no-go")):
@@ -79,13 +79,13 @@ def _guardrails(result: Record) -> Table | None:
         rows.append(
             [
                 metric_label(rail.get("metric")),
-                numbers.percent(limit) if finite(limit) is not None else _text(limit),
+                numbers.percent(1 / (1 + limit) - 1) if finite(limit) is not None else _text(limit),
                 numbers.percent(rail.get("estimate")),
                 numbers.interval(rail.get("ci_low"), rail.get("ci_high")),
                 Cell(text, tone),
             ]
         )
-    columns = ["Guardrail", "Limit", "Change", "Interval", "Status"]
+    columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
     return Table("Guardrails: a failed one forbids GO", columns, rows) if rows else None
 
 
@@ -123,7 +123,7 @@ def _scorecard(result: Record) -> list[Table | None]:
             _text(m.get("name")),
             _plain(m.get("target")),
             _plain(m.get("value")),
-            Cell("✓ met", "go") if m.get("met") else Cell("✕ not met", "no-go"),
+            _met(m),
         ]
         for m in card.get("milestones") or []
     ]
@@ -134,6 +134,14 @@ def _scorecard(result: Record) -> list[Table | None]:
         if body
         else None,
     ]
+
+
+def _met(milestone: Record) -> Cell:
+    """Open where the target lies inside the interval, or the machine gives no verdict."""
+    if milestone.get("met"):
+        return Cell("✓ met", "go")
+    missed = milestone.get("verdict") in (None, "miss")
+    return Cell("✕ not met", "no-go") if missed else Cell("? open", "inconclusive")
 
 
 def _plain(value: object) -> str:

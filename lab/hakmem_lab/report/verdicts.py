@@ -132,5 +132,5 @@ def _own_facts(result: Record) -> list[tuple[str, str]]:
         shown.append(("False GO, false NO-GO", ", ".join(rates[:2])))
         shown.append(("False verdicts allowed", f"at most {rates[-1]}"))
         if finite(machine.get("noise_percent")) is not None:
-            shown.append(("Noise of one block", f"{numbers.number(machine['noise_percent'])} %"))
+            shown.append(("Noise of one run", f"{numbers.number(machine['noise_percent'])} %"))
     return shown

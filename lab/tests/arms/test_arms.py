@@ -23,6 +23,31 @@ def test_name_text_and_variables():
     assert parse_arm("glibc").name == "glibc"
 
 
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [
+        ("glibc,CONF=background_thread:true,narenas:2", {"CONF": "background_thread:true,narenas:2"}),
+        ("glibc,A=1,2,3,B=x, y,C=", {"A": "1,2,3", "B": "x, y", "C": ""}),
+        ("glibc,A=1,", {"A": "1,"}),
+        ("glibc,A=,,", {"A": ",,"}),
+        ("glibc,A=1,2=3", {"A": "1,2=3"}),
+    ],
+)
+def test_a_value_may_hold_commas(text, variables):
+    assert parse_arm(text).variables == variables
+
+
+def test_settings_of_the_flag_are_taken_as_they_are():
+    arm = parse_arm("glibc,A=1", settings=["B=x,C=y", "D= z "])
+    assert arm.variables == {"A": "1", "B": "x,C=y", "D": " z "}
+
+
+@pytest.mark.parametrize(("setting", "said"), [("A=2", "'A' is set twice"), ("B", "'B' is not NAME=VALUE")])
+def test_a_mistake_in_a_flag_names_the_flag(setting, said):
+    with pytest.raises(LabError, match=f"^--set: {said}"):
+        parse_arm("glibc,A=1", settings=[setting])
+
+
 def test_default_preloads_nothing():
     arm = parse_arm("default,A=1")
     assert arm.library.path is None

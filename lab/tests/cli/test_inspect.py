@@ -95,6 +95,35 @@ def test_sql_counts_the_records(here, measured, records, where, counts):
     assert here("export", "--sql", sql).result() == [{"n": sum(map(counts, records("run")))}]
 
 
+def test_sql_over_blocks_and_events(here, measured, records):
+    def asked(sql):
+        return here("export", "--sql", sql).result()
+
+    blocks = records("block")
+    rows = asked("SELECT block, attempt, ok, arms_in_order FROM blocks")
+    assert [(r["block"], r["attempt"], r["ok"]) for r in rows] == [(b["block"], b["attempt"], b["ok"]) for b in blocks]
+    assert [json.loads(row["arms_in_order"]) for row in rows] == [block["order"] for block in blocks]
+    here("resume", "last")
+    (row,) = asked("SELECT id, what FROM events WHERE what = 'resumed'")
+    assert row == {"id": measured["run"], "what": "resumed"}
+
+
+def test_samples_servers_and_calls_are_exported(here, store):
+    from hakmem_lab.store import RunFile
+
+    file = RunFile.create(store, "soak", {"arms": [], "command": {"argv": []}, "machine": {}, "question": ""})
+    file.append({"type": "sample", "segment": 0, "t_s": 0.5, "rss_kib": 7, "exact": True, "phase": None})
+    file.append({"type": "run", "arm": "a", "calls": {"brk": 3}, "server": {"cpu_s": 1.5}})
+    file.close()
+    assert here("export", "--sql", "SELECT t_s, rss_kib, exact, phase FROM samples").result() == [
+        {"t_s": 0.5, "rss_kib": 7, "exact": True, "phase": None}
+    ]
+    sql = "SELECT (calls->>'brk')::INT AS n, (server->>'cpu_s')::DOUBLE AS s FROM runs"
+    assert here("export", "--sql", sql).result() == [{"n": 3, "s": 1.5}]
+    (row,) = here("export").result()
+    assert (row["calls"], row["server"]) == ({"brk": 3}, {"cpu_s": 1.5})
+
+
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM runz", "SELECT x FROM runs", ";", "   ", "DROP TABLE x",
                                  "COPY runs TO 'stolen.csv'", "SELECT * FROM read_csv('/etc/passwd')"])  # fmt: skip
 def test_a_query_that_cannot_be_answered(here, measured, sql, tmp_path, monkeypatch):

@@ -108,6 +108,35 @@ def test_commands_that_cannot_be(here, store, words, said):
     assert not store.exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "--allocators", "glibc", "glibc,A=1", "glibc,A=2"],
+        ["latency", "--allocators", "glibc", "glibc,A=1", "glibc,A=2"],
+        ["syscalls", "--allocators", "glibc"],
+    ],
+)
+def test_a_verdict_that_cannot_be_is_not_required(refused, fakes, words):
+    message = refused("--require", "GO", "--quiet", words=words, command=[fakes.program, "exit", "0"])
+    assert "--require: there will be no verdict" in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("matrix", 'factors = { a = "A=1", b = "B=1" }\nbase = "glibc"\n'),
+        ("syscalls", 'allocators = ["glibc"]\nops = [10, 20]\n'),
+    ],
+)
+def test_a_verdict_that_a_spec_cannot_give_is_not_required(here, store, tmp_path, kind, keys):
+    spec = tmp_path / "spec.toml"
+    word = "{ops}" if kind == "syscalls" else "0"
+    spec.write_text(f'kind = "{kind}"\ncommand = "true {word}"\n{keys}', encoding="utf-8")
+    answer = here(kind, spec, "--require", "GO", "--quiet")
+    assert (answer.status, store.exists()) == (2, False)
+    assert "--require: there will be no verdict" in answer.message()
+
+
 @pytest.mark.parametrize("command", [["no-such-program-x"], [""], ["/etc/hostname"], ["/tmp"]])
 def test_a_program_that_cannot_be(refused, command):
     assert command[0] in refused(command=command)

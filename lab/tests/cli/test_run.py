@@ -1,5 +1,7 @@
 """`hak run`: the program itself, on an allocator that is checked to serve it."""
 
+import os
+
 import pytest
 
 
@@ -17,6 +19,19 @@ def test_the_program_gets_allocator_settings_and_input(hak, fakes):
     answer = hak(*words, input="typed\n")
     assert answer.out == f"typed\n{fakes.allocator} x y\n"
     assert answer.err == ""
+
+
+def test_settings_are_handed_over_as_they_are(hak):
+    words = ["run", "--allocator", "glibc", "--set", "CONF=a:1,b:2", "--set", "LIST=x,Y=z", "--"]
+    assert hak(*words, "sh", "-c", "echo $CONF $LIST $Y").out == "a:1,b:2 x,Y=z\n"
+
+
+def test_the_program_is_checked_in_the_environment_that_it_runs_in(hak, fakes):
+    env = os.environ | {"LD_LIBRARY_PATH": str(fakes.other_library.parent)}
+    words = ["run", "--allocator", fakes.allocator, "--", fakes.dependent_program, "exit", 3]
+    answer = hak(*words, env=env)
+    assert (answer.status, answer.err) == (3, "")
+    assert hak(*words).status == 2
 
 
 @pytest.mark.parametrize("allocator", ["glibcc", "hakmem,HAKMEM_PROFIL=lean"])

@@ -25,13 +25,13 @@ def test_lines_become_samples():
     reader = LineReader(DEFAULT_LINE)
     line = "soak t={} ops={} live_kib=7 phase={} next={} threads=2 started=3 p50_ns=40 p99_ns={} p999_ns=900\n"
     text = line.format("1.000", 100, "a", "a", 200)
-    first = reader.read(text, 1.5)
+    first = reader.read(text.encode(), 1.5)
     assert (first["operations"], first["ops_per_s"], first["phase"], first["threads_started"]) == (100, None, "a", 3)
     assert (first["p50_us"], first["p99_us"], first["p999_us"], first["live_kib"]) == (0.04, 0.2, 0.9, 7.0)
-    nothing = reader.read(text + "soak t=2", 2.5)  # half a line is no line yet
+    nothing = reader.read(b"soak t=2", 2.5)  # half a line is no line yet
     assert (nothing["operations"], nothing["p99_us"], nothing["phase"]) == (None, None, "a")
-    text += line.format("2.000", 300, "a", "a", 800) + line.format("3.000", 600, "a", "b", 500)
-    both = reader.read(text, 3.5)
+    text = line.format("2.000", 300, "a", "a", 800) + line.format("3.000", 600, "a", "b", 500)
+    both = reader.read(text.removeprefix("soak t=2").encode(), 3.5)
     # 500 operations in 2 s of the program's own clock; of two tails the worse one.
     assert (both["operations"], both["ops_per_s"], both["p99_us"]) == (600, 250.0, 0.8)
     assert (both["phase"], both["line_phase"]) == ("b", "a")
@@ -42,9 +42,18 @@ def test_rates_by_the_samplers_clock_where_the_program_has_none():
     from hakmem_lab.kinds.soak_lines import LineReader
 
     reader = LineReader(r"done (?P<operations>\d+) in (?P<p99_ms>[0-9.]+)")
-    reader.read("done 10 in 2\n", 1.0)
-    found = reader.read("done 10 in 2\ndone 40 in 2.5\n", 3.0)
+    reader.read(b"done 10 in 2\n", 1.0)
+    found = reader.read(b"done 40 in 2.5\n", 3.0)
     assert (found["ops_per_s"], found["p99_us"]) == (15.0, 2500.0)
+
+
+def test_a_line_may_come_in_any_pieces():
+    from hakmem_lab.kinds.soak_lines import LineReader
+
+    reader = LineReader("^ä+ (?P<operations>[0-9]+)$")
+    pieces = [bytes([byte]) for byte in "ä 1\nää 23\n".encode()]
+    found = [record["operations"] for piece in pieces if (record := reader.read(piece, 1.0))["operations"]]
+    assert found == [1, 23]
 
 
 CHILD = """

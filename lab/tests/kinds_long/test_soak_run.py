@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.recorder import Stopped
 
 LINE = r"^done (?P<operations>\d+)"
 
@@ -132,11 +133,56 @@ def test_a_program_that_crashes_fails_with_its_samples_kept(script, context, onl
     assert len(samples_of(only_run())) >= 5
 
 
-def test_a_program_that_ends_at_once_is_an_error(script, context):
+def test_a_program_that_ends_at_once_stops_the_run(script, context):
     from hakmem_lab.kinds import soak
 
-    with pytest.raises(LabError, match="ended before the first sample: exit status 3: no such option"):
+    said = r"ended before the first sample: exit status 3: no such option.*hak show .*hak resume "
+    with pytest.raises(Stopped, match=said):
         soak.run(spec([script("#!/bin/sh\necho no such option >&2\nexit 3\n")]), context())
+
+
+def test_a_killed_launcher_stops_the_run_and_keeps_the_samples(script, here, records):
+    program = script("#!/bin/sh\nsleep 1; kill -9 $PPID; sleep 60\n")
+    flags = ["--set", "allocator=glibc", "--set", "duration=30s", "--set", "sample-interval=100ms", "--quiet"]
+    answer = here("soak", *flags, "--", program)
+    assert answer.status == 3
+    run = records("header")[0]["id"]
+    assert f"hak show {run}" in answer.message() and f"hak resume {run}" in answer.message()
+    assert len(records("sample")) >= 5
+    assert here("show", run).status == 0
+
+
+def test_every_byte_of_the_output_is_read_once(compiled, context, only_run, monkeypatch):
+    from hakmem_lab.kinds import soak
+    from hakmem_lab.launcher import Running
+
+    read, real = [], Running.output
+
+    def output(self, start_offset=0):
+        found = real(self, start_offset)
+        read.append((start_offset, len(found)))
+        return found
+
+    monkeypatch.setattr(Running, "output", output)
+    soak.run(spec([compiled("leak.c"), 0, "{seconds}"], duration="2s"), context())
+    assert len(read) >= 10 and read[-1][0] > 0
+    assert [start for start, _ in read] == [sum(size for _, size in read[:i]) for i in range(len(read))]
+    assert samples_of(only_run())[-1]["operations"] > 100
+
+
+def test_a_file_that_the_program_writes_does_not_hinder_resuming(script, context, only_run, interrupting, tmp_path):
+    from hakmem_lab import kinds
+    from hakmem_lab.kinds import soak
+    from hakmem_lab.recorder import Interrupted
+
+    data = tmp_path / "data"
+    data.write_text("old\n", encoding="utf-8")
+    program = script('#!/bin/sh\necho x >> "$1"\nsleep 60\n')
+    with pytest.raises(Interrupted):
+        soak.run(spec([program, data], duration="2s"), context(interrupting(8)))
+    kinds.resume(only_run(), context().progress)
+    (event, *_) = [r for r in only_run().records() if r.get("what") == "written"]
+    assert event["files"] == [str(data)]
 
 
 def test_a_program_that_ends_early_is_reported(script, context):

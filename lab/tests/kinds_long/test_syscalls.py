@@ -93,6 +93,41 @@ def test_a_whole_process_without_a_placeholder(compiled, context):
 
 
 @needs_strace
+@pytest.mark.parametrize("words", [["50"], ["{ops}", "--set", "ops=10,60"]])
+def test_the_terminal_shows_whole_processes_and_rates(compiled, here, words):
+    command, flags = [compiled("calls.c"), words[0]], words[1:]
+    answer = here("syscalls", "--allocators", "glibc", *flags, "--set", "repeats=2", "--quiet", "--", *command)
+    assert answer.status == 0, answer.err
+    row = next(line for line in answer.out.splitlines() if line.strip().startswith("glibc "))
+    assert "getppid" in row
+    assert here("show").out == answer.out
+
+
+@pytest.mark.parametrize("counted", [[], ["short"], ["long"], ["short", "long"]])
+@pytest.mark.parametrize("budget", [None, 0.5])
+def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counted, budget):
+    from hakmem_lab.cli import render
+    from hakmem_lab.kinds.syscalls import analyse
+
+    top = header("syscalls", ops=[100, 200], budget=budget, repeats=2)
+    top["arms"].append(top["arms"][0] | {"name": "other"})
+    lengths = {"short": (100, 100), "long": (200, 210)}
+    runs = [
+        {"type": "run", "block": i, "arm": "glibc", "ok": True, "length": name, "ops": lengths[name][0],
+         "calls": {"brk": lengths[name][1]}}
+        for i, name in enumerate(counted)
+    ]  # fmt: skip
+    result = analyse(top, runs)
+    render.show(result)
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.split()}
+    assert rows["glibc"][1:3] == ["100" if "short" in counted else "-", "210" if "long" in counted else "-"]
+    assert rows["other"][:3] == ["-", "-", "-"]
+    if len(counted) == 2 and budget is None:
+        assert rows["glibc"][0] == "1.1"
+    assert result["verdict"] == (None if budget is None else "NO-GO" if len(counted) == 2 else "INCONCLUSIVE")
+
+
+@needs_strace
 def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
     from hakmem_lab.kinds.syscalls_count import Counter
     from hakmem_lab.launcher import Launcher
@@ -131,6 +166,51 @@ def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(scr
     assert [run["block"] for run in runs if run["ok"]] == [0, 1, 2, 3]
     assert [run["attempt"] for run in runs if run["block"] == failed] == [0, 1]
     assert result["final"] and len(result["failures"]) == 1
+
+
+@needs_strace
+def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context, only_run):
+    from hakmem_lab import kinds
+    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.recorder import Stopped
+
+    program = script(
+        '#!/bin/sh\nread -r name < /proc/$PPID/comm\ntest "$name" = strace || exit 0\n'
+        'if test "$1" = 2 && ! test -e "$0.repaired"; then kill -9 $(cut -d" " -f4 /proc/$PPID/stat); sleep 9; fi\n'
+    )
+    with pytest.raises(Stopped, match=r"launcher was killed.*hak show .*hak resume"):
+        syscalls.run(spec([program, "{ops}"], ops=[1, 2]), context())
+    program.with_name("program.repaired").touch()
+    assert kinds.resume(only_run(), context().progress)["final"]
+
+
+@needs_strace
+def test_a_script_that_changes_stops_the_run(script, context, only_run):
+    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.recorder import Stopped
+
+    named = script("exit 0\n", "named.sh")
+    with pytest.raises(Stopped, match=r"named\.sh changed during run .* start a new run"):
+        syscalls.run(spec(["/bin/sh", named, "{ops}"], ops=[1, 2]), context(_Editing(named)))
+    assert [run["ok"] for run in only_run().records() if run["type"] == "run"][-1] is False
+
+
+class _Editing:
+    """A progress at whose fourth update, in the midst of the executions, somebody edits a file."""
+
+    def __init__(self, path):
+        self.path, self.updates = path, 0
+
+    def update(self, *_):
+        self.updates += 1
+        if self.updates == 4:
+            self.path.write_text("exit 0\n# another\n", encoding="utf-8")
+
+    def say(self, text):
+        pass
+
+    def restart(self):
+        pass
 
 
 @needs_strace

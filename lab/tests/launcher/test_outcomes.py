@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 import uuid
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hakmem_lab import launcher as module
 from hakmem_lab.launcher import Launcher, Request
 
 SHORT_S = 0.3
@@ -159,7 +161,8 @@ def test_terminate_twice_and_wait_after_the_end(launcher, fakes):
 
 def test_output_can_be_read_while_the_program_runs(launcher, until):
     running = launcher.start(Request(["/bin/sh", "-c", "echo ready; exec sleep 60"], {}))
-    until(lambda: running.output() == "ready\n")
+    until(lambda: running.output() == b"ready\n")
+    assert (running.output(2), running.output(6), running.output(99)) == (b"ady\n", b"", b"")
     assert not running.ended()
     assert running.terminate().stdout == "ready\n"
 
@@ -179,6 +182,29 @@ def test_many_runs_leave_no_descriptor_open(launch):
     for _ in range(50):
         launch("exit", 0)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.fixture
+def old_kernel(tmp_path, monkeypatch):
+    """A helper whose system refuses pidfd_open, as filters of system calls do that are older than it."""
+    refuse = tmp_path / "refuse.c"
+    refuse.write_text("#include <errno.h>\nlong __wrap_syscall(long n, ...) { (void)n; errno = ENOSYS; return -1; }\n")
+    path = tmp_path / "helper"
+    words = ["cc", "-std=c17", "-O1", "-o", path, module.SOURCE, refuse, "-Wl,--wrap=syscall"]
+    subprocess.run(words, check=True, capture_output=True)
+    monkeypatch.setattr(module, "helper_path", lambda: path)
+
+
+def test_a_system_without_pidfd_measures_all_the_same(old_kernel, fakes, processes, marker):
+    with Launcher() as launcher:
+        outcome = launcher.run(Request([str(fakes.program), "exit", "3"], {}, timeout_s=20))
+        assert (outcome.exit, outcome.timed_out) == (3, False)
+        filled = launcher.run(Request([str(fakes.program), "fill", "64"], {}, timeout_s=20))
+        assert filled.samples >= 3 and filled.rss_mean_kib <= filled.rss_peak_kib
+        hanging = Request([str(fakes.program), "orphans-hang", "2", marker], {}, timeout_s=SHORT_S)
+        assert launcher.run(hanging).timed_out
+        assert launcher.start(Request([str(fakes.program), "sleep", "60000"], {})).terminate().signal == signal.SIGTERM
+    assert processes(marker) == []
 
 
 def test_two_launchers_run_at_the_same_time(fakes):

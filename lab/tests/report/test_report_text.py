@@ -7,13 +7,14 @@ import shlex
 import tomllib
 
 import pytest
-from factories import ab, compare, soak
+from factories import aa, ab, compare, scorecard, soak
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hakmem_lab.report import numbers, toml
 from hakmem_lab.report.model import LoadedRun, metric_label
 from hakmem_lab.report.reproduce import command_line, specification
+from hakmem_lab.report.tables import findings
 from hakmem_lab.report.verdicts import facts, false_rates, verdict
 
 
@@ -204,3 +205,30 @@ def test_more_blocks_are_named_only_where_they_would_settle_it() -> None:
     assert "Would settle it" not in dict(facts(run))
     run.result["more_blocks"] = 56
     assert dict(facts(run))["Would settle it"] == "about 56 more blocks"
+
+
+def table_of(run: LoadedRun, start: str) -> list[list[str]]:
+    (found,) = [table for table in findings(run) if table.caption.startswith(start)]
+    return [[spaced(str(cell)) for cell in row] for row in found.rows]
+
+
+def test_what_a_guardrail_tolerates_is_on_the_scale_of_its_estimate() -> None:
+    """A cost that is worse by 10 % is a ratio of 1 / 1.1."""
+    rails = table_of(ab(), "Guardrails")
+    assert [(row[0], row[1]) for row in rails] == [("peak memory", "−4.8 %"), ("p99.9", "−9.1 %")]
+
+
+def test_the_noise_of_an_aa_is_that_of_single_runs() -> None:
+    shown = dict(facts(aa()))
+    assert spaced(shown["Noise of one run"]) == "1.9 %"
+
+
+def test_a_milestone_inside_the_interval_is_neither_met_nor_missed() -> None:
+    run = scorecard()
+    run.result["scorecard"]["milestones"] = [
+        {"name": "clear", "target": 1.0, "value": 1.04, "met": True, "verdict": "pass"},
+        {"name": "open", "target": 1.0, "value": 1.01, "met": False, "verdict": "pass ~"},
+        {"name": "unfit", "target": 1.0, "value": 1.01, "met": False, "verdict": "open"},
+        {"name": "missed", "target": 1.0, "value": 0.9, "met": False, "verdict": "miss"},
+    ]
+    assert [row[-1] for row in table_of(run, "Milestones")] == ["✓ met", "? open", "? open", "✕ not met"]

@@ -1,10 +1,11 @@
 """What the dynamic linker says before anything is measured: is this allocator the one that answers malloc there?"""
 
 import os
+import signal
 
 import pytest
 
-from hakmem_lab import preflight
+from hakmem_lab import launcher, preflight
 from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
 from hakmem_lab.runner import Workload
@@ -32,6 +33,19 @@ def test_a_dynamic_program_is_served(check, fakes, arm):
 @pytest.mark.parametrize("words", [["crash"], ["sleep", "60000"], ["stubborn", "60000"], ["exit", "9"]])
 def test_what_the_program_does_later_does_not_matter(check, fakes, words):
     check([fakes.program, *words])
+
+
+def test_the_program_is_killed_without_being_asked(check, fakes, monkeypatch):
+    """What it did on SIGTERM would be its own code, run for nothing."""
+    sent, real = [], os.kill
+
+    def kill(pid, number):
+        sent.append(number)
+        real(pid, number)
+
+    monkeypatch.setattr(launcher.os, "kill", kill)
+    check([fakes.program, "sleep", "60000"])
+    assert sent == [signal.SIGKILL]
 
 
 def test_a_script_is_served_through_its_interpreter(check, fakes, tmp_path):

@@ -40,8 +40,9 @@ def runs(key: str, figures: dict[str, dict[str, float]], blocks: int = 10, ok: b
                  "value": next(iter(metrics.values())), "metrics": metrics, "ok": True, "why": None}
             )  # fmt: skip
         records.append(
-            {"type": "block", "workload": key, "block": block, "attempt": 0, "phase": "measure", "ok": ok, "why": None}
-        )
+            {"type": "block", "workload": key, "block": block, "attempt": 0, "phase": "measure", "ok": ok, "why": None,
+             "order": list(figures)}
+        )  # fmt: skip
     return records
 
 

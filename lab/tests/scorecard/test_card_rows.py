@@ -8,6 +8,7 @@ from card_factory import RATE, counts, header, runs, spec, workload
 from hakmem_lab.kinds.scorecard import analyse
 from hakmem_lab.kinds.scorecard_sheet import Figure
 from hakmem_lab.kinds.scorecard_spec import parse_amount
+from hakmem_lab.kinds.syscalls_result import upper_bound
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
 TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 0.5}, "mimalloc": {"wall": 0.8}, "jemalloc": {"wall": 2.0}}
@@ -109,6 +110,19 @@ def test_system_calls_are_the_difference_of_two_lengths():
     assert rows(workload(**syscalls), records=few)[0]["verdict"] == "pass ~"
 
 
+@pytest.mark.parametrize("calls", [(500, 500), (500, 515), (520, 500)])
+def test_a_rate_of_system_calls_is_estimated_as_hak_syscalls_does(calls):
+    """The same bound for the same counts; a longer run with fewer calls is not rounded up to none."""
+    lengths, events = (1000, 2_001_000), calls[1] - calls[0]
+    syscalls = {"command": ["/bin/true", "{ops}"], "ops": list(lengths), "bars": [{"at-most": 1e-5}]}
+    found = card(workload(**syscalls), records=counts("mix", {"hakmem": calls}, lengths))
+    (row,) = found["scorecard"]["rows"]
+    assert row["value"] == pytest.approx(events / 2e6)
+    assert row["ci_high"] == pytest.approx(upper_bound(events) / 2e6)
+    assert row["ci_low"] <= row["value"]
+    assert found["headline"].startswith("hakmem reaches")
+
+
 def test_every_arm_against_the_reference():
     (row,) = rows(workload(), records=runs("mix", TIMES), table="reference")
     assert row["arms"].keys() == {"hakmem", "mimalloc", "jemalloc"}
@@ -153,6 +167,46 @@ def test_milestones_are_met_or_not_and_the_last_counts_the_bars():
     assert (milestones[2]["value"], milestones[2]["target"]) == (1, 2)
     assert found["headline"].startswith("hakmem reaches 1 of 2 bars; missed: the mix (glibc")
     assert found["headline"].endswith("1 of 3 milestones met.")
+
+
+def test_what_lies_inside_the_interval_is_open_and_not_reached():
+    bars = [{"against": "best", "at-least": 1.1}, {"against": "glibc", "at-least": "50%", "title": "glibc"}]
+    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 1.09999}
+    found = card(rate(bars=bars), records=runs("mix", SPEEDS), milestone=[goal])
+    assert [row["verdict"][-2:] for row in found["scorecard"]["rows"]] == [" ~", "ss"]
+    assert [(m["met"], m["verdict"]) for m in found["scorecard"]["milestones"]] == [(False, "pass ~"), (False, "open")]
+    assert found["headline"] == "hakmem reaches 1 of 2 bars, 1 open; 0 of 2 milestones met, 2 open."
+
+
+def test_an_open_interval_reaches_nothing():
+    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 0.5}
+    bar = {"against": "best", "at-least": 0.5}
+    found = card(rate(bars=[bar]), records=runs("mix", SPEEDS, blocks=3), milestone=[goal])
+    assert [m["met"] for m in found["scorecard"]["milestones"]] == [False, False]
+    assert found["headline"].startswith("hakmem reaches 0 of 1 bars, 1 open")
+
+
+def unfit(**more) -> dict:
+    return {"type": "event", "what": "fitness", "text": "it errs", **more}
+
+
+def test_an_unfit_machine_reaches_and_misses_nothing():
+    bars = [{"against": "best", "at-least": 1.0}, {"against": "glibc", "at-least": 1.0, "title": "glibc"}]
+    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": "50%"}
+    found = card(rate(bars=bars), records=[unfit(), *runs("mix", SPEEDS)], milestone=[goal])
+    assert [row["verdict"] for row in found["scorecard"]["rows"]] == ["open", "open"]
+    assert [(m["met"], m["verdict"]) for m in found["scorecard"]["milestones"]] == [(False, "open"), (False, "open")]
+    assert found["headline"] == "No verdict on this machine: it errs"
+    assert found["warnings"] == ["it errs"]
+    assert found["scorecard"]["rows"][0]["arms"]["mimalloc"]["ratio"] == pytest.approx(1.1, rel=0.02)
+
+
+def test_a_machine_that_is_unfit_for_one_program_judges_the_others():
+    bar = {"against": "best", "at-least": 1.0}
+    records = [unfit(workload="mix"), *runs("mix", SPEEDS), *runs("other", SPEEDS)]
+    found = card(rate(bars=[bar]), rate(key="other", bars=[bar]), records=records)
+    assert [row["verdict"] for row in found["scorecard"]["rows"]] == ["open", "pass"]
+    assert found["headline"].startswith("hakmem reaches 1 of 2 bars, 1 open")
 
 
 def test_a_bar_against_an_allocator_that_was_left_out_is_not_judged():

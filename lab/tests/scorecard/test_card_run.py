@@ -3,8 +3,12 @@
 import json
 import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
+
+from hakmem_lab import machine
+from hakmem_lab.store import RunFile
 
 PEERS = ["glibc", "glibc,RATE=900", "glibc,RATE=1000"]
 SUBJECT = "glibc,RATE=1100"
@@ -125,6 +129,65 @@ def test_system_calls_are_counted_beside_the_timed_workloads(here, card, records
     assert (row["metric"], row["verdict"]) == ("system calls", "miss")
     assert row["value"] == pytest.approx(1.0, abs=0.05)
     assert len(records("count")) == 8
+
+
+LOOP = "i=0; while [ $i -lt {ops} ]; do kill -0 $$; i=$((i+1)); done"
+
+
+def counted_workload(command: list[str]) -> str:
+    return table("workload", key="calls", title="calls", command=command, ops=[100, 600], bars=[{"at-most": 0.5}])
+
+
+def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_path, monkeypatch):
+    monkeypatch.setattr("hakmem_lab.kinds.syscalls_count.shutil", SimpleNamespace(which=lambda _: None))
+    mark = tmp_path / "ran"
+    path = card(counted_workload(["/bin/sh", "-c", LOOP]), rate_workload("first", f"touch {mark}; " + SCRIPT))
+    answer = here("scorecard", path, "--quiet")
+    assert answer.status == 2
+    assert "needs strace" in answer.message()
+    assert not mark.exists()
+    assert not store.exists()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_count_that_fails_stops_the_scorecard_and_can_be_resumed(here, card, tmp_path, records):
+    """The longer execution fails as long as there is a certain file: not in the trial, which is the short one."""
+    stop = tmp_path / "stop"
+    stop.touch()
+    fails = f"[ {{ops}} = 600 ] && [ -e {stop} ] && exit 3; " + LOOP
+    answer = here("scorecard", card(counted_workload(["/bin/sh", "-c", fails]), rate_workload("first")), "--quiet")
+    assert answer.status == 3
+    assert "could not be traced: exit status 3" in answer.message()
+    (header,) = records("header")
+    assert f"hak resume {header['id']}" in answer.message()
+    stop.unlink()
+    assert here("resume", "last", "--quiet", "--json", "-").result()["final"]
+    assert len(records("count")) == 8
+
+
+def test_a_machine_that_was_never_checked_is_said_to_be(here, card, records):
+    answer = here("scorecard", card(rate_workload("first", max_blocks=1)), "--json", "-")
+    (event,) = records("event", what="fitness-unknown")
+    assert event["text"] in answer.result()["warnings"]
+    assert answer.err.count(event["text"]) == 1
+
+
+@pytest.mark.parametrize(("metric", "verdict"), [(r"regex:ops (\d+)", "open"), ("wall", "pass")])
+def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, records, metric, verdict):
+    """The machine passed, but not with the program of the first workload, or with that but in another metric."""
+    facts, shell = machine.facts(), shutil.which("sh", path="/bin")
+    for fit, program in ((False, shell), (True, "another")):
+        header = {"machine": facts, "command": {"program": program}, "spec": {"metric": metric}}
+        file = RunFile.create(store, "aa", header)
+        file.append({"type": "result", "id": file.id, "aa": {"fit": fit}})
+        file.close()
+        file.path.rename(store / f"2026010{1 + fit}-000000-aa-0000.jsonl")
+    path = card(rate_workload("first", bars=[{"against": "best", "at-least": 1.05}]))
+    answer = here("scorecard", path, "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    found = answer.result()
+    assert found["scorecard"]["rows"][0]["verdict"] == verdict
+    assert found["headline"].startswith("No verdict on this machine") == (verdict == "open")
 
 
 def test_the_next_scorecard_knows_the_last_one(here, card, store):

@@ -90,7 +90,8 @@ def test_stolen_time_is_recorded_and_shown(measure, monkeypatch, records):
     assert any("stolen" in text for text in result["warnings"])
 
 
-def test_a_quiet_machine_is_not_warned_about(measure, monkeypatch):
+def test_a_quiet_machine_that_was_checked_is_not_warned_about(measure, monkeypatch, store):
+    note_aa(store, fit=True)
     monkeypatch.setattr(machine, "load_1m", lambda: 0.1)
     monkeypatch.setattr(machine.StealMeter, "percent", lambda self: 0.0)
     answer = measure()

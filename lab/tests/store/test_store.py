@@ -147,6 +147,18 @@ def test_a_failed_sync_is_not_taken_for_success(run, monkeypatch):
     assert [r["type"] for r in run.records()] == ["header", "run"]
 
 
+@pytest.mark.parametrize("type_", ["sample", "run"])
+def test_records_reach_the_disk_every_few_seconds(run, monkeypatch, type_):
+    now, synced = [1000.0], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.os, "fsync", lambda fd: synced.append(now[0]))
+    run.append({"type": "event"})
+    for second in range(1, 60):
+        now[0] = 1000.0 + second
+        run.append({"type": type_, "n": second})
+    assert synced == [1000.0 + second for second in range(0, 60, 10)]
+
+
 def test_a_limit_of_the_file_size_keeps_what_was_written(store):
     """As with a full disk, but enforced by the kernel."""
     program = """

@@ -1,0 +1,133 @@
+"""Files beside the program: clients, scripts and data that commands name. None of them may change unnoticed."""
+
+import json
+
+import pytest
+
+from hakmem_lab import inputs, peers
+from hakmem_lab.runner import Workload
+from hakmem_lab.spec import BlockSpec, build
+
+RATE = r"regex:ops (\d+)"
+
+
+@pytest.fixture(autouse=True)
+def _no_stale_hashes():
+    peers.file_sha256.cache_clear()
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A script that is named by the command and is not its program: it edits or writes as the environment says."""
+    path = tmp_path / "named.sh"
+    path.write_text(
+        '[ -n "$LD_DEBUG" ] && exit 0\nn=$(($(cat "$1.count" 2>/dev/null) + 1)); echo $n > "$1.count"\n'
+        '[ "$EDIT" = $n ] && echo "# edited" >> "$0"\n[ -n "$WRITE" ] && echo $n >> "$1"\n'
+        '[ "$FAIL" = $n ] && kill -9 $PPID\necho ops 1000\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "data").write_text("data\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def measure(here, named):
+    def call(**behaviour):
+        env = [word for item in behaviour.items() for word in ("--env", "=".join(item))]
+        words = ["ab", "--control", "glibc", "--treatment", "glibc,A=1", "--metric", RATE, "--repeat", "1", "--warm-up",
+                 "0", "--looks", "1", "--max-blocks", "6", "--seed", "3", "--quiet", *env]  # fmt: skip
+        return here(*words, "--", "/bin/sh", named, named.with_name("data"))
+
+    return call
+
+
+def workload(**keys) -> Workload:
+    return Workload.of(build(BlockSpec, {"kind": "ab", **keys}, "test"))
+
+
+def test_named_files_are_in_the_header(measure, records, named):
+    assert measure().status == 0
+    stored = records("header")[0]["inputs"]
+    data = named.with_name("data")
+    assert stored == {str(path): peers.file_sha256(path) for path in (named, data)}
+
+
+def test_a_script_that_changes_during_the_run_stops_it(measure, records):
+    answer = measure(EDIT=str(2 + 4 * 2 + 1))
+    assert answer.status == 3
+    assert "named.sh changed" in answer.message()
+    assert [block["block"] for block in records("block", ok=True)] == [0, 1]
+
+
+def test_a_file_that_the_program_writes_is_no_input(measure, records, named):
+    assert measure(WRITE="1").status == 0
+    assert list(records("header")[0]["inputs"]) == [str(named)]
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_resume_is_refused_where_a_named_file_changed(measure, here, records, named, changed):
+    assert measure(FAIL=str(2 + 4 * 2 + 1)).status == 3
+    if changed:
+        with open(named.with_name("data"), "a", encoding="utf-8") as file:
+            file.write("more\n")
+    peers.file_sha256.cache_clear()
+    answer = here("resume", "last", "--quiet")
+    assert answer.status == (2 if changed else 0), answer.err
+    if changed:
+        assert "data is not what run" in answer.message() and "start a new run" in answer.message()
+
+
+def test_a_run_of_the_older_format_can_be_resumed(measure, here, store):
+    assert measure(FAIL=str(2 + 4 * 2 + 1)).status == 3
+    (path,) = store.glob("*.jsonl")
+    first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    header = json.loads(first)
+    del header["inputs"]
+    path.write_text("".join([json.dumps(header) + "\n", *rest]), encoding="utf-8")
+    assert here("resume", "last", "--quiet").status == 0
+
+
+def test_client_and_warm_up_of_a_server_are_inputs(fakes, tmp_path):
+    client, warm_up = (fakes.script(tmp_path / name) for name in ("client", "warm") if not (tmp_path / name).mkdir())
+    server = {"command": [str(fakes.server), "{port}"], "warm-up": [str(warm_up)]}
+    work = workload(command=[str(client)], server=server)
+    assert set(inputs.input_hashes(work)) == {str(client), str(warm_up)}
+    fixed = {path for path, strict in inputs.files_under_test(work, []).items() if strict}
+    assert fixed == {fakes.server, client, warm_up}
+
+
+def test_files_are_found_in_the_folder_of_the_command(tmp_path):
+    (tmp_path / "a.py").write_text("pass\n", encoding="utf-8")
+    work = workload(command=["/bin/sh", "a.py", "-c", "x" * 5000, "", "/dev/null", str(tmp_path)], cwd=str(tmp_path))
+    assert inputs.named_files(work) == [tmp_path / "a.py"]
+
+
+@pytest.mark.parametrize("name", ["a.py", "{folder}/a.py"])
+def test_older_runs_name_a_file_without_its_folder(tmp_path, name):
+    path = tmp_path / "a.py"
+    path.write_text("pass\n", encoding="utf-8")
+    work = workload(command=["/bin/sh", str(path)])
+    stored = {name.format(folder=tmp_path): peers.file_sha256(path)}
+    assert inputs.changed_input(stored, work) is None
+    path.write_text("other\n", encoding="utf-8")
+    peers.file_sha256.cache_clear()
+    assert inputs.changed_input(stored, work) == next(iter(stored))
+    path.unlink()
+    assert inputs.changed_input(stored, workload(command=["/bin/sh"])) == next(iter(stored))
+
+
+def test_a_watched_file_that_was_steady_is_reported(tmp_path):
+    path = tmp_path / "data"
+    path.write_text("a", encoding="utf-8")
+    watch = inputs.Watch({path: False})
+    assert watch.changed() is None
+    path.write_text("longer", encoding="utf-8")
+    assert watch.changed() == path
+
+
+def test_a_watched_file_that_changes_from_the_start_is_written_by_the_program(tmp_path):
+    path = tmp_path / "data"
+    path.write_text("a", encoding="utf-8")
+    watch = inputs.Watch({path: False})
+    path.write_text("longer", encoding="utf-8")
+    assert (watch.changed(), watch.written) == (None, [path])
