@@ -108,7 +108,7 @@ def failed_runs(records: Iterable[dict], arm: str | None = None, crashed: bool =
         for record in records
         if record["type"] == "run"
         and not record["ok"]
-        and record["phase"] in JUDGED_PHASES
+        and record.get("phase") in JUDGED_PHASES
         and arm in (None, record["arm"])
         and (not crashed or (record.get("signal") and not record.get("timed_out")))
     ]

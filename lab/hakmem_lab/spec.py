@@ -240,9 +240,11 @@ class MatrixSpec(BlockSpec):
     @classmethod
     def _factors(cls, value: dict[str, str]) -> dict[str, str]:
         """Cells and interactions are named by joining the names of factors."""
-        for name in value:
+        for name, setting in value.items():
             if not name.strip() or name == NO_FACTOR or any(sign in name for sign in FACTOR_SIGNS):
                 raise ValueError(f"'{name}' cannot be the name of a factor: it is empty, {NO_FACTOR}, or holds + or ×")
+            if not re.match(r"[A-Za-z_]\w*=", setting):
+                raise ValueError(f"'{setting}' is no setting: a factor is switched on by NAME=VALUE[,NAME=VALUE...]")
         return value
 
 

@@ -137,3 +137,8 @@ def test_guardrails_are_refused_where_nothing_judges_them(kind: str) -> None:
     keys = {"compare": {"allocators": ["a", "b"]}, "matrix": {"factors": {"A": "X=1", "B": "Y=1"}}}[kind]
     with pytest.raises(LabError, match="only ab and sweep have guardrails"):
         header(kind, ["a", "b"], **keys, guardrails={"rss": "5%"})
+
+
+def test_a_factor_is_a_setting() -> None:
+    with pytest.raises(LabError, match="is no setting"):
+        header("matrix", ["a", "b"], factors={"A": "X=1", "B": "Y"})
