@@ -52,11 +52,17 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static int64_t slot_free(slot_t *slot) {
+  int64_t before = slot->bytes;
+  free(slot->at);
+  *slot = (slot_t){NULL, 0};
+  return -before;
+}
+
 static int64_t slot_toggle(slot_t *slot, uint64_t bits, const phase_t *phase) {
   int64_t before = slot->bytes;
   if (slot->at != NULL) {
-    free(slot->at);
-    *slot = (slot_t){NULL, 0};
+    slot_free(slot);
   } else {
     slot->bytes = bench_log_size(bits, phase->low_bytes, phase->doublings);
     slot->at = bench_filled(slot->bytes);
@@ -69,7 +75,7 @@ static int64_t place_shrink(place_t *me, uint32_t used, uint64_t *ops) {
   int64_t change = 0;
   for (uint32_t i = used; i < run.slot_count; i++) {
     if (me->slots[i].at != NULL) {
-      change += slot_toggle(&me->slots[i], 0, NULL);
+      change += slot_free(&me->slots[i]);
       ++*ops;
     }
   }

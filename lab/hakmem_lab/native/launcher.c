@@ -200,8 +200,8 @@ static bool has_ended(pid_t pid) {
   return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-/* Until the program ends, is over its limits, or nobody listens any more. Without a pidfd, which filters of system calls
- * that are older than it refuse, the end is noticed up to ASK_MS late. */
+/* Until the program ends, is over its limits, or nobody listens any more. Without a pidfd, which filters of system
+ * calls that are older than it refuse, the end is noticed up to ASK_MS late. */
 static void watch(pid_t pid, int pidfd, const request_t *request, double start_s, usage_t *usage) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
@@ -303,6 +303,11 @@ int main(void) {
   char line[LINE_BYTES];
   size_t bytes;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  /* Programs should not depend on what ignores signals where the laboratory was started, such as nohup or a shell's &.
+   */
+  for (int number = 1; number < NSIG; number++) {
+    signal(number, SIG_DFL);
+  }
   while (read_line(line, sizeof line) && sscanf(line, "run %zu", &bytes) == 1) {
     char *payload = malloc(bytes + 1);
     if (!payload || !read_all(payload, bytes)) {

@@ -1,4 +1,5 @@
-/* A complete allocator that never reuses memory, to preload or to link. FAKE_SPIN: processor time it wastes at the start, ms. */
+/* A complete allocator that never reuses memory, to preload or to link. FAKE_SPIN: processor time it wastes at the
+ * start, ms. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -23,9 +24,15 @@ static void *take(size_t alignment, size_t bytes) {
   return heap + start;
 }
 
-void *malloc(size_t bytes) { return take(GRAIN, bytes); }
-void free(void *block) { (void)block; }
-void *calloc(size_t count, size_t bytes) { return take(GRAIN, count * bytes); }
+void *malloc(size_t bytes) {
+  return take(GRAIN, bytes);
+}
+void free(void *block) {
+  (void)block;
+}
+void *calloc(size_t count, size_t bytes) {
+  return take(GRAIN, count * bytes);
+}
 void *realloc(void *block, size_t bytes) {
   void *moved = take(GRAIN, bytes);
   if (block) {
@@ -34,13 +41,19 @@ void *realloc(void *block, size_t bytes) {
   }
   return moved;
 }
-void *aligned_alloc(size_t alignment, size_t bytes) { return take(alignment < GRAIN ? GRAIN : alignment, bytes); }
-void *memalign(size_t alignment, size_t bytes) { return aligned_alloc(alignment, bytes); }
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  return take(alignment < GRAIN ? GRAIN : alignment, bytes);
+}
+void *memalign(size_t alignment, size_t bytes) {
+  return aligned_alloc(alignment, bytes);
+}
 int posix_memalign(void **out, size_t alignment, size_t bytes) {
   *out = aligned_alloc(alignment, bytes);
   return 0;
 }
-size_t malloc_usable_size(void *block) { return block ? ((size_t *)block)[-1] : 0; }
+size_t malloc_usable_size(void *block) {
+  return block ? ((size_t *)block)[-1] : 0;
+}
 
 __attribute__((constructor)) static void spin(void) {
   const char *ms = getenv("FAKE_SPIN");

@@ -1,4 +1,5 @@
-/* A program that behaves as it is told: fake MODE [ARGUMENT]. With FAKE_MODE in the environment, argv is not looked at. */
+/* A program that behaves as it is told: fake MODE [ARGUMENT]. With FAKE_MODE in the environment, argv is not looked at.
+ */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sched.h>

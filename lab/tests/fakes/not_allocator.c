@@ -1,3 +1,5 @@
 /* A library that has nothing to do with memory. */
 int answer(void);
-int answer(void) { return 42; }
+int answer(void) {
+  return 42;
+}

@@ -1,4 +1,5 @@
-/* A program with a malloc of its own. VISIBILITY: "default", as any program's, or "hidden", as one linked to keep it private. */
+/* A program with a malloc of its own. VISIBILITY: "default", as any program's, or "hidden", as one linked to keep it
+ * private. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,12 @@ __attribute__((visibility(VISIBILITY))) void *malloc(size_t bytes) {
   used += (bytes + 15) & ~(size_t)15;
   return block;
 }
-__attribute__((visibility(VISIBILITY))) void free(void *block) { (void)block; }
-__attribute__((visibility(VISIBILITY))) void *calloc(size_t count, size_t bytes) { return malloc(count * bytes); }
+__attribute__((visibility(VISIBILITY))) void free(void *block) {
+  (void)block;
+}
+__attribute__((visibility(VISIBILITY))) void *calloc(size_t count, size_t bytes) {
+  return malloc(count * bytes);
+}
 __attribute__((visibility(VISIBILITY))) void *realloc(void *block, size_t bytes) {
   void *moved = malloc(bytes);
   return block ? memcpy(moved, block, bytes) : moved;

@@ -1,5 +1,6 @@
 /* A TCP server on 127.0.0.1: server PORT MODE. Modes: serve (until SIGTERM), stubborn (ignores SIGTERM), deaf (never
- * listens), one-connection (ends after the first), careless (goes on where the port is taken), client (connects, reads). */
+ * listens), one-connection (ends after the first), careless (goes on where the port is taken), client (connects,
+ * reads). */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
