@@ -21,6 +21,10 @@ LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME"
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 60
 
+# Started in the background, a shell's child ignores these, and so would every hak that a test means to interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
