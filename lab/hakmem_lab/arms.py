@@ -2,7 +2,7 @@
 
 A value may hold commas: what follows one and does not begin with NAME= belongs to the value before it.
 ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of
-a library. NAME is a variable of the environment; one that is a research gate of hakmem selects how hakmem is built.
+a library. NAME is a variable of the environment; one that is a research gate of REVISION selects how it is built.
 """
 
 import os
@@ -112,29 +112,28 @@ def _library_file(name: str, where: str) -> Path:
     return path
 
 
-def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str], set[str]]:
-    """Library, gates and names of options of `hakmem` or `hakmem@REVISION`, built as the gates say."""
+def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
+    """Library and gates of `hakmem` or `hakmem@REVISION`. A revision that has gates is built as they say."""
     _, at, revision = allocator.partition("@")
-    top = project.sources_of(revision) if at else project.root()
-    known = project.gates(top)
+    known = project.gates(project.sources_of(revision)) if at else set()
     gates = {name: value for name, value in variables.items() if name in known}
     if gates:
-        path = project.build_with_gates(top, gates)
+        path = project.build_with_gates(project.sources_of(revision), gates)
     elif at:
         path = project.build_revision(revision)
     else:
         path = peers.hakmem_library().path
     options = options_of(path)
     for name in variables:
-        if name.startswith(OPTION_PREFIX) and name not in options and name not in known:
-            raise LabError(f"{where}: hakmem has no option or gate '{name}': {nearest(name, options | set(known))}")
+        if name.startswith(OPTION_PREFIX) and name not in options | known:
+            what = f"{allocator} has no option{' or gate' if known else ''}"
+            raise LabError(f"{where}: {what} '{name}': {nearest(name, options | known)}")
     configuration = " ".join(f"{name}={value}" for name, value in sorted(gates.items())) or None
-    version = revision or (None if gates else peers.hakmem_library().version)
-    return peers.Library(path, version, configuration), gates, options
+    return peers.Library(path, revision or peers.hakmem_library().version, configuration), gates
 
 
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
-    """An arm from its text. `where` names the flag or the key in messages. Builds hakmem where gates ask for it.
+    """An arm from its text. `where` names the flag or the key in messages. Builds an earlier revision of hakmem.
 
     settings: further ones of the flag --set, each NAME=VALUE, taken as they are. Raises LabError.
     """
@@ -146,7 +145,7 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
         path = _library_file(allocator, where)
         library = peers.Library(path, peers.version_of(path))
     elif allocator == "hakmem" or allocator.startswith("hakmem@"):
-        library, gates, _ = _hakmem(allocator, variables, where)
+        library, gates = _hakmem(allocator, variables, where)
     elif allocator in peers.names():
         library = peers.library(allocator)
     else:

@@ -1,4 +1,4 @@
-"""The checkout of hakmem that the laboratory was started in, if any: its library, peers, gates and revisions.
+"""The checkout of hakmem that the laboratory was started in, if any: its library, peers and revisions.
 
 Imports errors only.
 """
@@ -81,17 +81,17 @@ def build_facts(folder: Path | None) -> dict | None:
     return {"compiler": version, "flags": flags, "lto": entries.get("HAKMEM_LTO", "OFF")}
 
 
-def gates(folder: Path | None) -> dict[str, str]:
-    """Research gates of these sources, named as an arm names them: name -> default."""
-    script = folder / "scripts" / "gates" if folder else None
-    if script is None or not script.is_file():
-        return {}
+def gates(folder: Path) -> set[str]:
+    """Research gates of an earlier revision's sources, named as an arm names them; published experiments set some."""
+    script = folder / "scripts" / "gates"
+    if not script.is_file():
+        return set()
     lines = _output([str(script), "--list"], folder, "scripts/gates").splitlines()
-    return {GATE_PREFIX + name: default for name, default, *_ in (line.split("\t") for line in lines if "\t" in line)}
+    return {GATE_PREFIX + line.split("\t")[0] for line in lines if "\t" in line}
 
 
 def build_with_gates(folder: Path, settings: dict[str, str]) -> Path:
-    """The library with these gates; built if it is not there."""
+    """An earlier revision's library with these gates; built if it is not there."""
     words = [f"{name.removeprefix(GATE_PREFIX)}={value}" for name, value in sorted(settings.items())]
     what = f"building hakmem with {' '.join(words)}"
     return Path(_output([str(folder / "scripts" / "gates"), *words], folder, what).strip().splitlines()[-1])

@@ -1,15 +1,14 @@
 """What the library shows to the outside: exactly the symbols of exports.txt, which names every function of
 hakmem.h; and, in a release build, nothing of the research build.
 
-usage: exports.py LIBRARY exports.txt hakmem.h [gates.def]
+usage: exports.py LIBRARY exports.txt hakmem.h
 """
 
-import os
 import re
 import subprocess
 import sys
 
-RESEARCH_WORDS = ("observe", "HAKMEM_GATE", "hak_gate")
+RESEARCH_WORD = "observe"
 
 
 def lines_of(*command):
@@ -38,34 +37,21 @@ def compare_exports(library, listed, header):
     return complaints
 
 
-def gate_names(table):
-    return re.findall(r'^\s*\w+\(\s*"?(\w+)"?\s*,', table, re.MULTILINE)
-
-
-def find_research(library, gates):
-    """Symbols by part of their name; text in the data, as an environment name or a whole string."""
+def find_research(library):
+    """Symbols and texts of the data that hold the research build's word."""
     symbols = [line.split()[-1] for line in lines_of("nm", "-a", library) if line.strip()]
     texts = lines_of("strings", "-d", "-n", "4", library)
-    complaints = []
-    for word in RESEARCH_WORDS:
-        for name in symbols + texts:
-            if word.lower() in name.lower():
-                complaints.append(f"left of the research build: {name}")
-    for gate in gates:
-        names = {gate.lower(), f"hakmem_{gate}".lower()}
-        complaints += [f"left of gate {gate}: {text}" for text in texts if text.lower() in names]
-    return complaints
+    return [f"left of the research build: {name}" for name in symbols + texts if RESEARCH_WORD in name.lower()]
 
 
 def main(arguments):
-    if len(arguments) not in (3, 4):
+    if len(arguments) != 3:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    library, listed, header = arguments[:3]
+    library, listed, header = arguments
     try:
         complaints = compare_exports(library, set(read(listed).split()), read(header))
-        gates = gate_names(read(arguments[3])) if len(arguments) == 4 and os.path.exists(arguments[3]) else []
-        complaints += find_research(library, gates)
+        complaints += find_research(library)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"exports.py: {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,7 @@
 """Arms as a user writes them."""
 
 import os
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -140,7 +141,7 @@ def test_the_record_is_complete_and_holds_no_path_objects():
 
 @needs_hakmem
 class TestHakmem:
-    """Its options and gates are checked by name, since the allocator itself can only warn."""
+    """Its options are checked by name, since the allocator itself can only warn."""
 
     def test_an_option_that_exists(self):
         name = sorted(arms.options_of(project.release_library(project.root())))[0]
@@ -149,10 +150,6 @@ class TestHakmem:
     def test_an_option_that_does_not_exist_gets_the_nearest(self):
         with pytest.raises(LabError, match=r"^control: .*'HAKMEM_PROFIL'.*did you mean 'HAKMEM_PROFILE'"):
             parse_arm("hakmem,HAKMEM_PROFIL=lean", where="control")
-
-    def test_a_gate_that_does_not_exist(self):
-        with pytest.raises(LabError, match="no option or gate 'HAKMEM_GATE_THAT_IS_NOT'"):
-            parse_arm("hakmem,HAKMEM_GATE_THAT_IS_NOT=1")
 
     @pytest.mark.parametrize("revision", ["", "no-such-revision", "-x", "a b"])
     def test_a_revision_that_does_not_exist(self, revision):
@@ -165,6 +162,40 @@ class TestHakmem:
         assert answer.status == 2
         assert "HAKMEM_PROFILE" in answer.message()
         assert not store.exists()
+
+
+@pytest.fixture
+def earlier(fakes, tmp_path, monkeypatch):
+    """A checkout whose only revision has one research gate, IDEA, as its scripts/gates says."""
+    files = {
+        "include/hakmem.h": "",
+        "src/fast.h": "",
+        "scripts/gates": '#!/bin/sh\n[ "$1" = --list ] && printf "IDEA\\t0\\t2001-02-03\\ttry it\\n" && exit\n'
+        f'echo "$@" >built\necho building\necho {fakes.allocator}\n',
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    for words in (("init",), ("add", "."), (*identity, "commit", "-m", "It has a gate")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class TestGatesOfARevision:
+    def test_they_select_how_it_is_built(self, earlier, fakes):
+        arm = parse_arm("hakmem@HEAD,HAKMEM_IDEA=1,A=2")
+        assert (arm.gates, arm.variables) == ({"HAKMEM_IDEA": "1"}, {"A": "2"})
+        assert (arm.library.path, arm.library.configuration) == (fakes.allocator, "HAKMEM_IDEA=1")
+        assert next((earlier / "build" / "revisions").glob("*/built")).read_text() == "IDEA=1\n"
+
+    def test_one_that_does_not_exist_gets_the_nearest(self, earlier):
+        said = "hakmem@HEAD has no option or gate 'HAKMEM_IDEAS': did you mean 'HAKMEM_IDEA'"
+        with pytest.raises(LabError, match=said):
+            parse_arm("hakmem@HEAD,HAKMEM_IDEA=1,HAKMEM_IDEAS=1")
 
 
 def test_a_path_in_the_home_folder(monkeypatch, fakes, tmp_path):
