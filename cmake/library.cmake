@@ -5,6 +5,8 @@
 #   hakmem_static           the same                                  libhakmem.a
 #   hakmem_minimal_static   the same, HAKMEM_MINIMAL=1                libhakmem_minimal.a, for the benchmark
 
+include(CheckLinkerFlag)
+
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c)
 set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
@@ -12,6 +14,19 @@ list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 
 # The compiler must not turn the bodies of these functions into calls of themselves.
 set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)
+
+# Control-flow enforcement: indirect branches land on endbr64 (IBT), returns match a second stack (SHSTK).
+set(cet_compile_options)
+set(cet_link_options)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(cet_compile_options -fcf-protection=full)
+  # The C library's crti.o may lack the properties, and the library with it: what it adds is _init and _fini without an
+  # endbr64, which do nothing here. Under a name that is not there, no one calls them, and the rest is as marked.
+  check_linker_flag(C "-Wl,-z,ibt,-z,shstk" HAKMEM_LINKER_MARKS_CET)
+  if(HAKMEM_LINKER_MARKS_CET)
+    set(cet_link_options -Wl,-z,ibt,-z,shstk -Wl,-init=hak_no_init -Wl,-fini=hak_no_fini)
+  endif()
+endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG OFF)
 find_package(Threads REQUIRED)
@@ -27,7 +42,8 @@ function(hakmem_add_library name kind)
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_OBSERVE}>:HAKMEM_OBSERVE=1>)
   target_compile_options(
     ${name}
-    PRIVATE -ftls-model=initial-exec
+    PRIVATE ${cet_compile_options}
+            -ftls-model=initial-exec
             -fno-semantic-interposition
             -fno-builtin-malloc
             -fno-builtin-calloc
@@ -46,7 +62,8 @@ if(HAKMEM_OVERRIDE)
   set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                           INTERPROCEDURAL_OPTIMIZATION ${HAKMEM_LTO})
   # nodelete: a thread may still hold a cache, or exit, after a dlclose().
-  target_link_options(hakmem PRIVATE -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--as-needed)
+  target_link_options(hakmem PRIVATE -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--as-needed
+                                     ${cet_link_options})
   if(HAKMEM_PGO STREQUAL "generate")
     target_compile_options(hakmem PRIVATE -fprofile-generate -fprofile-update=atomic)
     target_link_options(hakmem PRIVATE -fprofile-generate)
