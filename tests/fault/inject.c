@@ -59,9 +59,12 @@ static bool must_fail(int kind) {
   if (!atomic_load(&plan_read)) {
     read_plan();
   }
+  if (atomic_load(&stopped)) {
+    return false;
+  }
   unsigned long long of_kind = atomic_fetch_add(&calls[kind], 1) + 1;
   unsigned long long of_any = atomic_fetch_add(&calls[CALL_KINDS], 1) + 1;
-  if (plan.first == 0 || atomic_load(&stopped)) {
+  if (plan.first == 0) {
     return false;
   }
   unsigned long long number = plan.kind == CALL_KINDS ? of_any : plan.kind == kind ? of_kind : 0;

@@ -13,10 +13,10 @@
 
 #define FAULT_CALLS(X) X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap)
 
-/* From now on no call fails. */
+/* From now on no call fails, and none is counted. */
 void inject_stop(void);
 
-/* Calls of this kind (or `any`) so far, and how many of all were made to fail. */
+/* Calls of this kind (or `any`) before inject_stop, and how many of all were made to fail. */
 uint64_t inject_calls(const char *kind);
 uint64_t inject_failures(void);
 
