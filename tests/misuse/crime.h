@@ -1,6 +1,6 @@
 /* What the programs of this directory share. Each commits exactly one crime:
  *
- *   - announce(block): the pointer that the message has to name, on stdout;
+ *   - announce(block): the pointer that the message has to name, on stdout; each program does it once;
  *   - the crime;
  *   - drain(bytes): use the heap until the crime is noticed. No block may be handed out twice on the way there.
  *

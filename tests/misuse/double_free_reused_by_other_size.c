@@ -17,8 +17,7 @@ int main(void) {
   for (size_t i = 0; i < OTHERS; i++) {
     others[i] = take(OTHER_BYTES);
   }
-  /* A block that lies inside one of the others, if there is one; else any that is free. */
-  void *block = blocks[BLOCKS / 2];
+  void *block = NULL; /* lies inside one of the others */
   for (size_t i = 0; i < BLOCKS; i++) {
     for (size_t j = 0; j < OTHERS; j += 16) {
       uintptr_t offset = (uintptr_t)blocks[i] - (uintptr_t)others[j];
@@ -27,6 +26,7 @@ int main(void) {
       }
     }
   }
+  CHECK(block != NULL);
   announce(block);
   hak_free(hide_pointer(block));
   flush_thread_cache();

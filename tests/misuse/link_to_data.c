@@ -11,6 +11,7 @@ int main(void) {
   char *b = take(BLOCK_BYTES);
   give(a);
   give(b);
+  announce(b);
   const void *pointer = target;
   memcpy(hide_pointer(b), &pointer, sizeof pointer);
   drain(BLOCK_BYTES);

@@ -19,6 +19,7 @@ int main(void) {
     }
   }
   CHECK(behind != NULL); /* two of the blocks are neighbours */
+  announce(behind);
   give(behind);
   memset(hide_pointer(front), 0x42, usable + BYTES);
   drain(BLOCK_BYTES);

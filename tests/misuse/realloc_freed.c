@@ -1,10 +1,13 @@
-/* realloc of a block that was freed. */
+/* realloc of a block that was freed. FLUSHED: it is back in its slab by then. */
 #include "crime.h"
 
 int main(void) {
   void *block = take(BLOCK_BYTES);
   announce(block);
   give(block);
+  if (FLUSHED) {
+    flush_thread_cache();
+  }
   void *moved = hak_realloc(hide_pointer(block), NEW_BYTES);
   CHECK(moved != NULL);
   registered(moved);

@@ -6,6 +6,7 @@
 int main(void) {
   char *a = take(BLOCK_BYTES);
   char *b = take(BLOCK_BYTES);
+  announce(b);
   give(a);
   give(b);
   memset(hide_pointer(b + OFFSET), 0x41, BYTES);
