@@ -18,3 +18,11 @@ install(FILES ${PROJECT_BINARY_DIR}/hakmem-config.cmake ${PROJECT_BINARY_DIR}/ha
 install(FILES ${PROJECT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES man/hakmem.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The dynamic linker finds a new library in its own folders only once its cache was renewed; not for a package's
+# staging folder, whose maintainer scripts do it. A component, so that it can be asked for alone.
+install(CODE [[
+  if("$ENV{DESTDIR}" STREQUAL "" AND CMAKE_INSTALL_PREFIX MATCHES "^/(usr(/local)?/?)?$")
+    message("Now run ldconfig as root: programs find libhakmem.so from then on.")
+  endif()
+]] COMPONENT ldconfig_line)
