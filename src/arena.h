@@ -1,47 +1,60 @@
-/* Duty: hand out runs of units, lowest address first, and decide which free units stay resident.
- * Data: the masks of every super and the totals below; lock: arena (inside every class lock).
- * Layers below: window, types, options, os.
+/* Duty: hand out runs of slices and extents of whole chunks, and decide which free ones stay resident.
+ * Data: the masks of every chunk and the totals below; lock: the arena's. No system call is made under it: what is
+ * mapped is put in afterwards, and what goes back to the system is taken out before (in transit), in steps.
+ * Layers below: pagemap, types, options, os.
  *
- * Invariants (units):   mapped = used + free,  dirty_free <= free,  resident heap <= used + dirty_free.
- * Release policy: after a give, dirty_free above `allowance` is brought down to half of it, highest address first:
- *   allowance = max(warm pool, floor of the profile, used * share of the profile, learned)
+ * Invariants (slices):  mapped = used + free + in transit,  dirty free <= free,  resident heap <= used + dirty free.
+ * Release policy: after a give, dirty free slices above a target go back, a step at a time:
+ *   target = max(warm pool, floor of the profile, used * share of the profile, learned)
  * `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a decay time,
- * and halves in every decay time in which that does not happen. Besides, what was free and dirty for a whole decay
- * time is given back at the next give or hak_arena_decay. */
+ * and halves in every decay time in which that does not happen. Besides, chunks in which nothing became free for a
+ * decay time give back what they have, at the next visits to the arena. */
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 
 #include "types.h"
 
 typedef struct hak_arena_totals {
-  size_t used_units, dirty_units, allowance_units;
-  size_t mapped_slots, slots_used;     /* now; and how far the window was ever used */
-  size_t slots_mapped, slots_unmapped; /* since the start */
+  size_t used_slices, dirty_slices, target_slices, mapped_slices;
+  size_t mapped_ever, unmapped_ever; /* slices, since the start */
 } hak_arena_totals_t;
 
-/* `units` >= 1 consecutive units, the first at a multiple of `align_units` (a power of two) units; a run of more
- * than 32 begins a slot. *zeroed tells whether all of it reads as zeros. The class map of all of them is 0.
- * Returns the first unit, or HAK_ARENA_NONE. */
-#define HAK_ARENA_NONE SIZE_MAX
-size_t hak_arena_take(size_t units, size_t align_units, bool *zeroed);
-void hak_arena_give(size_t first, size_t units);
-/* Take `more` units right behind [first, first + units). False: they are not to be had. */
-bool hak_arena_extend(size_t first, size_t units, size_t more);
-/* True when nobody has the unit (or its slot is not ours). For error messages. */
-bool hak_arena_is_free(size_t unit);
+/* `slices` >= 1 consecutive slices of one chunk, the first at a multiple of `align` (a power of two) slices; both at
+ * most HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. Their classes are NONE. NULL: no memory. */
+void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
+void hak_arena_give(void *base, size_t slices);
+/* Take `more` slices right behind a range, in the same chunk. False: they are not to be had. */
+bool hak_arena_extend(void *base, size_t slices, size_t more);
 
-/* Give free units back to the system until at most `keep_units` of them stay resident. True: some were. */
-bool hak_arena_purge(size_t keep_units);
+/* `chunks` >= 1 whole chunks and the first `tail` slices of the next, at a multiple of `align` (of whole chunks) bytes.
+ * The first descriptor is in state HUGE. */
+void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed);
+/* Give back the whole chunks of such an extent; not its tail, which is hak_arena_give's. */
+void hak_arena_give_chunks(void *base);
+/* Give back all but the first `keep` >= 1 chunks and the `tail` slices of the next. False, and nothing changed: there is
+ * no memory for descriptors. */
+bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 
-/* Called now and then by threads on their way to the slabs: give back what was free for a decay time. */
-void hak_arena_decay(uint64_t now_ms);
+/* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */
+bool hak_arena_purge(size_t keep);
 
-/* Units taken, without the lock: may be a moment old. */
-size_t hak_arena_used_units(void);
+/* Called now and then by threads on their way to the slabs: give back what was free for a decay time, in steps. True:
+ * another decay time has begun. */
+bool hak_arena_decay(uint64_t now_ms);
+
+/* Why no block starts at an address. */
+typedef enum hak_arena_what { HAK_ARENA_NOT_OURS, HAK_ARENA_FREED, HAK_ARENA_INSIDE } hak_arena_what_t;
+hak_arena_what_t hak_arena_what(const void *address);
+
+/* Slices taken, without the lock: may be a moment old. */
+size_t hak_arena_used_slices(void);
 hak_arena_totals_t hak_arena_totals(void);
 
+/* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
+void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
+
 void hak_arena_check(void);
-void hak_arena_fork_lock(void);
-void hak_arena_fork_unlock(bool in_child);
+/* In the child of a fork: what a thread that is gone was giving back is free again. */
+void hak_arena_fork_child(void);
 
 #endif

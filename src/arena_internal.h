@@ -1,38 +1,93 @@
-/* Duty: what the two halves of the arena share: arena.c (runs of units) and release.c (what stays resident).
- * Data: hak_arena, see arena.h. Layers below: window. */
+/* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks, and their mapping) and
+ * release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
 #ifndef HAK_ARENA_INTERNAL_H
 #define HAK_ARENA_INTERNAL_H
 
 #include "arena.h"
 #include "lock.h"
-#include "window.h"
+#include "mask.h"
+#include "pagemap.h"
+
+enum {
+  HAK_DIRTY_LISTS = 16,  /* of SLICED chunks with free dirty slices, by free slices; the fullest in the first */
+  HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
+};
 
 typedef struct hak_arena {
   hak_lock_t lock;
-  _Atomic size_t used_units; /* written under the lock, read anywhere */
-  size_t peak_units;         /* most units ever used */
-  size_t dirty_units;        /* free and dirty */
-  size_t mapped_slots, unmapped_ever;
-  size_t low[HAK_SLOT_UNITS + 1]; /* low[k]: no mapped slot below has a run of k free units */
-  size_t low_dirty;               /* no slot below has a dirty free unit */
-  size_t low_unmapped;            /* no slot below is unmapped */
+  _Atomic size_t used_slices; /* written under the lock, read anywhere */
+  size_t peak_slices;         /* most slices ever used */
+  size_t dirty_slices;        /* free and dirty */
+  size_t mapped_slices, mapped_ever, unmapped_ever;
+  /* SLICED chunks by their longest run; a bit tells which lists are not empty */
+  hak_chunk_t *runs[HAK_CHUNK_SLICES];
+  hak_mask_t runs_listed;
+  /* the same chunks, those with free dirty slices; what became free last stands first */
+  struct {
+    hak_chunk_t *first, *last;
+  } dirty[HAK_DIRTY_LISTS];
+  /* FREE extents; [1]: dirty ones */
+  hak_chunk_t *extents[2][HAK_EXTENT_LISTS];
+  uint32_t extents_listed[2];
+  /* descriptors to be used, filled while the lock is free */
+  hak_chunk_t *spare_chunks;
+  hak_slabs_t *spare_slabs;
+  size_t spare_chunks_count, spare_slabs_count;
+  hak_chunk_t *transit; /* chunks with slices in transit */
+  char *wish;           /* where the next chunks are mapped if nothing is there */
+  uint32_t first_slice; /* in the first chunk */
   /* release policy */
-  size_t learned_units, given_back_units, regretted_units;
-  size_t stuck_units; /* dirty units that the system would not take back */
+  size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
+  size_t stuck_slices; /* dirty, but the system would not take them back */
+  bool decaying;       /* there may be something that was free for a decay time */
+  uint32_t epoch;
   uint64_t epoch_ms;
 } hak_arena_t;
 
 extern hak_arena_t hak_arena;
 
-/* Recompute what is derived from the masks of one slot: its run, its dirty units and the hints. */
-void hak_arena_refresh(size_t slot);
+/* arena.c */
 
-/* After units became free. */
-void hak_release_after_give_locked(void);
-/* `units` that were given back lately are taken again. */
-void hak_release_regret_locked(size_t units);
-/* True: at least one unit was given back. */
-bool hak_release_down_to_locked(size_t keep_units);
-size_t hak_release_allowance_locked(void);
+/* Put a SLICED chunk into the lists that its masks say; FREE when all of it became free. */
+void hak_arena_settle_locked(hak_chunk_t *chunk);
+void hak_arena_count_used_locked(size_t slices, bool up);
+
+/* extent.c */
+
+/* Enough descriptors for any one change of the lists. False: make some, without the lock, by hak_arena_stock. */
+bool hak_arena_stocked_locked(void);
+bool hak_arena_stock(void);
+void hak_chunk_spare_locked(hak_chunk_t *chunk);
+
+/* Whole free chunks side by side. */
+typedef struct hak_extent {
+  char *base;
+  size_t chunks;
+  bool dirty;
+} hak_extent_t;
+
+/* Put an extent into the lists, joined with its neighbours of the same kind. */
+void hak_extent_put_locked(hak_extent_t extent);
+/* Take an extent out of the lists, by its first descriptor; nothing in the page map leads to it any more. */
+hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
+/* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
+hak_chunk_t *hak_extent_slice_locked(void);
+/* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
+ * `slices` slices. False: no memory. */
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
+/* These chunks are unmapped now. */
+void hak_extent_gone_locked(hak_extent_t extent);
+
+/* release.c */
+
+size_t hak_release_target_locked(void);
+/* Whether a step is due: more is free and dirty than the target, or decays. */
+bool hak_release_due_locked(void);
+/* Slices that were given back lately are taken again. */
+void hak_release_refaulted_locked(size_t slices);
+/* After `given` slices became free, without the lock: as many steps as they are worth. */
+void hak_release_after_give(size_t given);
+/* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
+bool hak_release_within_limit(size_t slices);
 
 #endif

@@ -43,6 +43,15 @@ static inline __attribute__((always_inline)) bool hak_count_down(_Atomic int32_t
 #endif
 }
 
+/* In a loop that waits for another thread. */
+static inline __attribute__((always_inline)) void hak_pause(void) {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 #if defined(__has_feature)
 #define HAK_HAS_FEATURE(x) __has_feature(x)
 #else

@@ -2,133 +2,96 @@
 
 #include "arena.h"
 #include "misuse.h"
-#include "options.h"
 #include "os.h"
+#include "pagemap.h"
+#include "policy.h"
+#include "run.h"
+#include "slab.h"
+#include "transfer.h"
 
 enum {
-  START_BYTES = 8 << 10, /* limit of a class in a new cache */
-  LEAST_BYTES = 4 << 10, /* limit that a thread which only frees ends up with, while the heap shrinks */
-  LEAST_BLOCKS_MAX = 64,
-  REFILL_BYTES = 16 << 10, /* fetched at a time, once a class has missed a few times */
-  FIRST_REFILL_BYTES = 1 << 10,
-  STREAK_MAX = 3, /* overflows without a refill before a thread counts as one that only frees */
-  FOREIGN_BATCH = 64,
-  CLOSED_MAX_BYTES = HAK_CACHE_LINE,
+  OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
   LOOK_MS = 250,
-  SHRINKS_UNITS = 4, /* fewer in use than at the last look: the heap shrinks */
-  BUDGET_MIN_BYTES = 1 << 20,
+  SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
 };
 
 static _Atomic uint32_t flush_epoch;
 static _Atomic size_t caches_open;
 
-static int32_t limit_of(hak_shelf_t *shelf) {
-  return atomic_load_explicit(&shelf->limit, memory_order_relaxed);
-}
-
-static int32_t blocks_within(uint32_t bytes, uint32_t cls, int32_t low, int32_t high) {
-  int32_t blocks = (int32_t)(bytes / hak_class_sizes[cls]);
-  return blocks < low ? low : blocks > high ? high : blocks;
-}
-
-static uint32_t start_bytes(void) {
-  return hak_options.cache_class_bytes < START_BYTES ? (uint32_t)hak_options.cache_class_bytes : START_BYTES;
-}
-
-/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
- * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
-static int32_t least_limit(const hak_heap_t *heap, uint32_t cls) {
-  return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
-                            : blocks_within(start_bytes(), cls, 2, INT32_MAX);
-}
-
-static void set_limit(hak_heap_t *heap, uint32_t cls, int32_t limit) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  hak_bin_t *bin = &heap->bin[cls];
-  int32_t change = limit - limit_of(shelf);
-  atomic_store_explicit(&shelf->limit, limit, memory_order_relaxed);
-  if (!shelf->closed) {
-    hak_bin_set_room(bin, hak_bin_room(bin) + change);
-  }
-  if (shelf->adaptive) {
-    heap->budget_bytes += (size_t)((int64_t)change * hak_class_sizes[cls]);
-  }
-}
-
-static int32_t start_limit(uint32_t cls) {
-  int band = hak_class_bands[cls];
-  int64_t fixed = band < HAK_BAND_COUNT ? hak_options.band_blocks[band] : HAK_OPTION_AUTO;
-  if (!hak_options.unified_cache) {
-    return 0;
-  }
-  return fixed != HAK_OPTION_AUTO ? (int32_t)fixed : blocks_within(start_bytes(), cls, 2, INT32_MAX);
-}
-
 void hak_cache_open(hak_heap_t *heap) {
-  heap->budget_bytes = 0;
+  heap->budget_bytes = heap->granted_bytes = 0;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_shelf_t *shelf = &heap->shelf[c];
-    int band = hak_class_bands[c];
+    HAK_ASSERT(!heap->bin[c].head && !heap->info[c].current && !heap->info[c].outgoing);
     heap->bin[c].inverse = hak_class_inverses[c];
-    HAK_ASSERT(!heap->bin[c].head && !shelf->current && !shelf->foreign);
-    hak_bin_set_room(&heap->bin[c], 0);
-    atomic_store_explicit(&shelf->limit, 0, memory_order_relaxed);
-    shelf->refill_blocks = (uint32_t)blocks_within(FIRST_REFILL_BYTES, c, 1, INT32_MAX);
-    shelf->adaptive =
-        hak_options.unified_cache && (band == HAK_BAND_COUNT || hak_options.band_blocks[band] == HAK_OPTION_AUTO);
-    shelf->closed = start_limit(c) > 0 && hak_class_sizes[c] <= CLOSED_MAX_BYTES;
-    shelf->returned = 0;
-    shelf->streak = 0;
-    shelf->seen_head = NULL;
-    set_limit(heap, c, start_limit(c));
+    heap->bin[c].limit = hak_class_limits[c];
+    hak_policy_open(heap, c);
   }
 }
 
-static void drop_current(hak_shelf_t *shelf) {
-  hak_slab_t *slab = shelf->current;
+static void drop_current(hak_bin_info_t *info) {
+  hak_slab_t *slab = info->current;
   if (slab) {
-    shelf->current = NULL;
+    info->current = NULL;
     hak_slab_drop(slab);
   }
 }
 
-/* Return all but the `keep` newest blocks of the list. */
-static void return_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const char *function) {
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *older = bin->head, *last = NULL;
-  int32_t kept = 0;
-  for (; kept < keep && older; kept++) {
-    if (((uintptr_t)older->link ^ older->tag) != heap->key) {
-      hak_misuse(function, HAK_MISUSE_CORRUPTED, older);
-    }
-    last = older;
-    older = older->link;
+static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
+  if (hak_class_is_run(cls)) {
+    hak_run_return(chain, heap->key, cls, function);
+  } else {
+    hak_slab_return(chain, heap->key, function);
   }
+}
+
+/* To a thread that allocates, if there may be one; else back. */
+static void pass_on(hak_heap_t *heap, uint32_t cls, hak_chain_t chain) {
+  bool passed = !hak_class_is_run(cls) && !heap->heap_shrinks && chain.first && hak_transfer_put(cls, chain, heap->key);
+  if (!passed) {
+    return_chain(heap, cls, chain.first, "free");
+  }
+}
+
+/* All but the `keep` newest blocks leave the list. */
+static hak_chain_t cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const char *function) {
+  hak_bin_t *bin = &heap->bin[cls];
+  hak_bin_info_t *info = &heap->info[cls];
+  hak_chain_t older = {bin->head, 0};
+  hak_free_block_t *last = NULL;
+  int32_t kept = 0, blocks = info->closed ? 0 : hak_bin_capacity(info) - hak_bin_room(bin);
+  for (; kept < keep && older.first; kept++) {
+    if (((uintptr_t)older.first->link ^ older.first->tag) != heap->key) {
+      hak_misuse(function, HAK_MISUSE_CORRUPTED, older.first);
+    }
+    last = older.first;
+    older.first = older.first->link;
+  }
+  older.count = blocks > kept ? (uint32_t)(blocks - kept) : 0;
   if (last) {
     last->link = NULL;
     last->tag = heap->key;
   } else {
     bin->head = NULL;
   }
-  if (!heap->shelf[cls].closed) {
-    hak_bin_set_room(bin, limit_of(&heap->shelf[cls]) - kept);
+  if (!info->closed) {
+    hak_bin_set_room(bin, hak_bin_capacity(info) - kept);
   }
-  hak_slab_return(older, heap->key, function);
+  return older;
 }
 
-static void return_foreign(hak_heap_t *heap, uint32_t cls, const char *function) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  hak_free_block_t *chain = shelf->foreign;
-  shelf->foreign = NULL;
-  shelf->foreign_count = 0;
-  hak_slab_return(chain, heap->key, function);
+static hak_chain_t cut_outgoing(hak_bin_info_t *info) {
+  hak_chain_t chain = {info->outgoing, info->outgoing_count};
+  info->outgoing = NULL;
+  info->outgoing_count = 0;
+  return chain;
 }
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
-  return_older(heap, cls, 0, function);
-  return_foreign(heap, cls, function);
-  drop_current(&heap->shelf[cls]);
+  hak_bin_info_t *info = &heap->info[cls];
+  return_chain(heap, cls, cut_older(heap, cls, 0, function).first, function);
+  return_chain(heap, cls, cut_outgoing(info).first, function);
+  drop_current(info);
 }
 
 void hak_cache_flush(hak_heap_t *heap, const char *function) {
@@ -138,12 +101,12 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
 }
 
 /* A block that is in the chain twice is met a second time with its own address for a tag. */
-static void verify_chain(hak_free_block_t *chain, uintptr_t key, const char *function) {
+static void verify_chain(hak_free_block_t *chain, uint32_t cls, uintptr_t key, const char *function) {
   for (hak_free_block_t *block = chain; block; block = block->link) {
     if (((uintptr_t)block->link ^ block->tag) != key) {
       hak_slab_damaged(function, block);
     }
-    if (hak_slab_holds(block)) {
+    if (!hak_class_is_run(cls) && hak_slab_holds(block)) {
       hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
     }
     block->tag = (uintptr_t)block;
@@ -155,8 +118,8 @@ static void verify_chain(hak_free_block_t *chain, uintptr_t key, const char *fun
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    verify_chain(heap->bin[c].head, heap->key, function);
-    verify_chain(heap->shelf[c].foreign, heap->key, function);
+    verify_chain(heap->bin[c].head, c, heap->key, function);
+    verify_chain(heap->info[c].outgoing, c, heap->key, function);
   }
 }
 
@@ -181,15 +144,23 @@ size_t hak_caches_open(void) {
   return open ? open : 1;
 }
 
+static void return_orphans(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {
+  if (hak_class_is_run(cls)) {
+    hak_run_return_orphans(chain, heap->key, cls);
+  } else {
+    hak_slab_return_orphans(chain, heap->key);
+  }
+}
+
 void hak_cache_close_orphan(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_shelf_t *shelf = &heap->shelf[c];
-    hak_free_block_t *chains[] = {heap->bin[c].head, shelf->foreign};
-    heap->bin[c].head = shelf->foreign = NULL;
-    shelf->foreign_count = 0;
-    hak_slab_return_orphans(chains[0], heap->key);
-    hak_slab_return_orphans(chains[1], heap->key);
-    drop_current(shelf);
+    hak_bin_info_t *info = &heap->info[c];
+    hak_free_block_t *chains[] = {heap->bin[c].head, info->outgoing};
+    heap->bin[c].head = info->outgoing = NULL;
+    info->outgoing_count = 0;
+    return_orphans(heap, c, chains[0]);
+    return_orphans(heap, c, chains[1]);
+    drop_current(info);
   }
 }
 
@@ -197,16 +168,14 @@ void hak_cache_close_orphan(hak_heap_t *heap) {
 static void return_idle_lists(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_t *bin = &heap->bin[c];
-    hak_shelf_t *shelf = &heap->shelf[c];
-    if (!shelf->busy && bin->head == shelf->seen_head && hak_bin_room(bin) == shelf->seen_room) {
+    hak_bin_info_t *info = &heap->info[c];
+    if (!info->busy && bin->head == info->seen_head && hak_bin_room(bin) == info->seen_room) {
       flush_class(heap, c, "free");
-      if (shelf->adaptive && limit_of(shelf) > start_limit(c)) {
-        set_limit(heap, c, start_limit(c));
-      }
+      hak_policy_idle(heap, c);
     }
-    shelf->busy = false;
-    shelf->seen_head = bin->head;
-    shelf->seen_room = hak_bin_room(bin);
+    info->busy = false;
+    info->seen_head = bin->head;
+    info->seen_room = hak_bin_room(bin);
   }
 }
 
@@ -218,137 +187,156 @@ static void look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   if (++heap->events % EVENTS_PER_LOOK == 0) {
-    size_t used = hak_arena_used_units();
-    heap->heap_shrinks = used + SHRINKS_UNITS <= heap->used_seen;
+    size_t used = hak_arena_used_slices();
+    heap->heap_shrinks = used + SHRINKS_SLICES <= heap->used_seen;
     heap->used_seen = used;
+    hak_slab_sweep_step();
     uint64_t now_ms = hak_os_now_ms();
     if (now_ms - heap->looked_ms >= LOOK_MS) {
       heap->looked_ms = now_ms;
-      hak_arena_decay(now_ms);
+      if (hak_arena_decay(now_ms)) {
+        hak_slab_decay();
+        hak_transfer_decay();
+      }
       return_idle_lists(heap);
     }
   }
 }
 
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  if (shelf->closed) {
-    return_foreign(heap, cls, "free");
-    shelf->closed = false;
-    hak_bin_set_room(&heap->bin[cls], limit_of(shelf));
+  hak_bin_info_t *info = &heap->info[cls];
+  if (info->closed) {
+    return_chain(heap, cls, cut_outgoing(info).first, "free");
+    info->closed = false;
+    hak_bin_set_room(&heap->bin[cls], hak_bin_capacity(info));
   }
 }
 
-static hak_chain_t fetch(hak_shelf_t *shelf, uint32_t cls, uint32_t want, uintptr_t key) {
-  hak_chain_t chain = {NULL, 0};
+/* A chain of another thread becomes one of this: verified block by block, and linked under its key. */
+static hak_chain_t adopt(hak_heap_t *heap, hak_chain_t chain, uintptr_t key) {
+  for (hak_free_block_t *block = chain.first; block; block = block->link) {
+    if (HAK_UNLIKELY(((uintptr_t)block->link ^ block->tag) != key)) {
+      hak_slab_damaged("malloc", block);
+    }
+    __builtin_prefetch(block->link);
+    block->tag = (uintptr_t)block->link ^ heap->key;
+  }
+  return chain;
+}
+
+static hak_chain_t fetch(hak_heap_t *heap, uint32_t cls, uint32_t want) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uintptr_t key = 0;
+  hak_chain_t chain = want > 1 ? hak_transfer_get(cls, &key) : (hak_chain_t){NULL, 0};
+  if (chain.first) {
+    return adopt(heap, chain, key);
+  }
   while (chain.count == 0) {
-    if (!shelf->current && !(shelf->current = hak_slab_acquire(cls))) {
+    if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
     }
-    chain = hak_slab_take(shelf->current, want, key);
-    if (chain.count == 0) {
-      drop_current(shelf);
+    chain = hak_slab_take(info->current, want, heap->key);
+    if (chain.count == 0 || !hak_policy_keeps_current(info)) {
+      drop_current(info);
     }
   }
   return chain;
 }
 
-/* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
- * as the process has enough in use for that not to matter. */
-static void earn_room(hak_heap_t *heap, uint32_t cls, uint32_t fetched) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  uint32_t again = fetched < shelf->returned ? fetched : shelf->returned;
-  if (again == 0 || !shelf->adaptive) {
-    return;
+static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
+  hak_policy_refill(&heap->info[cls], cls);
+  void *block = hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
+  if (block) {
+    hak_policy_fetched(heap, cls, 1);
   }
-  shelf->returned -= again;
-  size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)limit_of(shelf) + again;
-  size_t share = (hak_arena_used_units() << HAK_UNIT_SHIFT) / hak_caches_open();
-  size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
-  if (wanted <= most && heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed) {
-    set_limit(heap, cls, (int32_t)wanted);
-  }
+  return block;
 }
 
-void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
+void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
+  hak_bin_info_t *info = &heap->info[cls];
   hak_bin_t *bin = &heap->bin[cls];
+  *zeroed = false;
   look_around(heap);
-  atomic_store_explicit(&shelf->asked_bytes, shelf->asked_bytes + bytes, memory_order_relaxed);
-  atomic_store_explicit(&shelf->asked_count, shelf->asked_count + 1, memory_order_relaxed);
-  if (limit_of(shelf) == 0) {
+  atomic_store_explicit(&info->asked_bytes, info->asked_bytes + bytes, memory_order_relaxed);
+  atomic_store_explicit(&info->asked_count, info->asked_count + 1, memory_order_relaxed);
+  info->busy = true;
+  if (hak_class_is_run(cls)) {
+    return refill_run(heap, cls, zeroed);
+  }
+  if (hak_policy_is_off(info)) {
     return hak_slab_take_one(cls);
   }
   open_bin(heap, cls);
-  shelf->busy = true;
-  shelf->streak = 0;
-  uint32_t want = shelf->refill_blocks, most_kept = (uint32_t)limit_of(shelf) + 1; /* one is handed out */
-  want = shelf->adaptive || want < most_kept ? want : most_kept;
-  hak_chain_t chain = fetch(shelf, cls, want, heap->key);
+  hak_chain_t chain = fetch(heap, cls, hak_policy_refill(info, cls));
   hak_free_block_t *block = chain.first;
   if (!block) {
     return NULL;
   }
-  uint32_t most = (uint32_t)blocks_within(REFILL_BYTES, cls, 1, INT32_MAX);
-  shelf->refill_blocks = shelf->refill_blocks * 2 < most ? shelf->refill_blocks * 2 : most;
   bin->head = block->link;
   hak_bin_set_room(bin, hak_bin_room(bin) - (int32_t)chain.count + 1);
   block->tag = (uintptr_t)block;
-  earn_room(heap, cls, chain.count);
+  hak_policy_fetched(heap, cls, chain.count);
   return block;
 }
 
-static void free_foreign(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
-  block->link = shelf->foreign;
-  block->tag = (uintptr_t)shelf->foreign ^ heap->key;
-  shelf->foreign = block;
-  if (++shelf->foreign_count == FOREIGN_BATCH) {
-    return_foreign(heap, cls, "free");
+static void free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
+  hak_bin_info_t *info = &heap->info[cls];
+  block->link = info->outgoing;
+  block->tag = (uintptr_t)info->outgoing ^ heap->key;
+  info->outgoing = block;
+  if (++info->outgoing_count == OUTGOING_BATCH) {
+    pass_on(heap, cls, cut_outgoing(info));
+  }
+}
+
+static void return_one(uint32_t cls, hak_bin_info_t *info, hak_free_block_t *block) {
+  if (hak_class_is_run(cls)) {
+    hak_run_give(block, cls, "free");
+    return;
+  }
+  hak_slab_return_one(block, "free");
+  if (info->current && hak_slab_is_whole(info->current)) {
+    drop_current(info);
   }
 }
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
-  hak_shelf_t *shelf = &heap->shelf[cls];
+  hak_bin_info_t *info = &heap->info[cls];
   look_around(heap);
-  int32_t limit = limit_of(shelf);
-  if (limit == 0) {
-    hak_slab_return_one(block, "free");
+  if (info->closed) {
+    info->busy = true;
+    free_outgoing(heap, cls, block);
     return;
   }
-  shelf->busy = true;
-  if (shelf->closed) {
-    free_foreign(heap, cls, block);
+  int32_t capacity = hak_bin_capacity(info);
+  hak_overflow_t what = hak_policy_overflow(heap, cls);
+  if (what == HAK_OVERFLOW_NONE) {
+    return_one(cls, info, block);
     return;
   }
-  bool only_frees = shelf->adaptive && ++shelf->streak > STREAK_MAX;
-  if (only_frees) {
-    int32_t least = least_limit(heap, cls);
-    set_limit(heap, cls, limit / 2 > least ? limit / 2 : least);
-    drop_current(shelf);
+  if (what == HAK_OVERFLOW_FREES) {
+    drop_current(info);
   }
-  hak_bin_t *bin = &heap->bin[cls];
-  if (hak_bin_room(bin) <= 0) {
-    return_older(heap, cls, only_frees ? 0 : limit / 2, "free");
-    shelf->returned += (uint32_t)(only_frees ? limit : limit - limit / 2);
+  if (what == HAK_OVERFLOW_FREES || hak_bin_room(&heap->bin[cls]) <= 0) {
+    pass_on(heap, cls, cut_older(heap, cls, what == HAK_OVERFLOW_FREES ? 0 : capacity / 2, "free"));
   }
-  hak_bin_push(heap, bin, block);
+  hak_bin_push(heap, &heap->bin[cls], block);
 }
 
 void hak_cache_check(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_shelf_t *shelf = &heap->shelf[c];
+    hak_bin_info_t *info = &heap->info[c];
     int32_t blocks = 0;
-    uint32_t foreign = 0;
+    uint32_t outgoing = 0;
     for (hak_free_block_t *block = heap->bin[c].head; block; block = block->link, blocks++) {
-      HAK_VERIFY(hak_class_at(block) == c && hak_is_block_start(block, hak_class_inverses[c]));
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_block_start(block, hak_class_inverses[c], hak_class_limits[c]));
       HAK_VERIFY(((uintptr_t)block->link ^ block->tag) == heap->key);
     }
-    for (hak_free_block_t *block = shelf->foreign; block; block = block->link, foreign++) {
+    for (hak_free_block_t *block = info->outgoing; block; block = block->link, outgoing++) {
       HAK_VERIFY(hak_class_at(block) == c && ((uintptr_t)block->link ^ block->tag) == heap->key);
     }
-    HAK_VERIFY(foreign == shelf->foreign_count);
-    HAK_VERIFY(shelf->closed ? blocks == 0 : blocks == limit_of(shelf) - hak_bin_room(&heap->bin[c]));
-    HAK_VERIFY(!shelf->current || (atomic_load(&shelf->current->control) & HAK_SLAB_CURRENT));
+    HAK_VERIFY(outgoing == info->outgoing_count);
+    HAK_VERIFY(info->closed ? blocks == 0 : blocks == hak_bin_capacity(info) - hak_bin_room(&heap->bin[c]));
+    HAK_VERIFY(!info->current || (atomic_load(&info->current->control) & HAK_SLAB_CURRENT));
   }
 }

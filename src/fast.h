@@ -5,28 +5,25 @@
 
 #include "heap.h"
 #include "observe.h"
+#include "pagemap.h"
+#include "slab.h"
 
 /* The rest, in slow.c. */
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
+/* HAK_SMALL_MAX < bytes */
+HAK_NOINLINE void *hak_alloc_large(size_t bytes);
 
-/* The address of the bin in one register: the compiler would otherwise derive that of each field anew. */
-HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t cls) {
-  hak_bin_t *bin = &heap->bin[cls];
+/* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
+ * anew. */
+HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
+  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)(void *)heap->bin + code);
   __asm__("" : "+r"(bin));
   return bin;
 }
 
-HAK_INLINE void *hak_fast_alloc(size_t bytes) {
-  if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
-    return hak_alloc_slow(bytes);
-  }
-  hak_heap_t *heap = hak_heap;
-  hak_bin_t *bin = hak_bin_of(heap, hak_class_of(bytes));
-  hak_free_block_t *block = bin->head;
-  if (HAK_UNLIKELY(!block)) {
-    return hak_alloc_slow(bytes);
-  }
+/* The first block of the list, which is not empty. */
+HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
   hak_free_block_t *next = block->link;
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
     hak_slab_damaged("malloc", block); /* freed twice, or written to while it was free */
@@ -35,6 +32,20 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   bin->head = next;
   hak_count_up(&bin->room);
   block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
+  return block;
+}
+
+HAK_INLINE void *hak_fast_alloc(size_t bytes) {
+  if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
+    return hak_alloc_large(bytes);
+  }
+  hak_heap_t *heap = hak_heap;
+  hak_bin_t *bin = hak_bin_of(heap, hak_small_code(bytes));
+  hak_free_block_t *block = bin->head;
+  if (HAK_UNLIKELY(!block)) {
+    return hak_alloc_slow(bytes);
+  }
+  hak_bin_pop(heap, bin, block);
   hak_observe_alloc(block, bytes);
   return block;
 }
@@ -42,13 +53,13 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
 HAK_INLINE void hak_fast_free(void *pointer) {
   hak_heap_t *heap = hak_heap;
   hak_free_block_t *block = pointer;
-  size_t unit = hak_unit_of(block);
-  if (HAK_UNLIKELY(unit >= hak_window.units)) { /* NULL among them */
+  uintptr_t leaf = hak_leaf_of(block);
+  if (HAK_UNLIKELY(leaf == 0)) { /* NULL among them */
     hak_free_slow(block);
     return;
   }
-  hak_bin_t *bin = hak_bin_of(heap, hak_window.classes[unit]);
-  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse))) {
+  hak_bin_t *bin = hak_bin_of(heap, atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed));
+  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
     hak_free_slow(block);
     return;
   }
@@ -62,7 +73,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_observe_free(block, hak_window.classes[unit]);
+  hak_observe_free(block, hak_class_at(block));
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;

@@ -1,7 +1,7 @@
 #include "foreign.h"
 
 #include "hakmem.h"
-#include "types.h"
+#include "pagemap.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

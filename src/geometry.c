@@ -1,31 +1,53 @@
 #include "geometry.h"
 
-#define HAK_CLASS(index, bytes, below, band) [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index),
-_Alignas(HAK_CACHE_LINE) const uint8_t hak_class_table[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
-    [0] = 1, /* malloc(0) is a block of the smallest class */
+#define HAK_CLASS(index, bytes, below, band) \
+  [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index) * HAK_BIN_WORDS,
+#define HAK_RUN_CLASS(index, kib, below)
+_Alignas(HAK_CACHE_LINE) const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
+    [0] = HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */
 #include "classes.def"
 };
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) [index] = (bytes),
+#define HAK_RUN_CLASS(index, kib, below) [index] = (kib)*1024,
 const uint32_t hak_class_sizes[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS
 
-#define HAK_CLASS(index, bytes, below, band) [index] = (uint32_t)(((1ULL << 32) + (bytes)-1) / (bytes)),
+#define INVERSE(bytes) (((1ULL << 32) + (bytes)-1) / (bytes))
+#define HAK_CLASS(index, bytes, below, band) [index] = (uint32_t)INVERSE(bytes),
+#define HAK_RUN_CLASS(index, kib, below) [index] = (uint32_t)INVERSE(HAK_SLICE_BYTES),
 const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS
+
+#define HAK_CLASS(index, bytes, below, band) \
+  [index] = (uint32_t)((HAK_SLAB_BYTES / (bytes)-1) * (INVERSE(bytes) * (bytes) - (1ULL << 32)) + 1),
+#define HAK_RUN_CLASS(index, kib, below) [index] = 1,
+const uint32_t hak_class_limits[HAK_BIN_COUNT] = {
+#include "classes.def"
+};
+#undef HAK_CLASS
+#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) [index] = (band),
+#define HAK_RUN_CLASS(index, kib, below) [index] = HAK_BAND_COUNT,
 const uint8_t hak_class_bands[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) \
   _Static_assert((bytes) % HAK_BLOCK_MIN == 0 && (bytes) > (below), "class " #index ": sizes ascend in steps of 16");
+#define HAK_RUN_CLASS(index, kib, below) \
+  _Static_assert((kib)*1024 % HAK_SLICE_BYTES == 0 && (kib) > (below), "class " #index ": whole slices, ascending");
 #include "classes.def"
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS

@@ -1,9 +1,10 @@
 /* Duty: every size, count and shift of the heap, and the map from a request to its class. Constants only.
  *
- *   window     one range of addresses, 64 GiB .. 1 TiB, mapped piece by piece
- *   slot       2 MiB of the window; mapped and unmapped as a whole (a mapped slot is called a superslab)
- *   unit       64 KiB; 32 to a slot; one unit is one slab, or part of a large block
- *   block      what the caller gets: a slab is cut into equal blocks of its class
+ *   chunk   2 MiB of address space at a multiple of 2 MiB; what is mapped and unmapped
+ *   slice   16 KiB; 128 to a chunk; what is handed out inside a chunk
+ *   slab    4 slices at a multiple of 64 KiB, cut into equal blocks of one class, 16 bytes .. 32 KiB
+ *   run     1 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
+ *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next
  */
 #ifndef HAK_GEOMETRY_H
 #define HAK_GEOMETRY_H
@@ -11,66 +12,104 @@
 #include "base.h"
 
 enum {
-  HAK_UNIT_SHIFT = 16,
-  HAK_UNIT_BYTES = 1 << HAK_UNIT_SHIFT,
-  HAK_SLOT_SHIFT = 21,
-  HAK_SLOT_BYTES = 1 << HAK_SLOT_SHIFT,
-  HAK_SLOT_UNITS = HAK_SLOT_BYTES / HAK_UNIT_BYTES,
+  HAK_SLICE_SHIFT = 14,
+  HAK_SLICE_BYTES = 1 << HAK_SLICE_SHIFT,
+  HAK_CHUNK_SHIFT = 21,
+  HAK_CHUNK_BYTES = 1 << HAK_CHUNK_SHIFT,
+  HAK_CHUNK_SLICES = HAK_CHUNK_BYTES / HAK_SLICE_BYTES,
+  HAK_SLAB_SHIFT = 16,
+  HAK_SLAB_BYTES = 1 << HAK_SLAB_SHIFT,
+  HAK_SLAB_SLICES = HAK_SLAB_BYTES / HAK_SLICE_BYTES,
+  HAK_CHUNK_SLABS = HAK_CHUNK_BYTES / HAK_SLAB_BYTES,
 
   HAK_BLOCK_MIN = 16, /* room for a free block's link and tag; also the alignment of every block */
   HAK_BLOCK_SHIFT = 4,
-  HAK_SMALL_MAX = 32768, /* larger requests are large blocks */
-  HAK_BLOCKS_MAX = HAK_UNIT_BYTES / HAK_BLOCK_MIN,
+  HAK_SMALL_MAX = 32768,      /* up to here blocks lie in slabs */
+  HAK_CACHED_MAX = 1024 << 10, /* up to here they are runs; larger requests are huge blocks */
+  HAK_BLOCKS_MAX = HAK_SLAB_BYTES / HAK_BLOCK_MIN,
   HAK_BITS_WORDS = HAK_BLOCKS_MAX / 64,
 };
 
 #define HAK_CLASS(index, bytes, below, band) +1
+#define HAK_RUN_CLASS(index, kib, below)
 enum {
-  HAK_CLASS_COUNT = 1 /* class 0: no block starts here */
+  HAK_RUN_FIRST = 1 /* class 0: no block starts here */
 #include "classes.def"
 };
 #undef HAK_CLASS
+#undef HAK_RUN_CLASS
+
+#define HAK_CLASS(index, bytes, below, band)
+#define HAK_RUN_CLASS(index, kib, below) +1
+enum {
+  HAK_CLASS_COUNT = HAK_RUN_FIRST
+#include "classes.def"
+};
+#undef HAK_CLASS
+#undef HAK_RUN_CLASS
 
 enum {
   HAK_CLASS_NONE = 0,
-  HAK_CLASS_LARGE = HAK_CLASS_COUNT, /* value of the class map for the first unit of a large block */
+  HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
   HAK_BIN_COUNT = HAK_CLASS_COUNT + 1,
-  HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the mid classes */
+  HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
+
+  HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
+                        from which the machine gets a bin's address without a shift */
 };
 
-/* 64 classes would still fit the byte map; the bins of a thread are sized by this. */
-_Static_assert(HAK_BIN_COUNT <= 64, "the bins of one thread should stay within a page");
-_Static_assert(HAK_SLOT_UNITS == 32, "one 32-bit mask covers a slot");
+_Static_assert(HAK_CLASS_HUGE * HAK_BIN_WORDS <= UINT8_MAX, "a class and its bin's offset fit a byte");
 
-extern const uint8_t hak_class_table[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1];
-extern const uint32_t hak_class_sizes[HAK_BIN_COUNT];    /* bytes of a block */
-extern const uint32_t hak_class_inverses[HAK_BIN_COUNT]; /* ceil(2^32 / bytes); 0 for NONE and LARGE */
+extern const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1]; /* class * HAK_BIN_WORDS */
+extern const uint32_t hak_class_sizes[HAK_BIN_COUNT];                    /* bytes of a block */
+extern const uint32_t hak_class_inverses[HAK_BIN_COUNT];
+extern const uint32_t hak_class_limits[HAK_BIN_COUNT];
 extern const uint8_t hak_class_bands[HAK_BIN_COUNT];
 
-HAK_INLINE uint32_t hak_class_of(size_t bytes) {
-  return hak_class_table[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT];
+HAK_INLINE uint32_t hak_small_code(size_t bytes) {
+  return hak_class_codes[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT];
+}
+HAK_INLINE bool hak_class_is_run(uint32_t cls) {
+  return cls >= HAK_RUN_FIRST && cls < HAK_CLASS_COUNT;
 }
 
-/* For d = block bytes, m = ceil(2^32 / d) and an offset n < 2^16 (Lemire, Kaser, Kurz 2019, "Faster remainder
- * by direct computation"):  n / d = (n * m) >> 32,  and d divides n exactly when (n * m) mod 2^32 < m. */
-HAK_INLINE uint32_t hak_unit_offset(const void *block) {
-  return (uint32_t)(uintptr_t)block & (HAK_UNIT_BYTES - 1);
+/* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX: four to a doubling, but in the first, whose
+ * quarters are no slices, two. */
+HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
+  if (bytes <= 2 * HAK_SMALL_MAX) {
+    return HAK_RUN_FIRST + (bytes > HAK_SMALL_MAX + HAK_SMALL_MAX / 2);
+  }
+  uint32_t last = (uint32_t)bytes - 1, top = 31 - (uint32_t)__builtin_clz(last);
+  return HAK_RUN_FIRST + 2 + (top - 16) * 4 + ((last >> (top - 2)) & 3);
 }
-HAK_INLINE bool hak_is_block_start(const void *block, uint32_t inverse) {
-  return hak_unit_offset(block) * inverse < inverse;
+/* Any request up to HAK_CACHED_MAX. */
+HAK_INLINE uint32_t hak_class_of(size_t bytes) {
+  return bytes <= HAK_SMALL_MAX ? hak_small_code(bytes) / HAK_BIN_WORDS : hak_run_class_of(bytes);
+}
+
+/* For d = block bytes, m = ceil(2^32 / d) and an offset n < 2^16 in a slab (Lemire, Kaser, Kurz 2019, "Faster remainder
+ * by direct computation"):  n / d = (n * m) >> 32,  and n * m mod 2^32 is i * e for the start of block i, where
+ * e = d * m - 2^32 < d, and at least m, which is more than all of these, for everything else. So for `blocks` blocks a
+ * limit of (blocks - 1) * e + 1 lets exactly their starts pass. (e = 0: all multiples of d pass; then d is a power of
+ * two, and all of them are blocks.) Runs: m = 2^18 and 1 as the limit, so that only the start of a slice passes. */
+HAK_INLINE uint32_t hak_slab_offset(const void *block) {
+  return (uint32_t)(uintptr_t)block & (HAK_SLAB_BYTES - 1);
+}
+HAK_INLINE bool hak_is_block_start(const void *block, uint32_t inverse, uint32_t limit) {
+  return hak_slab_offset(block) * inverse < limit;
 }
 HAK_INLINE uint32_t hak_block_index(const void *block, uint32_t inverse) {
-  return (uint32_t)(((uint64_t)hak_unit_offset(block) * inverse) >> 32);
+  return (uint32_t)(((uint64_t)hak_slab_offset(block) * inverse) >> 32);
 }
 HAK_INLINE uint32_t hak_class_blocks(uint32_t cls) {
-  return HAK_UNIT_BYTES / hak_class_sizes[cls];
+  return HAK_SLAB_BYTES / hak_class_sizes[cls];
 }
 
 HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {
   return (bytes + power_of_two - 1) & ~(power_of_two - 1);
 }
-HAK_INLINE size_t hak_units_for(size_t bytes) {
-  return (bytes + HAK_UNIT_BYTES - 1) >> HAK_UNIT_SHIFT;
+HAK_INLINE size_t hak_slices_for(size_t bytes) {
+  return (bytes + HAK_SLICE_BYTES - 1) >> HAK_SLICE_SHIFT;
 }
 
 #endif

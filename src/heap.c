@@ -1,20 +1,23 @@
 #include "heap.h"
 
-#include "lock.h"
 #include "meta.h"
 #include "os.h"
+#include "slab.h"
+#include "transfer.h"
+
+#include <pthread.h>
 
 hak_heap_t hak_heap_none, hak_heap_gone;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
+hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 static struct {
-  hak_lock_t lock;
   hak_heap_t *all, *idle;
-  size_t busy; /* heaps that a thread has */
+  size_t busy;             /* heaps that a thread has */
+  _Atomic size_t orphans;  /* heaps of threads that did not survive a fork */
   pthread_key_t key;
   bool have_key;
-  uint64_t made;
-} heaps = {.lock = HAK_LOCK_INIT};
+} heaps;
 
 static void put_idle_locked(hak_heap_t *heap) {
   heap->busy = false;
@@ -28,40 +31,48 @@ static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   hak_cache_flush(heap, "free");
   hak_heap = &hak_heap_gone; /* before another thread can have it */
-  hak_lock(&heaps.lock);
+  hak_lock(&hak_heaps_lock);
   put_idle_locked(heap);
-  hak_unlock(&heaps.lock);
+  hak_unlock(&hak_heaps_lock);
 }
 
-static hak_heap_t *make_heap_locked(void) {
+static hak_heap_t *make_heap(void) {
   hak_slab_init();
   hak_heap_t *heap = hak_meta_alloc(sizeof *heap);
   if (heap) {
     /* Neither another thread's list nor a slab has this key; and link ^ key is never an address. */
-    heap->key = (uintptr_t)(hak_os_random() + ++heaps.made * 0x9e3779b97f4a7c15U) | (uintptr_t)1 << 63;
+    heap->key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
+    hak_lock(&hak_heaps_lock);
     heap->next = heaps.all;
     heaps.all = heap;
+    hak_unlock(&hak_heaps_lock);
   }
   return heap;
 }
 
-static hak_heap_t *acquire(void) {
-  hak_lock(&heaps.lock);
+static hak_heap_t *take_idle(void) {
+  hak_lock(&hak_heaps_lock);
   hak_heap_t *heap = heaps.idle;
   if (heap) {
     heaps.idle = heap->next_idle;
-  } else {
-    heap = make_heap_locked();
   }
+  hak_unlock(&hak_heaps_lock);
+  return heap;
+}
+
+static hak_heap_t *acquire(void) {
+  hak_heap_t *heap = take_idle();
+  heap = heap ? heap : make_heap();
   if (heap) {
+    hak_cache_open(heap);
+    hak_lock(&hak_heaps_lock);
     heap->busy = true;
     hak_cache_set_open(++heaps.busy);
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
     }
-    hak_cache_open(heap);
+    hak_unlock(&hak_heaps_lock);
   }
-  hak_unlock(&heaps.lock);
   return heap;
 }
 
@@ -95,50 +106,67 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (int c = 0; c < HAK_BIN_COUNT; c++) {
     totals[c] = (hak_heap_totals_t){0, 0, 0};
   }
-  hak_lock(&heaps.lock);
+  size_t in_transfer[HAK_BIN_COUNT] = {0};
+  hak_transfer_totals(in_transfer);
+  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
+    totals[c].cached_blocks = in_transfer[c];
+  }
+  hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-      hak_shelf_t *shelf = &heap->shelf[c];
-      int32_t limit = atomic_load_explicit(&shelf->limit, memory_order_relaxed);
+      hak_bin_info_t *info = &heap->info[c];
+      int32_t capacity = hak_bin_capacity(info);
       int32_t room = hak_bin_room(&heap->bin[c]);
-      bool closed = atomic_load_explicit(&shelf->closed, memory_order_relaxed);
-      totals[c].cached_blocks += !closed && limit > room && heap->busy ? (size_t)(limit - room) : 0;
-      totals[c].cached_blocks += atomic_load_explicit(&shelf->foreign_count, memory_order_relaxed);
-      totals[c].asked_bytes += atomic_load_explicit(&shelf->asked_bytes, memory_order_relaxed);
-      totals[c].asked_count += atomic_load_explicit(&shelf->asked_count, memory_order_relaxed);
+      bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
+      totals[c].cached_blocks += !closed && capacity > room && heap->busy ? (size_t)(capacity - room) : 0;
+      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing_count, memory_order_relaxed);
+      totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
+      totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
     }
   }
-  hak_unlock(&heaps.lock);
+  hak_unlock(&hak_heaps_lock);
 }
 
 void hak_heap_check(void) {
-  hak_lock(&heaps.lock);
+  hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
-    if (heap->busy) {
+    if (heap->busy && !heap->orphan) {
       hak_cache_check(heap);
     }
   }
-  hak_unlock(&heaps.lock);
+  hak_unlock(&hak_heaps_lock);
 }
 
-void hak_heap_fork_lock(void) {
-  hak_lock(&heaps.lock);
-}
-
-static void adopt_orphans(void) {
+void hak_heap_fork_child(void) {
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
-    if (heap->busy && heap != hak_heap) {
-      hak_cache_close_orphan(heap);
-      put_idle_locked(heap);
+    if (heap->busy && !heap->orphan && heap != hak_heap) {
+      heap->orphan = true;
+      heaps.orphans++;
     }
   }
 }
 
-void hak_heap_fork_unlock(bool in_child) {
-  if (in_child) {
-    hak_lock_reset(&heaps.lock);
-    adopt_orphans();
-  } else {
-    hak_unlock(&heaps.lock);
+static hak_heap_t *take_orphan(void) {
+  hak_lock(&hak_heaps_lock);
+  hak_heap_t *heap = heaps.all;
+  while (heap && !heap->orphan) {
+    heap = heap->next;
   }
+  if (heap) {
+    heap->orphan = false;
+    heaps.orphans--;
+  }
+  hak_unlock(&hak_heaps_lock);
+  return heap;
+}
+
+bool hak_heap_adopt_orphan(void) {
+  hak_heap_t *heap = atomic_load_explicit(&heaps.orphans, memory_order_relaxed) > 0 ? take_orphan() : NULL;
+  if (heap) {
+    hak_cache_close_orphan(heap);
+    hak_lock(&hak_heaps_lock);
+    put_idle_locked(heap);
+    hak_unlock(&hak_heaps_lock);
+  }
+  return heap != NULL;
 }

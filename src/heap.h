@@ -5,12 +5,13 @@
 #define HAK_HEAP_H
 
 #include "cache.h"
+#include "lock.h"
 
 /* A thread without a heap has one of these two: every bin empty and without room, so the first call of a thread
  * takes the slow path without a test for it. `gone`: the thread is ending and gets none any more. */
 extern hak_heap_t hak_heap_none, hak_heap_gone;
 
-/* 8 bytes of static TLS: a library loaded by dlopen gets little of it. */
+/* Static TLS: a library loaded by dlopen gets little of it. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
 
 /* The heap of this thread, made if need be. NULL: the thread is ending, or there is no memory for one. */
@@ -28,8 +29,10 @@ typedef struct hak_heap_totals {
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_heap_check(void);
-void hak_heap_fork_lock(void);
-/* In the child this also returns what the caches of the threads that are gone held. */
-void hak_heap_fork_unlock(bool in_child);
+/* In the child of a fork: the heaps of the threads that are gone wait for a look at them. */
+void hak_heap_fork_child(void);
+/* One of them: return what it holds, so that threads can use it and its blocks. False: there is none. */
+bool hak_heap_adopt_orphan(void);
+extern hak_lock_t hak_heaps_lock;
 
 #endif

@@ -1,3 +1,99 @@
 #include "lock.h"
 
+#include "os.h"
+
+enum {
+  SPINS = 200,       /* a section is about as long as this */
+  PATIENCE_MS = 100, /* of a thread that forks while it holds a lock */
+};
+
 _Thread_local bool hak_lock_passes __attribute__((tls_model("initial-exec")));
+_Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
+
+uint32_t hak_lock_make_id(void) {
+  static _Atomic uint32_t last;
+  while (hak_lock_id == 0) {
+    hak_lock_id = (atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1) & ~HAK_LOCK_WAITERS;
+  }
+  return hak_lock_id;
+}
+
+static bool try_lock(hak_lock_t *lock, uint32_t value) {
+  uint32_t seen = 0;
+  return atomic_compare_exchange_strong_explicit(&lock->word, &seen, value, memory_order_acquire, memory_order_relaxed);
+}
+
+static _Atomic uint64_t waits[HAK_LOCK_WAIT_COUNTS];
+
+static void note_wait(uint64_t since_ns) {
+  uint64_t waited_ns = hak_os_now_ns() - since_ns;
+  int at = 0;
+  for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
+    at++;
+  }
+  atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
+}
+
+void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]) {
+  for (int i = 0; i < HAK_LOCK_WAIT_COUNTS; i++) {
+    counts[i] = atomic_load_explicit(&waits[i], memory_order_relaxed);
+  }
+}
+
+static void wait(hak_lock_t *lock, uint32_t self) {
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, self)) {
+      return;
+    }
+    hak_pause();
+  }
+  while (!try_lock(lock, self | HAK_LOCK_WAITERS)) { /* others may sleep, too */
+    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), asleep = seen | HAK_LOCK_WAITERS;
+    if (seen != 0 && (seen == asleep || atomic_compare_exchange_strong_explicit(
+                                            &lock->word, &seen, asleep, memory_order_relaxed, memory_order_relaxed))) {
+      hak_os_wait(&lock->word, asleep);
+    }
+  }
+}
+
+HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
+  uint64_t since_ns = hak_os_now_ns();
+  wait(lock, self);
+  note_wait(since_ns);
+}
+
+HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
+  hak_os_wake(&lock->word);
+}
+
+bool hak_lock_is_mine(const hak_lock_t *lock) {
+  uint32_t word = atomic_load_explicit(&lock->word, memory_order_relaxed) & ~HAK_LOCK_WAITERS;
+  return word != 0 && word == hak_lock_id;
+}
+
+void hak_lock_before_fork(hak_lock_t *lock, bool holds_some) {
+  uint32_t self = hak_lock_id != 0 ? hak_lock_id : hak_lock_make_id();
+  lock->kept = false;
+  if (!holds_some) {
+    hak_lock(lock);
+  } else if (hak_lock_is_mine(lock)) {
+    lock->kept = true;
+  } else {
+    uint64_t since_ms = hak_os_now_ms();
+    while (!try_lock(lock, self) && hak_os_now_ms() - since_ms < PATIENCE_MS) {
+      hak_os_yield();
+    }
+  }
+}
+
+void hak_lock_after_fork(hak_lock_t *lock, bool in_child) {
+  bool mine = hak_lock_is_mine(lock), kept = mine && lock->kept;
+  if (in_child) {
+    atomic_store_explicit(&lock->word, kept ? hak_lock_id : 0, memory_order_relaxed);
+  } else if (mine && !kept) {
+    hak_unlock(lock);
+  }
+  if (mine) {
+    lock->kept = false;
+  }
+}

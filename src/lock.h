@@ -1,39 +1,65 @@
-/* Duty: the one kind of lock, a mutex that the thread inside fork() may pass.
- * Data: hak_lock_passes belongs to the calling thread. Layers below: base.
+/* Duty: the one kind of lock: a futex word that holds its owner, so that a thread which forks in a signal handler can
+ * tell which locks it holds itself.
+ * Data: hak_lock_passes and hak_lock_id belong to the calling thread. Layers below: os.
  *
- * Ranks, outermost first; a thread takes a lock only while it holds none of the same or an inner rank:
- *   heaps (list of thread heaps)  >  slab class[i]  >  arena  >  meta
- * The fork handlers (process.c) take all of them in that order. Other libraries' fork handlers may run, and allocate,
- * while this thread holds them: hak_lock_passes makes its own lock operations do nothing from there on. */
+ *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
+ *
+ * No thread waits for one of these locks while it holds another, and none makes a system call under one: each section
+ * ends by itself, in bounded time. Only fork() takes all of them (process.c). Between its handlers, other libraries'
+ * may allocate: hak_lock_passes makes the forking thread's own lock operations do nothing there. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 
 #include "base.h"
 
-#include <pthread.h>
-
 typedef struct hak_lock {
-  pthread_mutex_t mutex;
+  _Atomic uint32_t word;
+  bool kept; /* by the thread inside fork(): it held the lock before */
 } hak_lock_t;
 
 #define HAK_LOCK_INIT \
-  { PTHREAD_MUTEX_INITIALIZER }
+  { 0, false }
+#define HAK_LOCK_WAITERS ((uint32_t)1 << 31)
 
 extern _Thread_local bool hak_lock_passes __attribute__((tls_model("initial-exec")));
+/* Of this thread, also in the child of its fork; 0 before it first took a lock. */
+extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
+
+uint32_t hak_lock_make_id(void);
+HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self);
+HAK_COLD void hak_lock_wake(hak_lock_t *lock);
 
 HAK_INLINE void hak_lock(hak_lock_t *lock) {
-  if (HAK_LIKELY(!hak_lock_passes)) {
-    pthread_mutex_lock(&lock->mutex);
+  if (HAK_UNLIKELY(hak_lock_passes)) {
+    return;
+  }
+  uint32_t self = HAK_LIKELY(hak_lock_id != 0) ? hak_lock_id : hak_lock_make_id(), seen = 0;
+  /* acquire: pairs with hak_unlock */
+  if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(&lock->word, &seen, self, memory_order_acquire,
+                                                            memory_order_relaxed))) {
+    hak_lock_wait(lock, self);
   }
 }
 HAK_INLINE void hak_unlock(hak_lock_t *lock) {
-  if (HAK_LIKELY(!hak_lock_passes)) {
-    pthread_mutex_unlock(&lock->mutex);
+  if (HAK_UNLIKELY(hak_lock_passes)) {
+    return;
+  }
+  /* release: pairs with hak_lock */
+  if (HAK_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) & HAK_LOCK_WAITERS)) {
+    hak_lock_wake(lock);
   }
 }
-/* In the child of a fork, where the thread that held the lock may not exist. */
-HAK_INLINE void hak_lock_reset(hak_lock_t *lock) {
-  pthread_mutex_init(&lock->mutex, NULL);
-}
+
+/* How often a thread waited, by how long: below 1 us, 10 us, ... 10 ms, longer. */
+enum { HAK_LOCK_WAIT_COUNTS = 6 };
+void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]);
+
+bool hak_lock_is_mine(const hak_lock_t *lock);
+/* Before a fork: take the lock unless this thread holds it already. `holds_some`: of any of ours. A thread that forks
+ * in a signal handler while it holds a lock, and meets another that does the same, would wait for ever: it gives up
+ * after a while. */
+void hak_lock_before_fork(hak_lock_t *lock, bool holds_some);
+/* After it, in either process: as it was before. In the child the threads that waited are gone. */
+void hak_lock_after_fork(hak_lock_t *lock, bool in_child);
 
 #endif

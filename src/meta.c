@@ -4,51 +4,56 @@
 #include "lock.h"
 #include "os.h"
 
-enum { CHUNK_BYTES = 256 << 10 }; /* pages of it become resident only as they are used */
+enum { PIECE_BYTES = 256 << 10, PIECE_LEAST_BYTES = 64 << 10 }; /* pages of it become resident only as they are used */
 
+hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
 static struct {
-  hak_lock_t lock;
   char *at;
   size_t left, used;
-} meta = {.lock = HAK_LOCK_INIT};
+} meta;
 
-void *hak_meta_alloc(size_t bytes) {
-  bytes = hak_round_up(bytes, HAK_CACHE_LINE);
-  hak_lock(&meta.lock);
-  if (meta.left < bytes) {
-    size_t chunk = hak_round_up(bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES, hak_os_page_bytes());
-    char *fresh = hak_os_map(chunk);
-    if (fresh) {
-      meta.at = fresh;
-      meta.left = chunk;
-    }
-  }
+static void *cut(size_t bytes) {
   void *p = NULL;
+  hak_lock(&hak_meta_lock);
   if (meta.left >= bytes) {
     p = meta.at;
     meta.at += bytes;
     meta.left -= bytes;
     meta.used += bytes;
   }
-  hak_unlock(&meta.lock);
+  hak_unlock(&hak_meta_lock);
+  return p;
+}
+
+/* What is left of the piece before is lost. */
+static bool map_piece(size_t bytes) {
+  size_t piece = hak_round_up(bytes > PIECE_BYTES ? bytes : PIECE_BYTES, hak_os_page_bytes());
+  char *fresh = hak_os_map(NULL, piece);
+  if (!fresh) {
+    piece = hak_round_up(bytes > PIECE_LEAST_BYTES ? bytes : PIECE_LEAST_BYTES, hak_os_page_bytes());
+    fresh = hak_os_map(NULL, piece);
+  }
+  if (fresh) {
+    hak_os_avoid_huge(fresh, piece);
+    hak_lock(&hak_meta_lock);
+    meta.at = fresh;
+    meta.left = piece;
+    hak_unlock(&hak_meta_lock);
+  }
+  return fresh != NULL;
+}
+
+void *hak_meta_alloc(size_t bytes) {
+  bytes = hak_round_up(bytes, HAK_CACHE_LINE);
+  void *p;
+  while (!(p = cut(bytes)) && map_piece(bytes)) {
+  }
   return p;
 }
 
 size_t hak_meta_bytes(void) {
-  hak_lock(&meta.lock);
+  hak_lock(&hak_meta_lock);
   size_t used = meta.used;
-  hak_unlock(&meta.lock);
+  hak_unlock(&hak_meta_lock);
   return used;
-}
-
-void hak_meta_fork_lock(void) {
-  hak_lock(&meta.lock);
-}
-
-void hak_meta_fork_unlock(bool in_child) {
-  if (in_child) {
-    hak_lock_reset(&meta.lock);
-  } else {
-    hak_unlock(&meta.lock);
-  }
 }

@@ -1,15 +1,14 @@
 /* Duty: memory for the allocator's own objects, in mappings that hold nothing of the caller's.
- * Data: one chunk that is being cut; lock: meta (innermost). Nothing is ever given back: the owners recycle.
+ * Data: one piece that is being cut; lock: its own. Nothing is ever given back: the owners recycle.
  * Layers below: os, lock. */
 #ifndef HAK_META_H
 #define HAK_META_H
 
-#include "base.h"
+#include "lock.h"
 
 /* Zeroed, aligned to a cache line. NULL when the system has no memory. */
 void *hak_meta_alloc(size_t bytes);
 size_t hak_meta_bytes(void);
-void hak_meta_fork_lock(void);
-void hak_meta_fork_unlock(bool in_child);
+extern hak_lock_t hak_meta_lock;
 
 #endif

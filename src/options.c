@@ -44,20 +44,21 @@ static const char auto_name[] = "auto";
 static const char prefix[] = "HAKMEM_";
 
 /* The values by profile SPEED, so that allocation works before the environment was read. */
-#define MIB_UNITS(mib) ((size_t)(mib)*1024 * 1024 / HAK_UNIT_BYTES)
+#define MIB_SLICES(mib) ((size_t)(mib)*1024 * 1024 / HAK_SLICE_BYTES)
 hak_options_t hak_options = {
     .unified_cache = true,
     .band_blocks = {HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO,
                     HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO},
     .cache_class_bytes = 4 * 1024 * 1024,
-    .warm_pool_units = 16,
-    .retain_units = MIB_UNITS(8),
+    .warm_pool_slices = 16 * HAK_SLAB_SLICES,
+    .retain_slices = MIB_SLICES(8),
     .retain_percent = 25,
-    .retain_learned_units = MIB_UNITS(128),
-    .huge_pages_from_units = HUGE_PAGES_FROM_BYTES / HAK_UNIT_BYTES,
+    .retain_learned_slices = MIB_SLICES(128),
+    .huge_pages_from_slices = HUGE_PAGES_FROM_BYTES / HAK_SLICE_BYTES,
     .decay_ms = 1000,
 };
 
+hak_lock_t hak_options_lock = HAK_LOCK_INIT;
 static struct {
   _Atomic int64_t value;
   _Atomic bool given;
@@ -79,8 +80,8 @@ static int64_t value_of(int id) {
   return options[id].defaults[profile];
 }
 
-static size_t units_of(int id) {
-  return (size_t)value_of(id) >> HAK_UNIT_SHIFT;
+static size_t slices_of(int id) {
+  return (size_t)value_of(id) >> HAK_SLICE_SHIFT;
 }
 
 static void derive(void) {
@@ -93,12 +94,12 @@ static void derive(void) {
     hak_options.band_blocks[band] = value_of(OPTION_CACHE_C0 + band);
   }
   hak_options.cache_class_bytes = (size_t)value_of(OPTION_CACHE_BYTES);
-  hak_options.warm_pool_units = (size_t)value_of(OPTION_WARM_POOL);
-  hak_options.retain_units = units_of(OPTION_RETAIN);
+  hak_options.warm_pool_slices = (size_t)value_of(OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+  hak_options.retain_slices = slices_of(OPTION_RETAIN);
   hak_options.retain_percent = (size_t)value_of(OPTION_RETAIN_SHARE);
-  hak_options.retain_learned_units = units_of(OPTION_RETAIN_LEARNED);
+  hak_options.retain_learned_slices = slices_of(OPTION_RETAIN_LEARNED);
   int64_t limit = value_of(OPTION_MEMORY_LIMIT);
-  hak_options.memory_limit_units = limit == 0 ? 0 : limit < HAK_UNIT_BYTES ? 1 : units_of(OPTION_MEMORY_LIMIT);
+  hak_options.memory_limit_slices = limit == 0 ? 0 : limit < HAK_SLICE_BYTES ? 1 : slices_of(OPTION_MEMORY_LIMIT);
   hak_options.decay_ms = (uint64_t)value_of(OPTION_DECAY);
 }
 
@@ -254,7 +255,7 @@ void hak_options_load(char **environment) {
   }
   derive();
   if (hak_options.stats || hak_options.os_stats) {
-    hak_os_keep_stderr();
+    hak_os_remember_stderr();
   }
   if (value_of(OPTION_HELP)) {
     print_help();
@@ -283,11 +284,10 @@ int hak_options_set(const char *name, const char *value) {
   if (options[id].when == START) {
     return EPERM;
   }
-  static hak_lock_t lock = HAK_LOCK_INIT;
-  hak_lock(&lock); /* nothing below takes another one */
+  hak_lock(&hak_options_lock); /* nothing below takes another one */
   settings[id].value = parsed;
   settings[id].given = true;
   derive();
-  hak_unlock(&lock);
+  hak_unlock(&hak_options_lock);
   return 0;
 }

@@ -5,6 +5,7 @@
 #define HAK_OPTIONS_H
 
 #include "geometry.h"
+#include "lock.h"
 
 #define HAK_OPTION_AUTO (-1)
 
@@ -14,13 +15,14 @@ typedef struct hak_options {
   _Atomic bool unified_cache, huge_pages, os_stats, stats, keep_deepbind;
   _Atomic int64_t band_blocks[HAK_BAND_COUNT]; /* HAK_OPTION_AUTO or a fixed capacity */
   _Atomic size_t cache_class_bytes;
-  _Atomic size_t warm_pool_units, retain_units, retain_percent, retain_learned_units;
-  _Atomic size_t memory_limit_units; /* 0: none */
-  _Atomic size_t huge_pages_from_units;
+  _Atomic size_t warm_pool_slices, retain_slices, retain_percent, retain_learned_slices;
+  _Atomic size_t memory_limit_slices; /* 0: none */
+  _Atomic size_t huge_pages_from_slices;
   _Atomic uint64_t decay_ms;
 } hak_options_t;
 
 extern hak_options_t hak_options;
+extern hak_lock_t hak_options_lock; /* of changes */
 
 /* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */
 void hak_options_load(char **environment);

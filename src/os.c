@@ -4,7 +4,8 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,10 +16,8 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-enum { KEPT_FD_MIN = 100 }; /* out of the way of programs that count on low numbers */
-
 static struct {
-  _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
+  _Atomic uint64_t mmap, munmap, madvise, mremap, failed, bytes_mapped_total;
 } counters;
 
 static void count(_Atomic uint64_t *counter, uint64_t n) {
@@ -55,17 +54,40 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-void *hak_os_map(size_t bytes) {
-  return map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
+void *hak_os_map(void *wish, size_t bytes) {
+  return map(wish, bytes, PROT_READ | PROT_WRITE, 0);
 }
 
-void *hak_os_map_readonly(size_t bytes) {
-  return map(NULL, bytes, PROT_READ, MAP_NORESERVE);
+static bool is_multiple(const void *at, size_t align) {
+  return ((uintptr_t)at & (align - 1)) == 0;
 }
 
-bool hak_os_make_writable(void *at, size_t bytes) {
-  count(&counters.mprotect, 1);
-  return succeeded(mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0);
+/* Where an aligned range would fit. For a wide alignment the memory must not be asked for beside it: the kernel might
+ * refuse so much. */
+static void *aligned_gap(size_t bytes, size_t align) {
+  size_t wide = bytes + align - hak_os_page_bytes();
+  char *found = wide > bytes ? map(NULL, wide, PROT_NONE, MAP_NORESERVE) : NULL;
+  if (!found) {
+    return NULL;
+  }
+  hak_os_unmap(found, wide);
+  return found + (-(uintptr_t)found & (align - 1));
+}
+
+void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
+  enum { TRIES = 8 }; /* others may map there meanwhile */
+  for (int i = 0; i < TRIES; i++) {
+    char *p = hak_os_map(wish, bytes);
+    if (!p || is_multiple(p, align)) {
+      return p;
+    }
+    hak_os_unmap(p, bytes);
+    wish = aligned_gap(bytes, align);
+    if (!wish) {
+      return NULL;
+    }
+  }
+  return NULL;
 }
 
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
@@ -78,15 +100,6 @@ hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
   }
   hak_os_unmap(p, bytes); /* a kernel before 4.17 took the address as a hint */
   return HAK_OS_OCCUPIED;
-}
-
-char *hak_os_probe(void) {
-  size_t bytes = hak_os_page_bytes();
-  char *p = map(NULL, bytes, PROT_NONE, MAP_NORESERVE);
-  if (p) {
-    hak_os_unmap(p, bytes);
-  }
-  return p;
 }
 
 bool hak_os_unmap(void *at, size_t bytes) {
@@ -104,6 +117,11 @@ bool hak_os_prefer_huge(void *at, size_t bytes) {
   return succeeded(madvise(at, bytes, MADV_HUGEPAGE) == 0);
 }
 
+bool hak_os_avoid_huge(void *at, size_t bytes) {
+  count(&counters.madvise, 1);
+  return succeeded(madvise(at, bytes, MADV_NOHUGEPAGE) == 0);
+}
+
 static bool move_pages(void *from, void *to, size_t bytes) {
   count(&counters.mremap, 1);
   return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);
@@ -116,7 +134,7 @@ static bool moving_works(void) {
     return works;
   }
   size_t page = hak_os_page_bytes();
-  volatile char *from = hak_os_map(page), *to = hak_os_map(page);
+  volatile char *from = hak_os_map(NULL, page), *to = hak_os_map(NULL, page);
   if (from && to) {
     unsigned char resident;
     *from = 1;
@@ -152,44 +170,88 @@ uint64_t hak_os_now_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-size_t hak_os_address_space_limit(void) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-    return SIZE_MAX;
+uint64_t hak_os_now_ns(void) {
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
+static uint64_t weak_random(void) {
+  static _Atomic uint64_t calls;
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  uint64_t parts[] = {(uint64_t)now.tv_nsec, (uint64_t)now.tv_sec, (uintptr_t)&now, (uintptr_t)&counters,
+                      (uint64_t)getpid(), atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed)};
+  uint64_t bits = 0x9e3779b97f4a7c15U;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
+    unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
+    bits = (uint64_t)product ^ (uint64_t)(product >> 64);
   }
-  return (size_t)limit.rlim_cur;
+  return bits;
 }
 
 uint64_t hak_os_random(void) {
-  struct timespec now = {0, 0};
   uint64_t bits = 0;
-  const unsigned char *seed = (const unsigned char *)getauxval(AT_RANDOM); /* 16 bytes, set by the kernel */
-  for (int i = 0; seed && i < 8; i++) {
-    bits = bits << 8 | seed[i];
-  }
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  bits ^= (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
-  bits ^= bits >> 31;
-  return bits * 0x9e3779b97f4a7c15U;
+  long got = syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */);
+  return got == (long)sizeof bits ? bits : weak_random();
+}
+
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, NULL, NULL, 0);
+}
+
+void hak_os_wake(_Atomic uint32_t *word) {
+  syscall(SYS_futex, word, 129 /* FUTEX_WAKE_PRIVATE */, 1, NULL, NULL, 0);
+}
+
+void hak_os_yield(void) {
+  syscall(SYS_sched_yield);
 }
 
 bool hak_os_secure_mode(void) {
   return getauxval(AT_SECURE) != 0;
 }
 
-static int kept_stderr = -1;
+static struct {
+  bool known;
+  dev_t device;
+  ino_t inode;
+  char name[256]; /* empty: it has none */
+} remembered;
 
-void hak_os_keep_stderr(void) {
+static bool is_remembered(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && status.st_dev == remembered.device && status.st_ino == remembered.inode;
+}
+
+void hak_os_remember_stderr(void) {
   int saved = errno;
-  kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, KEPT_FD_MIN);
+  struct stat status;
+  if (fstat(STDERR_FILENO, &status) == 0) {
+    remembered.known = true;
+    remembered.device = status.st_dev;
+    remembered.inode = status.st_ino;
+    ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
+    remembered.name[length > 0 ? length : 0] = '\0';
+  }
   errno = saved;
 }
 
-void hak_os_write_error(const char *text, size_t length) {
-  int saved = errno;
-  int out = kept_stderr >= 0 ? kept_stderr : STDERR_FILENO;
+/* A descriptor of the remembered file; -1: the program closed it, and it cannot be opened by a name. */
+static int open_remembered(void) {
+  int fd = remembered.name[0] == '/' ? open(remembered.name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+  if (fd >= 0 && !is_remembered(fd)) {
+    close(fd);
+    fd = -1;
+  }
+  return fd;
+}
+
+/* By system call: the function is a cancellation point, and would end a thread that reports a misuse. */
+static void write_all(int fd, const char *text, size_t length) {
   while (length > 0) {
-    ssize_t n = write(out, text, length);
+    ssize_t n = syscall(SYS_write, fd, text, length);
     if (n < 0 && errno == EINTR) {
       continue;
     }
@@ -199,6 +261,25 @@ void hak_os_write_error(const char *text, size_t length) {
     text += n;
     length -= (size_t)n;
   }
+}
+
+void hak_os_write_error(const char *text, size_t length) {
+  int saved = errno;
+  write_all(STDERR_FILENO, text, length);
+  errno = saved;
+}
+
+void hak_os_write_report(const char *text, size_t length) {
+  int saved = errno;
+  if (!remembered.known || is_remembered(STDERR_FILENO)) {
+    write_all(STDERR_FILENO, text, length);
+  } else {
+    int fd = open_remembered();
+    if (fd >= 0) {
+      write_all(fd, text, length);
+      close(fd);
+    }
+  }
   errno = saved;
 }
 
@@ -206,7 +287,6 @@ void hak_os_read_counts(hak_os_counts_t *counts) {
   counts->mmap = atomic_load_explicit(&counters.mmap, memory_order_relaxed);
   counts->munmap = atomic_load_explicit(&counters.munmap, memory_order_relaxed);
   counts->madvise = atomic_load_explicit(&counters.madvise, memory_order_relaxed);
-  counts->mprotect = atomic_load_explicit(&counters.mprotect, memory_order_relaxed);
   counts->mremap = atomic_load_explicit(&counters.mremap, memory_order_relaxed);
   counts->failed = atomic_load_explicit(&counters.failed, memory_order_relaxed);
   counts->bytes_mapped_total = atomic_load_explicit(&counters.bytes_mapped_total, memory_order_relaxed);

@@ -8,29 +8,26 @@
 
 /* Calls made so far. `failed` counts calls the kernel refused. */
 typedef struct hak_os_counts {
-  uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
+  uint64_t mmap, munmap, madvise, mremap, failed, bytes_mapped_total;
 } hak_os_counts_t;
 
 /* Bytes of a page: a power of two, at least 4096. */
 size_t hak_os_page_bytes(void);
 
-/* Map readable, writable, zeroed memory anywhere. NULL on failure. */
-void *hak_os_map(size_t bytes);
-/* Map `bytes` of zeros that can be read but not written, and that cost nothing until made writable. */
-void *hak_os_map_readonly(size_t bytes);
-bool hak_os_make_writable(void *at, size_t bytes);
+/* Map readable, writable, zeroed memory; at `wish` if nothing is there, which may be NULL. NULL on failure. */
+void *hak_os_map(void *wish, size_t bytes);
+/* The same at a multiple of `align` (a power of two, of pages), at `wish` (such a multiple, or NULL) if it can be. */
+void *hak_os_map_aligned(void *wish, size_t bytes, size_t align);
 
 typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMORY } hak_os_map_result_t;
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
-/* An address near the top of the space that the kernel hands out, or NULL. */
-char *hak_os_probe(void);
-
 bool hak_os_unmap(void *at, size_t bytes);
 /* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
 bool hak_os_discard(void *at, size_t bytes);
-/* Back the range with huge pages from the next fault on. */
+/* Whether the range gets huge pages from the next fault on. */
 bool hak_os_prefer_huge(void *at, size_t bytes);
+bool hak_os_avoid_huge(void *at, size_t bytes);
 typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
 /* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
  * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
@@ -39,16 +36,24 @@ hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);
-/* The limit on the address space of the process in bytes; SIZE_MAX when there is none. */
-size_t hak_os_address_space_limit(void);
-/* Random bits, different in every process. */
+/* Nanoseconds of a monotonic clock. */
+uint64_t hak_os_now_ns(void);
+/* Random bits that tell nothing about any other secret of the process. */
 uint64_t hak_os_random(void);
+/* Sleep while the word has that value; may wake without a reason. */
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
+/* Wake one that sleeps. */
+void hak_os_wake(_Atomic uint32_t *word);
+void hak_os_yield(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);
-/* Write to stderr, all of it; errors are ignored. */
+/* Write to stderr, all of it; errors are ignored; not a cancellation point. */
 void hak_os_write_error(const char *text, size_t length);
-/* Keep a descriptor of today's stderr for that: many programs close theirs before they exit. */
-void hak_os_keep_stderr(void);
+/* Remember what stderr is now, for reports at exit. */
+void hak_os_remember_stderr(void);
+/* Write to the remembered stderr, and to no other file that has its number by then. Where the program has closed it,
+ * it is opened again for the moment if it has a name; a report to a closed pipe is lost. */
+void hak_os_write_report(const char *text, size_t length);
 
 void hak_os_read_counts(hak_os_counts_t *counts);
 

@@ -78,12 +78,12 @@ EXPORT struct mallinfo2 mallinfo2(void) {
   hak_stats_t stats;
   struct mallinfo2 info = {0};
   hak_stats_read(&stats);
-  info.arena = stats.arena.used_units << HAK_UNIT_SHIFT;
-  info.uordblks = stats.live_bytes + stats.large_bytes;
+  info.arena = stats.arena.used_slices << HAK_SLICE_SHIFT;
+  info.uordblks = stats.live_bytes + stats.huge_bytes;
   info.fordblks = stats.free_bytes + stats.cached_bytes;
-  info.hblks = stats.large_blocks;
-  info.hblkhd = stats.large_bytes;
-  info.keepcost = stats.arena.dirty_units << HAK_UNIT_SHIFT;
+  info.hblks = stats.huge_blocks;
+  info.hblkhd = stats.huge_bytes;
+  info.keepcost = stats.arena.dirty_slices << HAK_SLICE_SHIFT;
   errno = saved;
   return info;
 }
@@ -117,32 +117,26 @@ EXPORT int malloc_info(int options, FILE *out) {
   fputs("<malloc version=\"1\">\n", out);
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats.classes[c];
-    if (class->slabs > 0) {
+    if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
       fprintf(out, "<class size=\"%zu\" slabs=\"%zu\" live=\"%zu\" cached=\"%zu\" free=\"%zu\"/>\n", class->block_bytes,
               class->slabs, class->live_blocks, class->cached_blocks, class->free_blocks);
     }
   }
-  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats.large_blocks, stats.large_bytes);
-  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats.arena.mapped_slots << HAK_SLOT_SHIFT);
+  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats.huge_blocks, stats.huge_bytes);
+  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats.arena.mapped_slices << HAK_SLICE_SHIFT);
   fputs("</malloc>\n", out);
   return 0;
 }
 
-/* 1: glibc's parameter is known. What they tune (bins, brk, arenas) does not exist here, so nothing changes. */
+/* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */
 EXPORT int mallopt(int parameter, int value) {
-  (void)value;
-  switch (parameter) {
-  case M_MXFAST:
-  case M_TRIM_THRESHOLD:
-  case M_TOP_PAD:
-  case M_MMAP_THRESHOLD:
-  case M_MMAP_MAX:
-  case M_CHECK_ACTION:
-  case M_PERTURB:
-  case M_ARENA_TEST:
-  case M_ARENA_MAX:
-    return 1;
-  default:
+  int saved = errno;
+  char text[24];
+  if (parameter != M_TRIM_THRESHOLD || value < 0) {
     return 0;
   }
+  snprintf(text, sizeof text, "%d", value);
+  int failed = hak_option_set("RETAIN", text);
+  errno = saved;
+  return failed == 0;
 }

@@ -1,48 +1,64 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
-#include "arena.h"
+#include "arena_internal.h"
 #include "foreign.h"
 #include "heap.h"
-#include "lock.h"
 #include "meta.h"
 #include "options.h"
+#include "slab_internal.h"
 #include "stats.h"
+#include "transfer.h"
 
 #include <pthread.h>
-#include <stdio.h>
+#include <unistd.h>
 
 extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
 
+/* Every lock, in the order in which a fork takes them. */
+static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  visit(&hak_heaps_lock, flag);
+  visit(&hak_options_lock, flag);
+  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+    visit(hak_transfer_lock(c), flag);
+    visit(&hak_slab_classes[c].lock, flag);
+  }
+  visit(&hak_arena.lock, flag);
+  visit(&hak_meta_lock, flag);
+}
+
+/* A signal handler may fork while the code that it interrupted holds locks. */
+static _Thread_local bool holds_some __attribute__((tls_model("initial-exec")));
+
+static void note_mine(hak_lock_t *lock, bool unused) {
+  (void)unused;
+  holds_some |= hak_lock_is_mine(lock);
+}
+
 static void before_fork(void) {
-  hak_heap_fork_lock();
-  hak_slab_fork_lock();
-  hak_arena_fork_lock();
-  hak_meta_fork_lock();
+  holds_some = false;
+  each_lock(note_mine, false);
+  each_lock(hak_lock_before_fork, holds_some);
   hak_lock_passes = true; /* other libraries' handlers may allocate while we hold every lock */
 }
 
-static void after_fork(bool in_child) {
-  hak_lock_passes = false;
-  hak_meta_fork_unlock(in_child);
-  hak_arena_fork_unlock(in_child);
-  hak_slab_fork_unlock(in_child);
-  hak_heap_fork_unlock(in_child);
-}
-
 static void in_parent(void) {
-  after_fork(false);
+  hak_lock_passes = false;
+  each_lock(hak_lock_after_fork, false);
 }
 
 static void in_child(void) {
-  after_fork(true);
+  if (!holds_some) { /* else the thread goes on in the middle of a change */
+    hak_arena_fork_child();
+  }
+  hak_heap_fork_child();
+  hak_lock_passes = false;
+  each_lock(hak_lock_after_fork, true);
 }
 
 /* Early among the constructors: fork handlers registered first run last before a fork and first after it. */
-__attribute__((constructor(101))) static void start(int argc, char **argv, char **environment) {
-  (void)argc;
-  (void)argv;
+__attribute__((constructor(101))) static void start(void) {
   if (!HAK_MINIMAL) {
-    hak_options_load(environment);
+    hak_options_load(environ);
     hak_foreign_start();
   }
   pthread_atfork(before_fork, in_parent, in_child);

@@ -2,125 +2,266 @@
 #include "options.h"
 #include "os.h"
 
-/* Give back the units of `mask` in one slot, run by run; returns those that are given back. */
-static uint32_t discard_units(size_t slot, uint32_t mask) {
-  uint32_t done = 0;
-  while (mask) {
-    unsigned first = (unsigned)__builtin_ctz(mask);
-    uint32_t rest = ~(mask >> first);
-    unsigned length = rest ? (unsigned)__builtin_ctz(rest) : HAK_SLOT_UNITS - first;
-    uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
-    if (hak_os_discard(hak_window_address(slot * HAK_SLOT_UNITS + first), (size_t)length << HAK_UNIT_SHIFT)) {
-      done |= run;
+enum {
+  STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
+  STEP_RANGES = 32,
+  STEPS_MAX = 1 << 20,
+};
+
+/* What is on its way to the system: slices of a SLICED chunk, or an extent. */
+typedef struct range {
+  hak_chunk_t *chunk; /* NULL: an extent */
+  hak_mask_t mask;
+  hak_extent_t extent;
+} range_t;
+
+typedef struct step {
+  range_t range[STEP_RANGES];
+  size_t ranges, slices;
+} step_t;
+
+size_t hak_release_target_locked(void) {
+  size_t target = hak_options.warm_pool_slices;
+  size_t share = hak_arena.used_slices * hak_options.retain_percent / 100;
+  target = target > hak_options.retain_slices ? target : hak_options.retain_slices;
+  target = target > share ? target : share;
+  return target > hak_arena.learned_slices ? target : hak_arena.learned_slices;
+}
+
+bool hak_release_due_locked(void) {
+  return hak_arena.decaying || hak_arena.dirty_slices > hak_release_target_locked() + hak_arena.stuck_slices;
+}
+
+void hak_release_refaulted_locked(size_t slices) {
+  hak_arena.refaulted_slices += slices;
+  if (hak_arena.refaulted_slices * 2 < hak_arena.given_back_slices) {
+    return;
+  }
+  size_t learned = hak_release_target_locked() * 2;
+  size_t most = hak_options.retain_learned_slices;
+  most = most < hak_arena.peak_slices ? most : hak_arena.peak_slices;
+  hak_arena.learned_slices = learned < most ? learned : most;
+  hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
+}
+
+static bool is_aged(const hak_chunk_t *chunk) {
+  return hak_arena.epoch - chunk->epoch >= 2;
+}
+
+static void collect_extents(step_t *step, size_t most, bool aged_only) {
+  for (uint32_t list = 0; list < HAK_EXTENT_LISTS; list++) {
+    hak_chunk_t *first = hak_arena.extents[1][list];
+    while (first && step->slices < most && step->ranges < STEP_RANGES) {
+      hak_chunk_t *next = first->next;
+      if (!aged_only || is_aged(first)) {
+        size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
+        hak_extent_t extent = hak_extent_cut_locked(first);
+        if (extent.chunks > room) { /* its end; the rest comes with the next step */
+          hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
+          extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
+          extent.chunks = room;
+          next = NULL;
+        }
+        step->range[step->ranges++] = (range_t){NULL, 0, extent};
+        step->slices += extent.chunks * HAK_CHUNK_SLICES;
+      }
+      first = next;
     }
-    mask &= ~run;
+  }
+}
+
+static void into_transit(hak_chunk_t *chunk, hak_mask_t mask) {
+  if (chunk->transit == 0) {
+    chunk->next_transit = hak_arena.transit;
+    hak_arena.transit = chunk;
+  }
+  chunk->free &= ~mask;
+  chunk->transit |= mask;
+  hak_arena.dirty_slices -= hak_mask_count(mask);
+  hak_arena_settle_locked(chunk);
+}
+
+/* The emptiest chunks first: they may become whole ones. */
+static void collect_slices(step_t *step, size_t most, bool aged_only) {
+  for (int list = HAK_DIRTY_LISTS - 1; list >= 0; list--) {
+    hak_chunk_t *chunk = hak_arena.dirty[list].last;
+    while (chunk && step->slices < most && step->ranges < STEP_RANGES) {
+      hak_chunk_t *before = chunk->prev_dirty;
+      if (aged_only && !is_aged(chunk)) {
+        break;
+      }
+      hak_mask_t mask = chunk->free & chunk->dirty;
+      step->range[step->ranges++] = (range_t){chunk, mask, {0}};
+      step->slices += hak_mask_count(mask);
+      into_transit(chunk, mask);
+      chunk = before;
+    }
+  }
+}
+
+/* Returns the slices that were given back. */
+static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
+  hak_mask_t done = 0;
+  while (mask) {
+    uint32_t count, first = hak_mask_row(mask, &count);
+    hak_mask_t row = hak_mask_of(first, count);
+    if (hak_os_discard(chunk->base + ((size_t)first << HAK_SLICE_SHIFT), (size_t)count << HAK_SLICE_SHIFT)) {
+      done |= row;
+    }
+    mask &= ~row;
   }
   return done;
 }
 
-/* `which` must be free and dirty. Returns the number of units given back. */
-static size_t purge_slot(size_t index, uint32_t which) {
-  hak_slot_t *slot = &hak_window.slots[index];
-  size_t dirty_before = slot->dirty_units;
-  uint32_t done;
-  if (slot->free == UINT32_MAX && which == slot->dirty && hak_window_unmap(index)) {
-    done = which;
-    hak_arena.mapped_slots--;
-    hak_arena.unmapped_ever++;
-    hak_arena.low_unmapped = hak_arena.low_unmapped < index ? hak_arena.low_unmapped : index;
+static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask) {
+  chunk->transit &= ~mask;
+  if (chunk->transit == 0) {
+    hak_chunk_t **link = &hak_arena.transit;
+    while (*link != chunk) {
+      link = &(*link)->next_transit;
+    }
+    *link = chunk->next_transit;
+  }
+}
+
+static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
+  hak_lock(&hak_arena.lock);
+  mask &= chunk->transit; /* not in the child of a fork out of a signal handler: there they are free again */
+  done &= mask;
+  if (mask) {
+    out_of_transit(chunk, mask);
+    chunk->free |= mask;
+    chunk->dirty &= ~done;
+    chunk->purged |= done;
+    hak_arena.dirty_slices += hak_mask_count(mask & ~done);
+    hak_arena_settle_locked(chunk);
+  }
+  hak_arena.given_back_slices += hak_mask_count(done);
+  hak_unlock(&hak_arena.lock);
+  return hak_mask_count(done);
+}
+
+static size_t finish_extent(hak_extent_t extent) {
+  size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
+  bool unmapped = hak_os_unmap(extent.base, bytes);
+  bool cleaned = unmapped || hak_os_discard(extent.base, bytes);
+  hak_lock(&hak_arena.lock);
+  if (unmapped) {
+    hak_extent_gone_locked(extent);
   } else {
-    done = discard_units(index, which);
-    slot->dirty &= ~done;
-    slot->aged &= ~done;
+    extent.dirty = !cleaned;
+    hak_extent_put_locked(extent);
   }
-  slot->purged |= done;
-  hak_arena_refresh(index);
-  hak_arena.dirty_units -= dirty_before - slot->dirty_units;
-  size_t units = (size_t)__builtin_popcount(done);
-  hak_arena.given_back_units += units;
-  return units;
+  hak_arena.given_back_slices += cleaned ? slices : 0;
+  hak_unlock(&hak_arena.lock);
+  return cleaned ? slices : 0;
 }
 
-size_t hak_release_allowance_locked(void) {
-  size_t allowance = hak_options.warm_pool_units;
-  size_t share = hak_arena.used_units * hak_options.retain_percent / 100;
-  allowance = allowance > hak_options.retain_units ? allowance : hak_options.retain_units;
-  allowance = allowance > share ? allowance : share;
-  return allowance > hak_arena.learned_units ? allowance : hak_arena.learned_units;
+/* Give back up to `most` slices. Returns how many there were to give; *done: how many of them the system took. */
+static size_t release(size_t most, bool aged_only, size_t *done) {
+  step_t step;
+  step.ranges = step.slices = 0;
+  hak_lock(&hak_arena.lock);
+  if (hak_arena_stocked_locked()) { /* a cut may need descriptors; without memory for them there is little to give */
+    collect_extents(&step, most, aged_only);
+  }
+  collect_slices(&step, most, aged_only);
+  hak_unlock(&hak_arena.lock);
+  for (size_t i = 0; i < step.ranges; i++) {
+    range_t *range = &step.range[i];
+    *done += range->chunk ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
+                          : finish_extent(range->extent);
+  }
+  return step.slices;
 }
 
-bool hak_release_down_to_locked(size_t keep_units) {
-  bool any = false;
-  for (size_t i = hak_window.slots_used; i-- > 0 && hak_arena.dirty_units > keep_units;) {
-    hak_slot_t *slot = &hak_window.slots[i];
-    if (slot->dirty_units > 0) {
-      any |= purge_slot(i, slot->free & slot->dirty) > 0;
+void hak_release_after_give(size_t given) {
+  for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
+    hak_lock(&hak_arena.lock);
+    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
+    bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
+    bool spare = dirty > hak_options.warm_pool_slices;
+    hak_unlock(&hak_arena.lock);
+    size_t most = above && dirty - target / 2 < STEP_SLICES ? dirty - target / 2 : STEP_SLICES, done = 0;
+    if (!above && !(decaying && spare)) {
+      break;
+    }
+    size_t found = release(most, !above, &done);
+    hak_lock(&hak_arena.lock);
+    hak_arena.decaying = decaying && (above || found > 0);
+    hak_arena.stuck_slices = above && done == 0 ? hak_arena.dirty_slices : 0; /* locked memory, say: not at every give */
+    hak_unlock(&hak_arena.lock);
+    if (found == 0) {
+      break;
     }
   }
-  return any;
 }
 
-void hak_release_regret_locked(size_t units) {
-  hak_arena.regretted_units += units;
-  if (hak_arena.regretted_units * 2 < hak_arena.given_back_units) {
-    return;
-  }
-  size_t learned = hak_release_allowance_locked() * 2;
-  size_t most = hak_options.retain_learned_units;
-  most = most < hak_arena.peak_units ? most : hak_arena.peak_units;
-  hak_arena.learned_units = learned < most ? learned : most;
-  hak_arena.given_back_units = hak_arena.regretted_units = 0;
-}
-
-/* What was free and dirty all through the last epoch goes; what is so now is watched through the next. */
-static void begin_epoch_locked(uint64_t now_ms) {
-  bool regretted = hak_arena.regretted_units > 0;
-  hak_arena.epoch_ms = now_ms;
-  hak_arena.stuck_units = 0;
-  for (size_t i = 0; i < hak_window.slots_used; i++) {
-    hak_slot_t *slot = &hak_window.slots[i];
-    slot->purged = 0;
-    if (slot->state != HAK_SLOT_MAPPED) {
-      continue;
-    }
-    if (slot->aged && hak_arena.dirty_units > hak_options.warm_pool_units) {
-      purge_slot(i, slot->aged);
-    }
-    if (slot->state == HAK_SLOT_MAPPED) {
-      slot->aged = slot->free & slot->dirty;
-    }
-  }
-  if (!regretted) {
-    hak_arena.learned_units /= 2;
-  }
-  hak_arena.given_back_units = hak_arena.regretted_units = 0;
-}
-
-static void decay_locked(uint64_t now_ms) {
+bool hak_arena_decay(uint64_t now_ms) {
+  hak_lock(&hak_arena.lock);
   /* The caller may have read the clock before another thread began the epoch. */
-  if ((int64_t)(now_ms - hak_arena.epoch_ms) >= (int64_t)hak_options.decay_ms) {
-    begin_epoch_locked(now_ms);
+  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= (int64_t)hak_options.decay_ms;
+  if (begins) {
+    if (hak_arena.refaulted_slices == 0) {
+      hak_arena.learned_slices /= 2;
+    }
+    hak_arena.epoch++;
+    hak_arena.epoch_ms = now_ms;
+    hak_arena.decaying = true;
+    hak_arena.stuck_slices = hak_arena.unmapped_lately = 0;
+    hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
   }
-}
-
-void hak_release_after_give_locked(void) {
-  size_t allowance = hak_release_allowance_locked();
-  if (hak_arena.dirty_units > allowance + hak_arena.stuck_units) {
-    bool any = hak_release_down_to_locked(allowance / 2);
-    hak_arena.stuck_units = any ? 0 : hak_arena.dirty_units; /* locked memory, say: not again at every give */
+  bool due = hak_release_due_locked();
+  hak_unlock(&hak_arena.lock);
+  if (due) {
+    hak_release_after_give(0);
   }
-  decay_locked(hak_os_now_ms());
+  return begins;
 }
 
-void hak_arena_decay(uint64_t now_ms) {
-  hak_lock(&hak_arena.lock);
-  decay_locked(now_ms);
-  hak_unlock(&hak_arena.lock);
+bool hak_arena_purge(size_t keep) {
+  size_t all = 0;
+  for (int steps = 0; steps < STEPS_MAX; steps++) {
+    hak_lock(&hak_arena.lock);
+    size_t dirty = hak_arena.dirty_slices;
+    hak_unlock(&hak_arena.lock);
+    size_t most = dirty > keep ? dirty - keep : 0, done = 0;
+    most = most < STEP_SLICES ? most : STEP_SLICES;
+    if (most == 0 || release(most, false, &done) == 0 || done == 0) {
+      break;
+    }
+    all += done;
+  }
+  return all > 0;
 }
 
-bool hak_arena_purge(size_t keep_units) {
-  hak_lock(&hak_arena.lock);
-  bool any = hak_release_down_to_locked(keep_units);
-  hak_unlock(&hak_arena.lock);
-  return any;
+bool hak_release_within_limit(size_t slices) {
+  size_t limit = hak_options.memory_limit_slices;
+  if (HAK_LIKELY(limit == 0)) {
+    return true;
+  }
+  for (int tries = 0; tries < 2; tries++) {
+    hak_lock(&hak_arena.lock);
+    size_t used = hak_arena.used_slices, dirty = hak_arena.dirty_slices;
+    hak_unlock(&hak_arena.lock);
+    if (used + dirty + slices <= limit) {
+      return true;
+    }
+    if (used + slices > limit || tries > 0) {
+      return false;
+    }
+    hak_arena_purge(limit - slices - used);
+  }
+  return false;
+}
+
+void hak_arena_fork_child(void) {
+  while (hak_arena.transit) {
+    hak_chunk_t *chunk = hak_arena.transit;
+    hak_mask_t mask = chunk->transit;
+    out_of_transit(chunk, mask);
+    chunk->free |= mask;
+    hak_arena.dirty_slices += hak_mask_count(mask);
+    hak_arena_settle_locked(chunk);
+  }
 }

@@ -5,9 +5,9 @@
 #include "misuse.h"
 #include "os.h"
 #include "slab_internal.h"
-#include "window.h"
+#include "pagemap.h"
 
-hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT] = {[0 ... HAK_BIN_COUNT - 1] = {.lock = HAK_LOCK_INIT}};
+hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 uintptr_t hak_slab_key;
 
 void hak_slab_init(void) {
@@ -36,8 +36,8 @@ static uint32_t carved_of(const hak_slab_t *slab) {
 }
 
 /* Under the class's lock: a return that is on its way there must find the slab gone. */
-static void forget(hak_slab_t *slab) {
-  hak_window.classes[hak_unit_of(slab->base)] = HAK_CLASS_NONE;
+static void retire(hak_slab_t *slab) {
+  hak_set_class(slab->base, HAK_SLAB_SLICES, HAK_CLASS_NONE);
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
 }
 
@@ -54,6 +54,14 @@ static bool has_something(const hak_slab_t *slab) {
   return false;
 }
 
+static uint32_t bits_set(const hak_slab_t *slab) {
+  uint32_t count = 0;
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    count += hak_count_bits(atomic_load_explicit(&slab->bits[w], memory_order_relaxed));
+  }
+  return count;
+}
+
 /* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
@@ -62,14 +70,17 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     hak_unlock(&class->lock);
     return;
   }
-  if (count == carved) {
+  /* The bits have the last word: a block freed by two threads at once, or a fork in the middle of a return, may have
+   * left a count that is not theirs. */
+  if (count == carved && bits_set(slab) == carved) {
     if (control & HAK_SLAB_LISTED) {
       hak_slab_unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
-    forget(slab);
+    char *base = slab->base;
+    retire(slab);
     hak_unlock(&class->lock);
-    hak_arena_give(hak_unit_of(slab->base), 1);
+    hak_arena_give(base, HAK_SLAB_SLICES);
     return;
   }
   if (!(control & HAK_SLAB_LISTED)) {
@@ -79,17 +90,18 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   hak_unlock(&class->lock);
 }
 
-static hak_slab_t *make_slab(uint32_t cls, uint32_t flags) {
+/* CURRENT: the caller's alone. */
+static hak_slab_t *make_slab(uint32_t cls) {
   bool zeroed;
-  size_t unit = hak_arena_take(1, 1, &zeroed);
-  if (unit == HAK_ARENA_NONE) {
+  char *base = hak_arena_take(HAK_SLAB_SLICES, HAK_SLAB_SLICES, &zeroed);
+  if (!base) {
     return NULL;
   }
-  hak_slab_t *slab = hak_slab_at(unit);
+  hak_slab_t *slab = hak_slab_at(base);
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
   slab->blocks = hak_class_blocks(cls);
-  slab->base = hak_window_address(unit);
+  slab->base = base;
   slab->word = 0;
   slab->discarded = false;
   slab->zeroed = zeroed;
@@ -99,10 +111,15 @@ static hak_slab_t *make_slab(uint32_t cls, uint32_t flags) {
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
     atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
   }
-  atomic_store_explicit(&slab->control, flags, memory_order_relaxed);
+  atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_relaxed);
-  hak_window.classes[unit] = (uint8_t)cls;
+  hak_set_class(base, HAK_SLAB_SLICES, cls);
   return slab;
+}
+
+void hak_slab_hold_locked(hak_slab_t *slab) {
+  hak_slab_unlink_locked(slab);
+  atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
 }
 
 hak_slab_t *hak_slab_acquire(uint32_t cls) {
@@ -110,14 +127,11 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
   hak_lock(&class->lock);
   hak_slab_t *slab = class->first;
   if (slab) {
-    hak_slab_unlink_locked(slab);
+    hak_slab_hold_locked(slab);
     slab->swept_count = 0; /* its pages will be touched again */
-    atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
-  } else {
-    slab = make_slab(cls, HAK_SLAB_CURRENT);
   }
   hak_unlock(&class->lock);
-  return slab;
+  return slab ? slab : make_slab(cls);
 }
 
 void hak_slab_drop(hak_slab_t *slab) {
@@ -178,12 +192,11 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
   }
 }
 
-/* A block that was never handed out must not be in a list: somebody freed a wild pointer. The link is written first
- * where the memory is new, so that the page fault is one for writing. */
+/* Never handed out, so where its memory is new nobody may have written there. The link is written first, so that the
+ * page fault is one for writing. */
 static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
-  bool in_list = !slab->zeroed && ((uintptr_t)block->link ^ block->tag) == key;
   block->link = next;
-  if (HAK_UNLIKELY(in_list || (slab->zeroed && block->tag != 0))) {
+  if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
     hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
   }
   block->tag = (uintptr_t)next ^ key;
@@ -247,34 +260,32 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
 enum { GATHER_ENTRIES = 32 };
 typedef struct gather {
   struct {
-    size_t key; /* unit * HAK_BITS_WORDS + word */
+    hak_slab_t *slab;
     uint64_t mask;
+    uint32_t word;
   } entry[GATHER_ENTRIES];
   const char *function;
 } gather_t;
 
 static void gather_flush(gather_t *gather, size_t i) {
   if (gather->entry[i].mask) {
-    size_t key = gather->entry[i].key;
-    return_bits(hak_slab_at(key / HAK_BITS_WORDS), (uint32_t)(key % HAK_BITS_WORDS), gather->entry[i].mask,
-                gather->function);
+    return_bits(gather->entry[i].slab, gather->entry[i].word, gather->entry[i].mask, gather->function);
     gather->entry[i].mask = 0;
   }
 }
 
 static void gather_add(gather_t *gather, hak_free_block_t *block) {
-  size_t unit = hak_unit_of(block);
-  hak_slab_t *slab = hak_slab_at(unit);
-  uint32_t index = hak_block_index(block, slab->inverse);
+  hak_slab_t *slab = hak_slab_at(block);
+  uint32_t index = hak_block_index(block, slab->inverse), word = index / 64;
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
   }
   block->tag = (uintptr_t)block ^ hak_slab_key;
-  size_t key = unit * HAK_BITS_WORDS + index / 64;
-  size_t i = (key ^ key >> 6) % GATHER_ENTRIES;
-  if (gather->entry[i].key != key) {
+  size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
+  if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
     gather_flush(gather, i);
-    gather->entry[i].key = key;
+    gather->entry[i].slab = slab;
+    gather->entry[i].word = word;
   }
   uint64_t bit = 1ULL << index % 64;
   if (HAK_UNLIKELY(gather->entry[i].mask & bit)) {
@@ -310,8 +321,12 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
   hak_misuse(function, handed_out || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
+bool hak_slab_is_whole(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT == carved_of(slab);
+}
+
 bool hak_slab_holds(const void *block) {
-  hak_slab_t *slab = hak_slab_at(hak_unit_of(block));
+  hak_slab_t *slab = hak_slab_at(block);
   uint32_t index = hak_block_index(block, slab->inverse);
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
@@ -325,7 +340,7 @@ void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
 }
 
 void hak_slab_return_one(void *block, const char *function) {
-  hak_slab_t *slab = hak_slab_at(hak_unit_of(block));
+  hak_slab_t *slab = hak_slab_at(block);
   uint32_t index = hak_block_index(block, slab->inverse);
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);

@@ -1,6 +1,7 @@
 /* Duty: slabs (64 KiB of blocks of one class) and the exchange of blocks between them and lists of free blocks.
  * Data: the bits and counts of each slab (atomics); per class a list of slabs with blocks to give, under the
- * class's lock (before the arena's). Layers below: arena, types, misuse.
+ * class's lock. Never held while the arena is called.
+ * Layers below: arena, types, misuse.
  *
  * A slab belongs to nobody: whoever frees a block sets its bit, whoever needs blocks takes a word of bits at once.
  *
@@ -14,12 +15,6 @@
 #define HAK_SLAB_H
 
 #include "types.h"
-
-/* A list of free blocks under one key: first, and how many. */
-typedef struct hak_chain {
-  hak_free_block_t *first;
-  uint32_t count;
-} hak_chain_t;
 
 /* Start-up: the key of blocks that lie in slabs. Callable often; the first call wins. */
 void hak_slab_init(void);
@@ -45,12 +40,19 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
 
+/* Whether all blocks that the slab ever gave lie in it; a hint where others return some. */
+bool hak_slab_is_whole(const hak_slab_t *slab);
+
 /* One block without any thread cache. */
 void *hak_slab_take_one(uint32_t cls);
 void hak_slab_return_one(void *block, const char *function);
 
 /* Give back the free pages inside slabs that are nearly empty. True: there were some. */
 bool hak_slab_discard_sparse(void);
+/* A step of that, if a pass is under way: some slabs. */
+void hak_slab_sweep_step(void);
+/* Once in a decay time. */
+void hak_slab_decay(void);
 
 typedef struct hak_slab_totals {
   size_t slabs, carved_blocks, free_blocks; /* free: carved, and lying in a slab; never more than carved */
@@ -59,7 +61,4 @@ typedef struct hak_slab_totals {
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_slab_check(void);
-void hak_slab_fork_lock(void);
-void hak_slab_fork_unlock(bool in_child);
-
 #endif

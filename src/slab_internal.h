@@ -12,7 +12,7 @@ typedef struct hak_slab_class {
   hak_slab_t *first, *last; /* LISTED slabs; the one that waited longest comes first, for it has most to give */
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
-extern hak_slab_class_t hak_slab_classes[HAK_BIN_COUNT];
+extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
 extern uintptr_t hak_slab_key;
 
 /* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
@@ -24,6 +24,8 @@ HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
 }
 
 void hak_slab_link_locked(hak_slab_t *slab);
+/* A LISTED slab becomes CURRENT, the caller's. */
+void hak_slab_hold_locked(hak_slab_t *slab);
 void hak_slab_unlink_locked(hak_slab_t *slab);
 
 /* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */

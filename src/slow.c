@@ -1,10 +1,16 @@
 #include "fast.h"
 
 #include "foreign.h"
-#include "large.h"
+#include "huge.h"
 #include "misuse.h"
+#include "run.h"
+#include "slab.h"
+#include "slow.h"
 
 #include <errno.h>
+
+/* A child of a fork that only calls exec does not pay for the caches of its parent's threads. */
+enum { EVENTS_PER_ORPHAN = 64 };
 
 /* Nothing calls process.c: this makes a linker that takes only what it needs from libhakmem.a take it. */
 extern const char hak_process_linked;
@@ -15,22 +21,27 @@ static void *no_memory(void) {
   return NULL;
 }
 
-static void *small_alloc(size_t bytes) {
-  uint32_t cls = hak_class_of(bytes);
+/* A block of a class, whose list is empty as far as the caller saw. */
+static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
+  *zeroed = false;
   if (!heap) {
-    return hak_slab_take_one(cls);
+    return hak_class_is_run(cls) ? hak_run_take(cls, HAK_BLOCK_MIN, zeroed) : hak_slab_take_one(cls);
   }
-  if (heap->bin[cls].head) { /* making the heap allocated, and left blocks in it */
-    return hak_fast_alloc(bytes);
+  if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
+    hak_heap_adopt_orphan();
   }
-  return hak_cache_refill(heap, cls, bytes);
+  hak_bin_t *bin = &heap->bin[cls];
+  if (bin->head) { /* making the heap allocated, and left blocks in it */
+    return hak_bin_pop(heap, bin, bin->head);
+  }
+  return hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
-HAK_COLD void *hak_alloc_slow(size_t bytes) {
+static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  bool zeroed;
-  void *block = bytes > HAK_SMALL_MAX ? hak_large_alloc(bytes, HAK_BLOCK_MIN, &zeroed) : small_alloc(bytes);
+  void *block =
+      bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc(bytes, hak_class_of(bytes), zeroed);
   if (HAK_UNLIKELY(!block)) {
     return no_memory();
   }
@@ -39,17 +50,44 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
   return block;
 }
 
-static void small_free(uint32_t cls, hak_free_block_t *block) {
-  if (!hak_is_block_start(block, hak_class_inverses[cls])) {
+HAK_COLD void *hak_alloc_slow(size_t bytes) {
+  bool zeroed;
+  return alloc(bytes, &zeroed);
+}
+
+void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX) {
+    hak_heap_t *heap = hak_heap;
+    hak_bin_t *bin = &heap->bin[hak_run_class_of(bytes)];
+    if (HAK_LIKELY(bin->head != NULL)) {
+      *zeroed = false;
+      hak_observe_alloc(bin->head, bytes);
+      return hak_bin_pop(heap, bin, bin->head);
+    }
+  }
+  return alloc(bytes, zeroed);
+}
+
+HAK_NOINLINE void *hak_alloc_large(size_t bytes) {
+  bool zeroed;
+  return hak_alloc_tell_zeroed(bytes, &zeroed);
+}
+
+static void cached_free(uint32_t cls, hak_free_block_t *block) {
+  if (!hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls])) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   hak_heap_t *heap = hak_heap_mine();
+  if (!heap && hak_class_is_run(cls)) {
+    hak_run_give(block, cls, "free");
+    return;
+  }
   if (!heap) {
     hak_slab_return_one(block, "free");
     return;
   }
   hak_bin_t *bin = &heap->bin[cls];
-  if (bin->head == block || heap->shelf[cls].foreign == block) {
+  if (bin->head == block || heap->info[cls].outgoing == block) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
   if (hak_bin_room(bin) > 0) {
@@ -66,12 +104,12 @@ HAK_COLD void hak_free_slow(void *block) {
   int saved = errno;
   uint32_t cls = hak_class_at(block);
   hak_observe_free(block, cls);
-  if (cls == HAK_CLASS_LARGE) {
-    hak_large_free(block, "free");
+  if (cls == HAK_CLASS_HUGE) {
+    hak_huge_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {
-    small_free(cls, block);
+    cached_free(cls, block);
   } else if (HAK_MINIMAL || !hak_foreign_free(block)) {
-    hak_large_diagnose("free", block);
+    hak_huge_diagnose("free", block);
   }
   errno = saved;
 }

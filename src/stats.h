@@ -1,11 +1,12 @@
 /* Duty: what the heap holds, as numbers, text and JSON. Data: none; reads the counters of the layers below while
  * other threads run, so sums may be a moment apart, but no count is ever negative or larger than what contains it.
- * Layers below: heap, slab, large, arena, options, text, os. */
+ * Layers below: heap, slab, huge, arena, options, text, os. */
 #ifndef HAK_STATS_H
 #define HAK_STATS_H
 
 #include "arena.h"
 #include "geometry.h"
+#include "lock.h"
 #include "os.h"
 
 typedef struct hak_class_stats {
@@ -19,10 +20,11 @@ typedef struct hak_class_stats {
 typedef struct hak_stats {
   hak_class_stats_t classes[HAK_BIN_COUNT];
   size_t live_bytes, cached_bytes, free_bytes, rounding_bytes; /* of the classes */
-  size_t large_blocks, large_bytes;                            /* live */
+  size_t huge_blocks, huge_bytes; /* live */
   size_t meta_bytes, threads;
   hak_arena_totals_t arena;
   hak_os_counts_t os;
+  uint64_t lock_waits[HAK_LOCK_WAIT_COUNTS];
 } hak_stats_t;
 
 void hak_stats_read(hak_stats_t *stats);

@@ -1,15 +1,18 @@
 #include "arena.h"
-#include "options.h"
 #include "os.h"
+#include "pagemap.h"
 #include "slab_internal.h"
 
 enum {
   SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
-  SHRUNK_BY_MIN = 32,    /* units fewer in use than there were */
-  SWEEP_AFTER_PART = 16, /* or this part of the units in use */
+  SHRUNK_BY_MIN = 32,    /* slabs' worth fewer in use than there was */
+  SWEEP_AFTER_PART = 16, /* or this part of what is in use */
+  SWEEP_LATER_PART = 64, /* the same, at the end of a decay time */
+  STEP_SLABS = 32,
 };
 
 static _Atomic size_t sparse_since_sweep;
+static _Atomic size_t most_used; /* slabs' worth, since the last sweep */
 
 /* Take every free block of a listed slab, so that nobody else can get one while its page is given back. */
 static void hold_free_blocks(hak_slab_t *slab, uint64_t held[HAK_BITS_WORDS]) {
@@ -40,8 +43,8 @@ static bool discard_free_pages(hak_slab_t *slab) {
   size_t page = hak_os_page_bytes(), run = 0;
   bool any = false;
   hold_free_blocks(slab, held);
-  for (size_t at = 0; at <= HAK_UNIT_BYTES; at += page) {
-    if (at < HAK_UNIT_BYTES && is_free_range(slab, held, at, at + page)) {
+  for (size_t at = 0; at <= HAK_SLAB_BYTES; at += page) {
+    if (at < HAK_SLAB_BYTES && is_free_range(slab, held, at, at + page)) {
       run += page;
       continue;
     }
@@ -62,28 +65,72 @@ static bool is_worth_a_pass(const hak_slab_t *slab) {
   return count <= carved && count != slab->swept_count && count >= hak_slab_sparse_from(carved);
 }
 
+/* Hold up to STEP_SLABS of the class that are worth a pass: the caller's then, so that no lock is held over system
+ * calls, and no caller is held up for long. */
+static size_t hold_some(hak_slab_class_t *class, hak_slab_t *held[STEP_SLABS]) {
+  size_t count = 0;
+  hak_lock(&class->lock);
+  for (hak_slab_t *slab = class->first, *next; slab && count < STEP_SLABS; slab = next) {
+    next = slab->next;
+    if (is_worth_a_pass(slab)) {
+      hak_slab_hold_locked(slab);
+      held[count++] = slab;
+    }
+  }
+  hak_unlock(&class->lock);
+  return count;
+}
+
+/* One step of a pass over the class. Returns how many slabs there were; *any: a page was given back. */
+static size_t sweep_class(int cls, bool *any) {
+  hak_slab_t *held[STEP_SLABS];
+  size_t count = hold_some(&hak_slab_classes[cls], held);
+  for (size_t i = 0; i < count; i++) {
+    held[i]->swept_count = atomic_load_explicit(&held[i]->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+    *any |= discard_free_pages(held[i]);
+    hak_slab_drop(held[i]);
+  }
+  return count;
+}
+
 bool hak_slab_discard_sparse(void) {
   bool any = false;
   atomic_store_explicit(&sparse_since_sweep, 0, memory_order_relaxed);
-  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_slab_class_t *class = &hak_slab_classes[c];
-    hak_lock(&class->lock);
-    for (hak_slab_t *slab = class->first; slab; slab = slab->next) {
-      if (is_worth_a_pass(slab)) {
-        any |= discard_free_pages(slab);
-        slab->swept_count = atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
-      }
+  for (int c = 1; c < HAK_RUN_FIRST; c++) {
+    while (sweep_class(c, &any) == STEP_SLABS) {
     }
-    hak_unlock(&class->lock);
   }
   return any;
 }
 
+/* The class where a pass goes on; 0: none is under way. */
+static _Atomic int sweeping;
+
+static void begin_sweep(size_t used) {
+  int none = 0;
+  if (atomic_compare_exchange_strong_explicit(&sweeping, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
+    atomic_store_explicit(&most_used, used, memory_order_relaxed);
+    atomic_store_explicit(&sparse_since_sweep, 0, memory_order_relaxed);
+  }
+}
+
+void hak_slab_sweep_step(void) {
+  bool any;
+  int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
+  if (cls > 0 && sweep_class(cls, &any) < STEP_SLABS) {
+    int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;
+    atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
+  }
+}
+
+static size_t used_slabs(void) {
+  return hak_arena_used_slices() / HAK_SLAB_SLICES;
+}
+
 /* Slabs that become sparse while the heap keeps its size mostly fill up again soon: sweep when it has shrunk, or when
- * as many slabs became sparse as half of the units in use. */
+ * as many slabs became sparse as half of what is in use. */
 void hak_slab_became_sparse(void) {
-  static _Atomic size_t most_used; /* units, since the last sweep */
-  size_t used = hak_arena_used_units(), most = atomic_load_explicit(&most_used, memory_order_relaxed);
+  size_t used = used_slabs(), most = atomic_load_explicit(&most_used, memory_order_relaxed);
   size_t part = used / SWEEP_AFTER_PART;
   if (used > most) {
     atomic_store_explicit(&most_used, used, memory_order_relaxed);
@@ -93,33 +140,43 @@ void hak_slab_became_sparse(void) {
   bool enough = sparse >= (part > SWEEP_AFTER_MIN ? part : SWEEP_AFTER_MIN);
   bool shrunk = used + (part > SHRUNK_BY_MIN ? part : SHRUNK_BY_MIN) <= most;
   if (enough && (shrunk || sparse >= used / 2)) {
-    atomic_store_explicit(&most_used, used, memory_order_relaxed);
-    hak_slab_discard_sparse();
+    begin_sweep(used);
   }
+  hak_slab_sweep_step();
+}
+
+/* What became sparse after the last sweep, too few for another, does not stay for ever. */
+void hak_slab_decay(void) {
+  if (atomic_load_explicit(&sparse_since_sweep, memory_order_relaxed) > used_slabs() / SWEEP_LATER_PART) {
+    begin_sweep(used_slabs());
+  }
+}
+
+static void add_to_totals(hak_slab_t *slab, void *context) {
+  hak_slab_totals_t *totals = context;
+  uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
+  uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
+  uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
+  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT;
+  totals[cls].slabs++;
+  totals[cls].carved_blocks += carved;
+  totals[cls].free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
 }
 
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
   for (int c = 0; c < HAK_BIN_COUNT; c++) {
     totals[c] = (hak_slab_totals_t){0, 0, 0};
   }
-  size_t slots = hak_arena_totals().slots_used;
-  for (size_t unit = 0; unit < slots * HAK_SLOT_UNITS; unit++) {
-    if (!hak_window.slots[unit / HAK_SLOT_UNITS].super) {
-      continue;
-    }
-    hak_slab_t *slab = hak_slab_at(unit);
-    uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
-    uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
-    uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
-    uint32_t count = control >> HAK_SLAB_COUNT_SHIFT;
-    totals[cls].slabs++;
-    totals[cls].carved_blocks += carved;
-    totals[cls].free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
-  }
+  hak_arena_each_slab(add_to_totals, totals);
   totals[HAK_CLASS_NONE] = (hak_slab_totals_t){0, 0, 0};
 }
 
-static void check_slab(hak_slab_t *slab) {
+static void check_slab(hak_slab_t *slab, void *unused) {
+  (void)unused;
+  if (slab->cls == HAK_CLASS_NONE) {
+    return;
+  }
+  HAK_VERIFY(hak_class_at(slab->base) == slab->cls && slab->block_bytes == hak_class_sizes[slab->cls]);
   uint32_t control = atomic_load(&slab->control), carved = atomic_load(&slab->carved), count = 0;
   HAK_VERIFY(carved <= slab->blocks);
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
@@ -134,16 +191,8 @@ static void check_slab(hak_slab_t *slab) {
 }
 
 void hak_slab_check(void) {
-  size_t slots = hak_arena_totals().slots_used;
-  for (size_t unit = 0; unit < slots * HAK_SLOT_UNITS; unit++) {
-    uint32_t cls = hak_window.classes[unit];
-    if (cls != HAK_CLASS_NONE && cls != HAK_CLASS_LARGE) {
-      hak_slab_t *slab = hak_slab_at(unit);
-      HAK_VERIFY(slab->cls == cls && slab->block_bytes == hak_class_sizes[cls]);
-      check_slab(slab);
-    }
-  }
-  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
+  hak_arena_each_slab(check_slab, NULL);
+  for (int c = 1; c < HAK_RUN_FIRST; c++) {
     hak_slab_class_t *class = &hak_slab_classes[c];
     hak_lock(&class->lock);
     const hak_slab_t *before = NULL;
@@ -152,21 +201,5 @@ void hak_slab_check(void) {
     }
     HAK_VERIFY(class->last == before);
     hak_unlock(&class->lock);
-  }
-}
-
-void hak_slab_fork_lock(void) {
-  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_lock(&hak_slab_classes[c].lock);
-  }
-}
-
-void hak_slab_fork_unlock(bool in_child) {
-  for (int c = HAK_CLASS_COUNT - 1; c >= 1; c--) {
-    if (in_child) {
-      hak_lock_reset(&hak_slab_classes[c].lock);
-    } else {
-      hak_unlock(&hak_slab_classes[c].lock);
-    }
   }
 }

@@ -67,7 +67,14 @@ void hak_text_padded(hak_text_t *text, const char *string, size_t width) {
   }
 }
 
+static size_t kept(const hak_text_t *text) {
+  return text->length < text->capacity ? text->length : text->capacity - 1;
+}
+
 void hak_text_to_stderr(const hak_text_t *text) {
-  size_t kept = text->length < text->capacity ? text->length : text->capacity - 1;
-  hak_os_write_error(text->buffer, kept);
+  hak_os_write_error(text->buffer, kept(text));
+}
+
+void hak_text_report(const hak_text_t *text) {
+  hak_os_write_report(text->buffer, kept(text));
 }

@@ -20,5 +20,7 @@ void hak_text_padded(hak_text_t *text, const char *string, size_t width);
 /* `number`, right-aligned in `width` columns. */
 void hak_text_column(hak_text_t *text, uint64_t number, size_t width);
 void hak_text_to_stderr(const hak_text_t *text);
+/* A report at exit: see hak_os_write_report. */
+void hak_text_report(const hak_text_t *text);
 
 #endif

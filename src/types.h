@@ -1,9 +1,9 @@
 /* Duty: the objects of the shared heap and who points to whom. Layers below: geometry.
  *
- *   hak_window ── classes[unit]  one byte: 0, the class of the slab there, or LARGE for the start of a large block
- *        │
- *        └─────── slots[slot]   masks of its 32 units
- *                      └─ super ── slabs[32]   one descriptor a unit, far from the blocks it describes
+ *   page map ── leaf (4 GiB) ── classes[slice]  one byte a slice: 0, the class of the slab there or of the run that
+ *                           │                   starts there, or HUGE for the start of a huge block
+ *                           └── chunks[chunk] ── masks of its 128 slices
+ *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
  * A free block carries two words:   link  the next free block of its list
  *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs
@@ -21,6 +21,12 @@ typedef struct hak_free_block {
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");
 
+/* A list of free blocks under one key: first, and how many. */
+typedef struct hak_chain {
+  hak_free_block_t *first;
+  uint32_t count;
+} hak_chain_t;
+
 /* Flags in hak_slab_t.control; the rest of the word counts the blocks that lie in the slab (bits set). */
 enum {
   HAK_SLAB_CURRENT = 1, /* one thread takes blocks from it, and nobody else does */
@@ -29,13 +35,11 @@ enum {
   HAK_SLAB_COUNT_ONE = 1 << HAK_SLAB_COUNT_SHIFT,
 };
 
-/* Of a slab: everything below. Of a large block, in the descriptor of its first unit: base, large_bytes, units.
- *
- *   blocks handed out or cached  =  carved - count        (once no return is in flight)
+/*   blocks handed out or cached  =  carved - count        (once no return is in flight)
  *   0 <= carved <= blocks; a block with index >= carved was never handed out and its memory was not touched */
 typedef struct hak_slab {
   _Atomic uint32_t control;
-  _Atomic uint8_t cls; /* HAK_CLASS_NONE: the unit is not a slab now */
+  _Atomic uint8_t cls; /* HAK_CLASS_NONE: there is no slab here now */
   bool discarded;      /* pages of free blocks were given back: their tags may read as zeros */
   bool zeroed;         /* blocks never handed out read as zeros */
   uint8_t word;        /* where the next search for free blocks begins */
@@ -44,55 +48,48 @@ typedef struct hak_slab {
   uint32_t blocks;
   char *base;
   struct hak_slab *next, *prev; /* class's list; lock: the class's */
-  size_t large_bytes;           /* usable bytes of a large block */
-  uint32_t units;               /* of a large block */
   uint32_t swept_count;         /* free blocks when its free pages were last given back; lock: the class's */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i lies free in the slab */
 } hak_slab_t;
 
 _Static_assert(offsetof(hak_slab_t, bits) == HAK_CACHE_LINE, "one line of fields, then the bits");
 
-typedef struct hak_super {
-  hak_slab_t slabs[HAK_SLOT_UNITS];
-} hak_super_t;
+typedef struct hak_slabs {
+  hak_slab_t slab[HAK_CHUNK_SLABS];
+  struct hak_slabs *next_spare;
+} hak_slabs_t;
 
-typedef enum hak_slot_state { HAK_SLOT_UNMAPPED, HAK_SLOT_MAPPED, HAK_SLOT_FOREIGN } hak_slot_state_t;
+/* One bit a slice. */
+typedef unsigned __int128 hak_mask_t;
 
-/* Masks have one bit a unit; lock: the arena's. */
-typedef struct hak_slot {
-  hak_super_t *super; /* made when a block first begins in the slot; stays, also while the slot is unmapped */
-  uint32_t free;      /* nobody has it */
-  uint32_t dirty;     /* it may hold something else than zeros, so it is resident */
-  uint32_t aged;      /* free and dirty since before the last decay epoch began */
-  uint32_t purged;    /* was given back to the system lately (a hint for the release policy) */
+/* What a chunk is; lock: the arena's.
+ *
+ *   SLICED  its slices are free, or taken as slabs, runs, and parts of huge blocks
+ *   FREE    the first and the last of an extent of whole free chunks; those between have no descriptor
+ *   HUGE    the first of a huge block of whole chunks; the page map leads there from all of them
+ *   GONE    was unmapped: one descriptor for all such chunks, for messages */
+typedef enum hak_chunk_state { HAK_CHUNK_SPARE, HAK_CHUNK_SLICED, HAK_CHUNK_FREE, HAK_CHUNK_HUGE, HAK_CHUNK_GONE } hak_chunk_state_t;
+
+typedef struct hak_chunk {
+  char *base;
   uint8_t state;
-  uint8_t run;         /* longest run of free units */
-  uint8_t dirty_units; /* units that are free and dirty */
-} hak_slot_t;
-
-_Static_assert(sizeof(hak_slot_t) == 32, "the tables are made writable in whole pages");
-
-typedef struct hak_window {
-  uintptr_t base;   /* multiple of the slot size; 0 before the window exists */
-  size_t units;     /* 0 before the window exists: every address is outside */
-  uint8_t *classes; /* one byte a unit; readable everywhere, writable below `slots_ready` */
-  hak_slot_t *slots;
-  size_t slots_ready; /* slots whose tables can be written */
-  size_t slots_used;  /* slots with a higher index were never mapped */
-} hak_window_t;
-
-extern hak_window_t hak_window;
-
-HAK_INLINE size_t hak_unit_of(const void *address) {
-  return ((uintptr_t)address - hak_window.base) >> HAK_UNIT_SHIFT;
-}
-HAK_INLINE hak_slab_t *hak_slab_at(size_t unit) {
-  return &hak_window.slots[unit / HAK_SLOT_UNITS].super->slabs[unit % HAK_SLOT_UNITS];
-}
-/* The value of the class map for any address; HAK_CLASS_NONE outside the window. */
-HAK_INLINE uint32_t hak_class_at(const void *address) {
-  size_t unit = hak_unit_of(address);
-  return HAK_LIKELY(unit < hak_window.units) ? hak_window.classes[unit] : (uint32_t)HAK_CLASS_NONE;
-}
+  uint8_t run;             /* SLICED: longest run of free slices, in which list it stands; 0: in none */
+  uint8_t dirty_list;      /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
+  bool moved;              /* realloc moved pages to the huge block that begins here */
+  uint32_t epoch;          /* when slices last became free and dirty */
+  hak_mask_t present;      /* mapped; all of them but where the system had no memory for a whole chunk */
+  hak_mask_t free;         /* nobody has it */
+  hak_mask_t dirty;        /* it may hold something else than zeros, so it is resident */
+  hak_mask_t purged;       /* was given back to the system lately (a hint for the release policy) */
+  hak_mask_t transit;      /* on its way back to the system: neither free nor anybody's */
+  struct hak_chunk *next, *prev; /* list of its run, or of its extent's size */
+  struct hak_chunk *next_dirty, *prev_dirty;
+  struct hak_chunk *next_transit;
+  struct hak_chunk *mate;  /* FREE: the other end. HUGE: the descriptor that the last chunk will need */
+  hak_slabs_t *slabs;      /* SLICED */
+  size_t chunks;           /* FREE (both ends), HUGE: how many */
+  size_t dirty_slices;     /* FREE (first): at most so many are dirty */
+  size_t huge_bytes;       /* HUGE, and SLICED with a huge block of less than a chunk: usable bytes */
+} hak_chunk_t;
 
 #endif

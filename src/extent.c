@@ -1,0 +1,404 @@
+#include "arena_internal.h"
+#include "meta.h"
+#include "options.h"
+#include "os.h"
+
+enum {
+  STOCK = 8,             /* descriptors that one change of the lists may need at most */
+  SCATTER_CHUNKS = 1024, /* the first chunk lies at random in so many below the kernel's choice */
+};
+
+/* Below, huge pages would make a small program large, and gain it little. */
+#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+
+static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
+
+/* Descriptors */
+
+bool hak_arena_stocked_locked(void) {
+  return hak_arena.spare_chunks_count >= STOCK && hak_arena.spare_slabs_count >= 1;
+}
+
+static void add_spare_slabs_locked(hak_slabs_t *slabs) {
+  slabs->next_spare = hak_arena.spare_slabs;
+  hak_arena.spare_slabs = slabs;
+  hak_arena.spare_slabs_count++;
+}
+
+void hak_chunk_spare_locked(hak_chunk_t *chunk) {
+  if (chunk->slabs) {
+    add_spare_slabs_locked(chunk->slabs);
+  }
+  *chunk = (hak_chunk_t){.state = HAK_CHUNK_SPARE, .next = hak_arena.spare_chunks};
+  hak_arena.spare_chunks = chunk;
+  hak_arena.spare_chunks_count++;
+}
+
+bool hak_arena_stock(void) {
+  for (int i = 0; i < STOCK; i++) {
+    hak_chunk_t *chunk = hak_meta_alloc(sizeof *chunk);
+    if (!chunk) {
+      return false;
+    }
+    hak_lock(&hak_arena.lock);
+    hak_chunk_spare_locked(chunk);
+    bool enough = hak_arena.spare_slabs_count >= 1;
+    hak_unlock(&hak_arena.lock);
+    hak_slabs_t *slabs = enough ? NULL : hak_meta_alloc(sizeof *slabs);
+    if (slabs) {
+      hak_lock(&hak_arena.lock);
+      add_spare_slabs_locked(slabs);
+      hak_unlock(&hak_arena.lock);
+    } else if (!enough) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static hak_chunk_t *new_chunk_locked(char *base, hak_chunk_state_t state) {
+  hak_chunk_t *chunk = hak_arena.spare_chunks;
+  HAK_ASSERT(chunk);
+  hak_arena.spare_chunks = chunk->next;
+  hak_arena.spare_chunks_count--;
+  *chunk = (hak_chunk_t){.base = base, .state = (uint8_t)state, .present = HAK_MASK_ALL, .epoch = hak_arena.epoch};
+  if (state == HAK_CHUNK_SLICED) {
+    chunk->slabs = hak_arena.spare_slabs;
+    hak_arena.spare_slabs = chunk->slabs->next_spare;
+    hak_arena.spare_slabs_count--;
+  }
+  return chunk;
+}
+
+/* Extents */
+
+static uint32_t list_of(size_t chunks) {
+  return 63 - (uint32_t)__builtin_clzll(chunks);
+}
+
+hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
+  hak_chunk_t *last = first->mate;
+  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0};
+  uint32_t list = list_of(extent.chunks);
+  hak_chunk_t **head = &hak_arena.extents[extent.dirty][list];
+  *(first->prev ? &first->prev->next : head) = first->next;
+  if (first->next) {
+    first->next->prev = first->prev;
+  }
+  if (!*head) {
+    hak_arena.extents_listed[extent.dirty] &= ~(1U << list);
+  }
+  if (extent.dirty) {
+    hak_arena.dirty_slices -= extent.chunks * HAK_CHUNK_SLICES;
+  }
+  hak_set_chunk(first->base, 1, NULL);
+  hak_set_chunk(last->base, 1, NULL);
+  if (last != first) {
+    hak_chunk_spare_locked(last);
+  }
+  hak_chunk_spare_locked(first);
+  return extent;
+}
+
+/* The extent with an end there, if it is of the kind; joined. */
+static void join_locked(hak_extent_t *extent, const char *there) {
+  hak_chunk_t *chunk = hak_chunk_at(there);
+  if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {
+    hak_extent_t other = hak_extent_cut_locked(chunk->base < chunk->mate->base ? chunk : chunk->mate);
+    extent->base = other.base < extent->base ? other.base : extent->base;
+    extent->chunks += other.chunks;
+  }
+}
+
+void hak_extent_put_locked(hak_extent_t extent) {
+  if (extent.chunks == 0) {
+    return;
+  }
+  join_locked(&extent, extent.base - HAK_CHUNK_BYTES);
+  join_locked(&extent, extent.base + (extent.chunks << HAK_CHUNK_SHIFT));
+  hak_chunk_t *first = new_chunk_locked(extent.base, HAK_CHUNK_FREE), *last = first;
+  if (extent.chunks > 1) {
+    last = new_chunk_locked(extent.base + ((extent.chunks - 1) << HAK_CHUNK_SHIFT), HAK_CHUNK_FREE);
+  }
+  first->mate = last;
+  last->mate = first;
+  first->chunks = last->chunks = extent.chunks;
+  first->free = last->free = HAK_MASK_ALL;
+  first->dirty = last->dirty = extent.dirty ? HAK_MASK_ALL : 0;
+  hak_set_chunk(first->base, 1, first);
+  hak_set_chunk(last->base, 1, last);
+  uint32_t list = list_of(extent.chunks);
+  first->next = hak_arena.extents[extent.dirty][list];
+  if (first->next) {
+    first->next->prev = first;
+  }
+  hak_arena.extents[extent.dirty][list] = first;
+  hak_arena.extents_listed[extent.dirty] |= 1U << list;
+  if (extent.dirty) {
+    hak_arena.dirty_slices += extent.chunks * HAK_CHUNK_SLICES;
+  }
+}
+
+/* Chunks of the extent before the first one where such a range can begin; SIZE_MAX: it does not fit. */
+static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t align) {
+  size_t skip = (-(uintptr_t)first->base & (align - 1)) >> HAK_CHUNK_SHIFT;
+  return skip + chunks <= first->chunks ? skip : SIZE_MAX;
+}
+
+/* In the lists of the extent's size some may be too short; in those above all are long enough, and the first fits but
+ * for its alignment. */
+static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t align, size_t *offset) {
+  enum { PROBES = 16 };
+  for (uint32_t lists = hak_arena.extents_listed[dirty] & ~0U << list_of(chunks); lists; lists &= lists - 1) {
+    int probes = PROBES;
+    hak_chunk_t *first = hak_arena.extents[dirty][__builtin_ctz(lists)], *best = NULL;
+    for (; first && probes > 0; first = first->next, probes--) {
+      size_t skip = offset_in(first, chunks, align);
+      if (skip != SIZE_MAX && (!best || first->chunks < best->chunks)) {
+        best = first;
+        *offset = skip;
+      }
+    }
+    if (best) {
+      return best;
+    }
+  }
+  return NULL;
+}
+
+/* Take a part of an extent out; what is left of it goes back into the lists. */
+static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t chunks) {
+  hak_extent_t all = hak_extent_cut_locked(first), part = {all.base + (offset << HAK_CHUNK_SHIFT), chunks, all.dirty};
+  hak_extent_put_locked((hak_extent_t){all.base, offset, all.dirty});
+  hak_extent_put_locked((hak_extent_t){part.base + (chunks << HAK_CHUNK_SHIFT), all.chunks - offset - chunks, all.dirty});
+  return part;
+}
+
+/* SLICED, with every slice free; in no list. */
+static hak_chunk_t *slice_locked(hak_extent_t extent) {
+  hak_chunk_t *chunk = new_chunk_locked(extent.base, HAK_CHUNK_SLICED);
+  chunk->free = HAK_MASK_ALL;
+  chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
+  hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
+  hak_set_chunk(chunk->base, 1, chunk);
+  return chunk;
+}
+
+hak_chunk_t *hak_extent_slice_locked(void) {
+  size_t offset;
+  hak_chunk_t *first = find_extent(true, 1, HAK_CHUNK_BYTES, &offset);
+  first = first ? first : find_extent(false, 1, HAK_CHUNK_BYTES, &offset);
+  return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
+}
+
+void hak_extent_gone_locked(hak_extent_t extent) {
+  hak_set_chunk(extent.base, extent.chunks, &gone);
+  hak_arena.mapped_slices -= extent.chunks * HAK_CHUNK_SLICES;
+  hak_arena.unmapped_ever += extent.chunks * HAK_CHUNK_SLICES;
+  hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;
+}
+
+/* Mapping */
+
+static void count_mapped_locked(size_t slices) {
+  size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
+  hak_arena.mapped_slices += slices;
+  hak_arena.mapped_ever += slices;
+  if (again) {
+    hak_arena.unmapped_lately -= again;
+    hak_release_refaulted_locked(again);
+  }
+}
+
+/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
+ * nothing is left below 2 MiB. */
+static void choose_first_place(void) {
+  uint64_t random = hak_os_random();
+  char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
+  if (near) {
+    hak_os_unmap(near, HAK_CHUNK_BYTES);
+    hak_lock(&hak_arena.lock);
+    hak_arena.wish = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
+    hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
+    hak_unlock(&hak_arena.lock);
+  }
+}
+
+static char *map(size_t bytes, size_t align) {
+  hak_lock(&hak_arena.lock);
+  char *wish = hak_arena.wish;
+  size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
+  hak_unlock(&hak_arena.lock);
+  if (!wish) {
+    choose_first_place();
+    wish = hak_arena.wish;
+  }
+  if ((uintptr_t)wish > bytes) {
+    wish -= bytes + ((uintptr_t)(wish - bytes) & (align - 1));
+  }
+  char *base = hak_os_map_aligned(wish, bytes, align);
+  if (!base) {
+    return NULL;
+  }
+  if (!hak_pagemap_cover(base, bytes)) {
+    hak_os_unmap(base, bytes);
+    return NULL;
+  }
+  if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
+    hak_os_avoid_huge(base, bytes);
+  } else if (hak_options.huge_pages && used >= hak_options.huge_pages_from_slices) {
+    hak_os_prefer_huge(base, bytes);
+  }
+  return base;
+}
+
+/* Slices of one chunk, which may have others already. */
+static void put_slices_locked(char *base, size_t slices) {
+  char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
+  hak_chunk_t *chunk = hak_chunk_at(base);
+  if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
+    chunk = new_chunk_locked(chunk_base, HAK_CHUNK_SLICED);
+    chunk->present = 0;
+    hak_set_chunk(chunk_base, 1, chunk);
+  }
+  hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
+  chunk->present |= mask;
+  chunk->free |= mask;
+  hak_arena_settle_locked(chunk);
+}
+
+static bool stocked(void) {
+  hak_lock(&hak_arena.lock);
+  bool enough = hak_arena_stocked_locked();
+  hak_unlock(&hak_arena.lock);
+  return enough || hak_arena_stock();
+}
+
+/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. */
+static bool grow_by_slices(size_t least) {
+  for (size_t bytes = HAK_CHUNK_BYTES / 4; bytes >= least << HAK_SLICE_SHIFT && bytes >= HAK_SLAB_BYTES; bytes /= 2) {
+    char *base = hak_os_map_aligned(NULL, bytes, bytes); /* so it lies in one chunk */
+    if (!base) {
+      continue;
+    }
+    if (!hak_pagemap_cover(base, bytes) || !stocked()) {
+      hak_os_unmap(base, bytes);
+      continue;
+    }
+    hak_lock(&hak_arena.lock);
+    count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
+    put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
+    hak_unlock(&hak_arena.lock);
+    return true;
+  }
+  return false;
+}
+
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
+  size_t bytes = chunks << HAK_CHUNK_SHIFT;
+  char *base = stocked() ? map(bytes, align) : NULL;
+  if (!base) {
+    return slices > 0 && grow_by_slices(slices);
+  }
+  hak_lock(&hak_arena.lock);
+  hak_arena.wish = base;
+  count_mapped_locked(chunks * HAK_CHUNK_SLICES);
+  hak_extent_put_locked((hak_extent_t){base, chunks, false});
+  hak_unlock(&hak_arena.lock);
+  return true;
+}
+
+/* Huge blocks */
+
+static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *zeroed) {
+  size_t offset, all = chunks + (tail > 0);
+  hak_chunk_t *first = find_extent(true, all, align, &offset);
+  first = first ? first : find_extent(false, all, align, &offset);
+  if (!first) {
+    return NULL;
+  }
+  hak_extent_t extent = take_part_locked(first, offset, all);
+  hak_chunk_t *huge = new_chunk_locked(extent.base, HAK_CHUNK_HUGE);
+  huge->chunks = chunks;
+  huge->mate = new_chunk_locked(extent.base, HAK_CHUNK_SPARE);
+  hak_set_chunk(extent.base, 1, huge);
+  hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
+  *zeroed = !extent.dirty;
+  if (tail) {
+    hak_chunk_t *rest = slice_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty});
+    hak_mask_t mask = hak_mask_of(0, tail);
+    rest->free &= ~mask;
+    hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
+    rest->dirty |= mask;
+    hak_arena_settle_locked(rest);
+  }
+  return extent.base;
+}
+
+void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed) {
+  bool purged = false;
+  align = align > HAK_CHUNK_BYTES ? align : HAK_CHUNK_BYTES;
+  if (!hak_release_within_limit(chunks * HAK_CHUNK_SLICES + tail)) {
+    return NULL;
+  }
+  for (;;) {
+    char *base = NULL;
+    hak_lock(&hak_arena.lock);
+    bool enough = hak_arena_stocked_locked();
+    if (enough) {
+      base = take_chunks_locked(chunks, tail, align, zeroed);
+    }
+    hak_unlock(&hak_arena.lock);
+    if (base) {
+      hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
+      return base;
+    }
+    if (enough ? hak_extent_grow(chunks + (tail > 0), align, 0) : hak_arena_stock()) {
+      continue;
+    }
+    if (purged || !hak_arena_purge(0)) {
+      return NULL;
+    }
+    purged = true;
+  }
+}
+
+void hak_arena_give_chunks(void *base) {
+  hak_chunk_t *huge = hak_chunk_at(base);
+  size_t chunks = huge->chunks;
+  hak_set_chunk(base, chunks, NULL);
+  hak_lock(&hak_arena.lock);
+  hak_chunk_spare_locked(huge->mate);
+  hak_chunk_spare_locked(huge);
+  hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
+  hak_extent_put_locked((hak_extent_t){base, chunks, true});
+  bool due = hak_release_due_locked();
+  hak_unlock(&hak_arena.lock);
+  if (due) {
+    hak_release_after_give(chunks * HAK_CHUNK_SLICES);
+  }
+}
+
+bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
+  hak_chunk_t *huge = hak_chunk_at(base);
+  size_t chunks = huge->chunks, given = (chunks - keep) * HAK_CHUNK_SLICES - tail;
+  char *end = (char *)base + (keep << HAK_CHUNK_SHIFT);
+  if (!stocked()) {
+    return false;
+  }
+  hak_lock(&hak_arena.lock);
+  huge->chunks = keep;
+  hak_arena_count_used_locked(given, false);
+  hak_set_chunk(end, chunks - keep, NULL);
+  if (tail) {
+    hak_chunk_t *rest = slice_locked((hak_extent_t){end, 1, true});
+    rest->free &= ~hak_mask_of(0, tail);
+    hak_arena.dirty_slices -= tail;
+    hak_arena_settle_locked(rest);
+    end += HAK_CHUNK_BYTES;
+  }
+  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true});
+  hak_unlock(&hak_arena.lock);
+  hak_release_after_give(given);
+  return true;
+}

@@ -1,0 +1,75 @@
+/* Duty: sets of slices of one chunk, as bits. Pure functions. Layers below: types. */
+#ifndef HAK_MASK_H
+#define HAK_MASK_H
+
+#include "types.h"
+
+#define HAK_MASK_ALL (~(hak_mask_t)0)
+
+/* `count` bits from `first` on; first + count <= HAK_CHUNK_SLICES. */
+HAK_INLINE hak_mask_t hak_mask_of(size_t first, size_t count) {
+  hak_mask_t low = count == HAK_CHUNK_SLICES ? HAK_MASK_ALL : ((hak_mask_t)1 << count) - 1;
+  return count == 0 ? 0 : low << first;
+}
+HAK_INLINE uint32_t hak_mask_count(hak_mask_t mask) {
+  return hak_count_bits((uint64_t)mask) + hak_count_bits((uint64_t)(mask >> 64));
+}
+/* Number of the lowest bit; `mask` is not 0. */
+HAK_INLINE uint32_t hak_mask_lowest(hak_mask_t mask) {
+  return (uint64_t)mask ? (uint32_t)__builtin_ctzll((uint64_t)mask)
+                        : 64 + (uint32_t)__builtin_ctzll((uint64_t)(mask >> 64));
+}
+/* The bits at which `count` >= 1 bits in a row begin. */
+HAK_INLINE hak_mask_t hak_mask_starts(hak_mask_t mask, size_t count) {
+  for (size_t have = 1; have < count && mask;) {
+    size_t step = have < count - have ? have : count - have;
+    mask &= mask >> step;
+    have += step;
+  }
+  return mask;
+}
+/* The bits at multiples of `align`, a power of two. */
+HAK_INLINE hak_mask_t hak_mask_aligned(size_t align) {
+  hak_mask_t mask = 1;
+  for (size_t at = align; at < HAK_CHUNK_SLICES; at *= 2) {
+    mask |= mask << at;
+  }
+  return mask;
+}
+/* The longest row of bits. */
+HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
+  hak_mask_t rows[8]; /* rows[i]: where 2^i bits begin */
+  uint32_t top = 0, longest = 0;
+  if (mask == 0) {
+    return 0;
+  }
+  rows[0] = mask;
+  for (; top < 7; top++) {
+    rows[top + 1] = rows[top] & rows[top] >> (1U << top);
+    if (rows[top + 1] == 0) {
+      break;
+    }
+  }
+  if (top == 7) {
+    return HAK_CHUNK_SLICES;
+  }
+  hak_mask_t starts = rows[top];
+  longest = 1U << top;
+  for (uint32_t i = top; i-- > 0;) {
+    hak_mask_t longer = starts & rows[i] >> longest;
+    if (longer) {
+      starts = longer;
+      longest += 1U << i;
+    }
+  }
+  return longest;
+}
+/* The lowest row of bits: its first bit, and how many; `mask` is not 0. */
+HAK_INLINE uint32_t hak_mask_row(hak_mask_t mask, uint32_t *count) {
+  uint32_t first = hak_mask_lowest(mask);
+  hak_mask_t rest = ~(mask >> first);
+  *count = rest ? hak_mask_lowest(rest) : HAK_CHUNK_SLICES;
+  return first;
+}
+
+#endif

@@ -1,0 +1,82 @@
+#include "pagemap.h"
+
+#include "os.h"
+
+_Atomic uintptr_t hak_leaves[HAK_LEAVES];
+static _Atomic(hak_leaf_t *) all_leaves;
+
+static uintptr_t first_slice(size_t index) {
+  return (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
+}
+
+static hak_leaf_t *leaf_at(size_t index) {
+  uintptr_t biased = index < HAK_LEAVES ? atomic_load_explicit(&hak_leaves[index], memory_order_acquire) : 0;
+  return biased ? (hak_leaf_t *)(biased + first_slice(index)) : NULL; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static size_t leaf_index(const void *address) {
+  return (uintptr_t)address >> HAK_LEAF_SHIFT;
+}
+
+static size_t chunk_index(const void *address) {
+  return (uintptr_t)address >> HAK_CHUNK_SHIFT & (HAK_LEAF_CHUNKS - 1);
+}
+
+hak_chunk_t *hak_chunk_at(const void *address) {
+  hak_leaf_t *leaf = leaf_at(leaf_index(address));
+  return leaf ? atomic_load_explicit(&leaf->chunks[chunk_index(address)], memory_order_relaxed) : NULL;
+}
+
+void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
+  for (size_t i = 0; i < chunks; i++, base += HAK_CHUNK_BYTES) {
+    atomic_store_explicit(&leaf_at(leaf_index(base))->chunks[chunk_index(base)], chunk, memory_order_relaxed);
+  }
+}
+
+static bool make_leaf(size_t index) {
+  hak_leaf_t *leaf = hak_os_map(NULL, hak_round_up(sizeof *leaf, hak_os_page_bytes()));
+  if (!leaf) {
+    return false;
+  }
+  uintptr_t none = 0;
+  if (!atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
+                                               memory_order_acq_rel, memory_order_acquire)) {
+    hak_os_unmap(leaf, hak_round_up(sizeof *leaf, hak_os_page_bytes())); /* another thread was first */
+    return true;
+  }
+  leaf->next = atomic_load_explicit(&all_leaves, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(&all_leaves, &leaf->next, leaf, memory_order_release,
+                                                memory_order_relaxed)) {
+  }
+  return true;
+}
+
+bool hak_pagemap_cover(const char *base, size_t bytes) {
+  size_t last = leaf_index(base + bytes - 1);
+  for (size_t index = leaf_index(base); index <= last; index++) {
+    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
+  for (size_t i = from; i < HAK_LEAF_CHUNKS; i++) {
+    hak_chunk_t *chunk = atomic_load_explicit(&leaf->chunks[i], memory_order_relaxed);
+    if (chunk && chunk->state == HAK_CHUNK_SLICED) {
+      return chunk;
+    }
+  }
+  return NULL;
+}
+
+hak_chunk_t *hak_pagemap_next_sliced(const hak_chunk_t *after) {
+  hak_leaf_t *leaf = after ? leaf_at(leaf_index(after->base)) : atomic_load_explicit(&all_leaves, memory_order_acquire);
+  size_t from = after ? chunk_index(after->base) + 1 : 0;
+  hak_chunk_t *chunk = NULL;
+  for (; leaf && !(chunk = next_in(leaf, from)); leaf = leaf->next) {
+    from = 0;
+  }
+  return chunk;
+}

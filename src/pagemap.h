@@ -1,0 +1,81 @@
+/* Duty: from any address to the class of the block that starts there, and to its chunk. Two levels; a leaf covers
+ * 4 GiB and is made when memory there first becomes ours, for good.
+ * Data: the table of leaves. A class byte is written by whoever owns the slice, a chunk pointer under the arena's lock;
+ * all are read without a lock. Layers below: types, meta, os. */
+#ifndef HAK_PAGEMAP_H
+#define HAK_PAGEMAP_H
+
+#include "types.h"
+
+enum {
+#ifdef __x86_64__
+  HAK_ADDRESS_BITS = 47,
+#else
+  HAK_ADDRESS_BITS = 48,
+#endif
+  HAK_LEAF_SHIFT = 32,
+  HAK_LEAF_SLICES = 1 << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT),
+  HAK_LEAF_CHUNKS = 1 << (HAK_LEAF_SHIFT - HAK_CHUNK_SHIFT),
+  HAK_LEAVES = 1 << (HAK_ADDRESS_BITS - HAK_LEAF_SHIFT),
+};
+
+/* `code`: class * HAK_BIN_WORDS */
+typedef struct hak_leaf {
+  _Atomic uint8_t codes[HAK_LEAF_SLICES];
+  _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
+  struct hak_leaf *next; /* list of all leaves */
+} hak_leaf_t;
+
+/* Address of a leaf, less the number of its first slice, so that a slice's number leads to its code without a mask; 0
+ * where there is none. */
+extern _Atomic uintptr_t hak_leaves[HAK_LEAVES];
+
+HAK_INLINE uintptr_t hak_slice_of(const void *address) {
+  return (uintptr_t)address >> HAK_SLICE_SHIFT;
+}
+/* Of an address that a leaf covers. */
+HAK_INLINE _Atomic uint8_t *hak_code_at(uintptr_t biased, const void *address) {
+  return (_Atomic uint8_t *)(biased + hak_slice_of(address)); /* NOLINT(performance-no-int-to-ptr) */
+}
+/* 0 where there is no leaf. */
+HAK_INLINE uintptr_t hak_leaf_of(const void *address) {
+  uintptr_t index = (uintptr_t)address >> HAK_LEAF_SHIFT;
+  return HAK_LIKELY(index < HAK_LEAVES) ? atomic_load_explicit(&hak_leaves[index], memory_order_relaxed) : 0;
+}
+/* The class at any address; HAK_CLASS_NONE where nothing of ours starts. */
+HAK_INLINE uint32_t hak_class_at(const void *address) {
+  uintptr_t leaf = hak_leaf_of(address);
+  return leaf ? atomic_load_explicit(hak_code_at(leaf, address), memory_order_relaxed) / HAK_BIN_WORDS
+              : (uint32_t)HAK_CLASS_NONE;
+}
+
+/* Of our memory only. */
+HAK_INLINE void hak_set_class(const void *address, size_t slices, uint32_t cls) {
+  uintptr_t leaf = hak_leaf_of(address);
+  for (size_t i = 0; i < slices; i++) {
+    atomic_store_explicit(hak_code_at(leaf, address) + i, (uint8_t)(cls * HAK_BIN_WORDS), memory_order_relaxed);
+  }
+}
+/* Makes it NONE. False: it was not `cls`; of two threads that free the same block, one gets this answer. */
+HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
+  uint8_t expected = (uint8_t)(cls * HAK_BIN_WORDS);
+  return atomic_compare_exchange_strong_explicit(hak_code_at(hak_leaf_of(address), address), &expected, 0,
+                                                 memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* The chunk of any address; NULL: it was never ours. */
+hak_chunk_t *hak_chunk_at(const void *address);
+/* For each of `chunks` chunks. Leaves must be there. */
+void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk);
+/* Make the leaves for a range. False: no memory. */
+bool hak_pagemap_cover(const char *base, size_t bytes);
+
+/* The slab of an address in one. */
+HAK_INLINE hak_slab_t *hak_slab_at(const void *address) {
+  return &hak_chunk_at(address)->slabs->slab[(uintptr_t)address >> HAK_SLAB_SHIFT & (HAK_CHUNK_SLABS - 1)];
+}
+
+/* Every SLICED chunk, one after the other: start with NULL. Under the arena's lock. */
+hak_chunk_t *hak_pagemap_next_sliced(const hak_chunk_t *after);
+
+#endif

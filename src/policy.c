@@ -1,0 +1,155 @@
+#include "policy.h"
+
+#include "arena.h"
+#include "options.h"
+
+enum {
+  START_BYTES = 8 << 10,     /* capacity of a small class in a new cache */
+  START_MAX_BYTES = 4 << 10, /* larger blocks must earn theirs: a thread that touches each class once keeps little */
+  GRANT_BYTES = 32 << 10,    /* but for so many bytes of them together */
+  LEAST_BYTES = 4 << 10,     /* capacity that a thread which only frees ends up with, while the heap shrinks */
+  LEAST_BLOCKS_MAX = 64,
+  REFILL_BYTES = 16 << 10, /* fetched at a time, once a class has missed a few times */
+  FIRST_REFILL_BYTES = 1 << 10,
+  STREAK_MAX = 3,         /* overflows without a refill before a thread counts as one that only frees */
+  CURRENT_AFTER = 3,      /* refills before a thread keeps a slab for itself: until then it shares them */
+  CLOSED_MAX_BYTES = HAK_CACHE_LINE,
+  BUDGET_MIN_BYTES = 1 << 20,
+};
+
+static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t high) {
+  int32_t blocks = (int32_t)(bytes / hak_class_sizes[cls]);
+  return blocks < low ? low : blocks > high ? high : blocks;
+}
+
+static size_t start_bytes(void) {
+  return hak_options.cache_class_bytes < START_BYTES ? hak_options.cache_class_bytes : START_BYTES;
+}
+
+/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
+ * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
+static int32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
+  return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
+                            : blocks_within(start_bytes(), cls, 2, INT32_MAX);
+}
+
+static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
+  hak_bin_info_t *info = &heap->info[cls];
+  hak_bin_t *bin = &heap->bin[cls];
+  int32_t change = capacity - hak_bin_capacity(info);
+  atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
+  if (!info->closed) {
+    hak_bin_set_room(bin, hak_bin_room(bin) + change);
+  }
+  if (info->adaptive) {
+    heap->budget_bytes += (size_t)((int64_t)change * hak_class_sizes[cls]);
+  }
+}
+
+static int64_t fixed_capacity(uint32_t cls) {
+  int band = hak_class_bands[cls];
+  if (!hak_options.unified_cache) {
+    return 0;
+  }
+  return band < HAK_BAND_COUNT ? hak_options.band_blocks[band] : HAK_OPTION_AUTO;
+}
+
+static int32_t start_capacity(uint32_t cls) {
+  int64_t fixed = fixed_capacity(cls);
+  if (fixed != HAK_OPTION_AUTO) {
+    return (int32_t)fixed;
+  }
+  return hak_class_sizes[cls] <= START_MAX_BYTES ? blocks_within(start_bytes(), cls, 2, INT32_MAX) : 0;
+}
+
+void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  hak_bin_set_room(&heap->bin[cls], 0);
+  atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
+  info->refill_blocks = (uint32_t)blocks_within(FIRST_REFILL_BYTES, cls, 1, INT32_MAX);
+  info->adaptive = fixed_capacity(cls) == HAK_OPTION_AUTO;
+  info->closed = start_capacity(cls) > 0 && hak_class_sizes[cls] <= CLOSED_MAX_BYTES;
+  info->returned = 0;
+  info->streak = 0;
+  info->refills = 0;
+  info->seen_head = NULL;
+  set_capacity(heap, cls, start_capacity(cls));
+}
+
+bool hak_policy_is_off(const hak_bin_info_t *info) {
+  return !info->adaptive && atomic_load_explicit(&info->capacity, memory_order_relaxed) == 0;
+}
+
+uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
+  uint32_t want = info->refill_blocks, most_kept = (uint32_t)hak_bin_capacity(info) + 1; /* one is handed out */
+  uint32_t most = (uint32_t)blocks_within(REFILL_BYTES, cls, 1, INT32_MAX);
+  info->refill_blocks = want * 2 < most ? want * 2 : most;
+  info->streak = 0;
+  info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
+  return want < most_kept || (info->adaptive && most_kept > 1) ? want : most_kept;
+}
+
+bool hak_policy_keeps_current(const hak_bin_info_t *info) {
+  return info->refills >= CURRENT_AFTER && (!info->adaptive || info->capacity > 0);
+}
+
+/* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
+ * as the process has enough in use for that not to matter. */
+void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uint32_t again = blocks < info->returned ? blocks : info->returned;
+  if (again == 0 || !info->adaptive) {
+    return;
+  }
+  info->returned -= again;
+  size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
+  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+  size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
+  if (wanted <= most && heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed) {
+    set_capacity(heap, cls, (int32_t)wanted);
+  }
+}
+
+static bool grant(hak_heap_t *heap, uint32_t cls) {
+  size_t bytes = hak_class_sizes[cls];
+  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > hak_options.cache_class_bytes) {
+    return false;
+  }
+  heap->granted_bytes += bytes;
+  set_capacity(heap, cls, 1);
+  return true;
+}
+
+hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  int32_t capacity = hak_bin_capacity(info);
+  info->busy = true;
+  if (capacity == 0 && !(info->adaptive && grant(heap, cls))) {
+    info->returned += info->adaptive;
+    return HAK_OVERFLOW_NONE;
+  }
+  if (capacity > 0 && info->adaptive && ++info->streak > STREAK_MAX) {
+    int32_t least = least_capacity(heap, cls);
+    least = least < capacity ? least : capacity;
+    set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
+    info->returned += (uint32_t)capacity;
+    return HAK_OVERFLOW_FREES;
+  }
+  if (hak_bin_room(&heap->bin[cls]) <= 0) {
+    info->returned += (uint32_t)(capacity - capacity / 2);
+  }
+  return HAK_OVERFLOW_HALF;
+}
+
+void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  int32_t start = start_capacity(cls);
+  if (!info->adaptive || hak_bin_capacity(info) <= start) {
+    return;
+  }
+  if (start == 0 && hak_bin_capacity(info) == 1 && heap->granted_bytes >= hak_class_sizes[cls]) {
+    heap->granted_bytes -= hak_class_sizes[cls];
+  }
+  info->refills = 0;
+  set_capacity(heap, cls, start);
+}

@@ -1,0 +1,142 @@
+/* realloc, and how large a block is. */
+#include "hakmem.h"
+
+#include "fast.h"
+#include "foreign.h"
+#include "huge.h"
+#include "misuse.h"
+#include "run.h"
+#include "slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void *no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* The usable size of a block that must be live; aborts on anything else. */
+static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
+  if (cls == HAK_CLASS_NONE) {
+    hak_huge_diagnose(function, block);
+  }
+  if (cls == HAK_CLASS_HUGE) {
+    if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {
+      hak_misuse(function, HAK_MISUSE_NOT_START, block);
+    }
+    return hak_huge_usable(block);
+  }
+  if (!hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls])) {
+    hak_misuse(function, HAK_MISUSE_NOT_START, block);
+  }
+  /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
+  const hak_free_block_t *words = block;
+  bool like_cached = ((uintptr_t)words->link ^ words->tag) == hak_heap->key;
+  bool in_slab = !hak_class_is_run(cls) && hak_slab_tagged(words) && hak_slab_holds(words);
+  if (in_slab || (like_cached && hak_cache_holds(hak_heap, cls, words))) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  return hak_class_sizes[cls];
+}
+
+static void *copy_to_new(void *block, size_t usable, size_t bytes) {
+  void *fresh = hak_fast_alloc(bytes);
+  if (fresh) {
+    memcpy(fresh, block, usable < bytes ? usable : bytes);
+    hak_fast_free(block);
+  }
+  return fresh;
+}
+
+/* False: the block stays as it was, and must move if it is too small. */
+static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
+  if (cls == HAK_CLASS_HUGE) {
+    return bytes > HAK_CACHED_MAX && hak_huge_resize(block, bytes);
+  }
+  /* Where it fits, unless more than half would be idle. */
+  if (bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN)) {
+    return true;
+  }
+  return hak_class_is_run(cls) && bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX &&
+         hak_run_resize(block, cls, hak_run_class_of(bytes));
+}
+
+static void *resize(void *block, uint32_t cls, size_t bytes) {
+  size_t usable = checked_usable(block, cls, "realloc");
+  if (bytes > PTRDIFF_MAX) {
+    return no_memory();
+  }
+  int saved = errno;
+  if (resize_in_place(block, cls, usable, bytes)) {
+    errno = saved;
+    return block;
+  }
+  void *fresh = cls == HAK_CLASS_HUGE && bytes > usable ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
+  if (!fresh && bytes <= usable) { /* without memory a smaller block may stay where it is */
+    fresh = block;
+  }
+  if (!fresh) {
+    return no_memory();
+  }
+  errno = saved;
+  return fresh;
+}
+
+void *hak_realloc(void *block, size_t bytes) {
+  if (!block) {
+    return hak_fast_alloc(bytes);
+  }
+  if (bytes == 0) {
+    hak_fast_free(block);
+    return NULL;
+  }
+  uint32_t cls = hak_class_at(block);
+  void *result;
+  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE) && hak_foreign_realloc(block, bytes, &result)) {
+    return result;
+  }
+  return resize(block, cls, bytes);
+}
+
+void *hak_reallocarray(void *block, size_t count, size_t bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(count, bytes, &total)) {
+    return no_memory();
+  }
+  return hak_realloc(block, total);
+}
+
+size_t hak_malloc_usable_size(const void *block) {
+  if (!block) {
+    return 0;
+  }
+  uint32_t cls = hak_class_at(block);
+  size_t usable;
+  if (cls == HAK_CLASS_NONE && hak_foreign_usable(block, &usable)) {
+    return usable;
+  }
+  return checked_usable(block, cls, "malloc_usable_size");
+}
+
+static void check_size(const void *block, size_t bytes) {
+#ifdef NDEBUG
+  (void)block;
+  (void)bytes;
+#else
+  if (block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
+    hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
+  }
+#endif
+}
+
+void hak_free_sized(void *block, size_t bytes) {
+  check_size(block, bytes);
+  hak_fast_free(block);
+}
+
+void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  (void)alignment;
+  check_size(block, bytes);
+  hak_fast_free(block);
+}

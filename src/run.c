@@ -1,0 +1,75 @@
+#include "run.h"
+
+#include "arena.h"
+#include "misuse.h"
+#include "pagemap.h"
+#include "slab.h"
+
+static _Atomic size_t out[HAK_BIN_COUNT];
+
+static size_t slices_of(uint32_t cls) {
+  return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
+}
+
+static void count(uint32_t cls, size_t blocks) {
+  atomic_fetch_add_explicit(&out[cls], blocks, memory_order_relaxed);
+}
+
+void *hak_run_take(uint32_t cls, size_t align, bool *zeroed) {
+  size_t align_slices = align > HAK_SLICE_BYTES ? align >> HAK_SLICE_SHIFT : 1;
+  void *block = hak_arena_take(slices_of(cls), align_slices, zeroed);
+  if (block) {
+    count(cls, 1);
+    hak_set_class(block, 1, cls);
+  }
+  return block;
+}
+
+void hak_run_give(void *block, uint32_t cls, const char *function) {
+  if (HAK_UNLIKELY(!hak_clear_class(block, cls))) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  count(cls, (size_t)-1);
+  hak_arena_give(block, slices_of(cls));
+}
+
+static void return_chain(hak_free_block_t *block, uintptr_t key, uint32_t cls, const char *function, bool orphans) {
+  while (block) {
+    hak_free_block_t *next = block->link;
+    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
+      if (orphans) {
+        break;
+      }
+      hak_slab_damaged(function, block);
+    }
+    block->tag = (uintptr_t)block;
+    hak_run_give(block, cls, function);
+    block = next;
+  }
+}
+
+void hak_run_return(hak_free_block_t *chain, uintptr_t key, uint32_t cls, const char *function) {
+  return_chain(chain, key, cls, function, false);
+}
+
+void hak_run_return_orphans(hak_free_block_t *chain, uintptr_t key, uint32_t cls) {
+  return_chain(chain, key, cls, "fork", true);
+}
+
+bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {
+  size_t has = slices_of(cls), wants = slices_of(wanted);
+  if (wants > has && !hak_arena_extend(block, has, wants - has)) {
+    return false;
+  }
+  count(cls, (size_t)-1);
+  count(wanted, 1);
+  hak_set_class(block, 1, wanted);
+  if (wants < has) {
+    hak_arena_give((char *)block + (wants << HAK_SLICE_SHIFT), has - wants);
+  }
+  return true;
+}
+
+size_t hak_run_out(uint32_t cls) {
+  return atomic_load_explicit(&out[cls], memory_order_relaxed);
+}
