@@ -58,7 +58,8 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_bin_t *bin = hak_bin_of(heap, atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed));
+  size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
+  hak_bin_t *bin = hak_bin_of(heap, code);
   if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
     hak_free_slow(block);
     return;
@@ -73,7 +74,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_observe_free(block, hak_class_at(block));
+  hak_observe_free(block, code / HAK_BIN_WORDS);
   block->link = head;
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
