@@ -10,6 +10,10 @@
 
 #include <dlfcn.h>
 
+/* Of the library that this file is part of: see process.c. */
+extern const bool hak_never_unloaded;
+const bool hak_never_unloaded = true;
+
 typedef void *(*dlopen_t)(const char *file, int mode);
 
 static dlopen_t find_next(void) {

@@ -4,11 +4,14 @@
 #include "heap.h"
 #include "meta.h"
 #include "options.h"
+#include "os.h"
 #include "slab_internal.h"
 #include "stats.h"
 #include "transfer.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 extern const char hak_process_linked;
@@ -55,6 +58,21 @@ static void in_child(void) {
   each_lock(hak_lock_after_fork, true);
 }
 
+/* libhakmem.so is linked so that it is never unloaded. */
+extern const bool hak_never_unloaded __attribute__((weak));
+
+/* Linked into a plugin, this code must stay when the plugin goes: ends of threads call it, and blocks may live on. */
+static void pin(void) {
+  Dl_info info;
+  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
+  if (&hak_never_unloaded || !dladdr(&hak_process_linked, &info) || (uintptr_t)info.dli_fbase == program) {
+    return;
+  }
+  if (!dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
+    dlerror(); /* the program's own errors are told by it */
+  }
+}
+
 /* Early among the constructors: fork handlers registered first run last before a fork and first after it. */
 __attribute__((constructor(101))) static void start(void) {
   if (!HAK_MINIMAL) {
@@ -62,6 +80,7 @@ __attribute__((constructor(101))) static void start(void) {
     hak_foreign_start();
   }
   pthread_atfork(before_fork, in_parent, in_child);
+  pin();
 }
 
 __attribute__((destructor(101))) static void end(void) {
