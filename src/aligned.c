@@ -17,6 +17,16 @@ static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
+/* A class whose blocks are aligned so; or, without memory for it, of a larger one, whose blocks perhaps are not. */
+static void *alloc_of_aligned_class(size_t alignment, size_t bytes) {
+  char *block = hak_fast_alloc(bytes);
+  if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) {
+    hak_fast_free(block);
+    return no_memory();
+  }
+  return block;
+}
+
 /* `alignment` is a power of two. */
 static void *alloc_aligned(size_t alignment, size_t bytes) {
   bool zeroed;
@@ -29,7 +39,7 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
     while (hak_class_sizes[cls] % alignment != 0) {
       cls++;
     }
-    return hak_fast_alloc(hak_class_sizes[cls]);
+    return alloc_of_aligned_class(alignment, hak_class_sizes[cls]);
   }
   if (bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES) {
     return hak_fast_alloc(bytes); /* a run */

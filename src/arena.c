@@ -166,7 +166,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
     if (base) {
       return base;
     }
-    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, slices > align ? slices : align)) {
+    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, align <= HAK_SLAB_SLICES ? slices : align)) {
       continue;
     }
     if (purged || !hak_arena_purge(0)) { /* what goes back may be wanted for descriptors, or in another place */

@@ -46,6 +46,9 @@ bool hak_arena_decay(uint64_t now_ms);
 typedef enum hak_arena_what { HAK_ARENA_NOT_OURS, HAK_ARENA_FREED, HAK_ARENA_INSIDE } hak_arena_what_t;
 hak_arena_what_t hak_arena_what(const void *address);
 
+/* The system had no memory for a whole chunk lately: who can do with less should. */
+bool hak_arena_is_tight(void);
+
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
 hak_arena_totals_t hak_arena_totals(void);

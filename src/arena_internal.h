@@ -16,6 +16,7 @@ enum {
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices; /* written under the lock, read anywhere */
+  _Atomic bool tight;         /* the last chunk was refused */
   size_t peak_slices;         /* most slices ever used */
   size_t dirty_slices;        /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;

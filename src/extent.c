@@ -274,29 +274,38 @@ static bool stocked(void) {
   return enough || hak_arena_stock();
 }
 
-/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. */
-static bool grow_by_slices(size_t least) {
-  for (size_t bytes = HAK_CHUNK_BYTES / 4; bytes >= least << HAK_SLICE_SHIFT && bytes >= HAK_SLAB_BYTES; bytes /= 2) {
-    char *base = hak_os_map_aligned(NULL, bytes, bytes); /* so it lies in one chunk */
-    if (!base) {
-      continue;
-    }
-    if (!hak_pagemap_cover(base, bytes) || !stocked()) {
-      hak_os_unmap(base, bytes);
-      continue;
-    }
-    hak_lock(&hak_arena.lock);
-    count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
-    put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
-    hak_unlock(&hak_arena.lock);
-    return true;
+/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
+ * asked for, in one chunk. */
+static bool grow_by_slices(size_t slices) {
+  size_t bytes = HAK_SLICE_BYTES;
+  while (bytes < slices << HAK_SLICE_SHIFT) {
+    bytes *= 2;
   }
-  return false;
+  char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
+  if (!base) {
+    return false;
+  }
+  if (!hak_pagemap_cover(base, bytes) || !stocked()) {
+    hak_os_unmap(base, bytes);
+    return false;
+  }
+  hak_lock(&hak_arena.lock);
+  count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
+  put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
+  hak_unlock(&hak_arena.lock);
+  return true;
+}
+
+bool hak_arena_is_tight(void) {
+  return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
 
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = stocked() ? map(bytes, align) : NULL;
+  if (slices > 0) {
+    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
+  }
   if (!base) {
     return slices > 0 && grow_by_slices(slices);
   }

@@ -4,7 +4,7 @@
 #include "lock.h"
 #include "os.h"
 
-enum { PIECE_BYTES = 256 << 10, PIECE_LEAST_BYTES = 64 << 10 }; /* pages of it become resident only as they are used */
+enum { PIECE_BYTES = 64 << 10, PIECE_LEAST_BYTES = 16 << 10 }; /* pages of it become resident only as they are used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
 static struct {

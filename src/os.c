@@ -17,7 +17,7 @@
 #endif
 
 static struct {
-  _Atomic uint64_t mmap, munmap, madvise, mremap, failed, bytes_mapped_total;
+  _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
 } counters;
 
 static void count(_Atomic uint64_t *counter, uint64_t n) {
@@ -56,6 +56,16 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
 
 void *hak_os_map(void *wish, size_t bytes) {
   return map(wish, bytes, PROT_READ | PROT_WRITE, 0);
+}
+
+void *hak_os_map_readonly(size_t bytes) {
+  return map(NULL, bytes, PROT_READ, MAP_NORESERVE);
+}
+
+bool hak_os_make_writable(void *at, size_t bytes) {
+  count(&counters.mprotect, 1);
+  return succeeded(mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0) ||
+         map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == at;
 }
 
 static bool is_multiple(const void *at, size_t align) {
@@ -287,6 +297,7 @@ void hak_os_read_counts(hak_os_counts_t *counts) {
   counts->mmap = atomic_load_explicit(&counters.mmap, memory_order_relaxed);
   counts->munmap = atomic_load_explicit(&counters.munmap, memory_order_relaxed);
   counts->madvise = atomic_load_explicit(&counters.madvise, memory_order_relaxed);
+  counts->mprotect = atomic_load_explicit(&counters.mprotect, memory_order_relaxed);
   counts->mremap = atomic_load_explicit(&counters.mremap, memory_order_relaxed);
   counts->failed = atomic_load_explicit(&counters.failed, memory_order_relaxed);
   counts->bytes_mapped_total = atomic_load_explicit(&counters.bytes_mapped_total, memory_order_relaxed);

@@ -8,7 +8,7 @@
 
 /* Calls made so far. `failed` counts calls the kernel refused. */
 typedef struct hak_os_counts {
-  uint64_t mmap, munmap, madvise, mremap, failed, bytes_mapped_total;
+  uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
 } hak_os_counts_t;
 
 /* Bytes of a page: a power of two, at least 4096. */
@@ -18,6 +18,11 @@ size_t hak_os_page_bytes(void);
 void *hak_os_map(void *wish, size_t bytes);
 /* The same at a multiple of `align` (a power of two, of pages), at `wish` (such a multiple, or NULL) if it can be. */
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align);
+
+/* Map `bytes` of zeros that can be read but not written, and that cost nothing until made writable. */
+void *hak_os_map_readonly(size_t bytes);
+/* Make pages of such a mapping writable. Not twice: where the kernel refuses to change them they are mapped anew. */
+bool hak_os_make_writable(void *at, size_t bytes);
 
 typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMORY } hak_os_map_result_t;
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */

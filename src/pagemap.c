@@ -33,15 +33,24 @@ void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
   }
 }
 
+static size_t rest_bytes(void) {
+  return hak_round_up(sizeof(hak_leaf_t) - offsetof(hak_leaf_t, chunks), hak_os_page_bytes());
+}
+
 static bool make_leaf(size_t index) {
-  hak_leaf_t *leaf = hak_os_map(NULL, hak_round_up(sizeof *leaf, hak_os_page_bytes()));
+  size_t bytes = offsetof(hak_leaf_t, chunks) + rest_bytes();
+  hak_leaf_t *leaf = hak_os_map_readonly(bytes);
   if (!leaf) {
     return false;
   }
   uintptr_t none = 0;
+  if (!hak_os_make_writable(leaf->chunks, rest_bytes())) {
+    hak_os_unmap(leaf, bytes);
+    return false;
+  }
   if (!atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
                                                memory_order_acq_rel, memory_order_acquire)) {
-    hak_os_unmap(leaf, hak_round_up(sizeof *leaf, hak_os_page_bytes())); /* another thread was first */
+    hak_os_unmap(leaf, bytes); /* another thread was first */
     return true;
   }
   leaf->next = atomic_load_explicit(&all_leaves, memory_order_relaxed);
@@ -51,15 +60,37 @@ static bool make_leaf(size_t index) {
   return true;
 }
 
-bool hak_pagemap_cover(const char *base, size_t bytes) {
-  size_t last = leaf_index(base + bytes - 1);
-  for (size_t index = leaf_index(base); index <= last; index++) {
-    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
+/* One thread makes a piece writable, others wait for it. */
+static bool make_writable(hak_leaf_t *leaf, uint32_t piece) {
+  uint32_t bit = 1U << piece;
+  while (!(atomic_load_explicit(&leaf->writable, memory_order_acquire) & bit)) {
+    if (atomic_fetch_or_explicit(&leaf->claimed, bit, memory_order_acquire) & bit) {
+      hak_os_yield();
+      continue;
+    }
+    bool ok = hak_os_make_writable(&leaf->codes[piece * HAK_LEAF_PIECE_BYTES], HAK_LEAF_PIECE_BYTES);
+    atomic_fetch_or_explicit(&leaf->writable, ok ? bit : 0, memory_order_release);
+    atomic_fetch_and_explicit(&leaf->claimed, ~bit, memory_order_release);
+    if (!ok) {
       return false;
     }
   }
   return true;
 }
+
+bool hak_pagemap_cover(const char *base, size_t bytes) {
+  const char *last = base + bytes - 1;
+  uintptr_t first_piece = hak_slice_of(base) / HAK_LEAF_PIECE_BYTES, last_piece = hak_slice_of(last) / HAK_LEAF_PIECE_BYTES;
+  for (uintptr_t piece = first_piece; piece <= last_piece; piece++) {
+    size_t index = piece / HAK_LEAF_PIECES;
+    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index)) ||
+        !make_writable(leaf_at(index), piece % HAK_LEAF_PIECES)) {
+      return false;
+    }
+  }
+  return true;
+}
+_Static_assert(HAK_LEAF_PIECE_BYTES % (16 << 10) == 0, "whole pages");
 
 static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
   for (size_t i = from; i < HAK_LEAF_CHUNKS; i++) {

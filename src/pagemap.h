@@ -24,7 +24,12 @@ typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
   struct hak_leaf *next; /* list of all leaves */
+  _Atomic uint32_t claimed, writable; /* pieces of `codes` */
 } hak_leaf_t;
+
+/* The codes are mapped so that they can be read, and made writable piece by piece: what is only read counts under no
+ * limit. */
+enum { HAK_LEAF_PIECES = 16, HAK_LEAF_PIECE_BYTES = HAK_LEAF_SLICES / HAK_LEAF_PIECES };
 
 /* Address of a leaf, less the number of its first slice, so that a slice's number leads to its code without a mask; 0
  * where there is none. */

@@ -37,7 +37,7 @@ static uint32_t carved_of(const hak_slab_t *slab) {
 
 /* Under the class's lock: a return that is on its way there must find the slab gone. */
 static void retire(hak_slab_t *slab) {
-  hak_set_class(slab->base, HAK_SLAB_SLICES, HAK_CLASS_NONE);
+  hak_set_class(slab->base, slab->slices, HAK_CLASS_NONE);
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
 }
 
@@ -78,9 +78,10 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
     char *base = slab->base;
+    size_t slices = slab->slices;
     retire(slab);
     hak_unlock(&class->lock);
-    hak_arena_give(base, HAK_SLAB_SLICES);
+    hak_arena_give(base, slices);
     return;
   }
   if (!(control & HAK_SLAB_LISTED)) {
@@ -93,14 +94,21 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
 /* CURRENT: the caller's alone. */
 static hak_slab_t *make_slab(uint32_t cls) {
   bool zeroed;
-  char *base = hak_arena_take(HAK_SLAB_SLICES, HAK_SLAB_SLICES, &zeroed);
+  bool small_ok = hak_class_sizes[cls] <= HAK_SLICE_BYTES;
+  size_t slices = small_ok && hak_arena_is_tight() ? 1 : HAK_SLAB_SLICES;
+  char *base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  if (!base && small_ok) {
+    slices = 1;
+    base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  }
   if (!base) {
     return NULL;
   }
   hak_slab_t *slab = hak_slab_at(base);
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
-  slab->blocks = hak_class_blocks(cls);
+  slab->blocks = (uint32_t)(slices << HAK_SLICE_SHIFT) / hak_class_sizes[cls];
+  slab->slices = (uint8_t)slices;
   slab->base = base;
   slab->word = 0;
   slab->discarded = false;
@@ -113,7 +121,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
   }
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_relaxed);
-  hak_set_class(base, HAK_SLAB_SLICES, cls);
+  hak_set_class(base, slices, cls);
   return slab;
 }
 

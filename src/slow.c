@@ -38,10 +38,20 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   return hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
+/* Without memory for another slab of its class, a request gets a block of a larger one. */
+static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
+  uint32_t cls = hak_class_of(bytes), last = cls < HAK_RUN_FIRST ? HAK_RUN_FIRST : HAK_CLASS_COUNT;
+  void *block = NULL;
+  for (; !block && cls < last; cls++) {
+    block = cached_alloc(bytes, cls, zeroed);
+  }
+  return block;
+}
+
 static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  void *block =
-      bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc(bytes, hak_class_of(bytes), zeroed);
+  void *block = bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed)
+                                       : cached_alloc_or_larger(bytes, zeroed);
   if (HAK_UNLIKELY(!block)) {
     return no_memory();
   }

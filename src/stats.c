@@ -73,6 +73,7 @@ void hak_stats_read(hak_stats_t *stats) {
   ROW("mmap", stats->os.mmap) \
   ROW("munmap", stats->os.munmap) \
   ROW("madvise", stats->os.madvise) \
+  ROW("mprotect", stats->os.mprotect) \
   ROW("mremap", stats->os.mremap) \
   ROW("failed", stats->os.failed) \
   ROW("bytes_mapped", stats->os.bytes_mapped_total)
@@ -187,6 +188,7 @@ static void print_os_stats(const hak_stats_t *stats) {
                         {"free", stats->arena.unmapped_ever / HAK_CHUNK_SLICES},
                         {"madvise", stats->os.madvise},       {"mmap_total", stats->os.mmap},
                         {"munmap", stats->os.munmap},
+                        {"mprotect", stats->os.mprotect},
                         {"mremap", stats->os.mremap},         {"failed", stats->os.failed}};
   hak_text_string(&text, "[SS_OS_STATS]");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

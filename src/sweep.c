@@ -40,11 +40,11 @@ static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_W
 
 static bool discard_free_pages(hak_slab_t *slab) {
   uint64_t held[HAK_BITS_WORDS] = {0};
-  size_t page = hak_os_page_bytes(), run = 0;
+  size_t page = hak_os_page_bytes(), slab_bytes = (size_t)slab->slices << HAK_SLICE_SHIFT, run = 0;
   bool any = false;
   hold_free_blocks(slab, held);
-  for (size_t at = 0; at <= HAK_SLAB_BYTES; at += page) {
-    if (at < HAK_SLAB_BYTES && is_free_range(slab, held, at, at + page)) {
+  for (size_t at = 0; at <= slab_bytes; at += page) {
+    if (at < slab_bytes && is_free_range(slab, held, at, at + page)) {
       run += page;
       continue;
     }

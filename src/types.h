@@ -43,6 +43,7 @@ typedef struct hak_slab {
   bool discarded;      /* pages of free blocks were given back: their tags may read as zeros */
   bool zeroed;         /* blocks never handed out read as zeros */
   uint8_t word;        /* where the next search for free blocks begins */
+  uint8_t slices;      /* all of a slab's, or, where the system had no memory for these, one */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t carved; /* written by the one who may take from the slab */
   uint32_t blocks;
