@@ -30,7 +30,7 @@ int main(void) {
   allocate_and_purge();
   allocate_and_purge();
   size_t before = trap_rss_kib();
-  for (int shift = 33; shift <= 39; shift += 3) {
+  for (int shift = 33; shift <= 39; shift++) {
     char *block = hak_aligned_alloc((size_t)1 << shift, 1);
     if (block) {
       CHECK(((uintptr_t)block & (((uintptr_t)1 << shift) - 1)) == 0);

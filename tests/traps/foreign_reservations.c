@@ -9,8 +9,9 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-enum { RESERVATIONS = 200, NEIGHBOURS = 400, BLOCKS = 4000, BLOCK_BYTES = 50 << 10, HUGE_BLOCKS = 10 };
+enum { RESERVATIONS = 200, FILLERS = 256, NEIGHBOURS = 400, BLOCKS = 4000, BLOCK_BYTES = 50 << 10, HUGE_BLOCKS = 10 };
 #define RESERVATION_BYTES ((size_t)8 << 30)
+#define FILLER_BYTES ((size_t)64 << 20)
 #define CHUNK_BYTES ((size_t)2 << 20)
 #define HUGE_BYTES ((size_t)9 << 20)
 
@@ -63,7 +64,7 @@ static void release(void **mappings, size_t count, size_t bytes) {
 }
 
 int main(void) {
-  static void *reservations[RESERVATIONS], *neighbours[2 * NEIGHBOURS];
+  static void *reservations[RESERVATIONS], *fillers[FILLERS], *neighbours[2 * NEIGHBOURS];
   trap_watchdog(20);
   void *first = hak_malloc(100);
   CHECK(first != NULL);
@@ -73,8 +74,12 @@ int main(void) {
       trap_skip("addresses are limited");
     }
   }
+  for (size_t i = 0; i < FILLERS; i++) { /* what the large ones left between them and us */
+    fillers[i] = reserve(NULL, FILLER_BYTES, 0);
+  }
   allocate_much();
   release(reservations, RESERVATIONS, RESERVATION_BYTES);
+  release(fillers, FILLERS, FILLER_BYTES);
   allocate_much();
   surround(first, neighbours);
   allocate_much();

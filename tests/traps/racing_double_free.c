@@ -14,7 +14,7 @@ enum {
   BLOCK_BYTES = 1024,
   LIVE = 8,
   AGAIN = LIVE + 44,
-  STEPS_MAX = 250,
+  STEPS_MAX = 120,
   OTHERS = 1000,
   YIELDS_MAX = 200
 };
@@ -50,6 +50,7 @@ static void ask(unsigned step) {
     for (int i = 0; i < YIELDS_MAX && !atomic_load(&answered); i++) {
       sched_yield();
     }
+    steps_end();
   }
 }
 

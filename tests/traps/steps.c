@@ -17,12 +17,17 @@ static volatile bool ends;
 static void on_step(int number, siginfo_t *info, void *context) {
   (void)number;
   (void)info;
+  if (!ends) {
+    visitor(taken);
+    taken++;
+  }
   if (ends) {
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-    return;
   }
-  visitor(taken);
-  taken++;
+}
+
+void steps_end(void) {
+  ends = true;
 }
 
 unsigned steps_run(void (*act)(void *argument), void *argument, void (*visit)(unsigned step)) {
@@ -49,5 +54,7 @@ unsigned steps_run(void (*act)(void *argument), void *argument, void (*visit)(un
   act(argument);
   return 0;
 }
+
+void steps_end(void) {}
 
 #endif

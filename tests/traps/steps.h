@@ -14,4 +14,7 @@ enum { STEPS_SUPPORTED = false };
 /* Calls act(argument), and visit(n) in a signal handler before its n-th instruction. Returns the number of them. */
 unsigned steps_run(void (*act)(void *argument), void *argument, void (*visit)(unsigned step));
 
+/* In a visit: no more of them. */
+void steps_end(void);
+
 #endif
