@@ -77,12 +77,6 @@ static void trim_gives_memory_back_once(void) {
   CHECK(malloc_trim(0) == 0);
 }
 
-static void mallopt_accepts_what_glibc_accepts(void) {
-  CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1);
-  CHECK(mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1);
-  CHECK(mallopt(M_ARENA_MAX, 2) == 1);
-}
-
 /* malloc must be the library's, or every other test of these names tests glibc. */
 static void malloc_is_ours(void) {
   Dl_info ours, found;
@@ -100,7 +94,6 @@ int main(void) {
   malloc_info_writes_xml();
   malloc_info_refuses_options();
   trim_gives_memory_back_once();
-  mallopt_accepts_what_glibc_accepts();
   malloc_stats();
   return 0;
 }

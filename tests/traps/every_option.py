@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Run a program under every option and profile; each run has to succeed.
+
+usage: every_option.py [--preload LIBRARY] COMMAND...
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+SETTINGS = [
+    {},
+    {"PROFILE": "speed"},
+    {"PROFILE": "balanced"},
+    {"PROFILE": "lean"},
+    {"TINY_UNIFIED_CACHE": "0"},
+    {"TINY_UNIFIED_CACHE": "0", "PROFILE": "lean"},
+    {"CACHE_CLASS_MAX": "4K"},
+    {"CACHE_CLASS_MAX": "64M"},
+    {"RETAIN": "0", "RETAIN_PERCENT": "0", "RETAIN_LEARNED": "0", "DECAY_MS": "0", "WARM_POOL_SIZE": "0"},
+    {"RETAIN": "4G", "DECAY_MS": "3600000"},
+    {"SS_MEM_LEAN": "1"},
+    {"HUGE_PAGES": "dense"},
+    {"MEMORY_LIMIT": "512M"},
+    {"KEEP_DEEPBIND": "1"},
+    *({f"TINY_UNIFIED_C{band}": blocks} for band in range(8) for blocks in ("0", "1")),
+    {f"TINY_UNIFIED_C{band}": "0" for band in range(8)},
+    {f"TINY_UNIFIED_C{band}": "1" for band in range(8)},
+]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--preload")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    failures = 0
+    for setting in SETTINGS:
+        environment = os.environ | {f"HAKMEM_{name}": value for name, value in setting.items()}
+        if options.preload:
+            environment["LD_PRELOAD"] = options.preload
+        result = subprocess.run(options.command, env=environment, capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            failures += 1
+            print(f"{setting}: status {result.returncode}: {result.stderr.strip()}")
+    sys.exit(f"{failures} of {len(SETTINGS)} settings failed" if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

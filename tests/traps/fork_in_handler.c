@@ -1,0 +1,122 @@
+/* fork() in a signal handler that may interrupt malloc and free anywhere: both sides return from the handler, finish
+ * what was interrupted, and go on. argument: number of other threads that allocate meanwhile */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prng.h"
+#include "trap.h"
+
+enum { FORKS = 250, TABLE = 64, CHILD_STEPS = 300, THREADS_MAX = 4, INTERVAL_NS = 150 * 1000 };
+
+static volatile sig_atomic_t forks, is_child;
+static atomic_bool stop;
+static timer_t timer;
+
+static void arm(void) {
+  struct itimerspec once = {.it_value = {.tv_nsec = INTERVAL_NS}};
+  timer_settime(timer, 0, &once, NULL);
+}
+
+static void on_signal(int number) {
+  (void)number;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    is_child = 1;
+    return;
+  }
+  int status = -1;
+  while (child > 0 && waitpid(child, &status, 0) != child) {
+  }
+  if (child < 0 || status != 0) {
+    static const char text[] = "fork_in_handler: a child did not end as it should\n";
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
+  }
+  forks++;
+  arm();
+}
+
+typedef struct {
+  char *block[TABLE];
+  size_t bytes[TABLE];
+  Prng prng;
+} Table;
+
+static size_t some_bytes(Prng *prng) {
+  uint32_t kind = prng_below(prng, 16);
+  return kind < 10 ? 1 + prng_below(prng, 1024)
+                   : 1 + prng_below(prng, kind < 13   ? 32 << 10
+                                          : kind < 15 ? 300 << 10
+                                                      : 3 << 20);
+}
+
+static void step(Table *table) {
+  size_t i = prng_below(&table->prng, TABLE);
+  if (table->block[i]) {
+    CHECK(table->block[i][0] == (char)i && table->block[i][table->bytes[i] - 1] == (char)i);
+    hak_free(table->block[i]);
+  }
+  size_t bytes = table->bytes[i] = some_bytes(&table->prng);
+  table->block[i] = hak_malloc(bytes);
+  CHECK(table->block[i] != NULL);
+  table->block[i][0] = table->block[i][bytes - 1] = (char)i;
+  if (prng_below(&table->prng, 64) == 0) {
+    HAK(hak_thread_flush)();
+  }
+}
+
+static void *allocate(void *argument) {
+  Table *table = argument;
+  while (!atomic_load(&stop)) {
+    step(table);
+  }
+  return NULL;
+}
+
+static void start_threads(pthread_t *threads, Table *tables, int count) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before); /* the handler runs on the main thread */
+  for (int i = 0; i < count; i++) {
+    tables[i].prng = prng_seeded(100 + (uint64_t)i);
+    CHECK(pthread_create(&threads[i], NULL, allocate, &tables[i]) == 0);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+int main(int count, char **arguments) {
+  static Table mine, tables[THREADS_MAX];
+  pthread_t threads[THREADS_MAX];
+  CHECK(count == 2);
+  int others = atoi(arguments[1]);
+  CHECK(others <= THREADS_MAX);
+  trap_watchdog(10);
+  mine.prng = prng_seeded(1);
+  start_threads(threads, tables, others);
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+  CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  arm();
+  while (!is_child && forks < FORKS) {
+    step(&mine);
+  }
+  if (is_child) {
+    for (int i = 0; i < CHILD_STEPS; i++) {
+      step(&mine);
+    }
+    _exit(0);
+  }
+  atomic_store(&stop, true);
+  for (int i = 0; i < others; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  return 0;
+}

@@ -1,0 +1,90 @@
+/* A large heap, sparsely touched: a huge request is answered without looking at all of it. What is looked at is counted
+ * in pages that the kernel marked as referenced. */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trap.h"
+
+enum { BLOCKS_MAX = 12000, BLOCKS_MIN = 4000, REQUESTS = 8, PAGES_MAX = 96, PAGE_KIB = 4 };
+#define BLOCK_BYTES ((size_t)8 << 20)
+
+static char *blocks[BLOCKS_MAX];
+
+static void add_referenced(const char *line, void *argument) {
+  if (strncmp(line, "Referenced:", 11) == 0) {
+    *(size_t *)argument += strtoul(line + 11, NULL, 10);
+  }
+}
+
+static size_t referenced_pages(void) {
+  size_t kib = 0;
+  trap_each_line("/proc/self/smaps", add_referenced, &kib);
+  return kib / PAGE_KIB;
+}
+
+static void forget_references(void) {
+  int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, "1", 1) != 1) {
+    trap_skip("/proc/self/clear_refs cannot be written");
+  }
+  close(file);
+}
+
+/* Sizes from 2 to 7 MiB; none of their pages is touched. */
+static void request(void) {
+  for (size_t i = 0; i < REQUESTS; i++) {
+    char *block = hak_malloc(((size_t)2 << 20) + i * (700 << 10));
+    CHECK(block != NULL);
+    hak_free(block);
+  }
+}
+
+static size_t pages_of(void (*act)(void)) {
+  forget_references();
+  act();
+  return referenced_pages();
+}
+
+static void nothing(void) {}
+
+static size_t fill(void) {
+  size_t count = 0;
+  while (count < BLOCKS_MAX && (blocks[count] = hak_malloc(BLOCK_BYTES)) != NULL) {
+    count++;
+  }
+  return count;
+}
+
+static void compare(const char *what) {
+  request();
+  size_t without = pages_of(nothing), with = pages_of(request);
+  printf("%s: %zu pages referenced by %d requests, %zu by none\n", what, with, REQUESTS, without);
+  CHECK(with <= without + PAGES_MAX);
+}
+
+int main(void) {
+  trap_watchdog(60);
+  size_t count = fill();
+  if (count < BLOCKS_MIN) {
+    trap_skip("the system gives too little address space");
+  }
+  for (size_t i = 0; i < count; i += 100) {
+    blocks[i][0] = blocks[i][BLOCK_BYTES - 1] = (char)i;
+  }
+  compare("full heap");
+  for (size_t i = 1; i < count; i += 100) { /* holes all over the heap */
+    hak_free(blocks[i]);
+  }
+  compare("heap with holes");
+  for (size_t i = 0; i < count; i++) {
+    if (i % 100 == 0) {
+      CHECK(blocks[i][0] == (char)i && blocks[i][BLOCK_BYTES - 1] == (char)i);
+    }
+    if (i % 100 != 1) {
+      hak_free(blocks[i]);
+    }
+  }
+  HAK(hak_check)();
+  return 0;
+}
