@@ -59,6 +59,25 @@ static inline uint32_t bench_log_size(uint64_t bits, uint32_t low, uint32_t doub
   return base + bench_below((uint32_t)(bits >> 32), base);
 }
 
+// Sizes as many programs ask for them, to be drawn from uniformly: their logarithms follow the square of a uniform
+// variable, so that of eleven doublings from 16 bytes half of the blocks are below 112 bytes and 2 % above 24 KiB.
+// Between two powers of two they are spaced evenly, which needs no floating point, and no libm beside the workload.
+static inline void bench_program_sizes(uint32_t *sizes, uint32_t count, uint32_t min_bytes, uint32_t doublings) {
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t square = doublings * (2 * i + 1) * (2 * i + 1), unit = 4 * (uint64_t)count * count;
+    uint64_t base = (uint64_t)min_bytes << square / unit;
+    sizes[i] = (uint32_t)(base + base * (square % unit) / unit);
+  }
+}
+
+// Doublings from `low` that end at or below `high`; 0 where there is none.
+static inline uint32_t bench_doublings(uint64_t low, uint64_t high) {
+  uint32_t doublings = 0;
+  while (low << (doublings + 1) <= high)
+    doublings++;
+  return doublings;
+}
+
 // Argument number `index`, or `fallback` where it is not given; anything but a number in range ends the program.
 static inline uint64_t bench_arg(int argc, char **argv, int index, const char *name, uint64_t fallback, uint64_t low,
                                  uint64_t high) {

@@ -1,9 +1,9 @@
-// bulk ROUNDS SEED [ORDER [RUN]]: a ring of 20,000 blocks of 1-1000 bytes is filled and emptied ROUNDS times; ORDER
-// says in which order the blocks go back: fifo, lifo, mixed (even ones upwards, odd ones downwards), random, or all
-// (the first three in turn). RUN successive blocks have one size (default 1).
+// bulk ROUNDS SEED [ORDER [RUN [MIN MAX]]]: a ring of 20,000 blocks of MIN to MAX (1 to 1000) bytes is filled and
+// emptied ROUNDS times; ORDER says in which order the blocks go back: fifo, lifo, mixed (even ones upwards, odd ones
+// downwards), random, or all (the first three in turn). RUN successive blocks have one size (default 1).
 #include "bench.h"
 
-enum { BLOCKS = 20000, MAX_BYTES = 1000 };
+enum { BLOCKS = 20000 };
 typedef enum { FIFO, LIFO, MIXED, RANDOM, ALL } order_t;
 
 static order_t order_named(const char *name) {
@@ -34,12 +34,14 @@ static void order_fill(uint32_t *turn, order_t order) {
 }
 
 int main(int argc, char **argv) {
-  bench_expect_args(argc, argv, 4, "ROUNDS SEED [fifo|lifo|mixed|random|all [RUN]]");
+  bench_expect_args(argc, argv, 6, "ROUNDS SEED [fifo|lifo|mixed|random|all [RUN [MIN MAX]]]");
   uint64_t rounds = bench_arg(argc, argv, 1, "ROUNDS", 1500, 1, 100000000);
   uint64_t random = bench_seed(bench_arg(argc, argv, 2, "SEED", 1, 0, UINT64_MAX));
   order_t order = order_named(argc > 3 ? argv[3] : "all");
-
   uint32_t run = (uint32_t)bench_arg(argc, argv, 4, "RUN", 1, 1, BLOCKS);
+  uint32_t low = (uint32_t)bench_arg(argc, argv, 5, "MIN", 1, 1, 1 << 20);
+  uint32_t high = (uint32_t)bench_arg(argc, argv, 6, "MAX", 1000, 1, 1 << 20);
+  bench_expect_order(argv, low, high);
 
   void **ring = bench_map(BLOCKS * sizeof(void *));
   uint32_t(*turns)[BLOCKS] = bench_map(ALL * sizeof *turns);
@@ -50,7 +52,7 @@ int main(int argc, char **argv) {
   for (uint64_t round = 0; round < rounds; round++) {
     for (uint32_t i = 0, left = 0, bytes = 0; i < BLOCKS; i++, left--) {
       if (left == 0) {
-        bytes = 1 + bench_random(&random, MAX_BYTES);
+        bytes = low + bench_random(&random, high - low + 1);
         left = run;
       }
       ring[i] = bench_touched(bytes);

@@ -3,7 +3,6 @@
 // call of the allocator by anyone, the resident memory is printed.
 #include "bench.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -17,14 +16,6 @@ static struct {
   pthread_barrier_t all_free;
   uint64_t rss_full_kib;
 } run;
-
-// Logarithms of the sizes follow the square of a uniform variable: half of the blocks are below 128 bytes.
-static void sizes_fill(void) {
-  for (int i = 0; i < SIZES; i++) {
-    double u = (i + 0.5) / SIZES;
-    run.sizes[i] = (uint32_t)(MIN_BYTES * exp2(DOUBLINGS * u * u));
-  }
-}
 
 static void *worker_main(void *arg) {
   uint64_t random = bench_seed((uint64_t)(uintptr_t)arg);
@@ -62,7 +53,7 @@ int main(int argc, char **argv) {
   run.stay = strcmp(argv[1], "stay") == 0;
   run.thread_bytes = (bench_arg(argc, argv, 2, "MIB", 1024, 8, 16384) << 20) / THREADS;
   uint64_t seconds = bench_arg(argc, argv, 3, "SECONDS", 1, 0, 3600);
-  sizes_fill();
+  bench_program_sizes(run.sizes, SIZES, MIN_BYTES, DOUBLINGS);
   pthread_barrier_init(&run.all_full, NULL, THREADS);
   pthread_barrier_init(&run.all_free, NULL, THREADS + 1);
 

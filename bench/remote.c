@@ -1,7 +1,8 @@
-// remote THREADS PERCENT OPS [MIN MAX [SIZES]]: each thread churns its own table (OPS steps: free a full slot, fill an
-// empty one); PERCENT of its frees are left to the next thread, which receives the block through a bounded ring of one
-// writer and one reader. A full ring makes the writer free what it has received itself, then let others run. SIZES is
-// uniform (default) or log: every doubling from MIN up to MAX equally likely.
+// remote THREADS PERCENT OPS [MIN MAX [SIZES [LIVES]]]: each thread churns its own table (OPS steps: free a full slot,
+// fill an empty one); PERCENT of its frees are left to the next thread, which receives the block through a bounded ring
+// of one writer and one reader. A full ring makes the writer free what it has received itself, then let others run.
+// SIZES is uniform (default) or log: every doubling from MIN up to MAX equally likely. With LIVES above 1 a thread does
+// its part of the OPS and ends, and the next one takes over its table and its rings.
 #include "bench.h"
 
 #include <pthread.h>
@@ -22,7 +23,7 @@ typedef struct {
   _Alignas(BENCH_LINE_BYTES) ring_t *in;
   ring_t *out;
   void **slots;
-  uint64_t seed;
+  uint64_t random;
   uint64_t frees_left_to_others;
   uint64_t frees;
   uint64_t sent;       // blocks written to `out`, published or not
@@ -30,8 +31,8 @@ typedef struct {
 } worker_t;
 
 static struct {
-  uint64_t ops;
-  uint32_t percent, threads, min_bytes, size_count, doublings;
+  uint64_t ops; // of one life
+  uint32_t percent, threads, lives, min_bytes, size_count, doublings;
   atomic_uint working;
   pthread_barrier_t start;
 } run;
@@ -76,8 +77,9 @@ static uint32_t size_from(uint64_t bits) {
   return run.min_bytes + bench_below((uint32_t)(bits >> 32), run.size_count);
 }
 
-static void worker_churn(worker_t *me) {
-  uint64_t random = bench_seed(me->seed);
+static void *worker_live(void *arg) {
+  worker_t *me = arg;
+  uint64_t random = me->random;
   uint32_t remote_below = (uint32_t)(((uint64_t)run.percent << 20) / 100);
   for (uint64_t i = 0; i < run.ops; i++) {
     uint64_t bits = bench_next(&random);
@@ -95,12 +97,26 @@ static void worker_churn(worker_t *me) {
     }
     *slot = NULL;
   }
+  me->random = random;
+  return NULL;
+}
+
+static void worker_live_in_turn(worker_t *me) {
+  for (uint32_t life = 0; life < run.lives; life++) {
+    pthread_t id;
+    if (pthread_create(&id, NULL, worker_live, me) != 0)
+      bench_fail("remote: cannot create a thread");
+    pthread_join(id, NULL);
+  }
 }
 
 static void *worker_main(void *arg) {
   worker_t *me = arg;
   pthread_barrier_wait(&run.start);
-  worker_churn(me);
+  if (run.lives == 1)
+    worker_live(me);
+  else
+    worker_live_in_turn(me);
   for (int i = 0; i < SLOTS; i++)
     free(me->slots[i]);
   ring_publish(me);
@@ -114,10 +130,11 @@ static void *worker_main(void *arg) {
 }
 
 static void run_configure(int argc, char **argv) {
-  bench_expect_args(argc, argv, 6, "THREADS PERCENT OPS [MIN MAX [uniform|log]]");
+  bench_expect_args(argc, argv, 7, "THREADS PERCENT OPS [MIN MAX [uniform|log [LIVES]]]");
   run.threads = (uint32_t)bench_arg(argc, argv, 1, "THREADS", 2, 2, MAX_THREADS);
   run.percent = (uint32_t)bench_arg(argc, argv, 2, "PERCENT", 50, 0, 100);
-  run.ops = bench_arg(argc, argv, 3, "OPS", 30000000, 1, UINT64_C(100000000000));
+  run.lives = (uint32_t)bench_arg(argc, argv, 7, "LIVES", 1, 1, 1 << 20);
+  run.ops = bench_arg(argc, argv, 3, "OPS", 30000000, 1, UINT64_C(100000000000)) / run.lives;
   run.min_bytes = (uint32_t)bench_arg(argc, argv, 4, "MIN", 16, 1, 1 << 24);
   uint32_t high = (uint32_t)bench_arg(argc, argv, 5, "MAX", 1040, 1, 1 << 24);
   bench_expect_order(argv, run.min_bytes, high);
@@ -127,8 +144,7 @@ static void run_configure(int argc, char **argv) {
     return;
   if (strcmp(sizes, "log") != 0 || high < 2 * run.min_bytes)
     bench_fail("remote: SIZES must be uniform, or log with MAX at least twice MIN");
-  while (run.min_bytes << (run.doublings + 1) <= high)
-    run.doublings++;
+  run.doublings = bench_doublings(run.min_bytes, high);
 }
 
 static worker_t *workers_start(pthread_t *ids) {
@@ -137,7 +153,7 @@ static worker_t *workers_start(pthread_t *ids) {
   atomic_store(&run.working, run.threads);
   pthread_barrier_init(&run.start, NULL, run.threads + 1);
   for (uint32_t i = 0; i < run.threads; i++) {
-    workers[i] = (worker_t){.in = &rings[i], .out = &rings[(i + 1) % run.threads], .seed = i + 1};
+    workers[i] = (worker_t){.in = &rings[i], .out = &rings[(i + 1) % run.threads], .random = bench_seed(i + 1)};
     workers[i].slots = bench_map(SLOTS * sizeof(void *));
     if (pthread_create(&ids[i], NULL, worker_main, &workers[i]) != 0)
       bench_fail("remote: cannot create a thread");
@@ -158,8 +174,9 @@ int main(int argc, char **argv) {
     frees += workers[i].frees;
   }
   double took = bench_seconds() - start;
-  printf("remote = %.2f ns/op [threads=%u remote=%.1f%%] time=%.3fs\n", took * 1e9 / ((double)run.ops * run.threads),
-         run.threads, 100.0 * (double)remote / (double)frees, took);
+  printf("remote = %.2f ns/op [threads=%u remote=%.1f%%] time=%.3fs\n",
+         took * 1e9 / ((double)run.ops * run.lives * run.threads), run.threads, 100.0 * (double)remote / (double)frees,
+         took);
   printf("RSS peak_kib=%llu\n", (unsigned long long)bench_peak_kib());
   return 0;
 }
