@@ -274,7 +274,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   }
   bin->head = block->link;
   hak_bin_set_room(bin, hak_bin_room(bin) - (int32_t)chain.count + 1);
-  block->tag = (uintptr_t)block;
+  hak_mark_taken(block);
   hak_policy_fetched(heap, cls, chain.count);
   return block;
 }

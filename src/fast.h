@@ -31,7 +31,7 @@ HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t 
   __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;
   hak_count_up(&bin->room);
-  block->tag = (uintptr_t)block; /* no longer free: a second list that holds it will notice */
+  hak_mark_taken(block); /* a second list that holds it will notice */
   return block;
 }
 

@@ -157,7 +157,7 @@ static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t ke
     hak_free_block_t *block = (hak_free_block_t *)(void *)(word_base + (size_t)bit * slab->block_bytes);
     uintptr_t tag = block->tag;
     if (HAK_UNLIKELY(tag != ((uintptr_t)block ^ hak_slab_key)) && !(slab->discarded && tag == 0)) {
-      hak_misuse("malloc", tag == (uintptr_t)block ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+      hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
     }
     block->link = chain->first;
     block->tag = (uintptr_t)chain->first ^ key;
@@ -325,8 +325,8 @@ bool hak_slab_tagged(const hak_free_block_t *block) {
 }
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
-  bool handed_out = block->tag == (uintptr_t)block; /* or met a moment ago, in a walk over the list */
-  hak_misuse(function, handed_out || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+  bool met = block->tag == (uintptr_t)block; /* a moment ago, in a walk over the list */
+  hak_misuse(function, met || hak_is_marked_taken(block) || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 bool hak_slab_is_whole(const hak_slab_t *slab) {
@@ -367,6 +367,6 @@ void *hak_slab_take_one(uint32_t cls) {
     chain = hak_slab_take(slab, 1, hak_slab_key);
     hak_slab_drop(slab);
   }
-  chain.first->tag = (uintptr_t)chain.first;
+  hak_mark_taken(chain.first);
   return chain.first;
 }
