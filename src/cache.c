@@ -46,28 +46,26 @@ static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain
 }
 
 /* To a thread that allocates, if there may be one; else back. */
-static void pass_on(hak_heap_t *heap, uint32_t cls, hak_chain_t chain) {
-  bool passed = !hak_class_is_run(cls) && !heap->heap_shrinks && chain.first && hak_transfer_put(cls, chain, heap->key);
-  if (!passed) {
-    return_chain(heap, cls, chain.first, "free");
+static void pass_on(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {
+  if (!hak_class_is_run(cls) && !heap->heap_shrinks) {
+    chain = hak_transfer_put(cls, chain, heap->key, "free");
   }
+  return_chain(heap, cls, chain, "free");
 }
 
 /* All but the `keep` newest blocks leave the list. */
-static hak_chain_t cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const char *function) {
+static hak_free_block_t *cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const char *function) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_bin_info_t *info = &heap->info[cls];
-  hak_chain_t older = {bin->head, 0};
-  hak_free_block_t *last = NULL;
-  int32_t kept = 0, blocks = info->closed ? 0 : hak_bin_capacity(info) - hak_bin_room(bin);
-  for (; kept < keep && older.first; kept++) {
-    if (((uintptr_t)older.first->link ^ older.first->tag) != heap->key) {
-      hak_misuse(function, HAK_MISUSE_CORRUPTED, older.first);
+  hak_free_block_t *older = bin->head, *last = NULL;
+  int32_t kept = 0;
+  for (; kept < keep && older; kept++) {
+    if (((uintptr_t)older->link ^ older->tag) != heap->key) {
+      hak_misuse(function, HAK_MISUSE_CORRUPTED, older);
     }
-    last = older.first;
-    older.first = older.first->link;
+    last = older;
+    older = older->link;
   }
-  older.count = blocks > kept ? (uint32_t)(blocks - kept) : 0;
   if (last) {
     last->link = NULL;
     last->tag = heap->key;
@@ -80,8 +78,8 @@ static hak_chain_t cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const
   return older;
 }
 
-static hak_chain_t cut_outgoing(hak_bin_info_t *info) {
-  hak_chain_t chain = {info->outgoing, info->outgoing_count};
+static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
+  hak_free_block_t *chain = info->outgoing;
   info->outgoing = NULL;
   info->outgoing_count = 0;
   return chain;
@@ -89,8 +87,8 @@ static hak_chain_t cut_outgoing(hak_bin_info_t *info) {
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
-  return_chain(heap, cls, cut_older(heap, cls, 0, function).first, function);
-  return_chain(heap, cls, cut_outgoing(info).first, function);
+  return_chain(heap, cls, cut_older(heap, cls, 0, function), function);
+  return_chain(heap, cls, cut_outgoing(info), function);
   drop_current(info);
 }
 
@@ -206,31 +204,15 @@ static void look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->closed) {
-    return_chain(heap, cls, cut_outgoing(info).first, "free");
+    return_chain(heap, cls, cut_outgoing(info), "free");
     info->closed = false;
     hak_bin_set_room(&heap->bin[cls], hak_bin_capacity(info));
   }
 }
 
-/* A chain of another thread becomes one of this: verified block by block, and linked under its key. */
-static hak_chain_t adopt(hak_heap_t *heap, hak_chain_t chain, uintptr_t key) {
-  for (hak_free_block_t *block = chain.first; block; block = block->link) {
-    if (HAK_UNLIKELY(((uintptr_t)block->link ^ block->tag) != key)) {
-      hak_slab_damaged("malloc", block);
-    }
-    __builtin_prefetch(block->link);
-    block->tag = (uintptr_t)block->link ^ heap->key;
-  }
-  return chain;
-}
-
 static hak_chain_t fetch(hak_heap_t *heap, uint32_t cls, uint32_t want) {
   hak_bin_info_t *info = &heap->info[cls];
-  uintptr_t key = 0;
-  hak_chain_t chain = want > 1 ? hak_transfer_get(cls, &key) : (hak_chain_t){NULL, 0};
-  if (chain.first) {
-    return adopt(heap, chain, key);
-  }
+  hak_chain_t chain = hak_transfer_take(cls, want, heap->key);
   while (chain.count == 0) {
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
@@ -279,14 +261,16 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   return block;
 }
 
-static void free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
+bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
+  if (!info->closed || info->outgoing == block || info->outgoing_count >= OUTGOING_BATCH) {
+    return false;
+  }
   block->link = info->outgoing;
   block->tag = (uintptr_t)info->outgoing ^ heap->key;
   info->outgoing = block;
-  if (++info->outgoing_count == OUTGOING_BATCH) {
-    pass_on(heap, cls, cut_outgoing(info));
-  }
+  info->outgoing_count++;
+  return true;
 }
 
 static void return_one(uint32_t cls, hak_bin_info_t *info, hak_free_block_t *block) {
@@ -305,7 +289,8 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   look_around(heap);
   if (info->closed) {
     info->busy = true;
-    free_outgoing(heap, cls, block);
+    pass_on(heap, cls, cut_outgoing(info));
+    hak_cache_free_outgoing(heap, cls, block);
     return;
   }
   int32_t capacity = hak_bin_capacity(info);

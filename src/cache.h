@@ -71,6 +71,8 @@ size_t hak_caches_open(void);
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
  * *zeroed: a run, all of which reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
+/* A block of a closed bin. False: the bin is not closed, or the blocks gathered there must be passed on first. */
+bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* The list has no room: make some, or return the block to its slab. `block` is the start of a block. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* Return everything. Names `function` when a damaged block turns up. */

@@ -155,8 +155,7 @@ static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t ke
   while (mask) {
     unsigned bit = 63 - (unsigned)__builtin_clzll(mask);
     hak_free_block_t *block = (hak_free_block_t *)(void *)(word_base + (size_t)bit * slab->block_bytes);
-    uintptr_t tag = block->tag;
-    if (HAK_UNLIKELY(tag != ((uintptr_t)block ^ hak_slab_key)) && !(slab->discarded && tag == 0)) {
+    if (HAK_UNLIKELY(!hak_slab_tagged(block)) && !(slab->discarded && block->tag == 0)) {
       hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
     }
     block->link = chain->first;
@@ -288,7 +287,7 @@ static void gather_add(gather_t *gather, hak_free_block_t *block) {
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
   }
-  block->tag = (uintptr_t)block ^ hak_slab_key;
+  hak_slab_tag(block);
   size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
   if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
     gather_flush(gather, i);
@@ -320,8 +319,17 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, const char *fun
   }
 }
 
-bool hak_slab_tagged(const hak_free_block_t *block) {
-  return block->tag == ((uintptr_t)block ^ hak_slab_key);
+void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function) {
+  gather_t gather = {.function = function};
+  for (uint32_t i = 0; i < count; i++) {
+    if (HAK_UNLIKELY(!hak_slab_tagged(blocks[i]))) {
+      hak_slab_damaged(function, blocks[i]);
+    }
+    gather_add(&gather, blocks[i]);
+  }
+  for (size_t i = 0; i < GATHER_ENTRIES; i++) {
+    gather_flush(&gather, i);
+  }
 }
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
@@ -353,7 +361,7 @@ void hak_slab_return_one(void *block, const char *function) {
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
-  ((hak_free_block_t *)block)->tag = (uintptr_t)block ^ hak_slab_key;
+  hak_slab_tag(block);
   return_bits(slab, index / 64, 1ULL << index % 64, function);
 }
 

@@ -13,7 +13,6 @@ typedef struct hak_slab_class {
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
 extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
-extern uintptr_t hak_slab_key;
 
 /* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
  * they come and go too quickly for calls to pay. */

@@ -111,9 +111,13 @@ HAK_COLD void hak_free_slow(void *block) {
   if (!block) {
     return;
   }
-  int saved = errno;
   uint32_t cls = hak_class_at(block);
   hak_observe_free(block, cls);
+  if (hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]) &&
+      hak_cache_free_outgoing(hak_heap, cls, block)) {
+    return;
+  }
+  int saved = errno;
   if (cls == HAK_CLASS_HUGE) {
     hak_huge_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {

@@ -1,17 +1,18 @@
-/* Duty: whole chains of free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class a few chains, at most 64 KiB in all, under the class's lock; each with the key that links it.
- * A chain is neither walked nor touched here: the thread that gets it verifies it while it links it under its own key.
- * Layers below: slab. */
+/* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
+ * Data: per class an array of blocks, at most 64 KiB of them, under a lock of its own; each carries the tag of a block
+ * that lies in a slab. An array, because whoever takes them up can then touch many at a time, while a list that comes
+ * from another core's cache is walked one miss after the other. Layers below: slab. */
 #ifndef HAK_TRANSFER_H
 #define HAK_TRANSFER_H
 
 #include "lock.h"
 #include "slab.h"
 
-/* False: there is no room, and the chain is still the caller's. */
-bool hak_transfer_put(uint32_t cls, hak_chain_t chain, uintptr_t key);
-/* The chain that came last, linked under *key; an empty one where there is none. */
-hak_chain_t hak_transfer_get(uint32_t cls, uintptr_t *key);
+/* Put blocks of a chain that is linked under `key`, as far as there is room; returns the rest of the chain. Names
+ * `function` when a damaged block turns up. */
+hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintptr_t key, const char *function);
+/* Up to `want` blocks, those that came last, linked under `key`. */
+hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key);
 
 /* Return to the slabs what nobody took for a decay time, or all. */
 void hak_transfer_decay(void);
