@@ -76,7 +76,9 @@ hak_chunk_t *hak_extent_slice_locked(void);
 /* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
  * `slices` slices. False: no memory. */
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
-/* These chunks are unmapped now. */
+/* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
+void hak_extent_forget_locked(hak_extent_t extent);
+/* They are unmapped now; what lies there may be somebody's already. */
 void hak_extent_gone_locked(hak_extent_t extent);
 
 /* release.c */

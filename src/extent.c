@@ -191,8 +191,11 @@ hak_chunk_t *hak_extent_slice_locked(void) {
   return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
 }
 
-void hak_extent_gone_locked(hak_extent_t extent) {
+void hak_extent_forget_locked(hak_extent_t extent) {
   hak_set_chunk(extent.base, extent.chunks, &gone);
+}
+
+void hak_extent_gone_locked(hak_extent_t extent) {
   hak_arena.mapped_slices -= extent.chunks * HAK_CHUNK_SLICES;
   hak_arena.unmapped_ever += extent.chunks * HAK_CHUNK_SLICES;
   hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;

@@ -62,6 +62,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
+        hak_extent_forget_locked(extent); /* before others can map something there */
         step->range[step->ranges++] = (range_t){NULL, 0, extent};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
@@ -150,6 +151,7 @@ static size_t finish_extent(hak_extent_t extent) {
     hak_extent_gone_locked(extent);
   } else {
     extent.dirty = !cleaned;
+    hak_set_chunk(extent.base, extent.chunks, NULL);
     hak_extent_put_locked(extent);
   }
   hak_arena.given_back_slices += cleaned ? slices : 0;
