@@ -10,6 +10,8 @@ endfunction()
 
 hakmem_add_check(layers ${Python3_EXECUTABLE} scripts/check_layers src)
 hakmem_add_check(layers_selftest ${Python3_EXECUTABLE} scripts/check_layers --selftest)
+hakmem_add_check(mutants ${Python3_EXECUTABLE} scripts/mutate --check)
+hakmem_add_check(mutants_selftest ${Python3_EXECUTABLE} scripts/mutate --selftest)
 if(HAKMEM_OVERRIDE AND NOT CMAKE_CROSSCOMPILING)
   hakmem_add_check(install scripts/check_install ${PROJECT_BINARY_DIR})
   hakmem_add_check(shared_library scripts/check_shared_library $<TARGET_FILE:hakmem>)

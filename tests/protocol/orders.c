@@ -1,0 +1,213 @@
+#include "orders.h"
+
+#include <string.h>
+
+#include "check.h"
+
+enum { STEPS_MAX = 2000 };
+
+typedef struct Clock {
+  uint32_t steps[EXPLORE_THREADS]; /* of each thread, how far: index of the last step that counts, plus one */
+} Clock;
+
+/* A state in which one thread was chosen, and the step it made. The sets speak of threads that go on from there. */
+typedef struct Frame {
+  Step pending[EXPLORE_THREADS];
+  ThreadSet enabled, sleeping, done, wanted, ended_run;
+  int chosen;
+  Clock clock; /* of the step: everything that happens before it in every equivalent run */
+} Frame;
+
+typedef struct Orders {
+  Frame frames[STEPS_MAX];
+  size_t count, position; /* position: steps made in this run */
+  bool all;
+} Orders;
+
+static Orders *x;
+
+static bool writes(Step step) {
+  return step.kind != STEP_READ;
+}
+
+static bool is_dependent(Step a, Step b) {
+  return a.kind == STEP_FORK || b.kind == STEP_FORK || (a.address == b.address && (writes(a) || writes(b)));
+}
+
+/* Whether both orders of the two are possible: who unlocks has the lock, so nobody else can be about to take it. */
+static bool can_swap(Step a, Step b) {
+  bool locks = a.kind == STEP_LOCK || a.kind == STEP_UNLOCK || b.kind == STEP_LOCK || b.kind == STEP_UNLOCK;
+  return is_dependent(a, b) &&
+         (a.kind == STEP_FORK || b.kind == STEP_FORK || !locks || (a.kind == STEP_LOCK && b.kind == STEP_LOCK));
+}
+
+static void clock_join(Clock *clock, const Clock *other) {
+  for (int t = 0; t < EXPLORE_THREADS; t++) {
+    clock->steps[t] = clock->steps[t] > other->steps[t] ? clock->steps[t] : other->steps[t];
+  }
+}
+
+static Step step_of(const Frame *frame) {
+  return frame->pending[frame->chosen];
+}
+
+static Clock clock_of(int thread, size_t before) {
+  while (before-- > 0) {
+    if (x->frames[before].chosen == thread) {
+      return x->frames[before].clock;
+    }
+  }
+  return (Clock){{0}};
+}
+
+static bool happens_before(size_t earlier, const Clock *clock) {
+  return earlier < clock->steps[x->frames[earlier].chosen];
+}
+
+/* Of the steps behind `first` that do not depend on it, and then the pending one: the threads that could begin. */
+static ThreadSet who_could_begin(size_t first, size_t position, int thread, Step step) {
+  ThreadSet met = 0, begin = 0;
+  bool pending_begins = true;
+  for (size_t k = first + 1; k < position; k++) {
+    const Frame *frame = &x->frames[k];
+    if (happens_before(first, &frame->clock)) {
+      continue;
+    }
+    pending_begins &= frame->chosen != thread && !is_dependent(step_of(frame), step);
+    if (!(met & set_of(frame->chosen))) {
+      met |= set_of(frame->chosen);
+      bool begins = true;
+      for (size_t j = first + 1; j < k && begins; j++) {
+        begins = happens_before(first, &x->frames[j].clock) || !happens_before(j, &frame->clock);
+      }
+      begin |= begins ? set_of(frame->chosen) : 0;
+    }
+  }
+  return begin | (pending_begins ? set_of(thread) : 0);
+}
+
+/* Every earlier step of another thread that could as well have come after the pending one: some run must begin there
+ * with what leads to that. */
+static void want_reversals(size_t position, int thread, Step step) {
+  Clock seen = clock_of(thread, position);
+  for (size_t i = position; i-- > 0;) {
+    Frame *frame = &x->frames[i];
+    if (frame->chosen == thread || !can_swap(step_of(frame), step) || happens_before(i, &seen)) {
+      continue;
+    }
+    ThreadSet begin = who_could_begin(i, position, thread, step) & frame->enabled;
+    if (!begin) {
+      frame->wanted |= frame->enabled;
+    } else if (!(begin & frame->wanted)) {
+      frame->wanted |= begin & set_of(thread) ? set_of(thread) : begin & -begin;
+    }
+  }
+}
+
+/* Threads whose step from the frame was tried already, and which the step made since does not concern. */
+static ThreadSet still_sleeping(const Frame *frame) {
+  ThreadSet sleeping = 0, tried = (frame->sleeping | frame->done) & ~set_of(frame->chosen) & ~frame->ended_run;
+  for (int t = 0; t < EXPLORE_THREADS; t++) {
+    if ((tried & set_of(t)) && !is_dependent(frame->pending[t], step_of(frame))) {
+      sleeping |= set_of(t);
+    }
+  }
+  return sleeping;
+}
+
+static void open_frame(Frame *frame, const Situation *now) {
+  memset(frame, 0, sizeof *frame);
+  memcpy(frame->pending, now->pending, sizeof frame->pending);
+  frame->enabled = now->enabled;
+  for (int t = 0; t < EXPLORE_THREADS && !x->all; t++) {
+    if (now->alive & set_of(t)) {
+      want_reversals(x->position, t, frame->pending[t]);
+    }
+  }
+  frame->sleeping = x->position > 0 && !x->all ? still_sleeping(frame - 1) : 0;
+  ThreadSet choice = frame->enabled & ~frame->sleeping;
+  bool stay = now->running != EXPLORE_NOBODY && (choice & set_of(now->running));
+  frame->chosen = stay ? now->running : choice ? __builtin_ctz(choice) : EXPLORE_NOBODY;
+  frame->wanted = x->all ? frame->enabled : choice ? set_of(frame->chosen) : 0;
+}
+
+/* The others' next steps are not seen after this one, so they are tried before it. */
+static void ends_run(Frame *frame) {
+  frame->wanted |= frame->enabled;
+  frame->ended_run |= set_of(frame->chosen);
+}
+
+static void close_frame(Frame *frame) {
+  Step step = step_of(frame);
+  frame->clock = clock_of(frame->chosen, x->position);
+  for (size_t i = 0; i < x->position; i++) {
+    if (is_dependent(step_of(&x->frames[i]), step)) {
+      clock_join(&frame->clock, &x->frames[i].clock);
+    }
+  }
+  frame->clock.steps[frame->chosen] = (uint32_t)x->position + 1;
+  if (step.kind == STEP_FORK) {
+    ends_run(frame);
+  }
+}
+
+int orders_choose(const Situation *situation) {
+  Frame *frame = &x->frames[x->position];
+  if (x->position == x->count) {
+    if (x->count + 1 == STEPS_MAX) {
+      explore_fail("a run of more than %d steps", STEPS_MAX);
+    }
+    open_frame(frame, situation);
+    if (frame->chosen == EXPLORE_NOBODY) {
+      return EXPLORE_NOBODY;
+    }
+    x->count++;
+  }
+  if (x->position + 1 == x->count) { /* new, or chosen anew */
+    close_frame(frame);
+  }
+  Step now = situation->pending[frame->chosen];
+  CHECK(now.kind == step_of(frame).kind && now.address == step_of(frame).address); /* runs repeat exactly */
+  x->position++;
+  return frame->chosen;
+}
+
+void orders_run_ended(void) {
+  ends_run(&x->frames[x->position - 1]);
+}
+
+bool orders_next(void) {
+  while (x->count > 0) {
+    Frame *frame = &x->frames[x->count - 1];
+    frame->done |= set_of(frame->chosen);
+    ThreadSet left = frame->wanted & ~frame->done & ~frame->sleeping;
+    if (left) {
+      frame->chosen = __builtin_ctz(left);
+      return true;
+    }
+    x->count--;
+  }
+  return false;
+}
+
+void orders_start(void) {
+  x = explore_memory(sizeof *x);
+}
+
+void orders_forget(bool all_orders) {
+  x->all = all_orders;
+  x->count = 0;
+}
+
+void orders_rewind(void) {
+  x->position = 0;
+}
+
+size_t orders_steps(void) {
+  return x->position;
+}
+
+Step orders_step(size_t index, int *thread) {
+  *thread = x->frames[index].chosen;
+  return step_of(&x->frames[index]);
+}
