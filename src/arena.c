@@ -92,6 +92,12 @@ typedef struct place {
   uint32_t first;
 } place_t;
 
+/* Chunks are filled upwards from a place that is random in each process. */
+static uint32_t choose(hak_mask_t starts) {
+  hak_mask_t above = starts >> hak_arena.first_slice << hak_arena.first_slice;
+  return hak_mask_lowest(above ? above : starts);
+}
+
 /* Resident slices come before any that would become so; those of the fullest chunks, so that others become empty. */
 static place_t find_dirty(size_t slices, hak_mask_t aligned) {
   int probes = PROBES;
@@ -99,7 +105,7 @@ static place_t find_dirty(size_t slices, hak_mask_t aligned) {
     for (hak_chunk_t *chunk = hak_arena.dirty[i].first; chunk; chunk = chunk->next_dirty) {
       hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices) & aligned;
       if (starts) {
-        return (place_t){chunk, hak_mask_lowest(starts)};
+        return (place_t){chunk, choose(starts)};
       }
       if (--probes == 0) {
         return (place_t){NULL, 0};
@@ -117,7 +123,7 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
     for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)]; chunk && probes > 0; chunk = chunk->next) {
       hak_mask_t starts = hak_mask_starts(chunk->free, slices) & aligned;
       if (starts) {
-        return (place_t){chunk, hak_mask_lowest(starts)};
+        return (place_t){chunk, choose(starts)};
       }
       probes--;
     }
@@ -133,9 +139,7 @@ static place_t find_locked(size_t slices, size_t align) {
     place = find_free(slices, aligned);
   }
   if (!place.chunk && (place.chunk = hak_extent_slice_locked())) {
-    size_t wish = hak_arena.first_slice & ~(align - 1);
-    place.first = wish + slices <= HAK_CHUNK_SLICES ? (uint32_t)wish : 0;
-    hak_arena.first_slice = 0;
+    place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & aligned);
   }
   return place;
 }

@@ -36,7 +36,7 @@ typedef struct hak_arena {
   size_t spare_chunks_count, spare_slabs_count;
   hak_chunk_t *transit; /* chunks with slices in transit */
   char *wish;           /* where the next chunks are mapped if nothing is there */
-  uint32_t first_slice; /* in the first chunk */
+  uint32_t first_slice; /* of every chunk, as far as it is free */
   /* release policy */
   size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
   size_t stuck_slices; /* dirty, but the system would not take them back */

@@ -34,17 +34,17 @@ void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
 }
 
 static size_t rest_bytes(void) {
-  return hak_round_up(sizeof(hak_leaf_t) - offsetof(hak_leaf_t, chunks), hak_os_page_bytes());
+  return hak_round_up(sizeof(hak_leaf_t) - HAK_LEAF_TABLE_BYTES, hak_os_page_bytes());
 }
 
 static bool make_leaf(size_t index) {
-  size_t bytes = offsetof(hak_leaf_t, chunks) + rest_bytes();
+  size_t bytes = HAK_LEAF_TABLE_BYTES + rest_bytes();
   hak_leaf_t *leaf = hak_os_map_readonly(bytes);
   if (!leaf) {
     return false;
   }
   uintptr_t none = 0;
-  if (!hak_os_make_writable(leaf->chunks, rest_bytes())) {
+  if (!hak_os_make_writable(&leaf->next, rest_bytes())) {
     hak_os_unmap(leaf, bytes);
     return false;
   }
@@ -59,38 +59,46 @@ static bool make_leaf(size_t index) {
   }
   return true;
 }
+_Static_assert(offsetof(hak_leaf_t, next) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
+
+enum { READ_ONLY, CLAIMED, WRITABLE };
 
 /* One thread makes a piece writable, others wait for it. */
-static bool make_writable(hak_leaf_t *leaf, uint32_t piece) {
-  uint32_t bit = 1U << piece;
-  while (!(atomic_load_explicit(&leaf->writable, memory_order_acquire) & bit)) {
-    if (atomic_fetch_or_explicit(&leaf->claimed, bit, memory_order_acquire) & bit) {
-      hak_os_yield();
-      continue;
+static bool make_writable(hak_leaf_t *leaf, size_t piece) {
+  _Atomic uint8_t *state = &leaf->pieces[piece];
+  for (;;) {
+    uint8_t seen = READ_ONLY;
+    if (atomic_compare_exchange_strong_explicit(state, &seen, CLAIMED, memory_order_acquire, memory_order_acquire)) {
+      bool ok = hak_os_make_writable((char *)leaf + piece * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
+      atomic_store_explicit(state, ok ? WRITABLE : READ_ONLY, memory_order_release);
+      return ok;
     }
-    bool ok = hak_os_make_writable(&leaf->codes[piece * HAK_LEAF_PIECE_BYTES], HAK_LEAF_PIECE_BYTES);
-    atomic_fetch_or_explicit(&leaf->writable, ok ? bit : 0, memory_order_release);
-    atomic_fetch_and_explicit(&leaf->claimed, ~bit, memory_order_release);
-    if (!ok) {
-      return false;
+    if (seen == WRITABLE) {
+      return true;
     }
+    hak_os_yield();
   }
-  return true;
+}
+
+static bool cover_chunk(const char *base) {
+  size_t index = leaf_index(base);
+  if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
+    return false;
+  }
+  hak_leaf_t *leaf = leaf_at(index);
+  size_t code = hak_slice_of(base) - first_slice(index);
+  size_t chunk = (size_t)((char *)&leaf->chunks[chunk_index(base)] - (char *)leaf);
+  return make_writable(leaf, code / HAK_LEAF_PIECE_BYTES) && make_writable(leaf, chunk / HAK_LEAF_PIECE_BYTES);
 }
 
 bool hak_pagemap_cover(const char *base, size_t bytes) {
-  const char *last = base + bytes - 1;
-  uintptr_t first_piece = hak_slice_of(base) / HAK_LEAF_PIECE_BYTES, last_piece = hak_slice_of(last) / HAK_LEAF_PIECE_BYTES;
-  for (uintptr_t piece = first_piece; piece <= last_piece; piece++) {
-    size_t index = piece / HAK_LEAF_PIECES;
-    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index)) ||
-        !make_writable(leaf_at(index), piece % HAK_LEAF_PIECES)) {
+  for (size_t at = 0; at < bytes; at += HAK_CHUNK_BYTES) {
+    if (!cover_chunk(base + at)) {
       return false;
     }
   }
-  return true;
+  return cover_chunk(base + bytes - 1);
 }
-_Static_assert(HAK_LEAF_PIECE_BYTES % (16 << 10) == 0, "whole pages");
 
 static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
   for (size_t i = from; i < HAK_LEAF_CHUNKS; i++) {

@@ -1,5 +1,5 @@
 /* Duty: from any address to the class of the block that starts there, and to its chunk. Two levels; a leaf covers
- * 4 GiB and is made when memory there first becomes ours, for good.
+ * 16 GiB and is made when memory there first becomes ours, for good.
  * Data: the table of leaves. A class byte is written by whoever owns the slice, a chunk pointer under the arena's lock;
  * all are read without a lock. Layers below: types, meta, os. */
 #ifndef HAK_PAGEMAP_H
@@ -13,23 +13,24 @@ enum {
 #else
   HAK_ADDRESS_BITS = 48,
 #endif
-  HAK_LEAF_SHIFT = 32,
+  HAK_LEAF_SHIFT = 34,
   HAK_LEAF_SLICES = 1 << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT),
   HAK_LEAF_CHUNKS = 1 << (HAK_LEAF_SHIFT - HAK_CHUNK_SHIFT),
   HAK_LEAVES = 1 << (HAK_ADDRESS_BITS - HAK_LEAF_SHIFT),
+  HAK_LEAF_PIECE_BYTES = 16 << 10, /* whole pages */
+  HAK_LEAF_TABLE_BYTES = HAK_LEAF_SLICES + HAK_LEAF_CHUNKS * (int)sizeof(void *),
+  HAK_LEAF_PIECES = HAK_LEAF_TABLE_BYTES / HAK_LEAF_PIECE_BYTES,
 };
+_Static_assert(HAK_LEAF_TABLE_BYTES % HAK_LEAF_PIECE_BYTES == 0, "the tables are made writable in whole pieces");
 
-/* `code`: class * HAK_BIN_WORDS */
+/* The tables are mapped so that they can be read, and made writable piece by piece: what is only read counts under no
+ * limit. `code`: class * HAK_BIN_WORDS */
 typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
   struct hak_leaf *next; /* list of all leaves */
-  _Atomic uint32_t claimed, writable; /* pieces of `codes` */
+  _Atomic uint8_t pieces[HAK_LEAF_PIECES];
 } hak_leaf_t;
-
-/* The codes are mapped so that they can be read, and made writable piece by piece: what is only read counts under no
- * limit. */
-enum { HAK_LEAF_PIECES = 16, HAK_LEAF_PIECE_BYTES = HAK_LEAF_SLICES / HAK_LEAF_PIECES };
 
 /* Address of a leaf, less the number of its first slice, so that a slice's number leads to its code without a mask; 0
  * where there is none. */

@@ -105,7 +105,8 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
   size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
   size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
-  if (wanted <= most && heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed) {
+  bool first = wanted == 1; /* one block makes the difference between a cache and none */
+  if (wanted <= most && (first || heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed)) {
     set_capacity(heap, cls, (int32_t)wanted);
   }
 }

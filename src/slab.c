@@ -174,6 +174,14 @@ static uint64_t above_lowest(uint64_t mask, uint32_t keep) {
   return mask;
 }
 
+void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function) {
+  uint64_t twice = atomic_fetch_or_explicit(&slab->bits[w], bits, memory_order_release) & bits;
+  if (HAK_UNLIKELY(twice)) {
+    uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(twice);
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
+  }
+}
+
 static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
   uint32_t words = (slab->blocks + 63) / 64, taken_before = chain->count;
   for (uint32_t i = 0; i < words && chain->count < want; i++) {
@@ -185,7 +193,7 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     uint32_t room = want - chain->count;
     if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
-      atomic_fetch_or_explicit(&slab->bits[w], rest, memory_order_release);
+      hak_slab_put_back(slab, w, rest, "malloc");
       mask ^= rest;
     }
     chain_bits(slab, w, mask, key, chain);

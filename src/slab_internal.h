@@ -27,6 +27,9 @@ void hak_slab_link_locked(hak_slab_t *slab);
 void hak_slab_hold_locked(hak_slab_t *slab);
 void hak_slab_unlink_locked(hak_slab_t *slab);
 
+/* Bits of a word that the caller took, without a change of the count. A block that was freed again meanwhile aborts. */
+void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
+
 /* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
 void hak_slab_became_sparse(void);
 

@@ -23,7 +23,7 @@ static void hold_free_blocks(hak_slab_t *slab, uint64_t held[HAK_BITS_WORDS]) {
 
 static void let_go(hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS]) {
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    atomic_fetch_or_explicit(&slab->bits[w], held[w], memory_order_release);
+    hak_slab_put_back(slab, w, held[w], "free");
   }
 }
 

@@ -1,6 +1,6 @@
 /* Duty: the objects of the shared heap and who points to whom. Layers below: geometry.
  *
- *   page map ── leaf (4 GiB) ── classes[slice]  one byte a slice: 0, the class of the slab there or of the run that
+ *   page map ── leaf (16 GiB) ── classes[slice]  one byte a slice: 0, the class of the slab there or of the run that
  *                           │                   starts there, or HUGE for the start of a huge block
  *                           └── chunks[chunk] ── masks of its 128 slices
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
