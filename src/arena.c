@@ -2,7 +2,7 @@
 #include "options.h"
 #include "os.h"
 
-enum { PROBES = 8 }; /* chunks that are looked at before the next list */
+enum { PROBES = 16 }; /* chunks that are looked at before the next list */
 
 hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
@@ -69,8 +69,11 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
     return;
   }
   uint32_t list = (uint32_t)(hak_mask_count(chunk->free) * HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1));
-  relist_run(chunk, hak_mask_longest(chunk->free));
-  relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
+  hak_mask_t dirty = chunk->free & chunk->dirty;
+  uint32_t run = hak_mask_longest(chunk->free);
+  chunk->dirty_run = (uint8_t)(dirty == chunk->free ? run : hak_mask_longest(dirty));
+  relist_run(chunk, run);
+  relist_dirty(chunk, dirty ? list + 1 : 0);
 }
 
 static void take_locked(hak_chunk_t *chunk, hak_mask_t mask, bool *zeroed) {
@@ -103,9 +106,11 @@ static place_t find_dirty(size_t slices, hak_mask_t aligned) {
   int probes = PROBES;
   for (size_t i = 0; i < HAK_DIRTY_LISTS; i++) {
     for (hak_chunk_t *chunk = hak_arena.dirty[i].first; chunk; chunk = chunk->next_dirty) {
-      hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices) & aligned;
-      if (starts) {
-        return (place_t){chunk, choose(starts)};
+      if (chunk->dirty_run >= slices) {
+        hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices) & aligned;
+        if (starts) {
+          return (place_t){chunk, choose(starts)};
+        }
       }
       if (--probes == 0) {
         return (place_t){NULL, 0};

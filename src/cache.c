@@ -20,7 +20,7 @@ static _Atomic uint32_t flush_epoch;
 static _Atomic size_t caches_open;
 
 void hak_cache_open(hak_heap_t *heap) {
-  heap->budget_bytes = heap->granted_bytes = 0;
+  heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->bin[c].head && !heap->info[c].current && !heap->info[c].outgoing);
     heap->bin[c].inverse = hak_class_inverses[c];

@@ -55,7 +55,8 @@ typedef struct hak_heap {
   uint32_t flush_seen;
   bool heap_shrinks;    /* the process used less at this look than at the one before */
   size_t used_seen;     /* slices in use at the last look */
-  size_t budget_bytes;  /* sum of capacity * block bytes over the adaptive classes */
+  size_t budget_bytes;  /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
+  size_t large_budget_bytes; /* and over those above */
   size_t granted_bytes; /* the same, of what was granted before it was earned */
   uint64_t looked_ms;   /* when idle lists were last looked for */
 } hak_heap_t;

@@ -4,13 +4,21 @@
 #include "lock.h"
 #include "os.h"
 
-enum { PIECE_BYTES = 64 << 10, PIECE_LEAST_BYTES = 16 << 10 }; /* pages of it become resident only as they are used */
+/* A piece: the first suffices for a small program; and the least that is tried. */
+enum { FIRST_PIECE_BYTES = 32 << 10, PIECE_BYTES = 128 << 10, PIECE_LEAST_BYTES = 16 << 10 }; /* pages of it become resident only as they are used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
 static struct {
   char *at;
   size_t left, used;
 } meta;
+
+size_t hak_meta_bytes(void) {
+  hak_lock(&hak_meta_lock);
+  size_t used = meta.used;
+  hak_unlock(&hak_meta_lock);
+  return used;
+}
 
 static void *cut(size_t bytes) {
   void *p = NULL;
@@ -27,7 +35,8 @@ static void *cut(size_t bytes) {
 
 /* What is left of the piece before is lost. */
 static bool map_piece(size_t bytes) {
-  size_t piece = hak_round_up(bytes > PIECE_BYTES ? bytes : PIECE_BYTES, hak_os_page_bytes());
+  size_t usual = hak_meta_bytes() > 0 ? PIECE_BYTES : FIRST_PIECE_BYTES;
+  size_t piece = hak_round_up(bytes > usual ? bytes : usual, hak_os_page_bytes());
   char *fresh = hak_os_map(NULL, piece);
   if (!fresh) {
     piece = hak_round_up(bytes > PIECE_LEAST_BYTES ? bytes : PIECE_LEAST_BYTES, hak_os_page_bytes());
@@ -49,11 +58,4 @@ void *hak_meta_alloc(size_t bytes) {
   while (!(p = cut(bytes)) && map_piece(bytes)) {
   }
   return p;
-}
-
-size_t hak_meta_bytes(void) {
-  hak_lock(&hak_meta_lock);
-  size_t used = meta.used;
-  hak_unlock(&hak_meta_lock);
-  return used;
 }

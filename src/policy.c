@@ -15,6 +15,7 @@ enum {
   CURRENT_AFTER = 3,      /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
+  LARGE_SHARE = 8, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */
 };
 
 static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t high) {
@@ -33,6 +34,14 @@ static int32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
                             : blocks_within(start_bytes(), cls, 2, INT32_MAX);
 }
 
+static bool is_large(uint32_t cls) {
+  return hak_class_sizes[cls] > START_MAX_BYTES;
+}
+
+static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
+  return is_large(cls) ? &heap->large_budget_bytes : &heap->budget_bytes;
+}
+
 static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
   hak_bin_t *bin = &heap->bin[cls];
@@ -42,7 +51,7 @@ static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
     hak_bin_set_room(bin, hak_bin_room(bin) + change);
   }
   if (info->adaptive) {
-    heap->budget_bytes += (size_t)((int64_t)change * hak_class_sizes[cls]);
+    *budget_of(heap, cls) += (size_t)((int64_t)change * hak_class_sizes[cls]);
   }
 }
 
@@ -59,7 +68,7 @@ static int32_t start_capacity(uint32_t cls) {
   if (fixed != HAK_OPTION_AUTO) {
     return (int32_t)fixed;
   }
-  return hak_class_sizes[cls] <= START_MAX_BYTES ? blocks_within(start_bytes(), cls, 2, INT32_MAX) : 0;
+  return is_large(cls) ? 0 : blocks_within(start_bytes(), cls, 2, INT32_MAX);
 }
 
 void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
@@ -104,9 +113,10 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   info->returned -= again;
   size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
   size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+  share /= is_large(cls) ? LARGE_SHARE : 1;
   size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
-  if (wanted <= most && (first || heap->budget_bytes + (size_t)again * hak_class_sizes[cls] <= allowed)) {
+  if (wanted <= most && (first || *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls] <= allowed)) {
     set_capacity(heap, cls, (int32_t)wanted);
   }
 }
