@@ -96,6 +96,9 @@ static void before_load(const void *address, int order) {
   if (acquires(order)) {
     races_acquire(address);
   }
+  if (races_may_be_stale(address)) {
+    access_stale(address);
+  }
 }
 
 static void before_store(const void *address, int order) {
@@ -106,6 +109,7 @@ static void before_store(const void *address, int order) {
   } else {
     races_overwrite(address);
   }
+  races_stored(address);
 }
 
 static void before_change(const void *address, int order) {
