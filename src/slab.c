@@ -120,7 +120,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
     atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
   }
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
-  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_relaxed);
+  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release); /* pairs with return_bits */
   hak_set_class(base, slices, cls);
   return slab;
 }
@@ -261,7 +261,7 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   if (!(control & HAK_SLAB_LISTED) || count == carved) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
     hak_lock(&class->lock);
-    if (atomic_load_explicit(&slab->cls, memory_order_relaxed) == cls) {
+    if (atomic_load_explicit(&slab->cls, memory_order_acquire) == cls) { /* perhaps another: pairs with make_slab */
       settle_and_unlock(slab, class);
     } else {
       hak_unlock(&class->lock);

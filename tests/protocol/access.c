@@ -96,6 +96,9 @@ static void before_load(const void *address, int order) {
   if (acquires(order)) {
     races_acquire(address);
   }
+  if (races_may_be_stale(address)) {
+    access_stale(address);
+  }
 }
 
 static void before_store(const void *address, int order) {
@@ -106,6 +109,7 @@ static void before_store(const void *address, int order) {
   } else {
     races_overwrite(address);
   }
+  races_stored(address);
 }
 
 static void before_change(const void *address, int order) {
@@ -139,27 +143,35 @@ void __tsan_atomic_thread_fence(int order) {
     *word = (uint##bits##_t)(expression); \
     return old; \
   }
-#define COMPARE(bits, strength) \
+#define COMPARE(bits) \
+  uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(volatile void *at, uint##bits##_t expected, \
+                                                            uint##bits##_t value, int order, int failed); \
+  uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(volatile void *at, uint##bits##_t expected, \
+                                                            uint##bits##_t value, int order, int failed) { \
+    volatile uint##bits##_t *word = at; \
+    explore_point(STEP_WRITE, (const void *)word); \
+    access_seen((const void *)word, true); \
+    uint##bits##_t old = *word; \
+    if (acquires(old == expected ? order : failed)) { \
+      races_acquire((const void *)word); \
+    } \
+    if (old == expected) { \
+      if (releases(order)) { \
+        races_release((const void *)word, true); \
+      } \
+      *word = value; \
+    } \
+    return old; \
+  }
+#define COMPARE_BOOL(bits, strength) \
   bool __tsan_atomic##bits##_compare_exchange_##strength(volatile void *at, void *expected, uint##bits##_t value, \
                                                          int order, int failed); \
   bool __tsan_atomic##bits##_compare_exchange_##strength(volatile void *at, void *expected, uint##bits##_t value, \
                                                          int order, int failed) { \
-    volatile uint##bits##_t *word = at; \
-    explore_point(STEP_WRITE, (const void *)word); \
-    access_seen((const void *)word, true); \
-    bool same = *word == *(uint##bits##_t *)expected; \
-    if (acquires(same ? order : failed)) { \
-      races_acquire((const void *)word); \
-    } \
-    if (!same) { \
-      *(uint##bits##_t *)expected = *word; \
-      return false; \
-    } \
-    if (releases(order)) { \
-      races_release((const void *)word, true); \
-    } \
-    *word = value; \
-    return true; \
+    uint##bits##_t wanted = *(uint##bits##_t *)expected; \
+    uint##bits##_t old = __tsan_atomic##bits##_compare_exchange_val(at, wanted, value, order, failed); \
+    *(uint##bits##_t *)expected = old; \
+    return old == wanted; \
   }
 #define ATOMIC(bits) \
   uint##bits##_t __tsan_atomic##bits##_load(const volatile void *at, int order); \
@@ -178,8 +190,9 @@ void __tsan_atomic_thread_fence(int order) {
   CHANGE(bits, fetch_and, old &value) \
   CHANGE(bits, fetch_or, old | value) \
   CHANGE(bits, fetch_xor, old ^ value) \
-  COMPARE(bits, strong) \
-  COMPARE(bits, weak)
+  COMPARE(bits) \
+  COMPARE_BOOL(bits, strong) \
+  COMPARE_BOOL(bits, weak)
 ATOMIC(8)
 ATOMIC(16)
 ATOMIC(32)

@@ -8,5 +8,7 @@
 
 /* Supplied by the scenario: fails the run if nobody may touch this now. */
 void access_seen(const void *address, bool write);
+/* The same if an atomic load here may not read an old value; it could. */
+void access_stale(const void *address);
 
 #endif

@@ -1,7 +1,7 @@
-/* Duty: everything below slab.c and sweep.c, made of nothing: locks that the explorer schedules, an arena of a few
- * units that checks what is given back, a system that does nothing. All that depends on the modules below the slabs
- * stands here and in collaborators.c.
- * Include before any header of src/: the locks take the place of lock.h. */
+/* Duty: everything below slab.c and sweep.c, made of nothing: locks that the explorer schedules, an arena with memory
+ * for a few slabs that checks what is given back, a page map of that, a system that does nothing. All that depends on
+ * the modules below the slabs stands here and in collaborators.c. Include before any header of src/: the locks take the
+ * place of lock.h. */
 #ifndef HAK_TEST_COLLABORATORS_H
 #define HAK_TEST_COLLABORATORS_H
 
@@ -21,21 +21,22 @@ static inline void hak_lock(hak_lock_t *lock) {
 static inline void hak_unlock(hak_lock_t *lock) {
   explore_unlock(&lock->model);
 }
-static inline void hak_lock_reset(hak_lock_t *lock) {
-  lock->model.owner = 0;
-}
 
 #include "arena.h"
 #include "slab.h"
 #include "slab_internal.h"
 
-enum { WORLD_UNITS = 3 };
+enum { WORLD_SLABS = 3 }; /* there is memory for so many */
 
 /* Once, before anything is explored. */
 void world_make(void);
-/* At the start of a run: no slab, every unit free. */
+/* At the start of a run: no slab. */
 void world_begin(void);
-size_t world_used_units(void);
+size_t world_used(void);
+
+/* The handlers of a fork, as far as they concern the slabs. The child begins with the second. */
+void world_before_fork(void);
+void world_after_fork(void);
 
 /* The program's side of a block. Taking one that somebody has, or that is in no slab, fails the run; so does whatever
  * gives its memory away while somebody has it. */

@@ -10,9 +10,9 @@ static Holder *me(void) {
 
 /* As the handlers of process.c and heap.c do: locks first, then what the threads that are gone had. */
 static void fork_and_adopt(void) {
-  hak_slab_fork_lock();
+  world_before_fork();
   explore_fork();
-  hak_slab_fork_unlock(true);
+  world_after_fork();
   for (int i = 0; i < EXPLORE_THREADS; i++) {
     if (&holders[i] != me()) {
       holder_drop(&holders[i]);
@@ -21,8 +21,8 @@ static void fork_and_adopt(void) {
 }
 
 static void fork_in_parent(void) {
-  hak_slab_fork_lock();
-  hak_slab_fork_unlock(false);
+  world_before_fork();
+  world_after_fork();
   holder_give(me(), 1);
 }
 
@@ -49,7 +49,7 @@ static void all_comes_back(void) {
     holder_give(&holders[i], holders[i].count);
   }
   world_check(0, true);
-  EXPECT(world_used_units() == 0);
+  EXPECT(world_used() == 0);
 }
 
 static void current_of_second(uint32_t cls, uint32_t first, uint32_t second, uint32_t third) {

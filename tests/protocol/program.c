@@ -4,8 +4,8 @@ Holder holders[EXPLORE_THREADS];
 
 static void use(Holder *holder, hak_free_block_t *block) {
   world_took(block);
-  block->link = NULL; /* the program's data now */
-  block->tag = (uintptr_t)block;
+  hak_mark_taken(block);
+  block->tag = 0x5a5a5a5a; /* the program's data now */
   EXPECT(holder->count < HOLDER_BLOCKS);
   holder->blocks[holder->count++] = block;
 }

@@ -15,7 +15,7 @@ typedef struct Times {
 typedef struct Place {
   const void *address;
   uint64_t run;
-  Times released, read, written;
+  Times released, read, written, stored;
 } Place;
 
 typedef struct Races {
@@ -109,4 +109,16 @@ void races_overwrite(const void *address) {
   if (is_watching()) {
     place_of(address)->released = (Times){{0}};
   }
+}
+
+void races_stored(const void *address) {
+  if (is_watching()) {
+    Times *stored = &place_of(address)->stored;
+    *stored = (Times){{0}};
+    stored->of[explore_thread()] = races->now[explore_thread()].of[explore_thread()];
+  }
+}
+
+bool races_may_be_stale(const void *address) {
+  return is_watching() && !knows(&races->now[explore_thread()], &place_of(address)->stored);
 }

@@ -19,4 +19,9 @@ void races_release(const void *address, bool keep);
 /* A relaxed store: what was released there is gone. */
 void races_overwrite(const void *address);
 
+/* A store that is no read-modify-write. */
+void races_stored(const void *address);
+/* Whether an atomic load could read, on other hardware, what was there before the last such store. */
+bool races_may_be_stale(const void *address);
+
 #endif

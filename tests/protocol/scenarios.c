@@ -25,11 +25,11 @@ static void all_comes_back(void) {
     holder_give(&holders[i], holders[i].count);
   }
   world_check(0, true);
-  EXPECT(world_used_units() == 0);
+  EXPECT(world_used() == 0);
 }
 
 static void all_came_back(void) {
-  EXPECT(world_used_units() == 0);
+  EXPECT(world_used() == 0);
   world_check(0, true);
 }
 
