@@ -57,6 +57,11 @@ static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
   }
 }
 
+static void list_dirty(hak_chunk_t *chunk) {
+  uint32_t list = chunk->free_slices * (uint32_t)HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1);
+  relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
+}
+
 void hak_arena_settle_locked(hak_chunk_t *chunk) {
   if (chunk->free == HAK_MASK_ALL && chunk->transit == 0) {
     relist_run(chunk, 0);
@@ -68,26 +73,52 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
     hak_extent_put_locked(extent);
     return;
   }
-  uint32_t list = (uint32_t)(hak_mask_count(chunk->free) * HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1));
   hak_mask_t dirty = chunk->free & chunk->dirty;
-  uint32_t run = hak_mask_longest(chunk->free);
-  chunk->dirty_run = (uint8_t)(dirty == chunk->free ? run : hak_mask_longest(dirty));
-  relist_run(chunk, run);
-  relist_dirty(chunk, dirty ? list + 1 : 0);
+  chunk->free_slices = (uint8_t)hak_mask_count(chunk->free);
+  chunk->dirty_run = (uint8_t)hak_mask_longest(dirty);
+  relist_run(chunk, hak_mask_longest(chunk->free));
+  list_dirty(chunk);
 }
 
-static void take_locked(hak_chunk_t *chunk, hak_mask_t mask, bool *zeroed) {
-  uint32_t dirty = hak_mask_count(chunk->dirty & mask), again = hak_mask_count(chunk->purged & mask);
+/* The lists may promise a longer run than there is: whoever looks for one finds out. */
+static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed) {
+  hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask, purged = chunk->purged & mask;
   *zeroed &= dirty == 0;
-  hak_arena.dirty_slices -= dirty;
-  hak_arena_count_used_locked(hak_mask_count(mask), true);
+  hak_arena.dirty_slices -= dirty == mask ? slices : hak_mask_count(dirty);
+  hak_arena_count_used_locked(slices, true);
   chunk->free &= ~mask;
+  chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
   chunk->dirty |= mask;
   chunk->purged &= ~mask;
-  hak_arena_settle_locked(chunk);
-  if (again) {
-    hak_release_refaulted_locked(again);
+  if (chunk->free == 0) {
+    relist_run(chunk, 0);
+  } else if (chunk->run == 0) { /* the chunk was whole */
+    relist_run(chunk, hak_mask_longest(chunk->free));
   }
+  list_dirty(chunk);
+  if (purged) {
+    hak_release_refaulted_locked(hak_mask_count(purged));
+  }
+}
+
+/* A give can only make the run longer that it is part of. */
+static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
+  hak_arena_count_used_locked(slices, false);
+  hak_arena.dirty_slices += slices;
+  chunk->free |= hak_mask_of(first, slices);
+  chunk->epoch = hak_arena.epoch;
+  if (chunk->free == HAK_MASK_ALL) {
+    hak_arena_settle_locked(chunk);
+    return;
+  }
+  chunk->free_slices = (uint8_t)(chunk->free_slices + slices);
+  uint32_t run = hak_mask_row_around(chunk->free, first);
+  uint32_t dirty_run = hak_mask_row_around(chunk->free & chunk->dirty, first);
+  chunk->dirty_run = (uint8_t)(chunk->dirty_run > dirty_run ? chunk->dirty_run : dirty_run);
+  if (run > chunk->run) {
+    relist_run(chunk, run);
+  }
+  list_dirty(chunk);
 }
 
 typedef struct place {
@@ -107,9 +138,12 @@ static place_t find_dirty(size_t slices, hak_mask_t aligned) {
   for (size_t i = 0; i < HAK_DIRTY_LISTS; i++) {
     for (hak_chunk_t *chunk = hak_arena.dirty[i].first; chunk; chunk = chunk->next_dirty) {
       if (chunk->dirty_run >= slices) {
-        hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices) & aligned;
-        if (starts) {
-          return (place_t){chunk, choose(starts)};
+        hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices);
+        if (starts & aligned) {
+          return (place_t){chunk, choose(starts & aligned)};
+        }
+        if (!starts) {
+          chunk->dirty_run = (uint8_t)(slices - 1);
         }
       }
       if (--probes == 0) {
@@ -125,12 +159,15 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
   hak_mask_t lists = hak_arena.runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
   while (lists) {
     int probes = PROBES;
-    for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)]; chunk && probes > 0; chunk = chunk->next) {
-      hak_mask_t starts = hak_mask_starts(chunk->free, slices) & aligned;
-      if (starts) {
-        return (place_t){chunk, choose(starts)};
+    for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)], *next; chunk && probes > 0; chunk = next, probes--) {
+      next = chunk->next;
+      hak_mask_t starts = hak_mask_starts(chunk->free, slices);
+      if (starts & aligned) {
+        return (place_t){chunk, choose(starts & aligned)};
       }
-      probes--;
+      if (!starts) {
+        relist_run(chunk, hak_mask_longest(chunk->free));
+      }
     }
     lists &= lists - 1;
   }
@@ -158,7 +195,7 @@ static void *take_now(size_t slices, size_t align, bool *zeroed, bool *retry) {
     place_t place = find_locked(slices, align);
     if (place.chunk) {
       base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
-      take_locked(place.chunk, hak_mask_of(place.first, slices), zeroed);
+      take_locked(place.chunk, place.first, slices, zeroed);
     }
   }
   hak_unlock(&hak_arena.lock);
@@ -192,14 +229,10 @@ static uint32_t slice_in_chunk(const void *address) {
 
 void hak_arena_give(void *base, size_t slices) {
   hak_chunk_t *chunk = hak_chunk_at(base);
-  hak_mask_t mask = hak_mask_of(slice_in_chunk(base), slices);
+  uint32_t first = slice_in_chunk(base);
   hak_lock(&hak_arena.lock);
-  HAK_ASSERT(chunk->state == HAK_CHUNK_SLICED && (chunk->free & mask) == 0);
-  hak_arena_count_used_locked(slices, false);
-  hak_arena.dirty_slices += slices;
-  chunk->free |= mask;
-  chunk->epoch = hak_arena.epoch;
-  hak_arena_settle_locked(chunk);
+  HAK_ASSERT(chunk->state == HAK_CHUNK_SLICED && (chunk->free & hak_mask_of(first, slices)) == 0);
+  give_locked(chunk, first, slices);
   bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);
   if (due) {
@@ -217,7 +250,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   hak_mask_t mask = hak_mask_of(first, more);
   hak_lock(&hak_arena.lock);
   if ((chunk->free & mask) == mask) {
-    take_locked(chunk, mask, &zeroed);
+    take_locked(chunk, first, more, &zeroed);
     ok = true;
   }
   hak_unlock(&hak_arena.lock);
@@ -267,7 +300,9 @@ void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *c
 
 static size_t check_chunk(const hak_chunk_t *chunk) {
   HAK_VERIFY((chunk->free & ~chunk->present) == 0 && (chunk->free & chunk->transit) == 0);
-  HAK_VERIFY(chunk->run == hak_mask_longest(chunk->free));
+  HAK_VERIFY(chunk->run >= hak_mask_longest(chunk->free));
+  HAK_VERIFY(chunk->dirty_run >= hak_mask_longest(chunk->free & chunk->dirty));
+  HAK_VERIFY(chunk->free_slices == hak_mask_count(chunk->free));
   HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     HAK_VERIFY(!(chunk->free >> i & 1) || hak_class_at(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);

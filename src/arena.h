@@ -5,7 +5,7 @@
  *
  * Invariants (slices):  mapped = used + free + in transit,  dirty free <= free,  resident heap <= used + dirty free.
  * Release policy: after a give, dirty free slices above a target go back, a step at a time:
- *   target = max(warm pool, floor of the profile, used * share of the profile, learned)
+ *   target = max(warm pool, floor of the profile - what threads may cache of large blocks, used * share of the profile, learned)
  * `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a decay time,
  * and halves in every decay time in which that does not happen. Besides, chunks in which nothing became free for a
  * decay time give back what they have, at the next visits to the arena. */
@@ -48,6 +48,10 @@ hak_arena_what_t hak_arena_what(const void *address);
 
 /* The system had no memory for a whole chunk lately: who can do with less should. */
 bool hak_arena_is_tight(void);
+
+/* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64): the target is less by
+ * as much. */
+void hak_arena_count_cached(size_t bytes);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);

@@ -17,6 +17,7 @@ typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices; /* written under the lock, read anywhere */
   _Atomic bool tight;         /* the last chunk was refused */
+  _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t peak_slices;         /* most slices ever used */
   size_t dirty_slices;        /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
@@ -90,6 +91,8 @@ bool hak_release_due_locked(void);
 void hak_release_refaulted_locked(size_t slices);
 /* After `given` slices became free, without the lock: as many steps as they are worth. */
 void hak_release_after_give(size_t given);
+/* A chunk was mapped, because nothing that is free fits: what is free and dirty elsewhere need not add to a peak. */
+void hak_release_instead_of_growth(void);
 /* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
 bool hak_release_within_limit(size_t slices);
 

@@ -178,6 +178,8 @@ static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t c
 static hak_chunk_t *slice_locked(hak_extent_t extent) {
   hak_chunk_t *chunk = new_chunk_locked(extent.base, HAK_CHUNK_SLICED);
   chunk->free = HAK_MASK_ALL;
+  chunk->free_slices = HAK_CHUNK_SLICES;
+  chunk->dirty_run = extent.dirty ? HAK_CHUNK_SLICES : 0;
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
   hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
   hak_set_chunk(chunk->base, 1, chunk);
@@ -317,6 +319,9 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
   hak_extent_put_locked((hak_extent_t){base, chunks, false});
   hak_unlock(&hak_arena.lock);
+  if (slices > 0) {
+    hak_release_instead_of_growth();
+  }
   return true;
 }
 

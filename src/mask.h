@@ -64,6 +64,18 @@ HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
   }
   return longest;
 }
+/* The row of bits that bit `at`, which is set, belongs to: how many bits it has. */
+HAK_INLINE uint32_t hak_mask_row_around(hak_mask_t mask, size_t at) {
+  hak_mask_t above = ~(mask >> at), below = ~mask << (HAK_CHUNK_SLICES - 1 - at);
+  uint32_t up = above ? hak_mask_lowest(above) : (uint32_t)(HAK_CHUNK_SLICES - at);
+  uint32_t down = (uint32_t)at + 1;
+  if ((uint64_t)(below >> 64)) {
+    down = (uint32_t)__builtin_clzll((uint64_t)(below >> 64));
+  } else if ((uint64_t)below) {
+    down = 64 + (uint32_t)__builtin_clzll((uint64_t)below);
+  }
+  return up + down - 1;
+}
 /* The lowest row of bits: its first bit, and how many; `mask` is not 0. */
 HAK_INLINE uint32_t hak_mask_row(hak_mask_t mask, uint32_t *count) {
   uint32_t first = hak_mask_lowest(mask);

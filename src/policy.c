@@ -15,7 +15,7 @@ enum {
   CURRENT_AFTER = 3,      /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
-  LARGE_SHARE = 8, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */
+  LARGE_SHARE = 4, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */
 };
 
 static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t high) {
@@ -51,7 +51,11 @@ static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
     hak_bin_set_room(bin, hak_bin_room(bin) + change);
   }
   if (info->adaptive) {
-    *budget_of(heap, cls) += (size_t)((int64_t)change * hak_class_sizes[cls]);
+    size_t bytes = (size_t)((int64_t)change * hak_class_sizes[cls]);
+    *budget_of(heap, cls) += bytes;
+    if (is_large(cls)) {
+      hak_arena_count_cached(bytes);
+    }
   }
 }
 
@@ -113,8 +117,12 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   info->returned -= again;
   size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
   size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
-  share /= is_large(cls) ? LARGE_SHARE : 1;
-  size_t allowed = share > BUDGET_MIN_BYTES ? share : BUDGET_MIN_BYTES;
+  size_t least = BUDGET_MIN_BYTES;
+  if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
+    least = (hak_options.retain_slices << HAK_SLICE_SHIFT) / hak_caches_open();
+    share /= LARGE_SHARE;
+  }
+  size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
   if (wanted <= most && (first || *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls] <= allowed)) {
     set_capacity(heap, cls, (int32_t)wanted);

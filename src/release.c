@@ -23,9 +23,15 @@ typedef struct step {
 size_t hak_release_target_locked(void) {
   size_t target = hak_options.warm_pool_slices;
   size_t share = hak_arena.used_slices * hak_options.retain_percent / 100;
-  target = target > hak_options.retain_slices ? target : hak_options.retain_slices;
+  size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
+  size_t least = hak_options.retain_slices > cached ? hak_options.retain_slices - cached : 0;
+  target = target > least ? target : least;
   target = target > share ? target : share;
   return target > hak_arena.learned_slices ? target : hak_arena.learned_slices;
+}
+
+void hak_arena_count_cached(size_t bytes) {
+  atomic_fetch_add_explicit(&hak_arena.cached_bytes, bytes, memory_order_relaxed);
 }
 
 bool hak_release_due_locked(void) {
@@ -219,6 +225,16 @@ bool hak_arena_decay(uint64_t now_ms) {
     hak_release_after_give(0);
   }
   return begins;
+}
+
+void hak_release_instead_of_growth(void) {
+  size_t done = 0;
+  hak_lock(&hak_arena.lock);
+  size_t dirty = hak_arena.dirty_slices;
+  hak_unlock(&hak_arena.lock);
+  if (dirty >= HAK_CHUNK_SLICES / 4) {
+    release(dirty < HAK_CHUNK_SLICES ? dirty : HAK_CHUNK_SLICES, false, &done);
+  }
 }
 
 bool hak_arena_purge(size_t keep) {

@@ -83,8 +83,9 @@ typedef enum hak_chunk_state { HAK_CHUNK_SPARE, HAK_CHUNK_SLICED, HAK_CHUNK_FREE
 typedef struct hak_chunk {
   char *base;
   uint8_t state;
-  uint8_t run;             /* SLICED: longest run of free slices, in which list it stands; 0: in none */
-  uint8_t dirty_run;       /* SLICED: longest run of free and dirty slices */
+  uint8_t run;             /* SLICED: in which list it stands, at least the longest run of free slices; 0: in none */
+  uint8_t dirty_run;       /* SLICED: at least the longest run of free and dirty slices */
+  uint8_t free_slices;     /* SLICED: bits of `free` */
   uint8_t dirty_list;      /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
   bool moved;              /* realloc moved pages to the huge block that begins here */
   uint32_t epoch;          /* when slices last became free and dirty */
