@@ -38,15 +38,6 @@ static void use_steadily(hak_heap_t *heap, size_t bytes, size_t count, int round
   }
 }
 
-static void budget_adds_up(hak_heap_t *heap) {
-  size_t bytes = 0;
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    hak_bin_info_t *info = &heap->info[cls];
-    bytes += info->adaptive ? (size_t)hak_bin_capacity(info) * hak_class_sizes[cls] : 0;
-  }
-  CHECK(bytes == heap->budget_bytes);
-}
-
 static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
   return heap->info[hak_class_of(bytes)].asked_count;
 }
@@ -55,7 +46,7 @@ static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
 static void limits_grow_with_use(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
   int32_t start = lists_capacity(&mine, cls);
   size_t demand = 6 * (size_t)start;
   use_steadily(&mine, BYTES, demand, 1);
@@ -68,7 +59,7 @@ static void limits_grow_with_use(void) {
   CHECK(limit > start && (size_t)limit <= hak_options.cache_class_bytes / BYTES);
   CHECK(lists_length(&mine, cls) <= limit);
   CHECK(lists_capacity(&mine, hak_class_of(2 * BYTES)) == lists_capacity(&other, hak_class_of(2 * BYTES)));
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
 }
 
 static void growth_ends_at_the_option(void) {
@@ -79,20 +70,24 @@ static void growth_ends_at_the_option(void) {
     use_steadily(&mine, BYTES, demand, 5);
     CHECK(lists_capacity(&mine, cls) <= 20);
   }
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
 }
 
-/* All adaptive classes of a thread together stay within what the process has in use, or a least budget. */
+/* All adaptive classes of a thread together stay within what the process has in use, or a least budget; the large ones
+ * within an eighth of it, but for one block each. */
 static void growth_ends_at_the_budget(void) {
   open_both();
-  size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20;
+  size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
     CHECK(mine.budget_bytes <= (peak_bytes > least_bytes ? peak_bytes : least_bytes));
+    first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
+    size_t part = peak_bytes / 8;
+    CHECK(mine.large_budget_bytes <= (part > least_bytes ? part : least_bytes) + first_blocks);
   }
-  budget_adds_up(&mine);
-  CHECK(mine.budget_bytes > start_bytes);
+  lists_budgets_add_up(&mine);
+  CHECK(mine.budget_bytes > start_bytes && mine.large_budget_bytes > 0);
 }
 
 /* A thread that only frees has no use for what it caches. */
@@ -104,7 +99,7 @@ static void limits_shrink_where_nothing_is_allocated(void) {
   int32_t grown = lists_capacity(&mine, cls);
   pass_through(&other, &mine, BYTES, BLOCKS);
   hak_cache_check(&mine);
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
   int32_t least = lists_capacity(&mine, cls);
   CHECK(least < grown && least >= 1);
   CHECK(lists_length(&mine, cls) <= least && !mine.info[cls].current);
@@ -124,7 +119,7 @@ static void a_fixed_capacity_stays(void) {
     CHECK(lists_capacity(&mine, cls) == 3 && lists_length(&mine, cls) <= 3);
   }
   hak_cache_check(&mine);
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     CHECK(mine.info[c].adaptive == (hak_class_bands[c] != 5));
   }

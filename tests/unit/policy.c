@@ -24,15 +24,6 @@ static hak_overflow_t overflow(uint32_t cls) {
   return hak_policy_overflow(&heap, cls);
 }
 
-static void budget_adds_up(void) {
-  size_t bytes = 0;
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    CHECK(capacity(cls) >= 0);
-    bytes += heap.info[cls].adaptive ? (size_t)capacity(cls) * hak_class_sizes[cls] : 0;
-  }
-  CHECK(bytes == heap.budget_bytes);
-}
-
 static void a_new_cache_has_little(void) {
   (void)open_one(BYTES);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
@@ -41,7 +32,7 @@ static void a_new_cache_has_little(void) {
     CHECK((capacity(cls) >= 2) == (hak_class_sizes[cls] <= 4096));
   }
   CHECK(heap.granted_bytes == 0);
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
 }
 
 /* And opened again after much use, it has as little. */
@@ -49,13 +40,15 @@ static void the_next_thread_begins_anew(void) {
   const uint32_t cls = open_one(BYTES);
   int32_t start = capacity(cls);
   size_t budget = heap.budget_bytes;
+  CHECK(heap.large_budget_bytes == 0);
   heap.info[cls].returned = 100;
   hak_policy_fetched(&heap, cls, 100);
   CHECK(capacity(cls) == start + 100);
   CHECK(overflow(hak_class_of(8192)) == HAK_OVERFLOW_HALF && heap.granted_bytes > 0);
   hak_cache_open(&heap);
-  CHECK(capacity(cls) == start && heap.granted_bytes == 0 && heap.budget_bytes == budget);
-  budget_adds_up();
+  CHECK(capacity(cls) == start && heap.granted_bytes == 0);
+  CHECK(heap.budget_bytes == budget && heap.large_budget_bytes == 0);
+  lists_budgets_add_up(&heap);
 }
 
 static void refills_double(void) {
@@ -99,7 +92,7 @@ static void options_fix_capacities(void) {
     CHECK(capacity(cls) == 3);
   }
   CHECK(heap.granted_bytes == 0);
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
 }
 
 /* The first blocks of classes that start with nothing: one each, and all of them within a limit. */
@@ -115,7 +108,7 @@ static void grants_are_few(void) {
     CHECK(heap.granted_bytes == granted);
   }
   CHECK(granted > GRANT_BYTES / 2);
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
   for (uint32_t cls = hak_class_of(4097); cls < HAK_CLASS_COUNT; cls++) {
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 0);
@@ -132,7 +125,7 @@ static void what_is_fetched_again_is_earned(void) {
   CHECK(capacity(cls) == 1);
   hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 1);
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
 }
 
 static void what_is_earned_has_limits(void) {
@@ -149,29 +142,41 @@ static void what_is_earned_has_limits(void) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* the process has nothing in use: the least budget holds */
     heap.info[c].returned = 1 << 20;
     for (int round = 0; round < 5000; round++) {
-      hak_policy_fetched(&heap, c, 16);
+      hak_policy_fetched(&heap, c, c < hak_class_of(4097) ? 16 : 1);
     }
     CHECK(heap.budget_bytes <= 1 << 20);
   }
-  budget_adds_up();
+  size_t first_blocks = 0; /* each class has one, whatever it costs */
+  for (uint32_t c = hak_class_of(4097); c < HAK_CLASS_COUNT; c++) {
+    CHECK(capacity(c) >= 1);
+    first_blocks += hak_class_sizes[c];
+  }
+  CHECK(heap.large_budget_bytes <= (1 << 20) + first_blocks);
+  lists_budgets_add_up(&heap);
 }
 
-/* The same use, with many caches and with few: they share what the process has in use. */
+/* Caches share what the process has in use; and of its share a cache holds one part in eight in large blocks. */
 static void caches_share_the_budget(void) {
   bool zeroed;
-  const uint32_t cls = open_one(HAK_CACHED_MAX);
+  const uint32_t cls = open_one(HAK_CACHED_MAX), small = hak_class_of(4096);
   for (int i = 0; i < 64; i++) {
     CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
   }
-  heap.info[cls].returned = 100;
-  hak_cache_set_open(64);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1);
+  heap.info[cls].returned = heap.info[small].returned = 10000;
   hak_cache_set_open(16);
   hak_policy_fetched(&heap, cls, 1);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 1); /* 128 MiB / 16 / 8 */
+  hak_cache_set_open(8);
+  hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 2);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 2);
+  for (int i = 0; i < 10000; i++) {
+    hak_policy_fetched(&heap, small, 16);
+  }
+  CHECK(heap.budget_bytes <= 16 << 20 && capacity(small) == (4 << 20) / 4096); /* the option holds first */
+  lists_budgets_add_up(&heap);
 }
 
 static void who_only_frees_loses(void) {
@@ -194,7 +199,7 @@ static void who_only_frees_loses(void) {
     (void)overflow(cls);
   }
   CHECK(capacity(cls) == (4 << 10) / BYTES);
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
 }
 
 static void idle_classes_lose_what_they_earned(void) {
@@ -208,7 +213,7 @@ static void idle_classes_lose_what_they_earned(void) {
   CHECK(hak_policy_keeps_current(&heap.info[cls]));
   hak_policy_idle(&heap, cls);
   CHECK(capacity(cls) == start && !hak_policy_keeps_current(&heap.info[cls]));
-  budget_adds_up();
+  lists_budgets_add_up(&heap);
 }
 
 int main(void) {
