@@ -32,20 +32,29 @@ static void free_many(hak_heap_t *heap, size_t count) {
   }
 }
 
+static void nothing_is_left(void) {
+  lists_return(&mine, &other);
+  hak_cache_check(&mine);
+  hak_slab_check();
+  hak_arena_check();
+  CHECK(hak_arena_used_slices() == 0);
+}
+
 static void a_new_cache_is_empty(void) {
   open_both();
   CHECK(hak_caches_open() == 1); /* at least */
   hak_cache_set_open(2);
   CHECK(hak_caches_open() == 2);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    hak_shelf_t *shelf = &mine.shelf[cls];
-    CHECK(!mine.bin[cls].head && !shelf->current && !shelf->foreign &&
-          mine.bin[cls].inverse == hak_class_inverses[cls]);
-    CHECK(lists_limit(&mine, cls) > 0 && shelf->adaptive);
-    CHECK(hak_bin_room(&mine.bin[cls]) == (shelf->closed ? 0 : lists_limit(&mine, cls)));
-    CHECK(!shelf->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
+    hak_bin_info_t *info = &mine.info[cls];
+    CHECK(!mine.bin[cls].head && !info->current && !info->outgoing);
+    CHECK(mine.bin[cls].inverse == hak_class_inverses[cls] && mine.bin[cls].limit == hak_class_limits[cls]);
+    CHECK(info->adaptive);
+    CHECK((lists_capacity(&mine, cls) > 0) == (hak_class_sizes[cls] <= 4096)); /* the others earn theirs */
+    CHECK(hak_bin_room(&mine.bin[cls]) == (info->closed ? 0 : lists_capacity(&mine, cls)));
+    CHECK(!info->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }
-  CHECK(hak_arena_used_units() == 0);
+  CHECK(hak_arena_used_slices() == 0);
   hak_cache_check(&mine);
 }
 
@@ -54,24 +63,35 @@ static void blocks_come_from_the_current_slab(void) {
   open_both();
   alloc_many(&mine, BYTES, 500);
   hak_cache_check(&mine);
-  CHECK(mine.shelf[cls].current != NULL);
-  CHECK(mine.shelf[cls].asked_count > 0);
-  CHECK(mine.shelf[cls].asked_bytes == mine.shelf[cls].asked_count * BYTES);
+  CHECK(mine.info[cls].current != NULL);
+  CHECK(mine.info[cls].asked_count > 0);
+  CHECK(mine.info[cls].asked_bytes == mine.info[cls].asked_count * BYTES);
   free_many(&mine, 500);
   hak_cache_check(&mine);
   hak_cache_flush(&mine, "test");
-  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
-  CHECK(hak_arena_used_units() == 0);
-  hak_slab_check();
-  hak_cache_flush(&other, "test");
+  CHECK(!mine.bin[cls].head && !mine.info[cls].current);
+  nothing_is_left();
+}
+
+/* A thread that takes a few blocks shares slabs with others. */
+static void a_few_blocks_keep_no_slab(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  blocks[0] = lists_alloc(&mine, BYTES);
+  CHECK(!mine.info[cls].current);
+  blocks[1] = lists_alloc(&other, BYTES);
+  CHECK(hak_slab_at(blocks[0]) == hak_slab_at(blocks[1]));
 }
 
 static void without_memory_there_is_no_block(void) {
+  bool zeroed;
   open_both();
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES) == NULL);
+  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES, &zeroed) == NULL);
+  CHECK(hak_cache_refill(&mine, hak_class_of(200000), 200000, &zeroed) == NULL);
   system_allow();
-  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES) != NULL);
+  CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES, &zeroed) != NULL && !zeroed);
+  CHECK(hak_cache_refill(&mine, hak_class_of(200000), 200000, &zeroed) != NULL && zeroed);
   hak_cache_check(&mine);
 }
 
@@ -97,12 +117,10 @@ static void overflow_keeps_the_newest(void) {
 
 static void a_flush_returns_everything(void) {
   open_both();
-  for (size_t bytes = 16; bytes <= HAK_SMALL_MAX; bytes *= 2) {
+  for (size_t bytes = 16; bytes <= HAK_CACHED_MAX; bytes *= 2) {
     lists_free(&mine, lists_alloc(&mine, bytes));
   }
-  hak_cache_flush(&mine, "test");
-  hak_cache_check(&mine);
-  CHECK(hak_arena_used_units() == 0);
+  nothing_is_left();
   void *block = lists_alloc(&mine, BYTES);
   lists_free(&mine, block);
   hak_cache_check(&mine);
@@ -112,12 +130,13 @@ static void a_flush_returns_everything(void) {
 static void a_flush_can_be_requested(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  lists_free(&mine, lists_alloc(&mine, BYTES));
-  CHECK(mine.bin[cls].head && mine.shelf[cls].current);
+  alloc_many(&mine, BYTES, 100);
+  lists_free(&mine, blocks[0]);
+  CHECK(mine.bin[cls].head && mine.info[cls].current);
   hak_cache_request_flush();
   CHECK(mine.bin[cls].head != NULL);
   void *large = lists_alloc(&mine, HAK_SMALL_MAX);
-  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
+  CHECK(!mine.bin[cls].head && !mine.info[cls].current);
   hak_cache_check(&mine);
   lists_free(&mine, large);
 }
@@ -140,7 +159,7 @@ static void idle_lists_are_returned(void) {
     alloc_many(&mine, BYTES, 300);
     free_many(&mine, 300);
   }
-  int32_t grown = lists_limit(&mine, cls);
+  int32_t grown = lists_capacity(&mine, cls);
   make_events(EVENTS);
   make_events(EVENTS);
   CHECK(mine.bin[cls].head != NULL); /* the clock stands still */
@@ -155,13 +174,13 @@ static void idle_lists_are_returned(void) {
     system_advance_clock_ms(3600000);
     make_events(EVENTS);
   }
-  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current);
-  CHECK(lists_limit(&mine, cls) < grown);
+  CHECK(!mine.bin[cls].head && !mine.info[cls].current);
+  CHECK(lists_capacity(&mine, cls) < grown);
   hak_cache_check(&mine);
 }
 
-/* A thread that only exchanges blocks with slabs sees to the units that nobody uses. */
-static void idle_units_decay(void) {
+/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too. */
+static void idle_memory_decays(void) {
   set_variable("HAKMEM_TINY_UNIFIED_C7=0");
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
@@ -171,29 +190,56 @@ static void idle_units_decay(void) {
   alloc_many(&mine, HAK_SMALL_MAX, 10);
   free_many(&mine, 10);
   hak_cache_flush(&mine, "test");
-  CHECK(hak_arena_totals().dirty_units > 0);
-  for (int hour = 0; hour < 3; hour++) {
+  CHECK(hak_arena_totals().dirty_slices > 0);
+  for (int hour = 0; hour < 6; hour++) {
     system_advance_clock_ms(3600000);
     make_events(1000);
   }
-  CHECK(hak_arena_totals().dirty_units == 0);
+  CHECK(hak_arena_totals().dirty_slices == 0);
+  CHECK(hak_arena_used_slices() == HAK_SLAB_SLICES);
   hak_arena_check();
 }
 
-/* A thread that frees small blocks of others, and allocates none, keeps them apart and returns them in batches. */
+static size_t in_transfer(uint32_t cls) {
+  size_t counts[HAK_BIN_COUNT] = {0};
+  hak_transfer_totals(counts);
+  return counts[cls];
+}
+
+/* A thread that frees small blocks of others, and allocates none, keeps them apart and passes them on in batches. */
 static void closed_lists_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
-  CHECK(mine.shelf[cls].closed);
+  CHECK(mine.info[cls].closed);
   alloc_many(&other, 32, BLOCKS);
   uint32_t most = 0;
   for (size_t i = 0; i < BLOCKS; i++) {
     lists_free(&mine, blocks[i]);
     CHECK(!mine.bin[cls].head && hak_bin_room(&mine.bin[cls]) == 0);
-    most = most > mine.shelf[cls].foreign_count ? most : mine.shelf[cls].foreign_count;
+    most = most > mine.info[cls].outgoing_count ? most : mine.info[cls].outgoing_count;
   }
   CHECK(most > 0 && most < BLOCKS / 4);
   hak_cache_check(&mine);
+  CHECK(in_transfer(cls) > 0);
+  nothing_is_left();
+}
+
+/* The thread that allocates gets them back before it takes new memory. */
+static void what_is_passed_on_is_taken_up(void) {
+  enum { ROUNDS = 50, BATCH = 500 };
+  open_both();
+  alloc_many(&other, BYTES, BATCH);
+  size_t used = hak_arena_used_slices();
+  for (int round = 0; round < ROUNDS; round++) {
+    free_many(&mine, BATCH);
+    alloc_many(&other, BYTES, BATCH);
+    hak_cache_check(&mine);
+    hak_cache_check(&other);
+  }
+  CHECK(hak_arena_used_slices() <= used + 4 * HAK_SLAB_SLICES);
+  free_many(&mine, BATCH);
+  CHECK(in_transfer(hak_class_of(BYTES)) > 0);
+  nothing_is_left();
 }
 
 static void a_closed_list_opens_at_the_first_block(void) {
@@ -203,15 +249,13 @@ static void a_closed_list_opens_at_the_first_block(void) {
   blocks[1] = lists_alloc(&other, 64);
   lists_free(&mine, blocks[0]);
   lists_free(&mine, blocks[1]);
-  CHECK(mine.shelf[cls].closed && mine.shelf[cls].foreign_count == 2);
+  CHECK(mine.info[cls].closed && mine.info[cls].outgoing_count == 2);
   void *block = lists_alloc(&mine, 64);
-  CHECK(!mine.shelf[cls].closed && mine.shelf[cls].foreign_count == 0 && !mine.shelf[cls].foreign);
+  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing_count == 0 && !mine.info[cls].outgoing);
   lists_free(&mine, block);
   CHECK(mine.bin[cls].head == block);
   hak_cache_check(&mine);
-  hak_cache_flush(&mine, "test");
-  hak_cache_flush(&other, "test");
-  CHECK(hak_arena_used_units() == 0);
+  nothing_is_left();
 }
 
 static void a_flush_returns_the_blocks_of_others_too(void) {
@@ -219,12 +263,10 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
   open_both();
   alloc_many(&other, 16, 10);
   free_many(&mine, 10);
-  CHECK(mine.shelf[cls].foreign_count == 10);
+  CHECK(mine.info[cls].outgoing_count == 10);
   hak_cache_flush(&mine, "test");
-  CHECK(mine.shelf[cls].foreign_count == 0 && mine.shelf[cls].closed);
-  hak_cache_check(&mine);
-  hak_cache_flush(&other, "test");
-  CHECK(hak_arena_used_units() == 0);
+  CHECK(mine.info[cls].outgoing_count == 0 && mine.info[cls].closed);
+  nothing_is_left();
 }
 
 static void an_orphan_returns_what_it_can(void) {
@@ -234,9 +276,10 @@ static void an_orphan_returns_what_it_can(void) {
   free_many(&mine, 10);
   blocks[0] = lists_alloc(&other, 32);
   lists_free(&mine, blocks[0]);
+  CHECK(lists_length(&mine, cls) >= 2);
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
   hak_cache_close_orphan(&mine);
-  CHECK(!mine.bin[cls].head && !mine.shelf[cls].current && mine.shelf[hak_class_of(32)].foreign_count == 0);
+  CHECK(!mine.bin[cls].head && !mine.info[cls].current && mine.info[hak_class_of(32)].outgoing_count == 0);
   hak_cache_open(&mine);
   CHECK(lists_alloc(&mine, BYTES) != NULL);
   hak_slab_check();
@@ -245,13 +288,15 @@ static void an_orphan_returns_what_it_can(void) {
 int main(void) {
   child_succeeds(a_new_cache_is_empty);
   child_succeeds(blocks_come_from_the_current_slab);
+  child_succeeds(a_few_blocks_keep_no_slab);
   child_succeeds(without_memory_there_is_no_block);
   child_succeeds(overflow_keeps_the_newest);
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
   child_succeeds(idle_lists_are_returned);
-  child_succeeds(idle_units_decay);
+  child_succeeds(idle_memory_decays);
   child_succeeds(closed_lists_pass_on_what_others_made);
+  child_succeeds(what_is_passed_on_is_taken_up);
   child_succeeds(a_closed_list_opens_at_the_first_block);
   child_succeeds(a_flush_returns_the_blocks_of_others_too);
   child_succeeds(an_orphan_returns_what_it_can);

@@ -12,6 +12,7 @@ enum { BYTES = 1024, BLOCKS = 6000 };
 
 static hak_heap_t mine, other;
 static void *blocks[BLOCKS];
+static size_t peak_bytes;
 
 static void open_both(void) {
   lists_open(&mine, 1);
@@ -22,6 +23,8 @@ static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t 
   for (size_t i = 0; i < count; i++) {
     blocks[i] = lists_alloc(from, bytes);
   }
+  size_t used_bytes = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  peak_bytes = peak_bytes > used_bytes ? peak_bytes : used_bytes;
   for (size_t i = 0; i < count; i++) {
     lists_free(to, blocks[i]);
   }
@@ -35,25 +38,16 @@ static void use_steadily(hak_heap_t *heap, size_t bytes, size_t count, int round
   }
 }
 
-static void budget_adds_up(const hak_heap_t *heap) {
-  size_t bytes = 0;
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    const hak_shelf_t *shelf = &heap->shelf[cls];
-    bytes += shelf->adaptive ? (size_t)shelf->limit * hak_class_sizes[cls] : 0;
-  }
-  CHECK(bytes == heap->budget_bytes);
-}
-
 static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
-  return heap->shelf[hak_class_of(bytes)].asked_count;
+  return heap->info[hak_class_of(bytes)].asked_count;
 }
 
 /* A demand that does not fit at first is served from the list later. */
 static void limits_grow_with_use(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  budget_adds_up(&mine);
-  int32_t start = lists_limit(&mine, cls);
+  lists_budgets_add_up(&mine);
+  int32_t start = lists_capacity(&mine, cls);
   size_t demand = 6 * (size_t)start;
   use_steadily(&mine, BYTES, demand, 1);
   uint64_t at_first = refills_of(&mine, BYTES);
@@ -61,11 +55,11 @@ static void limits_grow_with_use(void) {
   uint64_t before = refills_of(&mine, BYTES);
   use_steadily(&mine, BYTES, demand, 1);
   CHECK(refills_of(&mine, BYTES) - before < at_first);
-  int32_t limit = lists_limit(&mine, cls);
+  int32_t limit = lists_capacity(&mine, cls);
   CHECK(limit > start && (size_t)limit <= hak_options.cache_class_bytes / BYTES);
   CHECK(lists_length(&mine, cls) <= limit);
-  CHECK(lists_limit(&mine, hak_class_of(2 * BYTES)) == lists_limit(&other, hak_class_of(2 * BYTES)));
-  budget_adds_up(&mine);
+  CHECK(lists_capacity(&mine, hak_class_of(2 * BYTES)) == lists_capacity(&other, hak_class_of(2 * BYTES)));
+  lists_budgets_add_up(&mine);
 }
 
 static void growth_ends_at_the_option(void) {
@@ -74,65 +68,66 @@ static void growth_ends_at_the_option(void) {
   open_both();
   for (size_t demand = 1; demand < 200; demand += 7) {
     use_steadily(&mine, BYTES, demand, 5);
-    CHECK(lists_limit(&mine, cls) <= 20);
+    CHECK(lists_capacity(&mine, cls) <= 20);
   }
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
 }
 
-/* All adaptive classes of a thread together stay within what the process has in use. */
+/* All adaptive classes of a thread together stay within what the process has in use, or a least budget; the large ones
+ * within an eighth of it, but for one block each. */
 static void growth_ends_at_the_budget(void) {
-  size_t peak_bytes = 0;
   open_both();
-  size_t start_bytes = mine.budget_bytes;
+  size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
-    size_t used_bytes = hak_arena_used_units() << HAK_UNIT_SHIFT;
-    peak_bytes = peak_bytes > used_bytes ? peak_bytes : used_bytes;
+    CHECK(mine.budget_bytes <= (peak_bytes > least_bytes ? peak_bytes : least_bytes));
+    first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
+    size_t part = peak_bytes / 8;
+    CHECK(mine.large_budget_bytes <= (part > least_bytes ? part : least_bytes) + first_blocks);
   }
-  budget_adds_up(&mine);
-  CHECK(mine.budget_bytes > start_bytes);
-  CHECK(mine.budget_bytes <= 4 * start_bytes + peak_bytes);
+  lists_budgets_add_up(&mine);
+  CHECK(mine.budget_bytes > start_bytes && mine.large_budget_bytes > 0);
 }
 
 /* A thread that only frees has no use for what it caches. */
 static void limits_shrink_where_nothing_is_allocated(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  size_t demand = 6 * (size_t)lists_limit(&mine, cls);
+  size_t demand = 6 * (size_t)lists_capacity(&mine, cls);
   use_steadily(&mine, BYTES, demand, 10);
-  int32_t grown = lists_limit(&mine, cls);
+  int32_t grown = lists_capacity(&mine, cls);
   pass_through(&other, &mine, BYTES, BLOCKS);
   hak_cache_check(&mine);
-  budget_adds_up(&mine);
-  int32_t least = lists_limit(&mine, cls);
+  lists_budgets_add_up(&mine);
+  int32_t least = lists_capacity(&mine, cls);
   CHECK(least < grown && least >= 1);
-  CHECK(lists_length(&mine, cls) <= least && !mine.shelf[cls].current);
+  CHECK(lists_length(&mine, cls) <= least && !mine.info[cls].current);
   use_steadily(&mine, BYTES, demand, 10);
-  CHECK(lists_limit(&mine, cls) > least); /* and it can change its mind */
+  CHECK(lists_capacity(&mine, cls) > least); /* and it can change its mind */
 }
 
 static void a_fixed_capacity_stays(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_TINY_UNIFIED_C5=3");
   open_both();
-  CHECK(lists_limit(&mine, cls) == 3 && !mine.shelf[cls].adaptive);
+  CHECK(lists_capacity(&mine, cls) == 3 && !mine.info[cls].adaptive);
   for (int round = 0; round < 10; round++) {
     pass_through(&mine, &mine, BYTES, 500);
     CHECK(lists_length(&mine, cls) <= 3);
     pass_through(&other, &mine, BYTES, 500);
-    CHECK(lists_limit(&mine, cls) == 3 && lists_length(&mine, cls) <= 3);
+    CHECK(lists_capacity(&mine, cls) == 3 && lists_length(&mine, cls) <= 3);
   }
   hak_cache_check(&mine);
-  budget_adds_up(&mine);
+  lists_budgets_add_up(&mine);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    CHECK(mine.shelf[c].adaptive == (hak_class_bands[c] != 5));
+    CHECK(mine.info[c].adaptive == (hak_class_bands[c] != 5));
   }
 }
 
 static void holds_nothing(hak_heap_t *heap, uint32_t cls) {
-  CHECK(lists_limit(heap, cls) == 0 && !heap->bin[cls].head && !heap->shelf[cls].current);
-  CHECK(heap->shelf[cls].foreign_count == 0);
+  CHECK(lists_capacity(heap, cls) == 0 && !heap->bin[cls].head && !heap->info[cls].current);
+  CHECK(heap->info[cls].outgoing_count == 0);
 }
 
 static void capacity_zero_caches_nothing(void) {
@@ -143,7 +138,8 @@ static void capacity_zero_caches_nothing(void) {
   pass_through(&other, &mine, 32, 200);
   holds_nothing(&mine, hak_class_of(BYTES));
   holds_nothing(&mine, hak_class_of(32));
-  CHECK(hak_arena_used_units() == 0);
+  lists_return(&mine, &other);
+  CHECK(hak_arena_used_slices() == 0);
   hak_cache_check(&mine);
 }
 
@@ -153,11 +149,11 @@ static void without_caches_nothing_is_cached(void) {
   open_both();
   CHECK(mine.budget_bytes == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    CHECK(!mine.shelf[cls].adaptive);
+    CHECK(!mine.info[cls].adaptive);
     pass_through(&mine, &mine, hak_class_sizes[cls], 20);
     holds_nothing(&mine, cls);
   }
-  CHECK(hak_arena_used_units() == 0);
+  CHECK(hak_arena_used_slices() == 0);
 }
 
 static hak_bin_t *bin;

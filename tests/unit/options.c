@@ -86,12 +86,12 @@ static void built_in_values_are_those_of_speed(void) {
     CHECK(before.band_blocks[band] == hak_options.band_blocks[band]);
   }
   CHECK(before.cache_class_bytes == hak_options.cache_class_bytes);
-  CHECK(before.warm_pool_units == hak_options.warm_pool_units);
-  CHECK(before.retain_units == hak_options.retain_units);
+  CHECK(before.warm_pool_slices == hak_options.warm_pool_slices);
+  CHECK(before.retain_slices == hak_options.retain_slices);
   CHECK(before.retain_percent == hak_options.retain_percent);
-  CHECK(before.retain_learned_units == hak_options.retain_learned_units);
-  CHECK(before.memory_limit_units == hak_options.memory_limit_units);
-  CHECK(before.huge_pages_from_units == hak_options.huge_pages_from_units);
+  CHECK(before.retain_learned_slices == hak_options.retain_learned_slices);
+  CHECK(before.memory_limit_slices == hak_options.memory_limit_slices);
+  CHECK(before.huge_pages_from_slices == hak_options.huge_pages_from_slices);
   CHECK(before.decay_ms == hak_options.decay_ms);
 }
 
@@ -136,15 +136,17 @@ static void a_given_value_wins_over_the_profile(void) {
   CHECK(hak_options.decay_ms == 123);
 }
 
-static void bytes_become_units(void) {
+static void bytes_become_slices(void) {
   load("HAKMEM_MEMORY_LIMIT=0");
-  CHECK(hak_options.memory_limit_units == 0);
+  CHECK(hak_options.memory_limit_slices == 0);
   load("HAKMEM_MEMORY_LIMIT=1");
-  CHECK(hak_options.memory_limit_units == 1); /* 0 would be no limit */
+  CHECK(hak_options.memory_limit_slices == 1); /* 0 would be no limit */
   load("HAKMEM_MEMORY_LIMIT=64M");
-  CHECK(hak_options.memory_limit_units == (size_t)64 << 20 >> HAK_UNIT_SHIFT);
+  CHECK(hak_options.memory_limit_slices == (size_t)64 << 20 >> HAK_SLICE_SHIFT);
+  load("HAKMEM_WARM_POOL_SIZE=3"); /* in slabs */
+  CHECK(hak_options.warm_pool_slices == 3 * (size_t)HAK_SLAB_SLICES);
   load("HAKMEM_RETAIN=1M");
-  CHECK(hak_options.retain_units == (size_t)1 << 20 >> HAK_UNIT_SHIFT);
+  CHECK(hak_options.retain_slices == (size_t)1 << 20 >> HAK_SLICE_SHIFT);
   load("HAKMEM_TINY_UNIFIED_C3=7");
   CHECK(hak_options.band_blocks[3] == 7);
   load("HAKMEM_TINY_UNIFIED_C3=AUTO");
@@ -184,7 +186,7 @@ int main(void) {
   child_succeeds(ranges_are_kept);
   child_succeeds(mem_lean_changes_the_release_options_only);
   child_succeeds(a_given_value_wins_over_the_profile);
-  child_succeeds(bytes_become_units);
+  child_succeeds(bytes_become_slices);
   child_succeeds(what_may_change_can_be_set);
   child_succeeds(a_short_buffer_is_respected);
   return 0;

@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "chain.h"
 #include "child.h"
+#include "pagemap.h"
 #include "prng.h"
 #include "setting.h"
 #include "slab_internal.h"
@@ -41,7 +42,7 @@ static void give(void *const *from, uint32_t count) {
 }
 
 static void every_block_is_handed_out_once(void) {
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     hak_slab_t *slab = acquire(cls);
     uint32_t taken = 0, want = 1;
     CHECK(hak_class_at(slab->base) == cls && slab->blocks == hak_class_blocks(cls));
@@ -58,7 +59,7 @@ static void every_block_is_handed_out_once(void) {
     CHECK(control_of(slab) == 0 && slab->cls == cls); /* detached */
     give(blocks, taken);
     CHECK(slab->cls == HAK_CLASS_NONE && hak_class_at(slab->base) == HAK_CLASS_NONE);
-    CHECK(hak_arena_used_units() == 0);
+    CHECK(hak_arena_used_slices() == 0);
     hak_slab_check();
   }
 }
@@ -66,7 +67,7 @@ static void every_block_is_handed_out_once(void) {
 static void an_untouched_slab_goes_at_once(void) {
   hak_slab_t *slab = acquire(5);
   hak_slab_drop(slab);
-  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_units() == 0);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_slices() == 0);
 }
 
 static void what_returns_can_be_taken_again(void) {
@@ -92,14 +93,14 @@ static void what_returns_can_be_taken_again(void) {
   hak_slab_check();
   hak_slab_drop(slab);
   give(blocks, taken);
-  CHECK(hak_arena_used_units() == 0);
+  CHECK(hak_arena_used_slices() == 0);
 }
 
 static void the_slab_that_waited_longest_is_next(void) {
   enum { SLABS = 4 };
   const uint32_t cls = hak_class_of(1024);
   hak_slab_t *slabs[SLABS];
-  void *held[SLABS][HAK_UNIT_BYTES / 1024];
+  void *held[SLABS][HAK_SLAB_BYTES / 1024];
   uint32_t count = 0;
   for (int i = 0; i < SLABS; i++) {
     slabs[i] = acquire(cls);
@@ -127,10 +128,10 @@ static void a_slab_in_use_is_not_released(void) {
   hak_slab_t *slab = acquire(20);
   uint32_t taken = take_all(slab, blocks);
   give(blocks, taken);
-  CHECK(slab->cls == 20 && count_of(slab) == taken && hak_arena_used_units() == 1);
+  CHECK(slab->cls == 20 && count_of(slab) == taken && hak_arena_used_slices() == HAK_SLAB_SLICES);
   CHECK(!(control_of(slab) & HAK_SLAB_LISTED));
   hak_slab_drop(slab);
-  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_units() == 0);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_slices() == 0);
 }
 
 /* More blocks, words and slabs than are gathered at a time, in random order. */
@@ -156,36 +157,39 @@ static void one_chain_returns_to_many_slabs(void) {
   CHECK(totals[1].slabs == SLABS && totals[1].carved_blocks == taken && totals[1].free_blocks == taken / 2);
   give(blocks + taken / 2, taken - taken / 2);
   hak_slab_totals(totals);
-  CHECK(totals[1].slabs == 0 && totals[1].carved_blocks == 0 && hak_arena_used_units() == 0);
+  CHECK(totals[1].slabs == 0 && totals[1].carved_blocks == 0 && hak_arena_used_slices() == 0);
 }
 
-/* An aligned run may leave slots behind it that were never mapped. */
-static void totals_pass_over_gaps(void) {
+/* Chunks of huge blocks and free ones have no slabs. */
+static void totals_pass_over_other_chunks(void) {
   bool zeroed;
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   CHECK(hak_slab_take_one(1) != NULL);
-  CHECK(hak_arena_take(1, (size_t)4 * HAK_SLOT_UNITS, &zeroed) == (size_t)4 * HAK_SLOT_UNITS);
+  CHECK(hak_arena_take_chunks(3, 5, HAK_CHUNK_BYTES, &zeroed) != NULL);
+  void *given = hak_arena_take_chunks(2, 0, HAK_CHUNK_BYTES, &zeroed);
+  CHECK(given != NULL);
+  hak_arena_give_chunks(given);
   hak_slab_totals(totals);
-  CHECK(totals[1].slabs == 1 && hak_arena_totals().slots_used == 5 && hak_arena_totals().mapped_slots == 2);
+  CHECK(totals[1].slabs == 1 && totals[1].carved_blocks == 1 && totals[1].free_blocks == 0);
   hak_slab_check();
 }
 
-/* A unit that was used by another class holds old words. */
+/* Memory that was used by another class holds old words. */
 static void old_contents_do_no_harm(void) {
   retain_everything();
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     hak_slab_t *slab = acquire(cls);
     CHECK(slab->zeroed == (cls == 1));
     uint32_t taken = take_all(slab, blocks);
     CHECK(taken == slab->blocks);
-    memset(slab->base, 0xff, HAK_UNIT_BYTES);
+    memset(slab->base, 0xff, HAK_SLAB_BYTES);
     hak_slab_drop(slab);
     give(blocks, taken);
   }
 }
 
 static void one_block_at_a_time(void) {
-  enum { MOST = 3 * HAK_UNIT_BYTES / 2048 };
+  enum { MOST = 3 * HAK_SLAB_BYTES / 2048 };
   const uint32_t cls = hak_class_of(2048);
   for (uint32_t i = 0; i < MOST; i++) {
     blocks[i] = hak_slab_take_one(cls);
@@ -193,14 +197,14 @@ static void one_block_at_a_time(void) {
     CHECK(!hak_slab_tagged(blocks[i]));
     memset(blocks[i], 1, 2048);
   }
-  CHECK(hak_arena_used_units() == 3);
+  CHECK(hak_arena_used_slices() == 3 * HAK_SLAB_SLICES);
   hak_slab_return_one(blocks[0], "test");
   CHECK(hak_slab_tagged(blocks[0]));
   CHECK(hak_slab_take_one(cls) == blocks[0]);
   for (uint32_t i = 0; i < MOST; i++) {
     hak_slab_return_one(blocks[i], "test");
   }
-  CHECK(hak_arena_used_units() == 0);
+  CHECK(hak_arena_used_slices() == 0);
   hak_slab_check();
 }
 
@@ -225,16 +229,62 @@ static void orphans_return_as_far_as_they_make_sense(void) {
   hak_slab_check();
 }
 
-static void unlock_in_child(void) {
-  hak_slab_fork_unlock(true);
-  CHECK(hak_slab_take_one(3) != NULL);
+/* Leave free: single slices, of which one begins where a slab can. */
+static char *leave_single_slices(void) {
+  char *slices[HAK_CHUNK_SLICES], *left = NULL;
+  bool zeroed;
+  for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
+    slices[i] = hak_arena_take(1, 1, &zeroed);
+    CHECK(slices[i] != NULL && hak_chunk_at(slices[i]) == hak_chunk_at(slices[0]));
+  }
+  for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
+    if (((uintptr_t)slices[i] & (4 * HAK_SLAB_BYTES - 1)) == 3 * HAK_SLICE_BYTES) {
+      hak_arena_give(slices[i], 1);
+    }
+    left = !left && ((uintptr_t)slices[i] & (HAK_SLAB_BYTES - 1)) == 0 ? slices[i] : left;
+  }
+  hak_arena_give(left, 1);
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  return left;
 }
 
-static void it_survives_a_fork(void) {
-  hak_slab_fork_lock();
-  child_succeeds(unlock_in_child);
-  hak_slab_fork_unlock(false);
-  CHECK(hak_slab_take_one(3) != NULL);
+/* Without memory for a whole slab, a slice of it must do. */
+static void a_slab_may_be_one_slice(void) {
+  retain_everything();
+  char *slice = leave_single_slices();
+  size_t used = hak_arena_used_slices();
+  CHECK(hak_slab_acquire(hak_class_of(HAK_SMALL_MAX)) == NULL);
+  for (uint32_t cls = 1; hak_class_sizes[cls] <= HAK_SLICE_BYTES; cls++) {
+    hak_slab_t *slab = acquire(cls);
+    CHECK(slab->base == slice && hak_arena_used_slices() == used + 1 && hak_slab_acquire(cls) == NULL);
+    CHECK(hak_class_at(slice) == cls && hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+    uint32_t taken = take_all(slab, blocks);
+    CHECK(taken == HAK_SLICE_BYTES / hak_class_sizes[cls] && slab->blocks == taken);
+    for (uint32_t i = 0; i < taken; i++) {
+      CHECK((char *)blocks[i] + hak_class_sizes[cls] <= slice + HAK_SLICE_BYTES);
+    }
+    hak_slab_check();
+    hak_slab_drop(slab);
+    give(blocks, taken);
+    CHECK(hak_class_at(slice) == HAK_CLASS_NONE && hak_arena_used_slices() == used);
+  }
+  hak_arena_check();
+}
+
+static void what_carries_the_tag_returns(void) {
+  const uint32_t cls = hak_class_of(16);
+  hak_slab_t *slab = acquire(cls);
+  uint32_t taken = take_all(slab, blocks);
+  for (uint32_t i = 0; i < taken; i++) {
+    hak_slab_tag(blocks[i]);
+  }
+  hak_slab_return_tagged((hak_free_block_t *const *)(void *)blocks, taken / 2, "test");
+  CHECK(count_of(slab) == taken / 2);
+  hak_slab_return_tagged((hak_free_block_t *const *)(void *)(blocks + taken / 2), taken - taken / 2, "test");
+  CHECK(hak_slab_is_whole(slab));
+  hak_slab_check();
+  hak_slab_drop(slab);
+  CHECK(hak_arena_used_slices() == 0);
 }
 
 static void the_key_stays(void) {
@@ -253,11 +303,12 @@ int main(void) {
   child_succeeds(the_slab_that_waited_longest_is_next);
   child_succeeds(a_slab_in_use_is_not_released);
   child_succeeds(one_chain_returns_to_many_slabs);
-  child_succeeds(totals_pass_over_gaps);
+  child_succeeds(totals_pass_over_other_chunks);
   child_succeeds(old_contents_do_no_harm);
   child_succeeds(one_block_at_a_time);
   child_succeeds(without_memory_there_is_no_slab);
   child_succeeds(orphans_return_as_far_as_they_make_sense);
-  child_succeeds(it_survives_a_fork);
+  child_succeeds(a_slab_may_be_one_slice);
+  child_succeeds(what_carries_the_tag_returns);
   return 0;
 }

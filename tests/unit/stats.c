@@ -10,6 +10,7 @@
 #include "heap.h"
 #include "json.h"
 #include "setting.h"
+#include "run.h"
 #include "slab.h"
 
 enum { BLOCKS = 5000, TEXT_BYTES = 1 << 15 };
@@ -21,39 +22,48 @@ static size_t live_of_class[HAK_BIN_COUNT];
 static void sums_hold(void) {
   hak_stats_t stats;
   hak_slab_totals_t slabs[HAK_BIN_COUNT];
-  size_t live_bytes = 0, cached_bytes = 0, free_bytes = 0, rounding_bytes = 0, slab_units = 0;
+  size_t live_bytes = 0, cached_bytes = 0, free_bytes = 0, rounding_bytes = 0, used_slices = 0;
   hak_stats_read(&stats);
   hak_slab_totals(slabs);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     const hak_class_stats_t *class = &stats.classes[cls];
     CHECK(class->block_bytes == hak_class_sizes[cls] && class->slabs == slabs[cls].slabs);
     CHECK(class->live_blocks == live_of_class[cls]);
-    CHECK(class->live_blocks + class->cached_blocks + class->free_blocks == slabs[cls].carved_blocks);
+    bool is_run = hak_class_is_run(cls);
+    size_t all = is_run ? hak_run_out(cls) : slabs[cls].carved_blocks;
+    CHECK(class->live_blocks + class->cached_blocks + class->free_blocks == all);
+    CHECK(!is_run || (class->slabs == 0 && class->free_blocks == 0));
     CHECK(class->rounding_bytes <= class->live_blocks * class->block_bytes);
     live_bytes += class->live_blocks * class->block_bytes;
     cached_bytes += class->cached_blocks * class->block_bytes;
     free_bytes += class->free_blocks * class->block_bytes;
     rounding_bytes += class->rounding_bytes;
-    slab_units += class->slabs;
+    used_slices += is_run ? hak_run_out(cls) * hak_slices_for(class->block_bytes) : class->slabs * HAK_SLAB_SLICES;
   }
   CHECK(stats.live_bytes == live_bytes && stats.cached_bytes == cached_bytes && stats.free_bytes == free_bytes);
   CHECK(stats.rounding_bytes == rounding_bytes);
-  CHECK(stats.arena.used_units >= slab_units + hak_units_for(stats.large_bytes));
-  CHECK(stats.arena.used_units + stats.arena.dirty_units <= stats.arena.mapped_slots * HAK_SLOT_UNITS);
+  CHECK(stats.arena.used_slices == used_slices + hak_slices_for(stats.huge_bytes));
+  CHECK(stats.arena.used_slices + stats.arena.dirty_slices <= stats.arena.mapped_slices);
+  CHECK(stats.arena.mapped_slices == stats.arena.mapped_ever - stats.arena.unmapped_ever);
   CHECK(stats.meta_bytes > 0 && stats.threads == 1 && stats.os.mmap > 0);
+}
+
+/* Every 50th is a run. */
+static size_t bytes_of(size_t i) {
+  return i % 50 == 0 ? HAK_SMALL_MAX + 1 + i * 200 : 1 + i % 2000;
 }
 
 static void alloc_each(void) {
   for (size_t i = 0; i < BLOCKS; i++) {
-    blocks[i] = hak_malloc(1 + i % 2000);
+    blocks[i] = hak_malloc(bytes_of(i));
     CHECK(blocks[i] != NULL);
-    live_of_class[hak_class_of(1 + i % 2000)]++;
+    live_of_class[hak_class_of(bytes_of(i))]++;
   }
 }
 
 static void free_each(size_t step) {
   for (size_t i = 0; i < BLOCKS; i += step) {
-    live_of_class[hak_class_of(1 + i % 2000)] -= blocks[i] != NULL;
+    live_of_class[hak_class_of(bytes_of(i))] -= blocks[i] != NULL;
     hak_free(blocks[i]);
     blocks[i] = NULL;
   }
@@ -74,17 +84,17 @@ static void every_block_is_somewhere(void) {
   sums_hold();
 }
 
-static void large_blocks_count(void) {
+static void huge_blocks_count(void) {
   hak_stats_t before, after;
   hak_stats_read(&before);
-  void *block = hak_malloc(1000000);
+  void *block = hak_malloc(5000000);
   hak_stats_read(&after);
-  CHECK(after.large_blocks == before.large_blocks + 1);
-  CHECK(after.large_bytes - before.large_bytes == hak_malloc_usable_size(block));
+  CHECK(after.huge_blocks == before.huge_blocks + 1);
+  CHECK(after.huge_bytes - before.huge_bytes == hak_malloc_usable_size(block));
   CHECK(after.live_bytes == before.live_bytes);
   hak_free(block);
   hak_stats_read(&after);
-  CHECK(after.large_blocks == before.large_blocks && after.large_bytes == before.large_bytes);
+  CHECK(after.huge_blocks == before.huge_blocks && after.huge_bytes == before.huge_bytes);
 }
 
 static void json_is_cut_where_the_buffer_ends(void) {
@@ -110,7 +120,7 @@ static uint64_t number_after(const char *text, const char *name) {
 
 static void text_and_json_agree(void) {
   static char json[TEXT_BYTES], text[TEXT_BYTES];
-  void *block = hak_malloc(300000);
+  void *block = hak_malloc(3000000);
   CHECK(block != NULL);
   hak_stats_json(json, sizeof json);
   FILE *file = fmemopen(text, sizeof text, "w");
@@ -122,6 +132,15 @@ static void text_and_json_agree(void) {
   CHECK(number_after(json, "\"live_bytes\":") == number_after(text, "\nlive_bytes"));
   CHECK(number_after(json, "\"used_bytes\":") == number_after(text, "used_bytes"));
   CHECK(number_after(json, "\"munmap\":") == number_after(text, "munmap"));
+  CHECK(number_after(json, "\"large_live_blocks\":") == 1 && number_after(json, "\"large_live_bytes\":") >= 3000000);
+  CHECK(number_after(json, "\"retain_target_bytes\":") == number_after(text, "retain_target_bytes"));
+  static const char *const waits[] = {"below_1us", "below_10us", "below_100us", "below_1ms", "below_10ms", "longer"};
+  CHECK(strstr(json, "\"lock_waits\":{") != NULL);
+  for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+    char key[32];
+    snprintf(key, sizeof key, "\"%s\":", waits[i]);
+    CHECK(number_after(json, key) == number_after(text, waits[i]));
+  }
   hak_free(block);
 }
 
@@ -172,7 +191,7 @@ static void the_exit_prints_what_was_asked_for(void) {
 
 int main(void) {
   child_succeeds(every_block_is_somewhere);
-  child_succeeds(large_blocks_count);
+  child_succeeds(huge_blocks_count);
   child_succeeds(json_is_cut_where_the_buffer_ends);
   child_succeeds(text_and_json_agree);
   child_succeeds(text_has_a_row_for_every_class);

@@ -6,17 +6,18 @@
 #include "chain.h"
 #include "child.h"
 #include "os.h"
+#include "pagemap.h"
 #include "pattern.h"
 #include "slab.h"
 #include "system.h"
 
-enum { BLOCK_BYTES = 128, BLOCKS = HAK_UNIT_BYTES / BLOCK_BYTES };
+enum { BLOCK_BYTES = 128, BLOCKS = HAK_SLAB_BYTES / BLOCK_BYTES };
 
 static void *blocks[BLOCKS];
 static size_t page;
 
 static size_t resident_pages(char *at, size_t bytes) {
-  unsigned char resident[HAK_UNIT_BYTES / 4096];
+  unsigned char resident[HAK_SLAB_BYTES / 4096];
   size_t pages = 0;
   CHECK(mincore(at, bytes, resident) == 0);
   for (size_t i = 0; i < bytes / page; i++) {
@@ -55,9 +56,9 @@ static void contents_are_unharmed(uint32_t out) {
 
 static void sparse_slabs_give_pages_back(void) {
   hak_slab_t *slab = slab_with(2, BLOCKS);
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   CHECK(hak_slab_discard_sparse());
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 1);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   contents_are_unharmed(2);
   hak_slab_check();
   CHECK(!hak_slab_discard_sparse()); /* nothing has changed */
@@ -74,9 +75,9 @@ static void sparse_slabs_give_pages_back(void) {
 static void pages_never_carved_go_too(void) {
   const uint32_t carved = BLOCKS / 2;
   hak_slab_t *slab = slab_with(1, carved);
-  memset(slab->base + HAK_UNIT_BYTES - page, 1, page); /* somebody's stray write */
+  memset(slab->base + HAK_SLAB_BYTES - page, 1, page); /* somebody's stray write */
   CHECK(hak_slab_discard_sparse());
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 1);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
   CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == carved - 1);
   CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - carved);
@@ -100,7 +101,7 @@ static void a_page_with_a_block_stays(void) {
   hak_slab_return(back, CHAIN_KEY, "test");
   hak_slab_drop(slab);
   CHECK(hak_slab_discard_sparse());
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == 3);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 3);
   contents_are_unharmed(1);
   CHECK(pattern_holds(blocks[2 * per_page - 1], BLOCK_BYTES, BLOCK_BYTES, 2 * per_page - 1));
   CHECK(pattern_holds(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCK_BYTES, BLOCKS - per_page));
@@ -109,7 +110,7 @@ static void a_page_with_a_block_stays(void) {
 static void full_slabs_are_left_alone(void) {
   hak_slab_t *slab = slab_with(BLOCKS / 2, BLOCKS);
   CHECK(!hak_slab_discard_sparse());
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   CHECK(hak_slab_acquire(slab->cls) == slab); /* and so is one in use */
   CHECK(!hak_slab_discard_sparse());
 }
@@ -119,7 +120,7 @@ static void a_refusal_changes_nothing(void) {
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   CHECK(!hak_slab_discard_sparse());
   system_allow();
-  CHECK(resident_pages(slab->base, HAK_UNIT_BYTES) == HAK_UNIT_BYTES / page);
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   contents_are_unharmed(1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
   CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - 1);
@@ -133,7 +134,7 @@ static uint64_t madvise_calls(void) {
 
 /* Enough slabs become sparse, and a pass begins without being asked for. */
 static void many_sparse_slabs_start_a_pass(void) {
-  enum { SLABS = 512, LARGE_BYTES = 4096, PER_SLAB = HAK_UNIT_BYTES / LARGE_BYTES, FIRST_PART = PER_SLAB / 2 };
+  enum { SLABS = 512, LARGE_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / LARGE_BYTES, FIRST_PART = PER_SLAB / 2 };
   static void *held[SLABS][PER_SLAB];
   for (int i = 0; i < SLABS; i++) {
     hak_slab_t *slab = hak_slab_acquire(hak_class_of(LARGE_BYTES));
@@ -154,7 +155,7 @@ static void many_sparse_slabs_start_a_pass(void) {
 int main(void) {
   hak_slab_init();
   page = hak_os_page_bytes();
-  if (page * 4 > HAK_UNIT_BYTES) {
+  if (page * 4 > HAK_SLAB_BYTES) {
     return 0; /* a slab has too few pages to be sparse */
   }
   child_succeeds(sparse_slabs_give_pages_back);
