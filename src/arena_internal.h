@@ -59,12 +59,15 @@ void hak_arena_count_used_locked(size_t slices, bool up);
 bool hak_arena_stocked_locked(void);
 bool hak_arena_stock(void);
 void hak_chunk_spare_locked(hak_chunk_t *chunk);
+/* So many of them, linked by `next`, for the caller alone. */
+hak_chunk_t *hak_chunk_hold_locked(size_t count);
 
 /* Whole free chunks side by side. */
 typedef struct hak_extent {
   char *base;
   size_t chunks;
   bool dirty;
+  uint32_t epoch; /* when some of it last became free and dirty */
 } hak_extent_t;
 
 /* Put an extent into the lists, joined with its neighbours of the same kind. */
