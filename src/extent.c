@@ -1,15 +1,7 @@
 #include "arena_internal.h"
 #include "meta.h"
-#include "options.h"
-#include "os.h"
 
-enum {
-  STOCK = 8,             /* descriptors that one change of the lists may need at most */
-  SCATTER_CHUNKS = 1024, /* the first chunk lies at random in so many below the kernel's choice */
-};
-
-/* Below, huge pages would make a small program large, and gain it little. */
-#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most */
 
 static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
 
@@ -65,8 +57,7 @@ bool hak_arena_stock(void) {
   }
 }
 
-/* Takes the lock, with enough descriptors. False: there is no memory for them, and it is not taken. */
-static bool lock_stocked(void) {
+bool hak_arena_lock_stocked(void) {
   for (;;) {
     hak_lock(&hak_arena.lock);
     if (hak_arena_stocked_locked()) {
@@ -79,7 +70,7 @@ static bool lock_stocked(void) {
   }
 }
 
-static hak_chunk_t *new_chunk_locked(char *base, hak_chunk_state_t state) {
+hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
   hak_chunk_t *chunk = hak_arena.spare_chunks;
   HAK_ASSERT(chunk);
   hak_arena.spare_chunks = chunk->next;
@@ -140,9 +131,9 @@ void hak_extent_put_locked(hak_extent_t extent) {
   }
   join_locked(&extent, extent.base - HAK_CHUNK_BYTES);
   join_locked(&extent, extent.base + (extent.chunks << HAK_CHUNK_SHIFT));
-  hak_chunk_t *first = new_chunk_locked(extent.base, HAK_CHUNK_FREE), *last = first;
+  hak_chunk_t *first = hak_chunk_new_locked(extent.base, HAK_CHUNK_FREE), *last = first;
   if (extent.chunks > 1) {
-    last = new_chunk_locked(extent.base + ((extent.chunks - 1) << HAK_CHUNK_SHIFT), HAK_CHUNK_FREE);
+    last = hak_chunk_new_locked(extent.base + ((extent.chunks - 1) << HAK_CHUNK_SHIFT), HAK_CHUNK_FREE);
   }
   first->mate = last;
   last->mate = first;
@@ -207,7 +198,7 @@ static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t c
 
 /* SLICED, with every slice free; in no list. */
 static hak_chunk_t *slice_locked(hak_extent_t extent) {
-  hak_chunk_t *chunk = new_chunk_locked(extent.base, HAK_CHUNK_SLICED);
+  hak_chunk_t *chunk = hak_chunk_new_locked(extent.base, HAK_CHUNK_SLICED);
   chunk->free = HAK_MASK_ALL;
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
   chunk->epoch = extent.epoch;
@@ -233,119 +224,6 @@ void hak_extent_gone_locked(hak_extent_t extent) {
   hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;
 }
 
-/* Mapping */
-
-static void count_mapped_locked(size_t slices) {
-  size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
-  hak_arena.mapped_slices += slices;
-  hak_arena.mapped_ever += slices;
-  if (again) {
-    hak_arena.unmapped_lately -= again;
-    hak_release_refaulted_locked(again);
-  }
-}
-
-/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
- * nothing is left below 2 MiB. */
-static char *choose_first_place(void) {
-  uint64_t random = hak_os_random();
-  char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
-  if (near) {
-    hak_os_unmap(near, HAK_CHUNK_BYTES);
-    near -= (random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT;
-    hak_lock(&hak_arena.lock);
-    hak_arena.wish = near;
-    hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
-    hak_unlock(&hak_arena.lock);
-  }
-  return near;
-}
-
-static char *map(size_t bytes, size_t align) {
-  hak_lock(&hak_arena.lock);
-  char *wish = hak_arena.wish;
-  size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
-  hak_unlock(&hak_arena.lock);
-  wish = wish ? wish : choose_first_place();
-  if ((uintptr_t)wish > bytes) {
-    wish -= bytes + ((uintptr_t)(wish - bytes) & (align - 1));
-  }
-  char *base = hak_os_map_aligned(wish, bytes, align);
-  if (!base) {
-    return NULL;
-  }
-  if (!hak_pagemap_cover(base, bytes)) {
-    hak_os_unmap(base, bytes);
-    return NULL;
-  }
-  if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    hak_os_avoid_huge(base, bytes);
-  } else if (hak_options.huge_pages && used >= hak_options.huge_pages_from_slices) {
-    hak_os_prefer_huge(base, bytes);
-  }
-  return base;
-}
-
-/* Slices of one chunk, which may have others already. */
-static void put_slices_locked(char *base, size_t slices) {
-  char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
-  hak_chunk_t *chunk = hak_chunk_at(base);
-  if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
-    chunk = new_chunk_locked(chunk_base, HAK_CHUNK_SLICED);
-    chunk->present = 0;
-    hak_set_chunk(chunk_base, 1, chunk);
-  }
-  hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
-  chunk->present |= mask;
-  chunk->free |= mask;
-  hak_arena_settle_locked(chunk);
-}
-
-/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
- * asked for, in one chunk. */
-static bool grow_by_slices(size_t slices) {
-  size_t bytes = HAK_SLICE_BYTES;
-  while (bytes < slices << HAK_SLICE_SHIFT) {
-    bytes *= 2;
-  }
-  char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
-  if (!base) {
-    return false;
-  }
-  if (!hak_pagemap_cover(base, bytes) || !lock_stocked()) {
-    hak_os_unmap(base, bytes);
-    return false;
-  }
-  count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
-  put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
-  hak_unlock(&hak_arena.lock);
-  return true;
-}
-
-bool hak_arena_is_tight(void) {
-  return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
-}
-
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
-  size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = map(bytes, align);
-  if (base && !lock_stocked()) {
-    hak_os_unmap(base, bytes);
-    base = NULL;
-  }
-  if (slices > 0) {
-    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
-  }
-  if (!base) {
-    return slices > 0 && grow_by_slices(slices);
-  }
-  hak_arena.wish = base;
-  count_mapped_locked(chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, false, hak_arena.epoch});
-  hak_unlock(&hak_arena.lock);
-  return true;
-}
-
 /* Huge blocks */
 
 static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *zeroed) {
@@ -356,9 +234,9 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
     return NULL;
   }
   hak_extent_t extent = take_part_locked(first, offset, all);
-  hak_chunk_t *huge = new_chunk_locked(extent.base, HAK_CHUNK_HUGE);
+  hak_chunk_t *huge = hak_chunk_new_locked(extent.base, HAK_CHUNK_HUGE);
   huge->chunks = chunks;
-  huge->mate = new_chunk_locked(extent.base, HAK_CHUNK_SPARE);
+  huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
@@ -422,7 +300,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t chunks = huge->chunks, given = (chunks - keep) * HAK_CHUNK_SLICES - tail;
   char *end = (char *)base + (keep << HAK_CHUNK_SHIFT);
-  if (!lock_stocked()) {
+  if (!hak_arena_lock_stocked()) {
     return false;
   }
   huge->chunks = keep;
