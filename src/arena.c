@@ -67,7 +67,7 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
     relist_run(chunk, 0);
     relist_dirty(chunk, 0);
     hak_arena.dirty_slices -= hak_mask_count(chunk->dirty);
-    hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0};
+    hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0, chunk->epoch};
     hak_set_chunk(chunk->base, 1, NULL); /* joined with both neighbours, it is no end of an extent */
     hak_chunk_spare_locked(chunk);
     hak_extent_put_locked(extent);
@@ -118,6 +118,7 @@ static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   if (run > chunk->run) {
     relist_run(chunk, run);
   }
+  relist_dirty(chunk, 0); /* so that it comes first */
   list_dirty(chunk);
 }
 
@@ -177,11 +178,14 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
 static place_t find_locked(size_t slices, size_t align) {
   hak_mask_t aligned = hak_mask_aligned(align);
   place_t place = find_dirty(slices, aligned);
-  if (!place.chunk) {
-    place = find_free(slices, aligned);
-  }
-  if (!place.chunk && (place.chunk = hak_extent_slice_locked())) {
-    place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & aligned);
+  return place.chunk ? place : find_free(slices, aligned);
+}
+
+/* In a chunk of its own; this takes descriptors. */
+static place_t find_chunk_locked(size_t slices, size_t align) {
+  place_t place = {hak_extent_slice_locked(), 0};
+  if (place.chunk) {
+    place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & hak_mask_aligned(align));
   }
   return place;
 }
@@ -190,13 +194,14 @@ static place_t find_locked(size_t slices, size_t align) {
 static void *take_now(size_t slices, size_t align, bool *zeroed, bool *retry) {
   void *base = NULL;
   hak_lock(&hak_arena.lock);
-  *retry = !hak_arena_stocked_locked();
-  if (!*retry) {
-    place_t place = find_locked(slices, align);
-    if (place.chunk) {
-      base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
-      take_locked(place.chunk, place.first, slices, zeroed);
-    }
+  place_t place = find_locked(slices, align);
+  *retry = !place.chunk && !hak_arena_stocked_locked();
+  if (!place.chunk && !*retry) {
+    place = find_chunk_locked(slices, align);
+  }
+  if (place.chunk) {
+    base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
+    take_locked(place.chunk, place.first, slices, zeroed);
   }
   hak_unlock(&hak_arena.lock);
   return base;

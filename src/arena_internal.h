@@ -1,5 +1,5 @@
-/* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks, and their mapping) and
- * release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
+/* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
+ * mapping) and release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
 #ifndef HAK_ARENA_INTERNAL_H
 #define HAK_ARENA_INTERNAL_H
 
@@ -59,13 +59,20 @@ void hak_arena_count_used_locked(size_t slices, bool up);
 /* Enough descriptors for any one change of the lists. False: make some, without the lock, by hak_arena_stock. */
 bool hak_arena_stocked_locked(void);
 bool hak_arena_stock(void);
+/* Takes the lock, with enough descriptors. False: there is no memory for them, and it is not taken. */
+bool hak_arena_lock_stocked(void);
+/* One of them, for the chunk there. */
+hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state);
 void hak_chunk_spare_locked(hak_chunk_t *chunk);
+/* So many of them, linked by `next`, for the caller alone. */
+hak_chunk_t *hak_chunk_hold_locked(size_t count);
 
 /* Whole free chunks side by side. */
 typedef struct hak_extent {
   char *base;
   size_t chunks;
   bool dirty;
+  uint32_t epoch; /* when some of it last became free and dirty */
 } hak_extent_t;
 
 /* Put an extent into the lists, joined with its neighbours of the same kind. */
@@ -74,13 +81,16 @@ void hak_extent_put_locked(hak_extent_t extent);
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);
-/* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
- * `slices` slices. False: no memory. */
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
 /* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
 void hak_extent_forget_locked(hak_extent_t extent);
 /* They are unmapped now; what lies there may be somebody's already. */
 void hak_extent_gone_locked(hak_extent_t extent);
+
+/* grow.c */
+
+/* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
+ * `slices` slices. False: no memory. */
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
 
 /* release.c */
 

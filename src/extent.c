@@ -1,15 +1,7 @@
 #include "arena_internal.h"
 #include "meta.h"
-#include "options.h"
-#include "os.h"
 
-enum {
-  STOCK = 8,             /* descriptors that one change of the lists may need at most */
-  SCATTER_CHUNKS = 1024, /* the first chunk lies at random in so many below the kernel's choice */
-};
-
-/* Below, huge pages would make a small program large, and gain it little. */
-#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most */
 
 static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
 
@@ -34,29 +26,51 @@ void hak_chunk_spare_locked(hak_chunk_t *chunk) {
   hak_arena.spare_chunks_count++;
 }
 
+hak_chunk_t *hak_chunk_hold_locked(size_t count) {
+  hak_chunk_t *held = NULL;
+  for (; count > 0; count--) {
+    hak_chunk_t *chunk = hak_arena.spare_chunks;
+    hak_arena.spare_chunks = chunk->next;
+    hak_arena.spare_chunks_count--;
+    chunk->next = held;
+    held = chunk;
+  }
+  return held;
+}
+
 bool hak_arena_stock(void) {
-  for (int i = 0; i < STOCK; i++) {
-    hak_chunk_t *chunk = hak_meta_alloc(sizeof *chunk);
-    if (!chunk) {
-      return false;
+  for (;;) {
+    hak_lock(&hak_arena.lock);
+    bool enough = hak_arena_stocked_locked(), chunks = hak_arena.spare_chunks_count >= STOCK;
+    hak_unlock(&hak_arena.lock);
+    void *fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
+    if (!fresh) {
+      return enough;
     }
     hak_lock(&hak_arena.lock);
-    hak_chunk_spare_locked(chunk);
-    bool enough = hak_arena.spare_slabs_count >= 1;
+    if (chunks) {
+      add_spare_slabs_locked(fresh);
+    } else {
+      hak_chunk_spare_locked(fresh);
+    }
     hak_unlock(&hak_arena.lock);
-    hak_slabs_t *slabs = enough ? NULL : hak_meta_alloc(sizeof *slabs);
-    if (slabs) {
-      hak_lock(&hak_arena.lock);
-      add_spare_slabs_locked(slabs);
-      hak_unlock(&hak_arena.lock);
-    } else if (!enough) {
+  }
+}
+
+bool hak_arena_lock_stocked(void) {
+  for (;;) {
+    hak_lock(&hak_arena.lock);
+    if (hak_arena_stocked_locked()) {
+      return true;
+    }
+    hak_unlock(&hak_arena.lock);
+    if (!hak_arena_stock()) {
       return false;
     }
   }
-  return true;
 }
 
-static hak_chunk_t *new_chunk_locked(char *base, hak_chunk_state_t state) {
+hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
   hak_chunk_t *chunk = hak_arena.spare_chunks;
   HAK_ASSERT(chunk);
   hak_arena.spare_chunks = chunk->next;
@@ -78,7 +92,7 @@ static uint32_t list_of(size_t chunks) {
 
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   hak_chunk_t *last = first->mate;
-  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0};
+  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0, first->epoch};
   uint32_t list = list_of(extent.chunks);
   hak_chunk_t **head = &hak_arena.extents[extent.dirty][list];
   *(first->prev ? &first->prev->next : head) = first->next;
@@ -107,6 +121,7 @@ static void join_locked(hak_extent_t *extent, const char *there) {
     hak_extent_t other = hak_extent_cut_locked(chunk->base < chunk->mate->base ? chunk : chunk->mate);
     extent->base = other.base < extent->base ? other.base : extent->base;
     extent->chunks += other.chunks;
+    extent->epoch = (int32_t)(other.epoch - extent->epoch) > 0 ? other.epoch : extent->epoch;
   }
 }
 
@@ -116,15 +131,16 @@ void hak_extent_put_locked(hak_extent_t extent) {
   }
   join_locked(&extent, extent.base - HAK_CHUNK_BYTES);
   join_locked(&extent, extent.base + (extent.chunks << HAK_CHUNK_SHIFT));
-  hak_chunk_t *first = new_chunk_locked(extent.base, HAK_CHUNK_FREE), *last = first;
+  hak_chunk_t *first = hak_chunk_new_locked(extent.base, HAK_CHUNK_FREE), *last = first;
   if (extent.chunks > 1) {
-    last = new_chunk_locked(extent.base + ((extent.chunks - 1) << HAK_CHUNK_SHIFT), HAK_CHUNK_FREE);
+    last = hak_chunk_new_locked(extent.base + ((extent.chunks - 1) << HAK_CHUNK_SHIFT), HAK_CHUNK_FREE);
   }
   first->mate = last;
   last->mate = first;
   first->chunks = last->chunks = extent.chunks;
   first->free = last->free = HAK_MASK_ALL;
   first->dirty = last->dirty = extent.dirty ? HAK_MASK_ALL : 0;
+  first->epoch = last->epoch = extent.epoch;
   hak_set_chunk(first->base, 1, first);
   hak_set_chunk(last->base, 1, last);
   uint32_t list = list_of(extent.chunks);
@@ -149,7 +165,8 @@ static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t align) {
  * for its alignment. */
 static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t align, size_t *offset) {
   enum { PROBES = 16 };
-  for (uint32_t lists = hak_arena.extents_listed[dirty] & ~0U << list_of(chunks); lists; lists &= lists - 1) {
+  uint32_t lists = list_of(chunks) < HAK_EXTENT_LISTS ? hak_arena.extents_listed[dirty] & ~0U << list_of(chunks) : 0;
+  for (; lists; lists &= lists - 1) {
     int probes = PROBES;
     hak_chunk_t *first = hak_arena.extents[dirty][__builtin_ctz(lists)], *best = NULL;
     for (; first && probes > 0; first = first->next, probes--) {
@@ -168,19 +185,25 @@ static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t align, size_t 
 
 /* Take a part of an extent out; what is left of it goes back into the lists. */
 static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t chunks) {
-  hak_extent_t all = hak_extent_cut_locked(first), part = {all.base + (offset << HAK_CHUNK_SHIFT), chunks, all.dirty};
-  hak_extent_put_locked((hak_extent_t){all.base, offset, all.dirty});
-  hak_extent_put_locked((hak_extent_t){part.base + (chunks << HAK_CHUNK_SHIFT), all.chunks - offset - chunks, all.dirty});
+  hak_extent_t all = hak_extent_cut_locked(first), before = all, part = all, behind = all;
+  before.chunks = offset;
+  part.base += offset << HAK_CHUNK_SHIFT;
+  part.chunks = chunks;
+  behind.base = part.base + (chunks << HAK_CHUNK_SHIFT);
+  behind.chunks = all.chunks - offset - chunks;
+  hak_extent_put_locked(before);
+  hak_extent_put_locked(behind);
   return part;
 }
 
 /* SLICED, with every slice free; in no list. */
 static hak_chunk_t *slice_locked(hak_extent_t extent) {
-  hak_chunk_t *chunk = new_chunk_locked(extent.base, HAK_CHUNK_SLICED);
+  hak_chunk_t *chunk = hak_chunk_new_locked(extent.base, HAK_CHUNK_SLICED);
   chunk->free = HAK_MASK_ALL;
   chunk->free_slices = HAK_CHUNK_SLICES;
   chunk->dirty_run = extent.dirty ? HAK_CHUNK_SLICES : 0;
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
+  chunk->epoch = extent.epoch;
   hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
   hak_set_chunk(chunk->base, 1, chunk);
   return chunk;
@@ -203,128 +226,6 @@ void hak_extent_gone_locked(hak_extent_t extent) {
   hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;
 }
 
-/* Mapping */
-
-static void count_mapped_locked(size_t slices) {
-  size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
-  hak_arena.mapped_slices += slices;
-  hak_arena.mapped_ever += slices;
-  if (again) {
-    hak_arena.unmapped_lately -= again;
-    hak_release_refaulted_locked(again);
-  }
-}
-
-/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
- * nothing is left below 2 MiB. */
-static void choose_first_place(void) {
-  uint64_t random = hak_os_random();
-  char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
-  if (near) {
-    hak_os_unmap(near, HAK_CHUNK_BYTES);
-    hak_lock(&hak_arena.lock);
-    hak_arena.wish = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
-    hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
-    hak_unlock(&hak_arena.lock);
-  }
-}
-
-static char *map(size_t bytes, size_t align) {
-  hak_lock(&hak_arena.lock);
-  char *wish = hak_arena.wish;
-  size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
-  hak_unlock(&hak_arena.lock);
-  if (!wish) {
-    choose_first_place();
-    wish = hak_arena.wish;
-  }
-  if ((uintptr_t)wish > bytes) {
-    wish -= bytes + ((uintptr_t)(wish - bytes) & (align - 1));
-  }
-  char *base = hak_os_map_aligned(wish, bytes, align);
-  if (!base) {
-    return NULL;
-  }
-  if (!hak_pagemap_cover(base, bytes)) {
-    hak_os_unmap(base, bytes);
-    return NULL;
-  }
-  if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    hak_os_avoid_huge(base, bytes);
-  } else if (hak_options.huge_pages && used >= hak_options.huge_pages_from_slices) {
-    hak_os_prefer_huge(base, bytes);
-  }
-  return base;
-}
-
-/* Slices of one chunk, which may have others already. */
-static void put_slices_locked(char *base, size_t slices) {
-  char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
-  hak_chunk_t *chunk = hak_chunk_at(base);
-  if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
-    chunk = new_chunk_locked(chunk_base, HAK_CHUNK_SLICED);
-    chunk->present = 0;
-    hak_set_chunk(chunk_base, 1, chunk);
-  }
-  hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
-  chunk->present |= mask;
-  chunk->free |= mask;
-  hak_arena_settle_locked(chunk);
-}
-
-static bool stocked(void) {
-  hak_lock(&hak_arena.lock);
-  bool enough = hak_arena_stocked_locked();
-  hak_unlock(&hak_arena.lock);
-  return enough || hak_arena_stock();
-}
-
-/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
- * asked for, in one chunk. */
-static bool grow_by_slices(size_t slices) {
-  size_t bytes = HAK_SLICE_BYTES;
-  while (bytes < slices << HAK_SLICE_SHIFT) {
-    bytes *= 2;
-  }
-  char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
-  if (!base) {
-    return false;
-  }
-  if (!hak_pagemap_cover(base, bytes) || !stocked()) {
-    hak_os_unmap(base, bytes);
-    return false;
-  }
-  hak_lock(&hak_arena.lock);
-  count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
-  put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
-  hak_unlock(&hak_arena.lock);
-  return true;
-}
-
-bool hak_arena_is_tight(void) {
-  return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
-}
-
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
-  size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = stocked() ? map(bytes, align) : NULL;
-  if (slices > 0) {
-    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
-  }
-  if (!base) {
-    return slices > 0 && grow_by_slices(slices);
-  }
-  hak_lock(&hak_arena.lock);
-  hak_arena.wish = base;
-  count_mapped_locked(chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, false});
-  hak_unlock(&hak_arena.lock);
-  if (slices > 0) {
-    hak_release_instead_of_growth();
-  }
-  return true;
-}
-
 /* Huge blocks */
 
 static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *zeroed) {
@@ -335,14 +236,15 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
     return NULL;
   }
   hak_extent_t extent = take_part_locked(first, offset, all);
-  hak_chunk_t *huge = new_chunk_locked(extent.base, HAK_CHUNK_HUGE);
+  hak_chunk_t *huge = hak_chunk_new_locked(extent.base, HAK_CHUNK_HUGE);
   huge->chunks = chunks;
-  huge->mate = new_chunk_locked(extent.base, HAK_CHUNK_SPARE);
+  huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
   if (tail) {
-    hak_chunk_t *rest = slice_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty});
+    hak_chunk_t *rest =
+        slice_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty, extent.epoch});
     hak_mask_t mask = hak_mask_of(0, tail);
     rest->free &= ~mask;
     hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
@@ -388,7 +290,7 @@ void hak_arena_give_chunks(void *base) {
   hak_chunk_spare_locked(huge->mate);
   hak_chunk_spare_locked(huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
-  hak_extent_put_locked((hak_extent_t){base, chunks, true});
+  hak_extent_put_locked((hak_extent_t){base, chunks, true, hak_arena.epoch});
   bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);
   if (due) {
@@ -400,21 +302,20 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t chunks = huge->chunks, given = (chunks - keep) * HAK_CHUNK_SLICES - tail;
   char *end = (char *)base + (keep << HAK_CHUNK_SHIFT);
-  if (!stocked()) {
+  if (!hak_arena_lock_stocked()) {
     return false;
   }
-  hak_lock(&hak_arena.lock);
   huge->chunks = keep;
   hak_arena_count_used_locked(given, false);
   hak_set_chunk(end, chunks - keep, NULL);
   if (tail) {
-    hak_chunk_t *rest = slice_locked((hak_extent_t){end, 1, true});
+    hak_chunk_t *rest = slice_locked((hak_extent_t){end, 1, true, hak_arena.epoch});
     rest->free &= ~hak_mask_of(0, tail);
     hak_arena.dirty_slices -= tail;
     hak_arena_settle_locked(rest);
     end += HAK_CHUNK_BYTES;
   }
-  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true});
+  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, hak_arena.epoch});
   hak_unlock(&hak_arena.lock);
   hak_release_after_give(given);
   return true;

@@ -73,7 +73,6 @@ bool hak_lock_is_mine(const hak_lock_t *lock) {
 
 void hak_lock_before_fork(hak_lock_t *lock, bool holds_some) {
   uint32_t self = hak_lock_id != 0 ? hak_lock_id : hak_lock_make_id();
-  lock->kept = false;
   if (!holds_some) {
     hak_lock(lock);
   } else if (hak_lock_is_mine(lock)) {
@@ -88,12 +87,12 @@ void hak_lock_before_fork(hak_lock_t *lock, bool holds_some) {
 
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child) {
   bool mine = hak_lock_is_mine(lock), kept = mine && lock->kept;
+  if (mine || in_child) { /* else its owner's, who may be forking as well */
+    lock->kept = false;
+  }
   if (in_child) {
     atomic_store_explicit(&lock->word, kept ? hak_lock_id : 0, memory_order_relaxed);
   } else if (mine && !kept) {
     hak_unlock(lock);
-  }
-  if (mine) {
-    lock->kept = false;
   }
 }

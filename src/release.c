@@ -6,6 +6,7 @@ enum {
   STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
+  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
 /* What is on its way to the system: slices of a SLICED chunk, or an extent. */
@@ -13,6 +14,7 @@ typedef struct range {
   hak_chunk_t *chunk; /* NULL: an extent */
   hak_mask_t mask;
   hak_extent_t extent;
+  hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
 } range_t;
 
 typedef struct step {
@@ -62,14 +64,14 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
       if (!aged_only || is_aged(first)) {
         size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
         hak_extent_t extent = hak_extent_cut_locked(first);
-        if (extent.chunks > room) { /* its end; the rest comes with the next step */
-          hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
+        if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end; the rest comes later */
+          hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true, extent.epoch});
           extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
           extent.chunks = room;
           next = NULL;
         }
         hak_extent_forget_locked(extent); /* before others can map something there */
-        step->range[step->ranges++] = (range_t){NULL, 0, extent};
+        step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
       first = next;
@@ -88,6 +90,14 @@ static void into_transit(hak_chunk_t *chunk, hak_mask_t mask) {
   hak_arena_settle_locked(chunk);
 }
 
+/* Up to `count` of them: what lies low is taken again first. */
+static hak_mask_t highest(hak_mask_t mask, size_t count) {
+  for (size_t more = hak_mask_count(mask); more > count; more--) {
+    mask &= mask - 1;
+  }
+  return mask;
+}
+
 /* The emptiest chunks first: they may become whole ones. */
 static void collect_slices(step_t *step, size_t most, bool aged_only) {
   for (int list = HAK_DIRTY_LISTS - 1; list >= 0; list--) {
@@ -97,8 +107,8 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
       if (aged_only && !is_aged(chunk)) {
         break;
       }
-      hak_mask_t mask = chunk->free & chunk->dirty;
-      step->range[step->ranges++] = (range_t){chunk, mask, {0}};
+      hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
+      step->range[step->ranges++] = (range_t){chunk, mask, {0}, NULL};
       step->slices += hak_mask_count(mask);
       into_transit(chunk, mask);
       chunk = before;
@@ -148,11 +158,16 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   return hak_mask_count(done);
 }
 
-static size_t finish_extent(hak_extent_t extent) {
+static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
   bool unmapped = hak_os_unmap(extent.base, bytes);
   bool cleaned = unmapped || hak_os_discard(extent.base, bytes);
   hak_lock(&hak_arena.lock);
+  while (held) {
+    hak_chunk_t *next = held->next;
+    hak_chunk_spare_locked(held);
+    held = next;
+  }
   if (unmapped) {
     hak_extent_gone_locked(extent);
   } else {
@@ -170,15 +185,13 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   step_t step;
   step.ranges = step.slices = 0;
   hak_lock(&hak_arena.lock);
-  if (hak_arena_stocked_locked()) { /* a cut may need descriptors; without memory for them there is little to give */
-    collect_extents(&step, most, aged_only);
-  }
+  collect_extents(&step, most, aged_only);
   collect_slices(&step, most, aged_only);
   hak_unlock(&hak_arena.lock);
   for (size_t i = 0; i < step.ranges; i++) {
     range_t *range = &step.range[i];
     *done += range->chunk ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                          : finish_extent(range->extent);
+                          : finish_extent(range->extent, range->held);
   }
   return step.slices;
 }
@@ -186,18 +199,19 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
 void hak_release_after_give(size_t given) {
   for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
+    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
-    bool spare = dirty > hak_options.warm_pool_slices;
     hak_unlock(&hak_arena.lock);
-    size_t most = above && dirty - target / 2 < STEP_SLICES ? dirty - target / 2 : STEP_SLICES, done = 0;
-    if (!above && !(decaying && spare)) {
+    size_t keep = above && target / 2 > warm ? target / 2 : warm, done = 0;
+    if (dirty <= keep || !(above || decaying)) {
       break;
     }
+    size_t most = dirty - keep < STEP_SLICES ? dirty - keep : STEP_SLICES;
     size_t found = release(most, !above, &done);
     hak_lock(&hak_arena.lock);
     hak_arena.decaying = decaying && (above || found > 0);
-    hak_arena.stuck_slices = above && done == 0 ? hak_arena.dirty_slices : 0; /* locked memory, say: not at every give */
+    /* locked memory, say: no other try before a step's worth came to it */
+    hak_arena.stuck_slices = above && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
       break;

@@ -1,204 +1,309 @@
-/* Runs of units: where they lie, whether they are zeroed, and that they do not overlap. */
-#include "arena.h"
-
-#include <string.h>
-
-#include "check.h"
+/* Runs of slices: where they lie, whether they are zeroed, and what is known of every address. */
 #include "child.h"
-#include "os.h"
-#include "pattern.h"
 #include "setting.h"
+#include "slices.h"
 #include "system.h"
-#include "window.h"
 
-enum { SLOT = HAK_SLOT_UNITS };
-
-static size_t take(size_t units) {
+static bool is_zeroed_at(const char *expected) {
   bool zeroed;
-  size_t first = hak_arena_take(units, 1, &zeroed);
-  CHECK(first != HAK_ARENA_NONE && first + units <= hak_window.units);
-  CHECK(!zeroed || all_zero(hak_window_address(first), units << HAK_UNIT_SHIFT));
-  memset(hak_window_address(first), 1, units << HAK_UNIT_SHIFT);
-  return first;
-}
-
-static bool is_zeroed_at(size_t expected_first) {
-  bool zeroed;
-  CHECK(hak_arena_take(1, 1, &zeroed) == expected_first);
+  CHECK(slices_take_aligned(1, 1, &zeroed) == expected);
   return zeroed;
 }
 
-static void lowest_comes_first(void) {
-  for (size_t i = 0; i < SLOT + 3; i++) {
-    CHECK(take(1) == i);
+static void a_chunk_is_filled_before_the_next(void) {
+  slices_begin_here();
+  char *base = slices_take(1);
+  CHECK(slice_number(base) == 0);
+  for (size_t i = 1; i < CHUNK; i++) {
+    CHECK(slices_take(1) == slice_of(base, i));
   }
-  hak_arena_give(9, 1);
-  hak_arena_give(4, 3);
-  CHECK(take(3) == 4);
-  CHECK(take(2) == SLOT + 3);
-  CHECK(take(1) == 9);
-  hak_arena_check();
-  CHECK(hak_arena_used_units() == SLOT + 5);
+  char *below = base - HAK_CHUNK_BYTES;
+  CHECK(slices_take(CHUNK - 1) == below && slices_take(2) == below - HAK_CHUNK_BYTES);
+  CHECK(slices_take(1) == slice_of(below, CHUNK - 1)); /* a row of one is the best for one */
+  CHECK(hak_arena_used_slices() == 2 * CHUNK + 2);
+  slices_add_up();
 }
 
-/* A unit that was used is resident: it goes before all that would become resident. */
-static void dirty_units_are_used_again(void) {
+/* Of rows that are long enough the shortest, whatever chunk it is in; none is resident. */
+static void the_best_row_is_taken(void) {
+  set_number("WARM_POOL_SIZE", 0);
   retain_everything();
-  for (size_t i = 0; i < 10; i++) {
-    take(1);
-  }
-  hak_arena_give(2, 1);
+  slices_begin_here();
+  char *high = slices_take(CHUNK), *middle = slices_take(CHUNK), *low = slices_take(CHUNK);
+  hak_arena_give(slice_of(high, 10), 9);
+  hak_arena_give(slice_of(middle, 20), 5);
+  hak_arena_give(slice_of(low, 30), 7);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(slices_take(6) == slice_of(low, 30));
+  CHECK(slices_take(5) == slice_of(middle, 20));
+  CHECK(slices_take(5) == slice_of(high, 10));
+  CHECK(slices_take(2) == slice_of(high, 15));
+  CHECK(slices_take(1) == slice_of(low, 36));
+  slices_add_up();
+}
+
+static void dirty_slices_are_used_again(void) {
+  retain_everything();
+  slices_begin_here();
+  char *base = slices_take(10);
+  hak_arena_give(slice_of(base, 2), 1);
   CHECK(hak_arena_purge(0));
-  hak_arena_give(7, 1);
-  CHECK(hak_arena_totals().dirty_units == 1);
-  CHECK(!is_zeroed_at(7));
-  CHECK(hak_arena_totals().dirty_units == 0);
-  CHECK(is_zeroed_at(2));
-  CHECK(is_zeroed_at(10));
-  hak_arena_check();
+  hak_arena_give(slice_of(base, 7), 1);
+  CHECK(dirty_slices() == 1);
+  CHECK(!is_zeroed_at(slice_of(base, 7)));
+  CHECK(dirty_slices() == 0);
+  CHECK(is_zeroed_at(slice_of(base, 2)));
+  slices_add_up();
 }
 
-static void a_run_tells_whether_it_is_zeroed(void) {
+/* Two clean slices do not come before a dirty one of another chunk, though they would fit better. */
+static void dirty_slices_come_before_clean_ones(void) {
+  retain_everything();
+  slices_begin_here();
+  char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
+  hak_arena_give(slice_of(first, 3), 2);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  hak_arena_give(slice_of(second, 40), 60);
+  CHECK(slices_take(2) == slice_of(second, 40));
+  CHECK(slices_take(58) == slice_of(second, 42));
+  CHECK(dirty_slices() == 0 && slices_take(2) == slice_of(first, 3));
+}
+
+/* The fullest chunk first, so that others become empty. */
+static void the_fullest_chunk_is_filled(void) {
+  retain_everything();
+  slices_begin_here();
+  char *first = slices_take(CHUNK), *second = slices_take(CHUNK), *third = slices_take(CHUNK);
+  hak_arena_give(first, 100);
+  hak_arena_give(second, 4);
+  hak_arena_give(third, 50);
+  CHECK(slices_take(4) == second && slices_take(4) == third && slices_take(60) == first);
+}
+
+static void a_row_tells_whether_it_is_zeroed(void) {
   bool zeroed;
   retain_everything();
-  CHECK(take(4) == 0);
-  hak_arena_give(3, 1);
-  CHECK(hak_arena_take(2, 1, &zeroed) == 3 && !zeroed);
-  CHECK(hak_arena_take(2, 1, &zeroed) == 5 && zeroed);
+  slices_begin_here();
+  char *base = slices_take(4);
+  hak_arena_give(slice_of(base, 3), 1);
+  CHECK(slices_take_aligned(2, 1, &zeroed) == slice_of(base, 3) && !zeroed);
+  CHECK(slices_take_aligned(2, 1, &zeroed) == slice_of(base, 5) && zeroed);
+  CHECK(slices_take_aligned(CHUNK, 1, &zeroed) != NULL && zeroed);
 }
 
-static void runs_are_aligned(void) {
+static void rows_are_aligned(void) {
   bool zeroed;
-  CHECK(take(1) == 0);
-  for (size_t align = 2; align <= 8 * SLOT; align *= 2) {
-    for (size_t units = 1; units <= 2 * SLOT; units = units * 2 + 1) {
-      size_t first = hak_arena_take(units, align, &zeroed);
-      CHECK(first != HAK_ARENA_NONE && zeroed);
-      CHECK(((uintptr_t)hak_window_address(first) >> HAK_UNIT_SHIFT) % align == 0);
-      memset(hak_window_address(first), 1, units << HAK_UNIT_SHIFT);
+  CHECK(slices_take(1) != NULL);
+  for (size_t align = 1; align <= CHUNK; align *= 2) {
+    for (size_t slices = 1; slices <= CHUNK; slices = slices < CHUNK / 2 ? slices * 2 + 1 : slices + CHUNK / 4) {
+      CHECK(slices_take_aligned(slices, align, &zeroed) != NULL && zeroed);
     }
   }
-  hak_arena_check();
+  slices_add_up();
 }
 
-static void long_runs_begin_a_slot(void) {
+/* The longest row of a chunk may hold none that is aligned, and a shorter one of another chunk one. */
+static void an_aligned_row_is_found_in_any_chunk(void) {
+  bool zeroed;
   retain_everything();
-  CHECK(take(1) == 0);
-  CHECK(take(SLOT) == SLOT);
-  CHECK(take(SLOT + 1) == 2 * (size_t)SLOT);
-  CHECK(take(3 * SLOT) == 4 * (size_t)SLOT);
-  CHECK(take(SLOT - 1) == 1); /* what is left of the slots serves shorter runs */
-  CHECK(take(SLOT - 1) == 3 * (size_t)SLOT + 1);
-  hak_arena_give(4 * (size_t)SLOT, 3 * SLOT);
-  hak_arena_check();
-  CHECK(take(2 * SLOT) == 4 * (size_t)SLOT);
-  CHECK(take(SLOT) == 6 * (size_t)SLOT);
-  hak_arena_check();
+  slices_begin_here();
+  char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
+  hak_arena_give(slice_of(first, 1), 7);
+  hak_arena_give(slice_of(second, 64), 4);
+  CHECK(hak_arena_purge(0));
+  CHECK(slices_take_aligned(4, 4, &zeroed) == slice_of(second, 64));
+  CHECK(slices_take_aligned(4, 4, &zeroed) == slice_of(first, 4));
+  slices_add_up();
 }
 
-static void part_of_a_run_can_be_given(void) {
+static void part_of_a_row_can_be_given(void) {
   retain_everything();
-  CHECK(take(3 * SLOT) == 0);
-  hak_arena_give(SLOT - 1, SLOT + 2);
-  hak_arena_check();
-  CHECK(hak_arena_used_units() == 2 * SLOT - 2);
-  CHECK(take(SLOT) == SLOT && take(1) == SLOT - 1 && take(1) == 2 * SLOT);
+  slices_begin_here();
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 5), 3);
+  hak_arena_give(slice_of(base, 8), 2);
+  hak_arena_give(slice_of(base, 2), 3);
+  CHECK(hak_arena_used_slices() == CHUNK - 8 && dirty_slices() == 8);
+  CHECK(slices_take(8) == slice_of(base, 2));
+  slices_add_up();
 }
 
-static void a_run_grows_where_units_are_free(void) {
-  CHECK(take(4) == 0 && take(1) == 4);
-  CHECK(!hak_arena_extend(0, 4, 1));
-  hak_arena_give(4, 1);
-  CHECK(hak_arena_extend(0, 4, 1));
-  CHECK(hak_arena_extend(0, 5, SLOT - 5));
-  CHECK(hak_arena_totals().mapped_slots == 1);
-  CHECK(hak_arena_extend(0, SLOT, 2 * SLOT + 1)); /* into slots that are mapped for it */
-  CHECK(hak_arena_totals().mapped_slots == 4);
-  CHECK(hak_arena_used_units() == 3 * SLOT + 1);
-  CHECK(take(1) == 3 * (size_t)SLOT + 1);
-  CHECK(!hak_arena_extend(0, 3 * SLOT + 1, 1));
-  CHECK(!hak_arena_extend(0, 3 * SLOT + 1, SLOT));
-  CHECK(!hak_arena_extend(0, 3 * SLOT + 1, hak_window.units));
-  hak_arena_check();
+/* A chunk of free slices is a free extent, whatever the order in which they came. */
+static void an_empty_chunk_is_whole_again(void) {
+  retain_everything();
+  slices_begin_here();
+  char *base = slices_take(CHUNK);
+  for (size_t i = 0; i < CHUNK; i++) {
+    CHECK(hak_chunk_at(base)->state == HAK_CHUNK_SLICED);
+    hak_arena_give(slice_of(base, i * 37 % CHUNK), 1);
+  }
+  CHECK(is_only_extent(true, base, 1));
+  slices_add_up();
+  CHECK(slices_take(CHUNK) == base);
 }
 
-static void free_units_are_known(void) {
-  CHECK(take(2) == 0);
-  CHECK(!hak_arena_is_free(0) && !hak_arena_is_free(1) && hak_arena_is_free(2));
-  CHECK(hak_arena_is_free(SLOT) && hak_arena_is_free(hak_window.units - 1));
-  hak_arena_give(0, 1);
-  CHECK(hak_arena_is_free(0));
+static void a_row_grows_where_slices_are_free(void) {
+  slices_begin_here();
+  char *base = slices_take(4), *behind = slices_take(1);
+  CHECK(behind == slice_of(base, 4) && !hak_arena_extend(base, 4, 1));
+  hak_arena_give(behind, 1);
+  CHECK(hak_arena_extend(base, 4, 1) && hak_arena_extend(base, 5, 0));
+  CHECK(hak_arena_extend(base, 5, CHUNK - 5));
+  CHECK(hak_arena_used_slices() == CHUNK && hak_arena_totals().mapped_slices == CHUNK);
+  CHECK(!hak_arena_extend(base, CHUNK, 1)); /* never into another chunk */
+  CHECK(!hak_arena_extend(base, 4, CHUNK - 3) && !hak_arena_extend(base, 4, SIZE_MAX / 2));
+  hak_arena_give(slice_of(base, 10), CHUNK - 10);
+  CHECK(!hak_arena_extend(base, 9, 2) && hak_arena_extend(base, 10, 2));
+  CHECK(hak_arena_used_slices() == 12);
+  slices_add_up();
+}
+
+static void addresses_are_known(void) {
+  retain_everything();
+  slices_begin_here();
+  CHECK(hak_arena_what("a literal") == HAK_ARENA_NOT_OURS && hak_arena_what(NULL) == HAK_ARENA_NOT_OURS);
+  char *base = slices_take(4);
+  CHECK(hak_arena_what(base) == HAK_ARENA_INSIDE && hak_arena_what(slice_of(base, 4) - 1) == HAK_ARENA_INSIDE);
+  CHECK(hak_arena_what(slice_of(base, 4)) == HAK_ARENA_NOT_OURS); /* nobody ever had it */
+  CHECK(hak_arena_what(base - 1) == HAK_ARENA_NOT_OURS);
+  hak_arena_give(slice_of(base, 1), 2);
+  CHECK(hak_arena_what(slice_of(base, 2)) == HAK_ARENA_FREED && hak_arena_what(base) == HAK_ARENA_INSIDE);
+  CHECK(hak_arena_purge(0) && hak_arena_what(slice_of(base, 2)) == HAK_ARENA_FREED);
+  hak_arena_give(base, 1);
+  hak_arena_give(slice_of(base, 3), 1);
+  CHECK(hak_chunk_at(base)->state == HAK_CHUNK_FREE && hak_arena_what(base) == HAK_ARENA_FREED);
+  CHECK(hak_arena_purge(0) && hak_chunk_at(base)->state == HAK_CHUNK_GONE);
+  CHECK(hak_arena_what(base) == HAK_ARENA_FREED);
+  char *huge = chunks_take(3, 5);
+  CHECK(hak_arena_what(huge) == HAK_ARENA_INSIDE && hak_arena_what(chunk_of(huge, 3) - 1) == HAK_ARENA_INSIDE);
+  CHECK(hak_arena_what(chunk_of(huge, 3)) == HAK_ARENA_INSIDE);
+  CHECK(hak_arena_what(slice_of(chunk_of(huge, 3), 5)) == HAK_ARENA_NOT_OURS);
+  hak_arena_give_chunks(huge);
+  CHECK(hak_arena_what(huge) == HAK_ARENA_FREED && hak_arena_what(chunk_of(huge, 3) - 1) == HAK_ARENA_FREED);
 }
 
 static void totals_add_up(void) {
   retain_everything();
-  CHECK(take(2 * SLOT + 5) == 0);
-  hak_arena_give(2 * (size_t)SLOT, 5);
+  char *huge = chunks_take(2, 5);
+  hak_arena_give(chunk_of(huge, 2), 5);
   hak_arena_totals_t totals = hak_arena_totals();
-  CHECK(totals.used_units == 2 * SLOT && totals.dirty_units == 5);
-  CHECK(totals.mapped_slots == 3 && totals.slots_used == 3 && totals.slots_mapped == 3 && totals.slots_unmapped == 0);
+  CHECK(totals.used_slices == 2 * CHUNK && totals.mapped_slices == 3 * CHUNK);
+  CHECK(totals.dirty_slices >= 5 && totals.dirty_slices <= CHUNK);
+  CHECK(totals.mapped_ever == 3 * CHUNK && totals.unmapped_ever == 0);
+  hak_arena_give_chunks(huge);
   CHECK(hak_arena_purge(0));
   totals = hak_arena_totals();
-  CHECK(totals.dirty_units == 0 && totals.mapped_slots == 2 && totals.slots_used == 3);
-  CHECK(totals.slots_mapped == 3 && totals.slots_unmapped == 1);
-  CHECK(take(SLOT) == 2 * (size_t)SLOT);
-  totals = hak_arena_totals();
-  CHECK(totals.slots_mapped == 4 && totals.mapped_slots == 3);
-  hak_arena_check();
+  CHECK(totals.used_slices == 0 && totals.dirty_slices == 0);
+  CHECK(totals.mapped_slices + totals.unmapped_ever == 3 * CHUNK);
+  slices_add_up();
 }
 
-static void more_than_the_window_is_not_to_be_had(void) {
-  bool zeroed;
-  CHECK(take(1) == 0);
-  CHECK(hak_arena_take(hak_window.units + 1, 1, &zeroed) == HAK_ARENA_NONE);
-  CHECK(hak_arena_take(hak_window.units, 1, &zeroed) == HAK_ARENA_NONE);
-  CHECK(hak_arena_take(1, hak_window.units * 16, &zeroed) == HAK_ARENA_NONE ||
-        hak_arena_used_units() == 2); /* the window may happen to hold one such address */
-  CHECK(hak_arena_take(SIZE_MAX >> HAK_UNIT_SHIFT, 1, &zeroed) == HAK_ARENA_NONE);
-  hak_arena_check();
+static size_t slabs_seen;
+
+static void see_slab(hak_slab_t *slab, void *context) {
+  const hak_slabs_t *slabs = hak_chunk_at(context)->slabs;
+  slabs_seen += slab >= slabs->slab && slab < slabs->slab + HAK_CHUNK_SLABS;
 }
 
-static void dense_heaps_ask_for_huge_pages(void) {
-  hak_os_counts_t before, after;
-  set_variable("HAKMEM_HUGE_PAGES=dense");
-  hak_options.huge_pages_from_units = SLOT;
-  CHECK(take(SLOT) == 0);
-  hak_os_read_counts(&before);
-  CHECK(take(1) == SLOT);
-  hak_os_read_counts(&after);
-  CHECK(after.madvise == before.madvise + 1);
+static void every_slab_is_visited(void) {
+  slices_begin_here();
+  char *first = slices_take(CHUNK), *second = slices_take(1), *huge = chunks_take(1, 0);
+  hak_arena_each_slab(see_slab, first);
+  CHECK(slabs_seen == HAK_CHUNK_SLABS);
+  hak_arena_each_slab(see_slab, second);
+  CHECK(slabs_seen == 2 * (size_t)HAK_CHUNK_SLABS);
+  hak_arena_give_chunks(huge);
+  hak_arena_give(first, CHUNK);
+  slabs_seen = 0;
+  hak_arena_each_slab(see_slab, second);
+  CHECK(slabs_seen == HAK_CHUNK_SLABS);
+}
+
+static uint64_t advices(void) {
+  hak_os_counts_t counts;
+  hak_os_read_counts(&counts);
+  return counts.madvise;
+}
+
+/* 32 MiB of small pages first; then as the option says. */
+static void only_dense_heaps_ask_for_huge_pages(void) {
+  enum { SMALL_CHUNKS = 16 };
+  CHECK(chunks_take(1, 0) != NULL);
+  for (size_t i = 1; i < SMALL_CHUNKS; i++) {
+    uint64_t before = advices();
+    CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
+  }
+  uint64_t before = advices();
+  CHECK(chunks_take(1, 0) != NULL && chunks_take(1, 0) != NULL && advices() == before);
+  CHECK(hak_options_set("HUGE_PAGES", "dense") == 0);
+  CHECK(chunks_take(1, 0) != NULL && advices() == before); /* too few are in use */
+  hak_options.huge_pages_from_slices = hak_arena_used_slices();
+  CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
   CHECK(hak_options_set("HUGE_PAGES", "off") == 0);
-  CHECK(take(SLOT) == 2 * (size_t)SLOT);
-  hak_os_read_counts(&after);
-  CHECK(after.madvise == before.madvise + 1);
+  CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
 }
 
-static void unlock_in_child(void) {
-  hak_arena_fork_unlock(true);
-  CHECK(take(1) == 1);
-  hak_arena_check();
+static void print_first_place(void) {
+  char text[32];
+  int length = snprintf(text, sizeof text, "%jx", (uintmax_t)(uintptr_t)slices_take(1));
+  hak_os_write_error(text, (size_t)length);
+}
+
+/* Of one image in memory, as the children of one process: the kernel's own choice is the same for all of them. */
+static void the_first_slice_lies_at_random(void) {
+  enum { RUNS = 24 };
+  uintptr_t places[RUNS], chunks = 0, slices = 0;
+  for (int i = 0; i < RUNS; i++) {
+    ChildResult result;
+    child_run(print_first_place, &result);
+    places[i] = strtoul(result.errors, NULL, 16);
+    CHECK(result.status == 0 && places[i] != 0);
+    chunks |= (places[i] ^ places[0]) >> HAK_CHUNK_SHIFT;
+    slices |= (places[i] ^ places[0]) >> HAK_SLICE_SHIFT & (HAK_CHUNK_SLICES - 1);
+    for (int j = 0; j < i; j++) {
+      CHECK(places[i] != places[j]);
+    }
+  }
+  CHECK(slices == HAK_CHUNK_SLICES - 1 && hak_count_bits(chunks) >= 9);
+}
+
+static char *taken;
+
+static void go_on_in_child(void) {
+  hak_lock_passes = true;
+  hak_arena_fork_child();
+  hak_lock_passes = false;
+  hak_lock_after_fork(&hak_arena.lock, true);
+  CHECK(slices_take(1) == slice_of(taken, 1));
+  slices_add_up();
 }
 
 static void it_survives_a_fork(void) {
-  CHECK(take(1) == 0);
-  hak_arena_fork_lock();
-  child_succeeds(unlock_in_child);
-  hak_arena_fork_unlock(false);
-  CHECK(take(1) == 1);
+  slices_begin_here();
+  taken = slices_take(1);
+  hak_lock_before_fork(&hak_arena.lock, false);
+  child_succeeds(go_on_in_child);
+  hak_lock_after_fork(&hak_arena.lock, false);
+  CHECK(slices_take(1) == slice_of(taken, 1));
 }
 
 int main(void) {
-  child_succeeds(lowest_comes_first);
-  child_succeeds(dirty_units_are_used_again);
-  child_succeeds(a_run_tells_whether_it_is_zeroed);
-  child_succeeds(runs_are_aligned);
-  child_succeeds(long_runs_begin_a_slot);
-  child_succeeds(part_of_a_run_can_be_given);
-  child_succeeds(a_run_grows_where_units_are_free);
-  child_succeeds(free_units_are_known);
+  child_succeeds(a_chunk_is_filled_before_the_next);
+  child_succeeds(the_best_row_is_taken);
+  child_succeeds(dirty_slices_are_used_again);
+  child_succeeds(dirty_slices_come_before_clean_ones);
+  child_succeeds(the_fullest_chunk_is_filled);
+  child_succeeds(a_row_tells_whether_it_is_zeroed);
+  child_succeeds(rows_are_aligned);
+  child_succeeds(an_aligned_row_is_found_in_any_chunk);
+  child_succeeds(part_of_a_row_can_be_given);
+  child_succeeds(an_empty_chunk_is_whole_again);
+  child_succeeds(a_row_grows_where_slices_are_free);
+  child_succeeds(addresses_are_known);
   child_succeeds(totals_add_up);
-  child_succeeds(more_than_the_window_is_not_to_be_had);
-  child_succeeds(dense_heaps_ask_for_huge_pages);
+  child_succeeds(every_slab_is_visited);
+  child_succeeds(only_dense_heaps_ask_for_huge_pages);
+  the_first_slice_lies_at_random();
   child_succeeds(it_survives_a_fork);
   return 0;
 }

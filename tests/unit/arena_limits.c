@@ -1,194 +1,308 @@
-/* The arena without memory, under a limit, and with a damaged count. */
-#include <string.h>
-
-#include "arena.h"
-#include "arena_internal.h"
-#include "check.h"
+/* The arena without memory, with less than a chunk of it, under a limit, and with damaged counts. */
 #include "child.h"
-#include "os.h"
+#include "meta.h"
 #include "setting.h"
+#include "slices.h"
 #include "system.h"
-#include "window.h"
 
-enum { SLOT = HAK_SLOT_UNITS };
-
-static size_t take(size_t units) {
-  bool zeroed;
-  size_t first = hak_arena_take(units, 1, &zeroed);
-  if (first != HAK_ARENA_NONE) {
-    memset(hak_window_address(first), 1, units << HAK_UNIT_SHIFT);
-  }
-  return first;
+static void limit_slices(size_t slices) {
+  set_number("MEMORY_LIMIT", (uint64_t)slices << HAK_SLICE_SHIFT);
 }
 
-static void limit_units(size_t units) {
-  set_number("MEMORY_LIMIT", (uint64_t)units << HAK_UNIT_SHIFT);
+static void refuse_chunks(void) {
+  system_refuse_mappings_from(HAK_CHUNK_BYTES);
 }
 
-/* Every mapping call on the way to the first unit fails once; the next attempt goes on from there. */
-static void the_first_unit_can_be_tried_again(void) {
+/* Every mapping call on the way to the first slice fails once, and all after it; the next attempt goes on from there.
+ */
+static void the_first_slice_can_be_tried_again(void) {
   uint32_t failures = 0;
   for (bool done = false; !done; failures += !done) {
-    CHECK(failures < 20);
-    system_refuse(SYSTEM_MMAP, failures, 1);
-    done = take(1) == 0;
-    CHECK(done || hak_arena_used_units() == 0);
+    CHECK(failures < 30);
+    system_refuse(SYSTEM_MMAP, failures, SYSTEM_ALL);
+    done = slices_take(1) != NULL;
+    CHECK(done || hak_arena_used_slices() == 0);
+    slices_add_up();
+    system_allow();
   }
-  CHECK(failures > 0);
-  system_allow();
-  CHECK(take(1) == 1);
-  hak_arena_check();
+  CHECK(failures > 2);
+  CHECK(slices_take(1) != NULL);
+  slices_add_up();
 }
 
-static void without_memory_there_are_no_units(void) {
-  CHECK(take(SLOT - 1) == 0);
+static void one_refusal_is_no_end(void) {
+  system_refuse(SYSTEM_MMAP, 0, 1);
+  CHECK(slices_take(CHUNK) != NULL);
+  for (uint32_t skip = 0; skip < 4; skip++) {
+    system_refuse(SYSTEM_MMAP, skip, 1);
+    CHECK(slices_take(CHUNK / 2) != NULL && slices_take(CHUNK / 2 + 1) != NULL);
+    system_allow();
+    slices_add_up();
+  }
+}
+
+/* What is mapped can be had, also where there is no memory for a descriptor. */
+static void without_memory_there_is_what_is_mapped(void) {
+  slices_begin_here();
+  char *base = slices_take(CHUNK - 5);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(take(2) == HAK_ARENA_NONE && take(SLOT) == HAK_ARENA_NONE && take(3 * SLOT) == HAK_ARENA_NONE);
-  CHECK(!hak_arena_extend(0, SLOT - 1, 2));
-  CHECK(take(1) == SLOT - 1); /* is mapped */
-  CHECK(take(1) == HAK_ARENA_NONE);
+  hak_arena.spare_slabs = NULL;
+  hak_arena.spare_slabs_count = 0;
+  while (hak_meta_alloc(64)) {
+  }
+  CHECK(slices_take(6) == NULL && slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
+  CHECK(!hak_arena_extend(base, CHUNK - 5, 6) && hak_arena_extend(base, CHUNK - 5, 2));
+  CHECK(slices_take(3) == slice_of(base, CHUNK - 3) && slices_take(1) == NULL);
+  CHECK(hak_arena_used_slices() == CHUNK);
+  hak_arena_give(slice_of(base, 7), 3);
+  CHECK(slices_take(3) == slice_of(base, 7));
+  hak_arena_give(base, CHUNK);
+  slices_add_up();
   system_allow();
-  CHECK(take(1) == SLOT);
-  hak_arena_check();
-  CHECK(hak_arena_totals().used_units == SLOT + 1);
+  CHECK(slices_take(CHUNK) != NULL && chunks_take(1, 1) != NULL);
+  slices_add_up();
 }
 
-/* Free slots that are kept may stand in the way of a mapping: they are given back and it is tried again. */
+/* No more is mapped than is asked for, rounded to a power of two; and the rest of it serves others. */
+static void less_than_a_chunk_will_do(void) {
+  refuse_chunks();
+  CHECK(!hak_arena_is_tight());
+  for (size_t slices = 1; slices <= CHUNK / 2; slices++) {
+    size_t before = hak_arena_totals().mapped_slices;
+    CHECK(slices_take(slices) != NULL && hak_arena_is_tight());
+    CHECK(hak_arena_totals().mapped_slices < before + 2 * slices);
+    slices_add_up();
+  }
+  CHECK(slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
+  system_allow();
+  CHECK(slices_take(CHUNK) != NULL && !hak_arena_is_tight());
+  slices_add_up();
+}
+
+static void less_than_a_chunk_may_be_aligned(void) {
+  bool zeroed;
+  refuse_chunks();
+  for (size_t align = 1; align <= CHUNK / 2; align *= 2) {
+    for (size_t slices = 1; slices <= CHUNK / 2; slices = slices * 2 + 1) {
+      CHECK(slices_take_aligned(slices, align, &zeroed) != NULL && zeroed);
+    }
+  }
+  slices_add_up();
+}
+
+/* Only what is mapped is free, known, grown into and given back. */
+static void a_chunk_may_be_mapped_in_part(void) {
+  retain_everything();
+  refuse_chunks();
+  char *base = slices_take(3);
+  hak_chunk_t *chunk = hak_chunk_at(base);
+  CHECK(hak_mask_count(chunk->present) == 4 && hak_arena_totals().mapped_slices == 4);
+  size_t first = slice_number(base);
+  for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
+    bool ours = i >= first && i < first + 3;
+    CHECK(hak_arena_what(slice_of(chunk->base, i)) == (ours ? HAK_ARENA_INSIDE : HAK_ARENA_NOT_OURS));
+  }
+  CHECK(!hak_arena_extend(base, 3, 2) && hak_arena_extend(base, 3, 1));
+  hak_arena_give(base, 4);
+  slices_add_up();
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 4);
+  CHECK(all_zero(base, (size_t)4 << HAK_SLICE_SHIFT) && chunk->state == HAK_CHUNK_SLICED);
+  CHECK(slices_take(4) == base);
+  slices_add_up();
+}
+
+/* They come to lie side by side, so that some are a chunk together. */
+static void parts_become_a_whole(void) {
+  enum { PART = 32, PARTS = 40 };
+  char *base[PARTS];
+  size_t chunks, whole = 0;
+  retain_everything();
+  refuse_chunks();
+  for (size_t i = 0; i < PARTS; i++) {
+    base[i] = slices_take(PART);
+    CHECK(base[i] != NULL);
+    whole += hak_chunk_at(base[i])->present == HAK_MASK_ALL;
+  }
+  CHECK(whole > 0 && hak_arena_totals().mapped_slices == PART * PARTS);
+  slices_add_up();
+  for (size_t i = 0; i < PARTS; i++) {
+    hak_arena_give(base[i], PART);
+  }
+  CHECK(extents_listed(true, &chunks) > 0 && chunks == whole);
+  slices_add_up();
+  CHECK(hak_arena_purge(0) && hak_arena_totals().mapped_slices == PART * PARTS - whole * CHUNK);
+  slices_add_up();
+}
+
+/* Free slices that are kept may stand in the way of a mapping: they are given back and it is tried again. */
 static void what_is_kept_is_given_for_what_is_asked(void) {
   retain_everything();
-  CHECK(take(SLOT) == 0);
-  hak_arena_give(0, SLOT);
-  CHECK(hak_arena_totals().dirty_units == SLOT);
-  system_refuse(SYSTEM_MMAP, 0, 1);
-  CHECK(take(2 * SLOT) == 0);
-  CHECK(hak_arena_totals().slots_unmapped == 1);
-  hak_arena_check();
-}
-
-static void mapped_in_part_stays_usable(void) {
-  bool zeroed;
-  CHECK(take(2 * SLOT) == 0);
-  hak_arena_give(0, 2 * SLOT);
-  (void)hak_arena_purge(0);
-  CHECK(take(1) == 0);
-  hak_arena_give(0, 1);
-  hak_arena_check();
-  system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
-  CHECK(hak_arena_take(hak_window.units / 2, 1, &zeroed) == HAK_ARENA_NONE);
-  system_allow();
-  hak_arena_check();
-  CHECK(take(SLOT) == 0);
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), CHUNK - 1);
+  CHECK(dirty_slices() == CHUNK - 1);
+  system_refuse(SYSTEM_MMAP, 0, 2);
+  CHECK(slices_take(CHUNK) != NULL && dirty_slices() == 0);
+  slices_add_up();
 }
 
 static void a_limit_is_kept(void) {
   retain_everything();
-  limit_units(10);
-  CHECK(take(11) == HAK_ARENA_NONE && take(SLOT * 2) == HAK_ARENA_NONE);
-  CHECK(take(8) == 0 && take(3) == HAK_ARENA_NONE && take(2) == 8 && take(1) == HAK_ARENA_NONE);
-  CHECK(!hak_arena_extend(8, 2, 1));
-  hak_arena_give(0, 8);
-  CHECK(hak_arena_extend(8, 2, 3) && !hak_arena_extend(8, 5, 6));
-  CHECK(hak_arena_extend(8, 5, 5));
-  hak_arena_check();
-  limit_units(0);
-  CHECK(take(2 * SLOT) != HAK_ARENA_NONE);
+  slices_begin_here();
+  limit_slices(10);
+  CHECK(slices_take(11) == NULL && slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
+  char *base = slices_take(8);
+  CHECK(base && !slices_take(3) && slices_take(2) == slice_of(base, 8) && !slices_take(1));
+  CHECK(!hak_arena_extend(slice_of(base, 8), 2, 1));
+  hak_arena_give(base, 8);
+  CHECK(hak_arena_extend(slice_of(base, 8), 2, 3) && !hak_arena_extend(slice_of(base, 8), 5, 6));
+  CHECK(hak_arena_extend(slice_of(base, 8), 5, 5) && hak_arena_used_slices() == 10);
+  slices_add_up();
+  limit_slices(2 * CHUNK + 20);
+  CHECK(!chunks_take(2, 11) && chunks_take(2, 10) && !slices_take(1));
+  limit_slices(0);
+  CHECK(chunks_take(2, 1) != NULL);
+  slices_add_up();
 }
 
-/* Free units that stay resident count, and go when they stand in the way. */
+/* Free slices that stay resident count, and go when they stand in the way. */
 static void what_is_kept_counts_against_the_limit(void) {
   retain_everything();
-  limit_units(12);
-  CHECK(take(12) == 0);
-  hak_arena_give(2, 10);
-  CHECK(hak_arena_totals().dirty_units == 10);
-  CHECK(take(10) == 2); /* the same units: nothing would have to go, but a run does not know before */
-  CHECK(hak_arena_totals().used_units == 12);
-  hak_arena_give(2, 10);
+  slices_begin_here();
+  limit_slices(12);
+  char *base = slices_take(12);
+  hak_arena_give(slice_of(base, 2), 10);
+  CHECK(dirty_slices() == 10);
+  CHECK(slices_take(10) == slice_of(base, 2) && hak_arena_used_slices() == 12);
+  hak_arena_give(slice_of(base, 2), 10);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
-  system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  hak_arena_totals_t totals = hak_arena_totals();
-  if (totals.dirty_units == 10) {
-    CHECK(take(5) == HAK_ARENA_NONE);
-    CHECK(!hak_arena_extend(0, 2, 5));
-  }
+  CHECK(slices_take(5) == NULL && !hak_arena_extend(base, 2, 5) && dirty_slices() == 10);
   system_allow();
-  CHECK(take(5) == 2);
-  totals = hak_arena_totals();
-  CHECK(totals.used_units + totals.dirty_units <= 12);
-  hak_arena_check();
+  CHECK(slices_take(5) != NULL);
+  CHECK(hak_arena_used_slices() + dirty_slices() <= 12);
+  slices_add_up();
 }
 
-static void a_slot_that_cannot_be_unmapped_is_emptied(void) {
+static void chunks_that_cannot_be_unmapped_are_emptied(void) {
   hak_os_counts_t before, after;
+  bool zeroed;
   retain_everything();
-  CHECK(take(2 * SLOT) == 0);
-  hak_arena_give(0, 2 * SLOT);
+  char *base = chunks_take(2, 0);
+  hak_arena_give_chunks(base);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_os_read_counts(&before);
   CHECK(hak_arena_purge(0));
   hak_os_read_counts(&after);
-  CHECK(after.madvise == before.madvise + 2);
-  CHECK(hak_arena_totals().dirty_units == 0 && hak_arena_totals().mapped_slots == 2);
-  hak_arena_check();
+  CHECK(after.madvise == before.madvise + 1 && after.munmap == before.munmap + 1);
+  CHECK(dirty_slices() == 0 && hak_arena_totals().mapped_slices == 2 * CHUNK && is_only_extent(false, base, 2));
+  CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == base && zeroed);
+  slices_add_up();
 }
 
 static void what_cannot_be_given_back_stays(void) {
   retain_everything();
-  CHECK(take(SLOT) == 0);
-  hak_arena_give(4, SLOT - 4);
+  slices_begin_here();
+  char *base = slices_take(CHUNK), *chunks = chunks_take(1, 0);
+  hak_arena_give(slice_of(base, 4), 9);
+  hak_arena_give_chunks(chunks);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
-  CHECK(!hak_arena_purge(0));
-  CHECK(hak_arena_totals().dirty_units == SLOT - 4);
+  system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
+  CHECK(!hak_arena_purge(0) && dirty_slices() == CHUNK + 9);
+  CHECK(is_only_extent(true, chunks, 1) && slice_of(base, 4)[0] == 1 && chunks[0] == 1);
+  slices_add_up();
+  system_allow();
   system_refuse(SYSTEM_MADVISE, 0, 1);
-  hak_arena_give(1, 1);
-  CHECK(hak_arena_purge(0)); /* of two runs, the second */
-  CHECK(hak_arena_totals().dirty_units == 1);
-  hak_arena_check();
+  hak_arena_give(slice_of(base, 20), 1);
+  CHECK(hak_arena_purge(0)); /* the chunk and the second row, and then the first one after all */
+  CHECK(dirty_slices() == 0 && hak_chunk_at(chunks)->state == HAK_CHUNK_GONE);
+  slices_add_up();
 }
 
-static void damage_used_count(void) {
-  CHECK(take(1) == 0);
-  hak_arena.used_units++;
-  hak_arena_check();
+/* Locked memory, say: not every give tries it again. */
+static void what_is_stuck_is_left_alone_for_a_while(void) {
+  hak_os_counts_t before, after;
+  char *base = slices_take(CHUNK);
+  set_number("WARM_POOL_SIZE", 0);
+  set_number("RETAIN", 0);
+  set_number("RETAIN_PERCENT", 0);
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  hak_arena_give(slice_of(base, 1), 60);
+  hak_os_read_counts(&before);
+  for (size_t i = 0; i < 20; i++) {
+    hak_arena_give(slice_of(base, 64 + i), 1);
+  }
+  hak_os_read_counts(&after);
+  CHECK(after.madvise == before.madvise && dirty_slices() == 80);
+  system_allow();
+  (void)hak_arena_decay(1000000);
+  hak_arena_give(slice_of(base, 100), 1);
+  CHECK(dirty_slices() == 0);
+  slices_add_up();
 }
 
 static void damage_dirty_count(void) {
-  CHECK(take(1) == 0);
-  hak_arena.dirty_units++;
-  hak_arena_check();
-}
-
-static void damage_slot_count(void) {
-  CHECK(take(1) == 0);
-  hak_arena.mapped_slots++;
+  CHECK(slices_take(1) != NULL);
+  hak_arena.dirty_slices++;
   hak_arena_check();
 }
 
 static void damage_class_map(void) {
-  CHECK(take(1) == 0);
-  hak_window.classes[5] = 1; /* of a free unit */
+  slices_begin_here();
+  hak_set_class(slice_of(slices_take(1), 5), 1, 1); /* of a free slice */
   hak_arena_check();
 }
 
-static void damage_mask(void) {
-  CHECK(take(1) == 0);
-  hak_window.slots[0].aged = 2; /* but not dirty */
+static void damage_free_mask(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->free &= ~hak_mask_of(100, 1);
+  hak_arena_check();
+}
+
+static void damage_present_mask(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->present &= ~hak_mask_of(100, 1);
+  hak_arena_check();
+}
+
+static void damage_dirty_mask(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->dirty |= hak_mask_of(100, 1);
+  hak_arena_check();
+}
+
+static void damage_transit(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->transit |= hak_mask_of(100, 1);
+  hak_arena_check();
+}
+
+static void damage_extent(void) {
+  retain_everything();
+  char *base = chunks_take(3, 0);
+  hak_arena_give_chunks(base);
+  hak_chunk_at(base)->chunks = 4;
   hak_arena_check();
 }
 
 int main(void) {
-  child_succeeds(the_first_unit_can_be_tried_again);
-  child_succeeds(without_memory_there_are_no_units);
+  child_succeeds(the_first_slice_can_be_tried_again);
+  child_succeeds(one_refusal_is_no_end);
+  child_succeeds(without_memory_there_is_what_is_mapped);
+  child_succeeds(less_than_a_chunk_will_do);
+  child_succeeds(less_than_a_chunk_may_be_aligned);
+  child_succeeds(a_chunk_may_be_mapped_in_part);
+  child_succeeds(parts_become_a_whole);
   child_succeeds(what_is_kept_is_given_for_what_is_asked);
-  child_succeeds(mapped_in_part_stays_usable);
   child_succeeds(a_limit_is_kept);
   child_succeeds(what_is_kept_counts_against_the_limit);
-  child_succeeds(a_slot_that_cannot_be_unmapped_is_emptied);
+  child_succeeds(chunks_that_cannot_be_unmapped_are_emptied);
   child_succeeds(what_cannot_be_given_back_stays);
-  child_breaks_invariant(damage_used_count);
+  child_succeeds(what_is_stuck_is_left_alone_for_a_while);
   child_breaks_invariant(damage_dirty_count);
-  child_breaks_invariant(damage_slot_count);
   child_breaks_invariant(damage_class_map);
-  child_breaks_invariant(damage_mask);
+  child_breaks_invariant(damage_free_mask);
+  child_breaks_invariant(damage_present_mask);
+  child_breaks_invariant(damage_dirty_mask);
+  child_breaks_invariant(damage_transit);
+  child_breaks_invariant(damage_extent);
   return 0;
 }

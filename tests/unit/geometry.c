@@ -1,33 +1,56 @@
-/* Size classes: every request gets the smallest class that holds it; division by multiplication is exact. */
+/* Size classes: every request gets the smallest class that holds it; exactly the starts of blocks pass. */
 #include "geometry.h"
 
 #include "check.h"
 
 static void a_request_gets_the_smallest_class_that_holds_it(void) {
   CHECK(hak_class_of(0) == 1);
-  for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
+  for (size_t bytes = 1; bytes <= HAK_CACHED_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
-    CHECK(cls > HAK_CLASS_NONE && cls < HAK_CLASS_LARGE);
+    CHECK(cls > HAK_CLASS_NONE && cls < HAK_CLASS_COUNT);
     CHECK(hak_class_sizes[cls] >= bytes);
     CHECK(hak_class_sizes[cls - 1] < bytes);
+    CHECK(hak_class_is_run(cls) == (bytes > HAK_SMALL_MAX));
+  }
+  CHECK(hak_class_of(HAK_SMALL_MAX) == HAK_RUN_FIRST - 1 && hak_class_of(HAK_SMALL_MAX + 1) == HAK_RUN_FIRST);
+  CHECK(hak_class_of(HAK_CACHED_MAX) == HAK_CLASS_COUNT - 1);
+  CHECK(!hak_class_is_run(HAK_CLASS_NONE) && !hak_class_is_run(HAK_CLASS_HUGE));
+}
+
+/* What the fast paths add to the address of the bins. */
+static void codes_lead_to_bins(void) {
+  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+    CHECK(hak_small_code(bytes) == hak_class_of(bytes) * HAK_BIN_WORDS);
   }
 }
 
 static void sizes_ascend_and_waste_little(void) {
-  CHECK(hak_class_sizes[HAK_CLASS_NONE] == 0 && hak_class_sizes[HAK_CLASS_LARGE] == 0);
+  CHECK(hak_class_sizes[HAK_CLASS_NONE] == 0 && hak_class_sizes[HAK_CLASS_HUGE] == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     uint32_t bytes = hak_class_sizes[cls], below = hak_class_sizes[cls - 1];
     CHECK(bytes > below && bytes % HAK_BLOCK_MIN == 0);
-    CHECK(bytes <= 64 || (bytes - below - 1) * 5 <= bytes);
-    CHECK(hak_class_blocks(cls) >= 2 && hak_class_blocks(cls) <= HAK_BLOCKS_MAX);
-    CHECK(hak_class_blocks(cls) * bytes <= HAK_UNIT_BYTES);
-    CHECK((hak_class_blocks(cls) + 1) * bytes > HAK_UNIT_BYTES);
+    bool four_to_a_doubling = bytes <= 4096 || bytes > 2 * HAK_SMALL_MAX;
+    CHECK(bytes <= 64 || (bytes - below - 1) * 8 <= bytes * 3);
+    CHECK(bytes <= 64 || !four_to_a_doubling || (bytes - below - 1) * 5 <= bytes);
   }
-  CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_SMALL_MAX);
+  CHECK(hak_class_sizes[HAK_RUN_FIRST - 1] == HAK_SMALL_MAX);
+  CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_CACHED_MAX);
+}
+
+static void slabs_are_cut_and_runs_are_slices(void) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    uint32_t bytes = hak_class_sizes[cls];
+    CHECK(hak_class_blocks(cls) >= 2 && hak_class_blocks(cls) <= HAK_BLOCKS_MAX);
+    CHECK(hak_class_blocks(cls) * bytes <= HAK_SLAB_BYTES);
+    CHECK((hak_class_blocks(cls) + 1) * bytes > HAK_SLAB_BYTES);
+  }
+  for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
+    CHECK(hak_class_sizes[cls] % HAK_SLICE_BYTES == 0 && hak_class_sizes[cls] <= HAK_CHUNK_BYTES / 2);
+  }
 }
 
 static void every_power_of_two_is_a_class(void) {
-  for (uint32_t bytes = HAK_BLOCK_MIN; bytes <= HAK_SMALL_MAX; bytes *= 2) {
+  for (uint32_t bytes = HAK_BLOCK_MIN; bytes <= HAK_CACHED_MAX; bytes *= 2) {
     CHECK(hak_class_sizes[hak_class_of(bytes)] == bytes);
   }
 }
@@ -42,42 +65,65 @@ static void bands_double_from_32_bytes(void) {
 }
 
 static const char *at_offset(uint32_t offset) {
-  static const uintptr_t unit = (uintptr_t)0x7f12345 << HAK_UNIT_SHIFT;
-  return hide_pointer((const char *)unit + offset); /* NOLINT(performance-no-int-to-ptr) */
+  static const uintptr_t slab = (uintptr_t)0x7f12345 << HAK_SLAB_SHIFT;
+  return hide_pointer((const char *)slab + offset); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static void division_is_exact(void) {
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    uint32_t bytes = hak_class_sizes[cls], inverse = hak_class_inverses[cls];
-    for (uint32_t offset = 0; offset < HAK_UNIT_BYTES; offset++) {
+/* The rest of a slab, behind its last block, holds no start either. */
+static void exactly_the_blocks_of_a_slab_start(void) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    uint32_t bytes = hak_class_sizes[cls], inverse = hak_class_inverses[cls], limit = hak_class_limits[cls];
+    uint32_t starts = 0;
+    for (uint32_t offset = 0; offset < HAK_SLAB_BYTES; offset++) {
       const char *address = at_offset(offset);
-      CHECK(hak_is_block_start(address, inverse) == (offset % bytes == 0));
+      bool starts_here = offset % bytes == 0 && offset + bytes <= HAK_SLAB_BYTES;
+      CHECK(hak_is_block_start(address, inverse, limit) == starts_here);
       CHECK(hak_block_index(address, inverse) == offset / bytes);
+      starts += starts_here;
+    }
+    CHECK(starts == hak_class_blocks(cls));
+  }
+}
+
+/* Which of them begins a run is what the page map says. */
+static void a_run_starts_a_slice(void) {
+  for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
+    for (uint32_t offset = 0; offset < HAK_SLAB_BYTES; offset++) {
+      CHECK(hak_is_block_start(at_offset(offset), hak_class_inverses[cls], hak_class_limits[cls]) ==
+            (offset % HAK_SLICE_BYTES == 0));
     }
   }
 }
 
 static void no_block_starts_without_a_class(void) {
-  CHECK(hak_class_inverses[HAK_CLASS_NONE] == 0 && hak_class_inverses[HAK_CLASS_LARGE] == 0);
-  for (uint32_t offset = 0; offset < HAK_UNIT_BYTES; offset += HAK_BLOCK_MIN) {
-    CHECK(!hak_is_block_start(at_offset(offset), 0));
+  static const uint32_t without[] = {HAK_CLASS_NONE, HAK_CLASS_HUGE};
+  for (size_t i = 0; i < 2; i++) {
+    uint32_t inverse = hak_class_inverses[without[i]], limit = hak_class_limits[without[i]];
+    CHECK(inverse == 0 && limit == 0);
+    for (uint32_t offset = 0; offset < HAK_SLAB_BYTES; offset++) {
+      CHECK(!hak_is_block_start(at_offset(offset), inverse, limit));
+    }
   }
 }
 
 static void rounding_goes_up(void) {
   CHECK(hak_round_up(0, 64) == 0 && hak_round_up(1, 64) == 64);
   CHECK(hak_round_up(64, 64) == 64 && hak_round_up(65, 64) == 128);
-  CHECK(hak_units_for(0) == 0 && hak_units_for(1) == 1);
-  CHECK(hak_units_for(HAK_UNIT_BYTES) == 1 && hak_units_for(HAK_UNIT_BYTES + 1) == 2);
-  CHECK(hak_units_for((size_t)HAK_SLOT_BYTES) == HAK_SLOT_UNITS);
+  CHECK(hak_slices_for(0) == 0 && hak_slices_for(1) == 1);
+  CHECK(hak_slices_for(HAK_SLICE_BYTES) == 1 && hak_slices_for(HAK_SLICE_BYTES + 1) == 2);
+  CHECK(hak_slices_for(HAK_CHUNK_BYTES) == HAK_CHUNK_SLICES);
+  CHECK(hak_slices_for(PTRDIFF_MAX) == (size_t)1 << (63 - HAK_SLICE_SHIFT));
 }
 
 int main(void) {
   a_request_gets_the_smallest_class_that_holds_it();
+  codes_lead_to_bins();
   sizes_ascend_and_waste_little();
+  slabs_are_cut_and_runs_are_slices();
   every_power_of_two_is_a_class();
   bands_double_from_32_bytes();
-  division_is_exact();
+  exactly_the_blocks_of_a_slab_start();
+  a_run_starts_a_slice();
   no_block_starts_without_a_class();
   rounding_goes_up();
   return 0;

@@ -1,22 +1,41 @@
-/* The lock: excludes, lets the thread inside fork() pass, and can be made new in a child. */
+/* The lock: excludes, wakes who waits, counts the waits, and is after a fork as it was before. */
 #include "lock.h"
 
-#include <errno.h>
 #include <pthread.h>
 
 #include "check.h"
 #include "child.h"
+#include "os.h"
+#include "system.h"
 
-enum { THREADS = 3, ROUNDS = 2000 };
+enum { THREADS = 4, ROUNDS = 2000 };
 
 static hak_lock_t lock = HAK_LOCK_INIT;
 static int counted;
+
+static bool is_free(void) {
+  return atomic_load(&lock.word) == 0;
+}
+
+static pthread_t start(void *(*body)(void *)) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, body, NULL) == 0);
+  return thread;
+}
+
+static void join(pthread_t thread) {
+  CHECK(pthread_join(thread, NULL) == 0);
+}
 
 static void *count(void *unused) {
   (void)unused;
   for (int i = 0; i < ROUNDS; i++) {
     hak_lock(&lock);
     counted++;
+    CHECK(hak_lock_is_mine(&lock));
+    if (i % 16 == 0) {
+      hak_os_yield(); /* longer than a waiter spins */
+    }
     hak_unlock(&lock);
   }
   return NULL;
@@ -25,62 +44,229 @@ static void *count(void *unused) {
 static void it_excludes(void) {
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) {
-    CHECK(pthread_create(&threads[i], NULL, count, NULL) == 0);
+    threads[i] = start(count);
   }
   for (int i = 0; i < THREADS; i++) {
-    CHECK(pthread_join(threads[i], NULL) == 0);
+    join(threads[i]);
   }
-  CHECK(counted == THREADS * ROUNDS);
+  CHECK(counted == THREADS * ROUNDS && is_free());
 }
 
-static bool is_held(void) {
-  int error = pthread_mutex_trylock(&lock.mutex);
-  CHECK(error == 0 || error == EBUSY);
-  if (error == 0) {
-    CHECK(pthread_mutex_unlock(&lock.mutex) == 0);
+static void *is_of_another(void *unused) {
+  (void)unused;
+  CHECK(!hak_lock_is_mine(&lock));
+  CHECK(hak_lock_make_id() == hak_lock_id && hak_lock_id != 0);
+  CHECK(!hak_lock_is_mine(&lock));
+  return (void *)(uintptr_t)hak_lock_id; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static void the_owner_is_known(void) {
+  CHECK(hak_lock_id == 0 && !hak_lock_is_mine(&lock));
+  hak_lock(&lock);
+  CHECK(hak_lock_id != 0 && (hak_lock_id & HAK_LOCK_WAITERS) == 0);
+  CHECK(hak_lock_is_mine(&lock) && atomic_load(&lock.word) == hak_lock_id);
+  void *other;
+  CHECK(pthread_join(start(is_of_another), &other) == 0);
+  CHECK((uint32_t)(uintptr_t)other != hak_lock_id);
+  atomic_fetch_or(&lock.word, HAK_LOCK_WAITERS);
+  CHECK(hak_lock_is_mine(&lock));
+  hak_unlock(&lock);
+  CHECK(!hak_lock_is_mine(&lock) && is_free());
+}
+
+static void *take_once(void *unused) {
+  (void)unused;
+  hak_lock(&lock);
+  counted++;
+  hak_unlock(&lock);
+  return NULL;
+}
+
+static void until_somebody_sleeps(void) {
+  while (!(atomic_load(&lock.word) & HAK_LOCK_WAITERS)) {
+    hak_os_yield();
   }
-  return error == EBUSY;
+}
+
+/* Each that is woken takes the lock as one that others may wait for, and wakes the next. */
+static void all_who_sleep_are_woken(void) {
+  pthread_t threads[THREADS];
+  for (int round = 0; round < 20; round++) {
+    counted = 0;
+    hak_lock(&lock);
+    for (int i = 0; i < THREADS; i++) {
+      threads[i] = start(take_once);
+    }
+    until_somebody_sleeps();
+    CHECK(counted == 0);
+    hak_unlock(&lock);
+    for (int i = 0; i < THREADS; i++) {
+      join(threads[i]);
+    }
+    CHECK(counted == THREADS && is_free());
+  }
+}
+
+static uint64_t sum(const uint64_t waits[HAK_LOCK_WAIT_COUNTS]) {
+  uint64_t all = 0;
+  for (int i = 0; i < HAK_LOCK_WAIT_COUNTS; i++) {
+    all += waits[i];
+  }
+  return all;
+}
+
+static void a_wait_of(uint64_t ms, int expected) {
+  uint64_t before[HAK_LOCK_WAIT_COUNTS], after[HAK_LOCK_WAIT_COUNTS];
+  system_set_clock_ms(1000);
+  hak_lock_read_waits(before);
+  hak_lock(&lock);
+  pthread_t thread = start(take_once);
+  until_somebody_sleeps();
+  system_advance_clock_ms(ms);
+  hak_unlock(&lock);
+  join(thread);
+  hak_lock_read_waits(after);
+  CHECK(after[expected] == before[expected] + 1 && sum(after) == sum(before) + 1);
+}
+
+static void waits_are_counted_by_their_length(void) {
+  uint64_t waits[HAK_LOCK_WAIT_COUNTS];
+  for (int i = 0; i < ROUNDS; i++) {
+    hak_lock(&lock);
+    hak_unlock(&lock);
+  }
+  hak_lock_read_waits(waits);
+  CHECK(sum(waits) == 0);
+  a_wait_of(0, 0);
+  a_wait_of(1, 4);
+  a_wait_of(9, 4);
+  a_wait_of(10, 5);
+  a_wait_of(5000, 5);
 }
 
 static void *must_not_pass(void *unused) {
   (void)unused;
-  CHECK(!hak_lock_passes);
-  CHECK(is_held());
+  CHECK(!hak_lock_passes && !is_free() && !hak_lock_is_mine(&lock));
   return NULL;
 }
 
+/* Between the handlers of a fork. */
 static void one_thread_may_pass(void) {
-  CHECK(!hak_lock_passes && !is_held());
+  CHECK(!hak_lock_passes && is_free());
   hak_lock(&lock);
   hak_lock_passes = true;
   hak_lock(&lock); /* would wait for ever */
   hak_unlock(&lock);
-  CHECK(is_held());
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, must_not_pass, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(hak_lock_is_mine(&lock));
+  join(start(must_not_pass));
   hak_lock_passes = false;
   hak_unlock(&lock);
-  CHECK(!is_held());
+  CHECK(is_free());
 }
 
-static void make_it_new(void) {
-  hak_lock_reset(&lock);
-  CHECK(!is_held());
+static void after_in_child(void) {
+  hak_lock_after_fork(&lock, true);
+  CHECK(is_free());
   hak_lock(&lock);
-  CHECK(is_held());
+  CHECK(hak_lock_is_mine(&lock));
   hak_unlock(&lock);
 }
 
-static void a_child_makes_it_new(void) {
-  hak_lock(&lock);
-  child_succeeds(make_it_new);
+static void a_fork_takes_it_and_gives_it_back(void) {
+  for (int round = 0; round < 2; round++) {
+    hak_lock_before_fork(&lock, false);
+    CHECK(hak_lock_is_mine(&lock) && !lock.kept);
+    child_succeeds(after_in_child);
+    hak_lock_after_fork(&lock, false);
+    CHECK(is_free());
+  }
+}
+
+static void go_on_in_child(void) {
+  hak_lock_after_fork(&lock, true);
+  CHECK(hak_lock_is_mine(&lock) && !lock.kept);
   hak_unlock(&lock);
+  CHECK(is_free());
+  a_fork_takes_it_and_gives_it_back();
+}
+
+/* In a signal handler that interrupted a section: the section goes on in both processes. */
+static void a_fork_under_the_lock_keeps_it(void) {
+  hak_lock(&lock);
+  hak_lock_before_fork(&lock, true);
+  CHECK(hak_lock_is_mine(&lock));
+  child_succeeds(go_on_in_child);
+  hak_lock_after_fork(&lock, false);
+  CHECK(hak_lock_is_mine(&lock));
+  hak_unlock(&lock);
+  a_fork_takes_it_and_gives_it_back();
+}
+
+static void a_fork_under_another_lock_takes_it(void) {
+  hak_lock_before_fork(&lock, true);
+  CHECK(hak_lock_is_mine(&lock));
+  child_succeeds(after_in_child);
+  hak_lock_after_fork(&lock, false);
+  CHECK(is_free());
+}
+
+static void a_fork_wakes_who_waits(void) {
+  pthread_t thread;
+  counted = 0;
+  hak_lock_before_fork(&lock, false);
+  thread = start(take_once);
+  until_somebody_sleeps();
+  child_succeeds(after_in_child); /* nobody waits there */
+  CHECK(counted == 0);
+  hak_lock_after_fork(&lock, false);
+  join(thread);
+  CHECK(counted == 1 && is_free());
+}
+
+static _Atomic int turn;
+
+static void await_turn(int wanted) {
+  while (atomic_load(&turn) != wanted) {
+    hak_os_yield();
+  }
+}
+
+/* Forks under the lock, and is in the middle of it while the main thread does the same under another. */
+static void *fork_slowly(void *unused) {
+  (void)unused;
+  hak_lock(&lock);
+  hak_lock_before_fork(&lock, true);
+  atomic_store(&turn, 1);
+  await_turn(2);
+  hak_lock_after_fork(&lock, false);
+  CHECK(hak_lock_is_mine(&lock)); /* the interrupted section still holds it */
+  hak_unlock(&lock);
+  return NULL;
+}
+
+static void of_two_that_fork_one_gives_up(void) {
+  pthread_t thread = start(fork_slowly);
+  await_turn(1);
+  hak_lock_before_fork(&lock, true);
+  CHECK(!hak_lock_is_mine(&lock) && !is_free());
+  child_succeeds(after_in_child); /* its owner is not there */
+  hak_lock_after_fork(&lock, false);
+  CHECK(!is_free());
+  atomic_store(&turn, 2);
+  join(thread);
+  CHECK(is_free());
 }
 
 int main(void) {
-  it_excludes();
-  one_thread_may_pass();
-  a_child_makes_it_new();
+  child_succeeds(the_owner_is_known);
+  child_succeeds(it_excludes);
+  child_succeeds(all_who_sleep_are_woken);
+  child_succeeds(waits_are_counted_by_their_length);
+  child_succeeds(one_thread_may_pass);
+  child_succeeds(a_fork_takes_it_and_gives_it_back);
+  child_succeeds(a_fork_under_the_lock_keeps_it);
+  child_succeeds(a_fork_under_another_lock_takes_it);
+  child_succeeds(a_fork_wakes_who_waits);
+  child_succeeds(of_two_that_fork_one_gives_up);
   return 0;
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -26,31 +28,39 @@ static void page_size_is_guessed(void) {
 }
 
 static void memory_can_be_mapped_and_dropped(void) {
-  char *pages = hak_os_map(4 * page);
+  char *pages = hak_os_map(NULL, 4 * page);
   CHECK(pages != NULL && all_zero(pages, 4 * page));
   memset(pages, 1, 4 * page);
   CHECK(hak_os_discard(pages + page, page));
   CHECK(pages[0] == 1 && all_zero(pages + page, page) && pages[2 * page] == 1);
   CHECK(hak_os_unmap(pages, 4 * page));
-  char *tables = hak_os_map_readonly(4 * page);
-  CHECK(tables != NULL && all_zero(tables, 4 * page));
-  CHECK(hak_os_make_writable(tables + page, page));
-  tables[page] = 1;
-  CHECK(hak_os_unmap(tables, 4 * page));
 }
 
-/* hak_os_prefer_huge may fail where the kernel has no huge pages; it changes no contents. */
+static void tables_can_be_made_writable(void) {
+  for (uint32_t refused = 0; refused < 2; refused++) { /* under a limit for data mprotect is refused, and mmap is not */
+    char *tables = hak_os_map_readonly(4 * page);
+    CHECK(tables != NULL && all_zero(tables, 4 * page));
+    system_refuse(SYSTEM_MPROTECT, 0, refused);
+    CHECK(hak_os_make_writable(tables + page, 2 * page));
+    CHECK(all_zero(tables, 4 * page));
+    tables[page] = tables[3 * page - 1] = 1;
+    CHECK(hak_os_unmap(tables, 4 * page));
+  }
+}
+
+/* They may fail where the kernel has no huge pages; they change no contents. */
 static void huge_pages_change_nothing(void) {
-  char *pages = hak_os_map(2 * page);
+  char *pages = hak_os_map(NULL, 2 * page);
   CHECK(pages != NULL);
   pattern_fill(pages, 2 * page, 5);
   (void)hak_os_prefer_huge(pages, 2 * page);
+  (void)hak_os_avoid_huge(pages, 2 * page);
   CHECK(pattern_holds(pages, 2 * page, 2 * page, 5));
   CHECK(hak_os_unmap(pages, 2 * page));
 }
 
 static void pages_can_move(void) {
-  char *from = hak_os_map(4 * page), *to = hak_os_map(4 * page);
+  char *from = hak_os_map(NULL, 4 * page), *to = hak_os_map(NULL, 4 * page);
   CHECK(from != NULL && to != NULL);
   pattern_fill(from, 4 * page, 7);
   if (hak_os_move(from, to, 4 * page) == HAK_OS_MOVED) { /* Linux 5.7 */
@@ -63,7 +73,7 @@ static void pages_can_move(void) {
 }
 
 static char *free_place(size_t bytes) {
-  char *place = hak_os_map(bytes);
+  char *place = hak_os_map(NULL, bytes);
   CHECK(place != NULL && hak_os_unmap(place, bytes));
   return place;
 }
@@ -92,17 +102,69 @@ static void an_old_kernel_replaces_nothing_either(void) {
   CHECK(place[0] == 1);
 }
 
-static void a_probe_leaves_nothing(void) {
-  char *place = hak_os_probe();
-  CHECK(place != NULL && (uintptr_t)place % page == 0);
-  CHECK(msync(place, page, MS_ASYNC) == -1 && errno == ENOMEM);
-  system_refuse(SYSTEM_MMAP, 0, 1);
-  CHECK(hak_os_probe() == NULL);
+static void a_wish_is_granted_where_nothing_is(void) {
+  char *place = free_place(4 * page);
+  CHECK(hak_os_map(place, page) == place);
+  place[0] = 1;
+  char *other = hak_os_map(place, 2 * page);
+  CHECK(other != NULL && other != place && place[0] == 1 && all_zero(other, 2 * page));
+}
+
+static uint64_t unmaps(void) {
+  hak_os_counts_t counts;
+  hak_os_read_counts(&counts);
+  return counts.munmap;
+}
+
+/* Of what is mapped beside it nothing stays. */
+static void memory_can_be_mapped_aligned(void) {
+  for (size_t align = page; align <= (size_t)1 << 30; align *= 8) {
+    for (size_t bytes = page; bytes <= 4 * align && bytes <= (size_t)64 << 20; bytes *= 4) {
+      hak_os_counts_t before, after;
+      hak_os_read_counts(&before);
+      char *pages = hak_os_map_aligned(NULL, bytes, align);
+      hak_os_read_counts(&after);
+      CHECK(pages != NULL && (uintptr_t)pages % align == 0);
+      CHECK(after.mmap - before.mmap == 1 + after.munmap - before.munmap);
+      pages[0] = pages[bytes - 1] = 1;
+    }
+  }
+}
+
+static void an_aligned_wish_takes_one_call(void) {
+  const size_t align = (size_t)2 << 20;
+  char *place = hak_os_map_aligned(NULL, 2 * align, align);
+  CHECK(place != NULL && hak_os_unmap(place, 2 * align));
+  uint64_t before = unmaps();
+  CHECK(hak_os_map_aligned(place, align, align) == place && unmaps() == before);
+  char *other = hak_os_map_aligned(place, align, align); /* is taken */
+  CHECK(other != NULL && other != place && (uintptr_t)other % align == 0);
+}
+
+/* Whichever of its calls fails: the answer is NULL or aligned memory, and nothing else stays mapped. */
+static void without_memory_nothing_is_mapped(void) {
+  const size_t align = (size_t)256 << 20;
+  uint32_t failures = 0;
+  for (uint32_t call = 0; call < 3; call++) {
+    hak_os_counts_t before, after;
+    hak_os_read_counts(&before);
+    system_refuse(SYSTEM_MMAP, call, 1);
+    char *pages = hak_os_map_aligned(NULL, page, align);
+    system_allow();
+    hak_os_read_counts(&after);
+    CHECK((uintptr_t)pages % align == 0);
+    uint64_t stay = (after.mmap - before.mmap) - (after.failed - before.failed) - (after.munmap - before.munmap);
+    CHECK(stay == (pages != NULL));
+    failures += pages == NULL;
+  }
+  CHECK(failures >= 1);
+  CHECK(hak_os_map_aligned(NULL, (size_t)1 << 62, page) == NULL);
+  CHECK(hak_os_map_aligned(NULL, page, (size_t)1 << 62) == NULL);
 }
 
 static void refusals_are_reported_and_counted(void) {
   hak_os_counts_t before, after;
-  char *pages = hak_os_map(2 * page);
+  char *pages = hak_os_map(NULL, 2 * page);
   CHECK(pages != NULL);
   CHECK(hak_os_move(pages + page, pages, page) == HAK_OS_MOVED); /* the first one tries out whether moving works */
   pages[0] = 1;
@@ -110,13 +172,15 @@ static void refusals_are_reported_and_counted(void) {
     system_refuse(call, 0, SYSTEM_ALL);
   }
   hak_os_read_counts(&before);
-  CHECK(hak_os_map(page) == NULL && hak_os_map_readonly(page) == NULL);
+  CHECK(hak_os_map(NULL, page) == NULL && hak_os_map_aligned(NULL, page, page) == NULL);
   CHECK(!hak_os_unmap(pages, page) && !hak_os_discard(pages, page) && !hak_os_prefer_huge(pages, page));
-  CHECK(!hak_os_make_writable(pages, page) && hak_os_move(pages, pages + page, page) == HAK_OS_TARGET_LOST);
+  CHECK(hak_os_map_readonly(page) == NULL && !hak_os_make_writable(pages, page));
+  CHECK(!hak_os_avoid_huge(pages, page) && hak_os_move(pages, pages + page, page) == HAK_OS_TARGET_LOST);
   hak_os_read_counts(&after);
-  CHECK(after.mmap == before.mmap + 3 && after.munmap == before.munmap + 1 && after.madvise == before.madvise + 2);
-  CHECK(after.mprotect == before.mprotect + 1 && after.mremap == before.mremap + 1);
-  CHECK(after.failed == before.failed + 8 && after.bytes_mapped_total == before.bytes_mapped_total);
+  CHECK(after.mmap == before.mmap + 5 && after.mprotect == before.mprotect + 1 && after.munmap == before.munmap + 1 &&
+        after.madvise == before.madvise + 3);
+  CHECK(after.mremap == before.mremap + 1);
+  CHECK(after.failed == before.failed + 11 && after.bytes_mapped_total == before.bytes_mapped_total);
   system_allow();
   CHECK(pages[0] == 1);
   CHECK(hak_os_unmap(pages, 2 * page));
@@ -131,26 +195,68 @@ static void the_clock_is_monotonic(void) {
   CHECK(hak_os_now_ms() == 0);
 }
 
-static void the_limit_is_read(void) {
-  system_set_address_space_limit(UINT64_MAX);
-  CHECK(hak_os_address_space_limit() == SIZE_MAX);
-  system_set_address_space_limit(1 << 30);
-  CHECK(hak_os_address_space_limit() == (size_t)1 << 30);
-  system_refuse(SYSTEM_GETRLIMIT, 0, 1);
-  CHECK(hak_os_address_space_limit() == SIZE_MAX);
+static void nanoseconds_are_finer(void) {
+  uint64_t before = hak_os_now_ns();
+  CHECK(before > 0 && hak_os_now_ns() >= before);
+  system_set_clock_ms(123456789);
+  CHECK(hak_os_now_ns() == 123456789000000);
+  system_refuse(SYSTEM_CLOCK_GETTIME, 0, 1);
+  CHECK(hak_os_now_ns() == 0);
 }
 
-static void random_bits_differ_by_seed_and_time(void) {
+static void random_bits_differ(void) {
+  enum { DRAWS = 200 };
+  uint64_t draws[DRAWS], ones = 0, zeros = 0;
+  for (int i = 0; i < DRAWS; i++) {
+    draws[i] = hak_os_random();
+    ones |= draws[i];
+    zeros |= ~draws[i];
+    for (int j = 0; j < i; j++) {
+      CHECK(draws[i] != draws[j]);
+    }
+  }
+  CHECK(ones == UINT64_MAX && zeros == UINT64_MAX);
+}
+
+/* Also at the same moment, in the same place; and nothing is read of the seed of libc's guards. */
+static void without_the_kernels_they_differ_too(void) {
   static const unsigned char seed[16] = "another seed ...";
+  system_refuse(SYSTEM_GETRANDOM, 0, SYSTEM_ALL);
+  random_bits_differ();
   system_set_clock_ms(1);
-  uint64_t first = hak_os_random();
-  system_set_clock_ms(2);
-  uint64_t second = hak_os_random();
+  random_bits_differ();
   system_set_auxiliary(AT_RANDOM, (unsigned long)(uintptr_t)seed);
-  uint64_t third = hak_os_random();
+  uint64_t before = hak_os_random();
   system_set_auxiliary(AT_RANDOM, 0);
-  uint64_t fourth = hak_os_random();
-  CHECK(first != second && second != third && third != fourth && second != fourth);
+  CHECK(hak_os_random() != before);
+}
+
+static _Atomic uint32_t word;
+static _Atomic bool woken;
+
+static void *sleep_on_word(void *unused) {
+  (void)unused;
+  while (word == 1) {
+    hak_os_wait(&word, 1);
+  }
+  woken = true;
+  return NULL;
+}
+
+static void a_sleeper_is_woken(void) {
+  pthread_t thread;
+  word = 2;
+  hak_os_wait(&word, 1); /* has another value: no sleep */
+  hak_os_wake(&word);
+  word = 1;
+  CHECK(pthread_create(&thread, NULL, sleep_on_word, NULL) == 0);
+  for (int i = 0; i < 100; i++) {
+    hak_os_yield();
+  }
+  CHECK(!woken);
+  word = 0;
+  hak_os_wake(&word);
+  CHECK(pthread_join(thread, NULL) == 0 && woken);
 }
 
 static void rights_are_asked_for(void) {
@@ -160,35 +266,99 @@ static void rights_are_asked_for(void) {
   CHECK(hak_os_secure_mode());
 }
 
-static void write_three_lines(void) {
-  static const char first[] = "first\n", second[] = "second\n", third[] = "third\n";
-  errno = EDOM;
-  system_refuse(SYSTEM_WRITE, 0, 3); /* interrupted, and begun again */
-  hak_os_write_error(first, sizeof first - 1);
-  hak_os_keep_stderr();
-  CHECK(close(STDERR_FILENO) == 0);
-  hak_os_write_error(second, sizeof second - 1);
-  int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-  CHECK(full == STDERR_FILENO);
-  hak_os_write_error(third, sizeof third - 1);
-  CHECK(errno == EDOM);
-}
+static const char first[] = "first\n", second[] = "second\n", third[] = "third\n", lost[] = "lost\n";
 
-static void write_to_nobody(void) {
+/* Interrupted, and begun again; and errno is left as it is. */
+static void write_errors(void) {
   errno = EDOM;
+  system_refuse(SYSTEM_WRITE, 0, 3);
+  hak_os_write_error(first, sizeof first - 1);
+  hak_os_write_error(second, sizeof second - 1);
+  CHECK(errno == EDOM);
+  int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  CHECK(full >= 0 && dup2(full, STDERR_FILENO) == STDERR_FILENO);
+  errno = EDOM;
+  hak_os_write_error(lost, sizeof lost - 1);
   CHECK(close(STDERR_FILENO) == 0);
   errno = EDOM;
-  hak_os_write_error("lost", 4);
-  hak_os_keep_stderr();
-  hak_os_write_error("lost", 4);
+  hak_os_write_error(lost, sizeof lost - 1);
   CHECK(errno == EDOM);
 }
 
 static void errors_are_written(void) {
   ChildResult result;
-  child_run(write_three_lines, &result);
-  CHECK(result.status == 0 && strcmp(result.errors, "first\nsecond\nthird\n") == 0);
-  child_succeeds(write_to_nobody);
+  child_run(write_errors, &result);
+  CHECK(result.status == 0 && strcmp(result.errors, "first\nsecond\n") == 0);
+}
+
+static char report[64], data[64];
+
+/* A file of its own, which becomes stderr. */
+static int make_file(char *name) {
+  strcpy(name, "/tmp/hakmem-unit-os-XXXXXX");
+  int file = mkstemp(name);
+  CHECK(file >= 0);
+  return file;
+}
+
+static void becomes_stderr(int file) {
+  CHECK(dup2(file, STDERR_FILENO) == STDERR_FILENO && close(file) == 0);
+}
+
+static void must_hold(const char *name, const char *expected) {
+  char text[64] = "";
+  int file = open(name, O_RDONLY | O_CLOEXEC);
+  CHECK(file >= 0 && read(file, text, sizeof text - 1) == (ssize_t)strlen(expected) && strcmp(text, expected) == 0);
+  CHECK(close(file) == 0 && unlink(name) == 0);
+}
+
+/* Where it is not remembered it is the stderr of the moment; later the file counts and not its number. */
+static void a_report_goes_where_stderr_was(void) {
+  becomes_stderr(make_file(report));
+  hak_os_write_report(first, sizeof first - 1);
+  hak_os_remember_stderr();
+  hak_os_write_report(second, sizeof second - 1);
+  CHECK(close(STDERR_FILENO) == 0);
+  int other = make_file(data); /* gets its number */
+  CHECK(other == STDERR_FILENO);
+  errno = EDOM;
+  hak_os_write_report(third, sizeof third - 1);
+  CHECK(errno == EDOM);
+  CHECK(close(STDERR_FILENO) == 0);
+  hak_os_write_report(third, sizeof third - 1);
+  must_hold(report, "first\nsecond\nthird\nthird\n");
+  must_hold(data, "");
+}
+
+/* Its name leads to another file by now. */
+static void a_report_goes_to_no_other_file(void) {
+  becomes_stderr(make_file(report));
+  hak_os_remember_stderr();
+  CHECK(rename(report, strcpy(data, "/tmp/hakmem-unit-os-moved")) == 0);
+  int other = open(report, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  CHECK(other > STDERR_FILENO && close(STDERR_FILENO) == 0);
+  hak_os_write_report(lost, sizeof lost - 1);
+  must_hold(report, "");
+  must_hold(data, "");
+}
+
+/* A pipe has no name to be opened by. */
+static void a_report_to_a_closed_pipe_is_lost(void) {
+  hak_os_remember_stderr();
+  hak_os_write_report(first, sizeof first - 1);
+  CHECK(close(STDERR_FILENO) == 0);
+  int other = make_file(data);
+  CHECK(other == STDERR_FILENO);
+  hak_os_write_report(lost, sizeof lost - 1);
+  must_hold(data, "");
+}
+
+static void reports_are_written(void) {
+  ChildResult result;
+  child_succeeds(a_report_goes_where_stderr_was);
+  child_succeeds(a_report_goes_to_no_other_file);
+  child_run(a_report_to_a_closed_pipe_is_lost, &result);
+  CHECK(result.status == 0 && strcmp(result.errors, first) == 0);
 }
 
 int main(void) {
@@ -196,16 +366,23 @@ int main(void) {
   child_succeeds(page_size_is_guessed);
   page = hak_os_page_bytes();
   child_succeeds(memory_can_be_mapped_and_dropped);
+  child_succeeds(tables_can_be_made_writable);
   child_succeeds(huge_pages_change_nothing);
   child_succeeds(pages_can_move);
   child_succeeds(a_place_is_mapped_only_if_it_is_free);
   child_succeeds(an_old_kernel_replaces_nothing_either);
-  child_succeeds(a_probe_leaves_nothing);
+  child_succeeds(a_wish_is_granted_where_nothing_is);
+  child_succeeds(memory_can_be_mapped_aligned);
+  child_succeeds(an_aligned_wish_takes_one_call);
+  child_succeeds(without_memory_nothing_is_mapped);
   child_succeeds(refusals_are_reported_and_counted);
   child_succeeds(the_clock_is_monotonic);
-  child_succeeds(the_limit_is_read);
-  child_succeeds(random_bits_differ_by_seed_and_time);
+  child_succeeds(nanoseconds_are_finer);
+  child_succeeds(random_bits_differ);
+  child_succeeds(without_the_kernels_they_differ_too);
+  child_succeeds(a_sleeper_is_woken);
   child_succeeds(rights_are_asked_for);
   errors_are_written();
+  reports_are_written();
   return 0;
 }

@@ -1,179 +1,248 @@
-/* The window: where it lies, its tables, mapping and unmapping of slots. */
-#include "window.h"
+/* The page map: the class and the chunk of any address, leaves that are made once, and all chunks in a row. */
+#include "pagemap.h"
 
-#include <string.h>
-#include <sys/mman.h>
+#include <pthread.h>
 
 #include "check.h"
 #include "child.h"
 #include "os.h"
-#include "pattern.h"
 #include "system.h"
 
-static char *slot_address(size_t slot) {
-  return hak_window_address(slot * HAK_SLOT_UNITS);
+#define LEAF_BYTES ((uintptr_t)1 << HAK_LEAF_SHIFT)
+
+/* Never touched: only its address counts. */
+static char *place(uintptr_t address) {
+  return hide_pointer((const char *)address); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static void create(void) {
-  CHECK(hak_window.units == 0);
-  CHECK(hak_class_at("before the window") == HAK_CLASS_NONE);
-  CHECK(hak_window_create());
-  CHECK(hak_window.base % HAK_SLOT_BYTES == 0 && hak_window.base != 0);
-  CHECK(hak_window.units % HAK_SLOT_UNITS == 0 && hak_window_slots() > 0);
+/* Begins in one leaf and ends in the next. */
+static char *border(void) {
+  return place(5 * LEAF_BYTES - HAK_CHUNK_BYTES);
 }
 
-static void it_is_made_and_empty(void) {
-  create();
-  CHECK(hak_window.slots_ready == 0 && hak_window.slots_used == 0);
-  CHECK(hak_class_at(slot_address(0)) == HAK_CLASS_NONE);
-  CHECK(hak_class_at(hak_window_address(hak_window.units - 1)) == HAK_CLASS_NONE);
-  CHECK(hak_class_at(hak_window_address(hak_window.units)) == HAK_CLASS_NONE);
-  CHECK(hak_class_at("outside") == HAK_CLASS_NONE && hak_class_at(NULL) == HAK_CLASS_NONE);
-  CHECK(hak_unit_of(slot_address(1) + HAK_UNIT_BYTES) == HAK_SLOT_UNITS + 1);
+static bool is_unknown(const char *address) {
+  return hak_leaf_of(address) == 0 && hak_class_at(address) == HAK_CLASS_NONE && hak_chunk_at(address) == NULL;
 }
 
-static void it_can_be_tried_again(void) {
-  for (uint32_t call = 0; call < 3; call++) { /* the probe, the class map, the slot table */
-    hak_os_counts_t before, after;
-    hak_os_read_counts(&before);
-    system_refuse(SYSTEM_MMAP, call, 1);
-    CHECK(!hak_window_create());
-    CHECK(hak_window.units == 0 && !hak_window.classes && !hak_window.slots);
-    hak_os_read_counts(&after);
-    CHECK(after.mmap - before.mmap == 1 + after.munmap - before.munmap);
-    system_allow();
+static void nothing_is_known_at_first(void) {
+  CHECK(is_unknown(NULL) && is_unknown("a literal") && is_unknown(place(UINTPTR_MAX)));
+  for (uintptr_t bit = 1; bit != 0; bit <<= 1) {
+    CHECK(is_unknown(place(bit)) && is_unknown(place(bit - 1)) && is_unknown(place(~bit)));
   }
-  create();
+  CHECK(hak_pagemap_next_sliced(NULL) == NULL);
 }
 
-static uint64_t address_space_limit;
-
-static void under_a_limit_it_is_smaller(void) {
-  system_set_address_space_limit(address_space_limit);
-  create();
-  size_t bytes = hak_window.units << HAK_UNIT_SHIFT;
-  CHECK(bytes >= address_space_limit && bytes <= 64 * address_space_limit);
-  bool occupied;
-  CHECK(hak_window_map(0, 1, false, &occupied));
+static void only_what_is_covered_is_known(void) {
+  CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
+  CHECK(hak_leaf_of(border()) != 0 && hak_leaf_of(border() + HAK_CHUNK_BYTES) != 0);
+  CHECK(hak_leaf_of(border()) != hak_leaf_of(border() + HAK_CHUNK_BYTES));
+  CHECK(is_unknown(border() - LEAF_BYTES) && is_unknown(border() + HAK_CHUNK_BYTES + LEAF_BYTES));
+  CHECK(hak_class_at(border()) == HAK_CLASS_NONE && hak_chunk_at(border()) == NULL);
 }
 
-static void a_slot_is_mapped_and_unmapped(void) {
-  bool occupied;
-  create();
-  CHECK(hak_window_map(3, 1, false, &occupied) && !occupied);
-  CHECK(hak_window.slots[3].state == HAK_SLOT_MAPPED && hak_window.slots[2].state == HAK_SLOT_UNMAPPED);
-  CHECK(hak_window.slots_used == 4 && hak_window.slots_ready >= 4);
-  hak_slot_t *slot = &hak_window.slots[3];
-  CHECK(slot->free == UINT32_MAX && slot->dirty == 0 && slot->aged == 0);
-  CHECK(!slot->super && hak_window_describe(3) && slot->super);
-  hak_super_t *super = slot->super;
-  CHECK(all_zero(slot_address(3), HAK_SLOT_BYTES));
-  memset(slot_address(3), 1, HAK_SLOT_BYTES);
-  system_refuse(SYSTEM_MUNMAP, 0, 1);
-  CHECK(!hak_window_unmap(3) && hak_window.slots[3].state == HAK_SLOT_MAPPED && slot_address(3)[0] == 1);
-  CHECK(hak_window_unmap(3) && slot->state == HAK_SLOT_UNMAPPED && slot->free == 0);
-  CHECK(hak_window_map(2, 3, false, &occupied));
-  CHECK(slot->super == super && slot->free == UINT32_MAX && hak_window_describe(3) && slot->super == super);
-  CHECK(all_zero(slot_address(2), (size_t)3 * HAK_SLOT_BYTES));
-}
-
-/* What is mapped already keeps its contents. */
-static void mapping_fills_the_gaps(void) {
-  bool occupied;
-  create();
-  CHECK(hak_window_map(1, 1, false, &occupied) && hak_window_map(3, 1, false, &occupied));
-  slot_address(1)[0] = slot_address(3)[0] = 1;
-  CHECK(hak_window_map(0, 5, false, &occupied) && !occupied);
-  CHECK(slot_address(1)[0] == 1 && slot_address(3)[0] == 1);
-  for (size_t slot = 0; slot < 5; slot++) {
-    CHECK(hak_window.slots[slot].state == HAK_SLOT_MAPPED);
-  }
-}
-
-static void the_last_slot_has_tables_too(void) {
-  bool occupied;
-  create();
-  size_t last = hak_window_slots() - 1;
-  CHECK(hak_window_map(last, 1, false, &occupied) && hak_window_describe(last));
-  hak_window.classes[hak_window.units - 1] = 1;
-  CHECK(hak_class_at(slot_address(last) + HAK_SLOT_BYTES - 1) == 1);
-  CHECK(hak_slab_at(hak_window.units - 1) == &hak_window.slots[last].super->slabs[HAK_SLOT_UNITS - 1]);
-}
-
-static void huge_pages_are_asked_for(void) {
-  bool occupied;
+/* A range that ends where a leaf does needs no other. */
+static void a_leaf_is_made_once(void) {
   hak_os_counts_t before, after;
-  create();
   hak_os_read_counts(&before);
-  CHECK(hak_window_map(0, 1, false, &occupied));
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
-  CHECK(after.madvise == before.madvise);
-  CHECK(hak_window_map(1, 2, true, &occupied));
+  CHECK(after.mmap == before.mmap + 1);
+  CHECK(is_unknown(border() + HAK_CHUNK_BYTES));
+  uintptr_t leaf = hak_leaf_of(border());
+  CHECK(hak_pagemap_cover(border() - 7 * (size_t)HAK_CHUNK_BYTES, (size_t)8 * HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
-  CHECK(after.madvise == before.madvise + 1);
+  CHECK(after.mmap == before.mmap + 1 && hak_leaf_of(border()) == leaf);
 }
 
-static void a_foreign_slot_is_left_alone(void) {
-  bool occupied;
-  create();
-  char *theirs = slot_address(2) + HAK_UNIT_BYTES;
-  CHECK(mmap(theirs, HAK_UNIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
-             0) == theirs);
-  pattern_fill(theirs, HAK_UNIT_BYTES, 3);
-  /* Mapping goes step by step until the foreign slot is known. */
-  int tries = 0;
-  while (!hak_window_map(0, 4, false, &occupied) && hak_window.slots[2].state != HAK_SLOT_FOREIGN) {
-    CHECK(occupied && ++tries < 4);
+static void classes_are_those_that_were_set(void) {
+  CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
+  for (uint32_t cls = 1; cls <= HAK_CLASS_HUGE; cls++) {
+    char *slice = border() + ((size_t)cls << HAK_SLICE_SHIFT);
+    hak_set_class(slice, 1, cls);
+    CHECK(hak_class_at(slice) == cls && hak_class_at(slice + HAK_SLICE_BYTES - 1) == cls);
+    CHECK(hak_class_at(slice - 1) == (cls > 1 ? cls - 1 : HAK_CLASS_NONE));
+    CHECK(hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+    CHECK(*hak_code_at(hak_leaf_of(slice), slice) == cls * HAK_BIN_WORDS);
   }
-  CHECK(hak_window.slots[2].state == HAK_SLOT_FOREIGN && hak_window.slots_used >= 3);
-  CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots[3].state == HAK_SLOT_UNMAPPED);
-  CHECK(pattern_holds(theirs, HAK_UNIT_BYTES, HAK_UNIT_BYTES, 3));
-  CHECK(hak_window_map(3, 1, false, &occupied));
+  char *last = place(5 * LEAF_BYTES) - HAK_SLICE_BYTES;
+  hak_set_class(last, 1, 3);
+  CHECK(hak_class_at(last) == 3 && hak_class_at(last + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+  hak_set_class(last + HAK_SLICE_BYTES, 4, 9);
+  for (size_t i = 0; i < 4; i++) {
+    CHECK(hak_class_at(last + HAK_SLICE_BYTES + (i << HAK_SLICE_SHIFT)) == 9);
+  }
+  CHECK(hak_class_at(last + 5 * (size_t)HAK_SLICE_BYTES) == HAK_CLASS_NONE && hak_class_at(last) == 3);
 }
 
-static void without_memory_nothing_is_mapped(void) {
-  bool occupied;
-  create();
-  system_refuse(SYSTEM_MPROTECT, 0, 1); /* the class map */
-  CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
-  system_refuse(SYSTEM_MPROTECT, 1, 1); /* the slot table */
-  CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
-  system_refuse(SYSTEM_MMAP, 0, 1); /* the slot */
-  CHECK(!hak_window_map(0, 1, false, &occupied) && !occupied);
-  CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots_used == 0);
-  system_allow();
-  CHECK(hak_window_map(0, 1, false, &occupied));
-  system_refuse(SYSTEM_MMAP, 0, 1); /* the descriptors */
-  CHECK(!hak_window_describe(0) && !hak_window.slots[0].super);
-  system_allow();
-  CHECK(hak_window_describe(0));
+static void a_class_is_cleared_once(void) {
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_set_class(border(), 2, 7);
+  CHECK(!hak_clear_class(border(), 8) && hak_class_at(border()) == 7);
+  CHECK(hak_clear_class(border(), 7) && hak_class_at(border()) == HAK_CLASS_NONE);
+  CHECK(!hak_clear_class(border(), 7));
+  CHECK(hak_class_at(border() + HAK_SLICE_BYTES) == 7);
 }
 
-/* Of a range with a mapped slot in it, either both gaps are mapped or none. */
-static void a_gap_is_not_left_half_mapped(void) {
-  bool occupied;
-  create();
-  CHECK(hak_window_map(1, 1, false, &occupied));
-  system_refuse(SYSTEM_MMAP, 1, 1);
-  CHECK(!hak_window_map(0, 3, false, &occupied) && !occupied);
+static void chunks_are_those_that_were_set(void) {
+  hak_chunk_t chunk = {.state = HAK_CHUNK_HUGE};
+  CHECK(hak_pagemap_cover(border() - HAK_CHUNK_BYTES, (size_t)4 * HAK_CHUNK_BYTES));
+  hak_set_chunk(border(), 2, &chunk); /* in two leaves */
+  CHECK(hak_chunk_at(border()) == &chunk && hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES - 1) == &chunk);
+  CHECK(!hak_chunk_at(border() - 1) && !hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES));
+  hak_set_chunk(border() + HAK_CHUNK_BYTES, 1, NULL);
+  CHECK(hak_chunk_at(border()) == &chunk && !hak_chunk_at(border() + HAK_CHUNK_BYTES));
+}
+
+static void a_slab_has_its_descriptor(void) {
+  static hak_slabs_t slabs;
+  hak_chunk_t chunk = {.state = HAK_CHUNK_SLICED, .slabs = &slabs};
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_set_chunk(border(), 1, &chunk);
+  for (size_t i = 0; i < HAK_CHUNK_SLABS; i++) {
+    CHECK(hak_slab_at(border() + (i << HAK_SLAB_SHIFT)) == &slabs.slab[i]);
+    CHECK(hak_slab_at(border() + ((i + 1) << HAK_SLAB_SHIFT) - 1) == &slabs.slab[i]);
+  }
+}
+
+static void all_chunks_come_in_a_row(void) {
+  enum { CHUNKS = 7 };
+  static const uintptr_t leaves[CHUNKS] = {9, 9, 9, 3, 3, 70, HAK_LEAVES - 1};
+  static const uintptr_t numbers[CHUNKS] = {0, 1, HAK_LEAF_CHUNKS - 1, 0, 17, 5, HAK_LEAF_CHUNKS - 1};
+  hak_chunk_t chunks[CHUNKS], huge = {.state = HAK_CHUNK_HUGE}, gone = {.state = HAK_CHUNK_GONE};
+  for (size_t i = 0; i < CHUNKS; i++) {
+    char *base = place(leaves[i] * LEAF_BYTES + numbers[i] * HAK_CHUNK_BYTES);
+    chunks[i] = (hak_chunk_t){.state = HAK_CHUNK_SLICED, .base = base};
+    CHECK(hak_pagemap_cover(base, HAK_CHUNK_BYTES));
+    hak_set_chunk(base, 1, &chunks[i]);
+  }
+  hak_set_chunk(place(9 * LEAF_BYTES + 5 * (uintptr_t)HAK_CHUNK_BYTES), 3, &huge);
+  hak_set_chunk(place(70 * LEAF_BYTES), 2, &gone);
+  uint32_t seen = 0;
+  for (hak_chunk_t *chunk = NULL; (chunk = hak_pagemap_next_sliced(chunk));) {
+    CHECK(chunk >= chunks && chunk < chunks + CHUNKS && !(seen >> (chunk - chunks) & 1));
+    seen |= 1U << (chunk - chunks);
+  }
+  CHECK(seen == (1U << CHUNKS) - 1);
+}
+
+static void without_memory_there_is_no_leaf(void) {
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  CHECK(!hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
+  CHECK(is_unknown(border() + HAK_CHUNK_BYTES));
   system_allow();
-  CHECK(hak_window.slots[0].state == HAK_SLOT_UNMAPPED && hak_window.slots[2].state == HAK_SLOT_UNMAPPED);
-  CHECK(msync(slot_address(0), HAK_UNIT_BYTES, MS_ASYNC) == -1);
-  CHECK(hak_window_map(0, 3, false, &occupied));
+  CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
+}
+
+/* Where the kernel refuses to change them, tables are mapped anew; where that fails, too, it can be tried again. */
+static void tables_are_made_writable_piece_by_piece(void) {
+  hak_os_counts_t before, after;
+  char *last = border() + HAK_CHUNK_BYTES - HAK_SLICE_BYTES;
+  hak_os_read_counts(&before);
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_os_read_counts(&after);
+  CHECK(after.mmap == before.mmap + 1 && after.mprotect == before.mprotect + 3);
+  hak_set_class(last, 1, 5);
+  char *first = border() + HAK_CHUNK_BYTES - LEAF_BYTES;
+  CHECK(hak_class_at(first) == HAK_CLASS_NONE);
+  system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
+  system_refuse(SYSTEM_MMAP, 0, 1);
+  CHECK(!hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_class_at(first) == HAK_CLASS_NONE);
+  CHECK(hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_class_at(first) == HAK_CLASS_NONE);
+  hak_set_class(first, 3, 6);
+  CHECK(hak_class_at(first) == 6 && hak_class_at(last) == 5);
+  CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES)); /* a whole leaf anew */
+  hak_set_class(border() + HAK_CHUNK_BYTES, 1, 7);
+  CHECK(hak_class_at(last) == 5 && hak_class_at(border() + HAK_CHUNK_BYTES) == 7);
+}
+
+/* Every piece, and every chunk pointer. */
+static void all_of_a_leaf_can_be_covered(void) {
+  static hak_chunk_t chunk;
+  char *base = place(5 * LEAF_BYTES);
+  CHECK(hak_pagemap_cover(base, LEAF_BYTES) && is_unknown(base + LEAF_BYTES) && is_unknown(base - 1));
+  hak_set_class(base, HAK_LEAF_SLICES, 1);
+  hak_set_chunk(base, HAK_LEAF_CHUNKS, &chunk);
+  CHECK(hak_class_at(base + LEAF_BYTES - 1) == 1 && hak_chunk_at(base + LEAF_BYTES - 1) == &chunk);
+  CHECK(is_unknown(base + LEAF_BYTES) && is_unknown(base - 1));
+}
+
+static void beyond_all_addresses_there_is_none(void) {
+  char *end = place(HAK_LEAVES * LEAF_BYTES);
+  CHECK(hak_pagemap_cover(end - HAK_CHUNK_BYTES, HAK_CHUNK_BYTES));
+  CHECK(!hak_pagemap_cover(end - HAK_CHUNK_BYTES, (size_t)2 * HAK_CHUNK_BYTES) && !hak_pagemap_cover(end, 1));
+  CHECK(is_unknown(end));
+}
+
+enum { THREADS = 4, LEAVES = 40 };
+static pthread_barrier_t barrier;
+
+static void *cover_all(void *number) {
+  pthread_barrier_wait(&barrier);
+  for (uintptr_t leaf = 0; leaf < LEAVES; leaf++) {
+    CHECK(hak_pagemap_cover(place((100 + leaf) * LEAF_BYTES), HAK_CHUNK_BYTES));
+    char *mine = place((100 + leaf) * LEAF_BYTES + (uintptr_t) * (int *)number * HAK_SLICE_BYTES);
+    CHECK(hak_class_at(mine) == HAK_CLASS_NONE);
+    hak_set_class(mine, 1, 1 + (uint32_t) * (int *)number);
+  }
+  return NULL;
+}
+
+/* What a thread made that came second is unmapped; and no code that one wrote is lost. */
+static void threads_make_leaves_at_once(void) {
+  pthread_t threads[THREADS];
+  int numbers[THREADS];
+  hak_os_counts_t before, after;
+  hak_os_read_counts(&before);
+  CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
+  for (int i = 0; i < THREADS; i++) {
+    numbers[i] = i;
+    CHECK(pthread_create(&threads[i], NULL, cover_all, &numbers[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  hak_os_read_counts(&after);
+  CHECK(after.mmap - before.mmap == LEAVES + after.munmap - before.munmap);
+  for (uintptr_t leaf = 0; leaf < LEAVES; leaf++) {
+    for (uint32_t i = 0; i < THREADS; i++) {
+      CHECK(hak_class_at(place((100 + leaf) * LEAF_BYTES + i * (uintptr_t)HAK_SLICE_BYTES)) == 1 + i);
+    }
+  }
+}
+
+static uintptr_t made_meanwhile;
+
+static void make_it_first(void) {
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  made_meanwhile = hak_leaf_of(border());
+}
+
+static void the_first_leaf_stays(void) {
+  hak_os_counts_t before, after;
+  hak_os_read_counts(&before);
+  system_during(SYSTEM_MMAP, make_it_first);
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_os_read_counts(&after);
+  CHECK(system_was_during() && hak_leaf_of(border()) == made_meanwhile && made_meanwhile != 0);
+  CHECK(after.mmap == before.mmap + 2 && after.munmap == before.munmap + 1);
 }
 
 int main(void) {
-  child_succeeds(it_is_made_and_empty);
-  child_succeeds(it_can_be_tried_again);
-  for (address_space_limit = (uint64_t)1 << 28; address_space_limit <= (uint64_t)1 << 34; address_space_limit *= 4) {
-    child_succeeds(under_a_limit_it_is_smaller);
-  }
-  child_succeeds(a_slot_is_mapped_and_unmapped);
-  child_succeeds(mapping_fills_the_gaps);
-  child_succeeds(the_last_slot_has_tables_too);
-  child_succeeds(huge_pages_are_asked_for);
-  child_succeeds(a_foreign_slot_is_left_alone);
-  child_succeeds(without_memory_nothing_is_mapped);
-  child_succeeds(a_gap_is_not_left_half_mapped);
+  child_succeeds(nothing_is_known_at_first);
+  child_succeeds(only_what_is_covered_is_known);
+  child_succeeds(a_leaf_is_made_once);
+  child_succeeds(classes_are_those_that_were_set);
+  child_succeeds(a_class_is_cleared_once);
+  child_succeeds(chunks_are_those_that_were_set);
+  child_succeeds(a_slab_has_its_descriptor);
+  child_succeeds(all_chunks_come_in_a_row);
+  child_succeeds(without_memory_there_is_no_leaf);
+  child_succeeds(tables_are_made_writable_piece_by_piece);
+  child_succeeds(all_of_a_leaf_can_be_covered);
+  child_succeeds(beyond_all_addresses_there_is_none);
+  child_succeeds(threads_make_leaves_at_once);
+  child_succeeds(the_first_leaf_stays);
   return 0;
 }

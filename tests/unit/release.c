@@ -1,291 +1,268 @@
-/* The release policy: the allowance, what goes first, learning from regret, and decay. The clock stands still. */
-#include <string.h>
-
-#include "arena.h"
-#include "check.h"
+/* What goes back to the system: how much, what first, in what steps, and what is so while it is on its way. */
 #include "child.h"
-#include "os.h"
-#include "setting.h"
+#include "policy_setting.h"
 #include "system.h"
-#include "window.h"
 
-enum { SLOT = HAK_SLOT_UNITS, DECAY_MS = 1000 };
-
-typedef struct Policy {
-  size_t warm_units, retain_units, percent, learned_units;
-} Policy;
-
-static void set_policy(Policy policy) {
-  system_set_clock_ms(DECAY_MS - 1); /* counted from 0: the first epoch has not ended */
-  set_number("WARM_POOL_SIZE", policy.warm_units);
-  set_number("RETAIN", (uint64_t)policy.retain_units << HAK_UNIT_SHIFT);
-  set_number("RETAIN_PERCENT", policy.percent);
-  set_number("RETAIN_LEARNED", (uint64_t)policy.learned_units << HAK_UNIT_SHIFT);
-  set_number("DECAY_MS", DECAY_MS);
-}
-
-static size_t take(size_t units) {
+static bool is_zeroed_at(const char *expected) {
   bool zeroed;
-  size_t first = hak_arena_take(units, 1, &zeroed);
-  CHECK(first != HAK_ARENA_NONE);
-  memset(hak_window_address(first), 1, units << HAK_UNIT_SHIFT);
-  return first;
-}
-
-static size_t dirty_units(void) {
-  hak_arena_check();
-  return hak_arena_totals().dirty_units;
-}
-
-static bool is_zeroed_at(size_t expected_first) {
-  bool zeroed;
-  CHECK(hak_arena_take(1, 1, &zeroed) == expected_first);
+  CHECK(slices_take_aligned(1, 1, &zeroed) == expected);
   return zeroed;
 }
 
-static void the_allowance_is_the_largest(void) {
-  set_policy((Policy){.warm_units = 7});
-  CHECK(hak_arena_totals().allowance_units == 7);
-  set_policy((Policy){.warm_units = 7, .retain_units = 9});
-  CHECK(hak_arena_totals().allowance_units == 9);
-  set_policy((Policy){.warm_units = 7, .retain_units = 3, .percent = 50});
-  CHECK(hak_arena_totals().allowance_units == 7);
-  take(2 * SLOT);
-  CHECK(hak_arena_totals().allowance_units == SLOT);
+static void the_target_is_the_largest(void) {
+  set_policy((Policy){.warm_slabs = 7});
+  CHECK(target() == (size_t)7 * SLAB);
+  set_policy((Policy){.warm_slabs = 2, .retain_slices = 9});
+  CHECK(target() == 9);
+  set_policy((Policy){.warm_slabs = 2, .retain_slices = 3, .percent = 50});
+  CHECK(target() == (size_t)2 * SLAB);
+  CHECK(slices_take(CHUNK) && slices_take(2));
+  CHECK(target() == CHUNK / 2 + 1);
   set_policy((Policy){0});
-  CHECK(hak_arena_totals().allowance_units == 0);
+  CHECK(target() == 0);
 }
 
-static void beyond_the_allowance_half_of_it_stays(void) {
-  set_policy((Policy){.retain_units = 8});
-  CHECK(take(2 * SLOT) == 0);
-  hak_arena_give(0, 4);
-  hak_arena_give(SLOT, 4);
-  CHECK(dirty_units() == 8);
-  hak_arena_give(SLOT + 4, 1);
-  CHECK(dirty_units() == 4);
-  for (size_t i = 0; i < 4; i++) {
-    CHECK(!is_zeroed_at(i)); /* the highest addresses went */
+/* Up to the target all stays; beyond, about half of it does. */
+static void beyond_the_target_half_of_it_stays(void) {
+  set_policy((Policy){.retain_slices = 60});
+  char *base[3] = {slices_take(CHUNK), slices_take(CHUNK), slices_take(CHUNK)};
+  uint64_t before = give_back_calls();
+  for (size_t i = 0; i < 3; i++) {
+    hak_arena_give(slice_of(base[i], 5), 20);
   }
-  CHECK(is_zeroed_at(SLOT));
+  CHECK(dirty_slices() == 60 && give_back_calls() == before);
+  hak_arena_give(slice_of(base[0], 25), 1);
+  CHECK(dirty_slices() <= 30 && dirty_slices() > 0);
+  slices_add_up();
 }
 
-static void with_no_allowance_all_goes(void) {
+static void with_no_target_all_goes(void) {
   set_policy((Policy){0});
-  CHECK(take(SLOT) == 0);
-  hak_arena_give(3, 1);
-  CHECK(dirty_units() == 0);
-  hak_arena_give(0, 3);
-  hak_arena_give(4, SLOT - 4);
-  CHECK(dirty_units() == 0 && hak_arena_totals().used_units == 0);
-  CHECK(take(SLOT) == 0);
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 3), 1);
+  CHECK(dirty_slices() == 0 && all_zero(slice_of(base, 3), HAK_SLICE_BYTES));
+  hak_arena_give(base, 3);
+  hak_arena_give(slice_of(base, 4), CHUNK - 4);
+  CHECK(dirty_slices() == 0 && hak_arena_used_slices() == 0 && hak_arena_totals().mapped_slices == 0);
+  chunks_give(chunks_take(20, 7), 7);
+  CHECK(dirty_slices() == 0 && hak_arena_totals().mapped_slices == 0);
+  slices_add_up();
 }
 
 static void purging_keeps_what_it_is_told(void) {
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(4 * SLOT) == 0);
-  hak_arena_give(0, 4 * SLOT);
-  CHECK(!hak_arena_purge(4 * SLOT) && dirty_units() == 4 * SLOT);
-  CHECK(hak_arena_purge(2 * SLOT) && dirty_units() == 2 * SLOT);
-  CHECK(!hak_arena_purge(2 * SLOT));
-  CHECK(hak_window.slots[0].state == HAK_SLOT_MAPPED && hak_window.slots[3].state == HAK_SLOT_UNMAPPED);
-  CHECK(hak_arena_purge(0) && dirty_units() == 0 && !hak_arena_purge(0));
-  CHECK(hak_arena_totals().mapped_slots == 0);
+  set_policy((Policy){.retain_slices = 1000});
+  char *base = chunks_take(4, 0);
+  hak_arena_give_chunks(base);
+  CHECK(!hak_arena_purge(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
+  CHECK(hak_arena_purge(2 * CHUNK) && dirty_slices() == 2 * CHUNK);
+  CHECK(!hak_arena_purge(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end went */
+  CHECK(hak_chunk_at(chunk_of(base, 2))->state == HAK_CHUNK_GONE);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && !hak_arena_purge(0));
+  CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_totals().unmapped_ever == 4 * CHUNK);
+  slices_add_up();
 }
 
-/* Runs of dirty units inside a slot go with one call each. */
+/* Rows of dirty slices inside a chunk go with one call each, and nothing else. */
 static void holes_are_given_back_one_by_one(void) {
   hak_os_counts_t before, after;
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(SLOT) == 0);
-  hak_arena_give(1, 2);
-  hak_arena_give(5, 1);
-  hak_arena_give(SLOT - 3, 3);
+  set_policy((Policy){.retain_slices = 1000});
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 2);
+  hak_arena_give(slice_of(base, 5), 1);
+  hak_arena_give(slice_of(base, CHUNK - 3), 3);
   hak_os_read_counts(&before);
-  CHECK(hak_arena_purge(0) && dirty_units() == 0);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
   hak_os_read_counts(&after);
   CHECK(after.madvise == before.madvise + 3 && after.munmap == before.munmap);
-  CHECK(is_zeroed_at(1) && is_zeroed_at(2) && is_zeroed_at(5));
-  for (size_t unit = 6; unit < SLOT - 3; unit++) {
-    CHECK(hak_window_address(unit)[0] == 1);
+  for (size_t i = 0; i < CHUNK; i++) {
+    bool given = i == 1 || i == 2 || i == 5 || i >= CHUNK - 3;
+    CHECK(slice_of(base, i)[0] == !given && slice_of(base, i + 1)[-1] == !given);
   }
+  CHECK(is_zeroed_at(slice_of(base, 1)));
+  slices_add_up();
 }
 
-static uint64_t give_back_calls(void) {
-  hak_os_counts_t counts;
-  hak_os_read_counts(&counts);
-  return counts.madvise + counts.munmap;
+/* Whole chunks go before the slices of others, whose pages would come back one by one. */
+static void whole_chunks_go_first(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  char *base = slices_take(CHUNK), *whole = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 60);
+  hak_arena_give(whole, CHUNK);
+  CHECK(hak_arena_purge(60) && dirty_slices() == 60);
+  CHECK(hak_chunk_at(whole)->state == HAK_CHUNK_GONE);
 }
 
-static void give_and_take(size_t first, size_t units) {
-  hak_arena_give(first, units);
-  CHECK(take(units) == first);
+/* The emptiest chunk may become a whole one. */
+static void the_emptiest_chunk_goes_first(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  char *full = slices_take(CHUNK), *empty = slices_take(CHUNK);
+  hak_arena_give(full, 10);
+  hak_arena_give(empty, 100);
+  CHECK(hak_arena_purge(10) && dirty_slices() == 10);
+  CHECK(all_zero(empty, (size_t)100 << HAK_SLICE_SHIFT) && full[0] == 1);
 }
 
-/* What is given back and soon taken again teaches to keep more, up to an end. */
-static void regret_raises_the_allowance(void) {
-  enum { UNITS = 20, MOST = 24 };
-  set_policy((Policy){.retain_units = 4, .learned_units = MOST});
-  size_t first = take(UNITS), allowance = 4;
-  CHECK(hak_arena_totals().allowance_units == allowance);
-  for (int round = 0; round < 10; round++) {
-    give_and_take(first, UNITS);
-    size_t now = hak_arena_totals().allowance_units;
-    CHECK(now >= allowance && now <= MOST);
-    allowance = now;
+/* 4 MiB at once: whoever gives a little works a little. */
+static void what_goes_goes_in_steps(void) {
+  set_policy((Policy){.retain_slices = 100000});
+  char *base = chunks_take(12, 0), *other = slices_take(CHUNK);
+  hak_arena_give_chunks(base);
+  set_policy((Policy){0});
+  size_t dirty = dirty_slices();
+  for (size_t given = 0; dirty > 0; given++) {
+    uint64_t before = give_back_calls();
+    hak_arena_give(slice_of(other, given), 1);
+    size_t now = dirty_slices();
+    CHECK(now < dirty && dirty - now <= 3 * CHUNK && give_back_calls() - before <= 3);
+    dirty = now;
   }
-  CHECK(allowance >= UNITS);
-  uint64_t calls = give_back_calls();
-  for (int round = 0; round < 10; round++) {
-    give_and_take(first, UNITS);
+  slices_add_up();
+}
+
+/* Who gives much does the work for it. */
+static void a_large_give_goes_at_once(void) {
+  set_policy((Policy){.retain_slices = 100});
+  char *base = chunks_take(60, 0);
+  hak_arena_give_chunks(base);
+  CHECK(dirty_slices() <= 100 && hak_arena_totals().mapped_slices <= CHUNK);
+}
+
+/* Every descriptor of slabs is in use: whole chunks need none to go. */
+static void chunks_go_without_spare_descriptors(void) {
+  set_policy((Policy){0});
+  char *base = chunks_take(8, 0);
+  while (hak_arena.spare_slabs_count > 0) {
+    CHECK(slices_take(CHUNK));
   }
-  CHECK(give_back_calls() == calls);
+  hak_arena_give_chunks(base);
+  CHECK(dirty_slices() == 0 && hak_arena_totals().unmapped_ever == 8 * CHUNK);
+  slices_add_up();
+}
+
+static char *place;
+
+static void look_in_the_middle(void) {
+  hak_arena_check();
+  hak_arena_totals_t totals = hak_arena_totals();
+  CHECK(totals.used_slices == CHUNK - 4 && totals.dirty_slices == 0 && totals.mapped_slices == CHUNK);
+  CHECK(!hak_arena_extend(place, 3, 1) && hak_arena_what(slice_of(place, 3)) == HAK_ARENA_INSIDE);
+  CHECK(hak_chunk_at(place)->transit == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
+  char *elsewhere = slices_take(4);
+  CHECK(elsewhere < place || elsewhere >= chunk_of(place, 1));
+  hak_arena_give(slice_of(place, 10), 2); /* of the same chunk */
+  CHECK(slices_take(1) == slice_of(place, 10));
+}
+
+/* While slices go back to the system they are nobody's, and no lock is held. */
+static void what_is_in_transit_is_out_of_reach(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  place = slices_take(CHUNK);
+  hak_arena_give(slice_of(place, 3), 4);
+  system_during(SYSTEM_MADVISE, look_in_the_middle);
+  CHECK(hak_arena_purge(0) && system_was_during());
+  slices_add_up();
+  CHECK(is_zeroed_at(slice_of(place, 3)) || dirty_slices() > 0);
+}
+
+static void give_all_others(void) {
+  hak_arena_give(place, 3);
+  hak_arena_give(slice_of(place, 7), CHUNK - 7);
+  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_SLICED); /* not yet whole */
+}
+
+static void a_chunk_is_whole_after_the_transit(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  place = slices_take(CHUNK);
+  hak_arena_give(slice_of(place, 3), 4);
+  system_during(SYSTEM_MADVISE, give_all_others);
+  CHECK(hak_arena_purge(4 * CHUNK - 1) == false && !system_was_during());
+  CHECK(hak_arena_purge(3) && system_was_during());
+  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && dirty_slices() == 0 && hak_arena_used_slices() == 0);
+  slices_add_up();
+}
+
+static void take_another(void) {
+  CHECK(chunks_take(3, 0) != NULL);
   hak_arena_check();
 }
 
-static void regret_ends_at_the_limit_for_it(void) {
-  set_policy((Policy){.retain_units = 4});
-  size_t first = take(20);
-  for (int round = 0; round < 10; round++) {
-    give_and_take(first, 20);
+static void an_extent_in_transit_is_out_of_reach(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  place = chunks_take(3, 0);
+  hak_arena_give_chunks(place);
+  system_during(SYSTEM_MUNMAP, take_another);
+  CHECK(hak_arena_purge(0) && system_was_during());
+  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && hak_arena_used_slices() == 3 * CHUNK);
+  slices_add_up();
+}
+
+static void take_descriptors(void) {
+  while (hak_arena.spare_chunks_count > 1) {
+    hak_chunk_t *chunk = hak_arena.spare_chunks;
+    hak_arena.spare_chunks = chunk->next;
+    hak_arena.spare_chunks_count--;
   }
-  CHECK(hak_arena_totals().allowance_units == 4);
 }
 
-static void no_more_is_learned_than_was_ever_used(void) {
-  enum { UNITS = 20 };
-  set_policy((Policy){.retain_units = 4, .learned_units = 100000});
-  size_t first = take(UNITS);
-  for (int round = 0; round < 20; round++) {
-    give_and_take(first, UNITS);
+/* What could not be unmapped goes back into the lists, whatever happened to the descriptors meanwhile. */
+static void an_extent_keeps_its_descriptors_in_transit(void) {
+  char *base[4];
+  set_policy((Policy){.retain_slices = 100000});
+  for (size_t i = 0; i < 4; i++) {
+    base[i] = chunks_take(2, 0);
+    CHECK(slices_take(CHUNK)); /* between them, so that they do not join */
   }
-  CHECK(hak_arena_totals().allowance_units == UNITS);
-}
-
-/* A small part of what was given back, taken again, is no regret. */
-static void little_regret_changes_nothing(void) {
-  set_policy((Policy){.retain_units = 4, .learned_units = 100});
-  size_t first = take(20);
-  hak_arena_give(first, 20);
-  CHECK(take(2) == first);
-  CHECK(hak_arena_totals().allowance_units == 4);
-}
-
-static void what_was_learned_is_forgotten(void) {
-  set_policy((Policy){.warm_units = 2, .retain_units = 4, .learned_units = 64});
-  CHECK(take(1) == 0);
-  size_t first = take(40);
-  for (int round = 0; round < 10; round++) {
-    give_and_take(first, 40);
+  for (size_t i = 0; i < 4; i++) {
+    hak_arena_give_chunks(base[i]);
   }
-  size_t allowance = hak_arena_totals().allowance_units;
-  CHECK(allowance > 4);
-  for (int epoch = 0; epoch < 10; epoch++) {
-    system_advance_clock_ms(DECAY_MS);
-    hak_arena_give(first + 39, 1);
-    size_t now = hak_arena_totals().allowance_units;
-    CHECK(now == (allowance / 2 > 4 ? allowance / 2 : 4));
-    allowance = now;
-    CHECK(take(1) == first + 39);
-  }
-  CHECK(allowance == 4);
+  system_during(SYSTEM_MUNMAP, take_descriptors);
+  system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && system_was_during());
+  size_t chunks;
+  CHECK(extents_listed(false, &chunks) == 4 && chunks == 8);
+  slices_add_up();
 }
 
-static void idle_units_decay(void) {
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(20) == 0);
-  system_advance_clock_ms(1);
-  hak_arena_give(0, 10); /* an epoch begins: these are watched */
-  CHECK(dirty_units() == 10);
-  system_advance_clock_ms(DECAY_MS - 1);
-  hak_arena_give(10, 1);
-  CHECK(dirty_units() == 11);
-  system_advance_clock_ms(1);
-  hak_arena_give(11, 1);
-  CHECK(dirty_units() == 2);
-  system_advance_clock_ms(DECAY_MS);
-  hak_arena_give(12, 1);
-  CHECK(dirty_units() == 1);
+static void in_child(void) {
+  hak_lock_passes = true;
+  hak_arena_fork_child();
+  hak_lock_passes = false;
+  hak_lock_after_fork(&hak_arena.lock, true);
+  slices_add_up();
+  CHECK(dirty_slices() == 4 && slices_take(4) == slice_of(place, 3));
 }
 
-static void units_in_use_do_not_decay(void) {
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(20) == 0);
-  system_advance_clock_ms(1);
-  hak_arena_give(0, 10);
-  CHECK(!is_zeroed_at(0)); /* used again within the epoch */
-  hak_arena_give(0, 1);
-  system_advance_clock_ms(DECAY_MS);
-  hak_arena_give(19, 1);
-  CHECK(dirty_units() == 2);
-  CHECK(!is_zeroed_at(0));
+static void fork_in_the_middle(void) {
+  hak_lock_before_fork(&hak_arena.lock, false);
+  child_succeeds(in_child);
+  hak_lock_after_fork(&hak_arena.lock, false);
 }
 
-static void the_warm_pool_does_not_decay(void) {
-  set_policy((Policy){.warm_units = 10, .retain_units = 1000});
-  CHECK(take(20) == 0);
-  for (size_t i = 0; i < 10; i++) {
-    system_advance_clock_ms(DECAY_MS);
-    hak_arena_give(i, 1);
-    CHECK(dirty_units() == i + 1);
-  }
-  system_advance_clock_ms(DECAY_MS);
-  hak_arena_give(10, 1);
-  CHECK(dirty_units() <= 10);
-}
-
-static void a_slot_decays_as_a_whole(void) {
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(2 * SLOT) == 0);
-  system_advance_clock_ms(1);
-  hak_arena_give(SLOT, SLOT);
-  system_advance_clock_ms(DECAY_MS);
-  hak_arena_give(0, 1);
-  CHECK(dirty_units() == 1);
-  CHECK(hak_window.slots[1].state == HAK_SLOT_UNMAPPED);
-  CHECK(hak_arena_totals().mapped_slots == 1);
-  CHECK(take(SLOT) == SLOT);
-}
-
-/* Threads that give nothing back to the arena still see to the decay. */
-static void decay_needs_no_give(void) {
-  set_policy((Policy){.retain_units = 1000});
-  CHECK(take(20) == 0);
-  hak_arena_give(0, 10);
-  uint64_t now_ms = DECAY_MS;
-  hak_arena_decay(now_ms);
-  hak_arena_decay(now_ms + DECAY_MS - 1);
-  CHECK(dirty_units() == 10);
-  hak_arena_decay(now_ms + DECAY_MS);
-  CHECK(dirty_units() == 0);
-}
-
-static void without_decay_time_every_event_counts(void) {
-  set_policy((Policy){.retain_units = 1000});
-  set_number("DECAY_MS", 0);
-  CHECK(take(20) == 0);
-  hak_arena_give(0, 10);
-  CHECK(dirty_units() == 10);
-  hak_arena_give(10, 1);
-  CHECK(dirty_units() == 1);
+/* The thread that gave them back is not in the child; there they are free again. */
+static void a_fork_ends_the_transit_in_the_child(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  place = slices_take(CHUNK);
+  hak_arena_give(slice_of(place, 3), 4);
+  system_during(SYSTEM_MADVISE, fork_in_the_middle);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  slices_add_up();
 }
 
 int main(void) {
-  child_succeeds(the_allowance_is_the_largest);
-  child_succeeds(beyond_the_allowance_half_of_it_stays);
-  child_succeeds(with_no_allowance_all_goes);
+  child_succeeds(the_target_is_the_largest);
+  child_succeeds(beyond_the_target_half_of_it_stays);
+  child_succeeds(with_no_target_all_goes);
   child_succeeds(purging_keeps_what_it_is_told);
   child_succeeds(holes_are_given_back_one_by_one);
-  child_succeeds(regret_raises_the_allowance);
-  child_succeeds(regret_ends_at_the_limit_for_it);
-  child_succeeds(no_more_is_learned_than_was_ever_used);
-  child_succeeds(little_regret_changes_nothing);
-  child_succeeds(what_was_learned_is_forgotten);
-  child_succeeds(idle_units_decay);
-  child_succeeds(units_in_use_do_not_decay);
-  child_succeeds(the_warm_pool_does_not_decay);
-  child_succeeds(a_slot_decays_as_a_whole);
-  child_succeeds(decay_needs_no_give);
-  child_succeeds(without_decay_time_every_event_counts);
+  child_succeeds(whole_chunks_go_first);
+  child_succeeds(the_emptiest_chunk_goes_first);
+  child_succeeds(what_goes_goes_in_steps);
+  child_succeeds(a_large_give_goes_at_once);
+  child_succeeds(chunks_go_without_spare_descriptors);
+  child_succeeds(what_is_in_transit_is_out_of_reach);
+  child_succeeds(a_chunk_is_whole_after_the_transit);
+  child_succeeds(an_extent_in_transit_is_out_of_reach);
+  child_succeeds(an_extent_keeps_its_descriptors_in_transit);
+  child_succeeds(a_fork_ends_the_transit_in_the_child);
   return 0;
 }

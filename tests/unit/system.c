@@ -1,9 +1,10 @@
 #include "system.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,17 +13,18 @@ static struct {
 } plans[SYSTEM_CALLS];
 static const int errors[SYSTEM_CALLS] = {
     [SYSTEM_MMAP] = ENOMEM,   [SYSTEM_MUNMAP] = ENOMEM, [SYSTEM_MADVISE] = EAGAIN,      [SYSTEM_MPROTECT] = ENOMEM,
-    [SYSTEM_MREMAP] = ENOMEM, [SYSTEM_WRITE] = EINTR,   [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRLIMIT] = EPERM,
+    [SYSTEM_MREMAP] = ENOMEM, [SYSTEM_WRITE] = EINTR,   [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRANDOM] = ENOSYS,
 };
 
+static size_t refused_mappings_from;
+static struct {
+  SystemCall call;
+  void (*body)(void);
+} interlude;
 static struct {
   bool set;
-  uint64_t ms;
+  _Atomic uint64_t ms;
 } fixed_clock;
-static struct {
-  bool set;
-  uint64_t bytes;
-} fixed_limit;
 static struct {
   bool set;
   unsigned long type, value;
@@ -38,9 +40,28 @@ void system_allow(void) {
   for (int call = 0; call < SYSTEM_CALLS; call++) {
     plans[call].skip = plans[call].count = 0;
   }
+  refused_mappings_from = 0;
+}
+
+void system_refuse_mappings_from(size_t bytes) {
+  refused_mappings_from = bytes;
+}
+
+void system_during(SystemCall call, void (*body)(void)) {
+  interlude.call = call;
+  interlude.body = body;
+}
+
+bool system_was_during(void) {
+  return interlude.body == NULL;
 }
 
 static bool is_refused(SystemCall call) {
+  void (*body)(void) = interlude.body;
+  if (body && interlude.call == call) {
+    interlude.body = NULL;
+    body();
+  }
   if (plans[call].count == 0) {
     return false;
   }
@@ -54,17 +75,12 @@ static bool is_refused(SystemCall call) {
 }
 
 void system_set_clock_ms(uint64_t ms) {
-  fixed_clock.set = true;
   fixed_clock.ms = ms;
+  fixed_clock.set = true;
 }
 
 void system_advance_clock_ms(uint64_t ms) {
   system_set_clock_ms(fixed_clock.ms + ms);
-}
-
-void system_set_address_space_limit(uint64_t bytes) {
-  fixed_limit.set = true;
-  fixed_limit.bytes = bytes;
 }
 
 void system_set_auxiliary(unsigned long type, unsigned long value) {
@@ -83,22 +99,24 @@ int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __real_mprotect(void *at, size_t bytes, int protection);
 void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
-ssize_t __real_write(int file, const void *bytes, size_t count);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
-int __real_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
 unsigned long __real_getauxval(unsigned long type);
+long __real_syscall(long number, ...);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __wrap_mprotect(void *at, size_t bytes, int protection);
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
-ssize_t __wrap_write(int file, const void *bytes, size_t count);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
-int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
 unsigned long __wrap_getauxval(unsigned long type);
+long __wrap_syscall(long number, ...);
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   if (is_refused(SYSTEM_MMAP)) {
+    return MAP_FAILED;
+  }
+  if (refused_mappings_from > 0 && bytes >= refused_mappings_from) {
+    errno = ENOMEM;
     return MAP_FAILED;
   }
   flags &= noreplace_is_unknown ? ~MAP_FIXED_NOREPLACE : ~0;
@@ -126,10 +144,6 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
   return __real_mremap(at, bytes, new_bytes, flags, to);
 }
 
-ssize_t __wrap_write(int file, const void *bytes, size_t count) {
-  return is_refused(SYSTEM_WRITE) ? -1 : __real_write(file, bytes, count);
-}
-
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
   if (is_refused(SYSTEM_CLOCK_GETTIME)) {
     return -1;
@@ -137,22 +151,27 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
   if (!fixed_clock.set || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)) {
     return __real_clock_gettime(clock, now);
   }
-  now->tv_sec = (time_t)(fixed_clock.ms / 1000);
-  now->tv_nsec = (long)(fixed_clock.ms % 1000 * 1000000);
-  return 0;
-}
-
-int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit) {
-  if (is_refused(SYSTEM_GETRLIMIT)) {
-    return -1;
-  }
-  if (!fixed_limit.set || resource != RLIMIT_AS) {
-    return __real_getrlimit(resource, limit);
-  }
-  limit->rlim_cur = limit->rlim_max = fixed_limit.bytes;
+  uint64_t ms = fixed_clock.ms;
+  now->tv_sec = (time_t)(ms / 1000);
+  now->tv_nsec = (long)(ms % 1000 * 1000000);
   return 0;
 }
 
 unsigned long __wrap_getauxval(unsigned long type) {
   return fixed_auxiliary.set && type == fixed_auxiliary.type ? fixed_auxiliary.value : __real_getauxval(type);
+}
+
+/* Six arguments are read whatever was passed; what was not is not looked at by the kernel. */
+long __wrap_syscall(long number, ...) {
+  long argument[6];
+  va_list arguments;
+  va_start(arguments, number);
+  for (int i = 0; i < 6; i++) {
+    argument[i] = va_arg(arguments, long);
+  }
+  va_end(arguments);
+  if ((number == SYS_write && is_refused(SYSTEM_WRITE)) || (number == SYS_getrandom && is_refused(SYSTEM_GETRANDOM))) {
+    return -1;
+  }
+  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
 }

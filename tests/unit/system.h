@@ -1,9 +1,12 @@
-/* Duty: stand between the core and the operating system: let chosen calls fail, and set the clock by hand.
- * Data: the plans below; changed only while one thread runs. Every call is passed on unless a plan says otherwise. */
+/* Duty: stand between the core and the operating system: let chosen calls fail, do something in the middle of one, and
+ * set the clock by hand.
+ * Data: the plans below; changed only while one thread runs, but for the clock. Every call is passed on unless a plan
+ * says otherwise. */
 #ifndef HAK_TEST_SYSTEM_H
 #define HAK_TEST_SYSTEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum SystemCall {
@@ -14,7 +17,7 @@ typedef enum SystemCall {
   SYSTEM_MREMAP,
   SYSTEM_WRITE, /* fails with EINTR */
   SYSTEM_CLOCK_GETTIME,
-  SYSTEM_GETRLIMIT,
+  SYSTEM_GETRANDOM,
   SYSTEM_CALLS
 } SystemCall;
 
@@ -24,13 +27,19 @@ typedef enum SystemCall {
 void system_refuse(SystemCall call, uint32_t skip, uint32_t count);
 /* No call fails from now on. */
 void system_allow(void);
+/* Mappings of at least so many bytes fail from now on; 0: none do. */
+void system_refuse_mappings_from(size_t bytes);
+
+/* The next call of the kind runs `body` before it does anything: what another thread might do at that moment. */
+void system_during(SystemCall call, void (*body)(void));
+/* Whether that has happened. */
+bool system_was_during(void);
 
 /* The monotonic clocks show this, and stand still, from now on. */
 void system_set_clock_ms(uint64_t ms);
 void system_advance_clock_ms(uint64_t ms);
 
-/* The answers to getrlimit(RLIMIT_AS) and getauxval(type) from now on; one type at a time. */
-void system_set_address_space_limit(uint64_t bytes);
+/* The answer to getauxval(type) from now on; one type at a time. */
 void system_set_auxiliary(unsigned long type, unsigned long value);
 
 /* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */

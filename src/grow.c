@@ -1,0 +1,120 @@
+#include "arena_internal.h"
+#include "options.h"
+#include "os.h"
+
+enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many below the kernel's choice */
+
+/* Below, huge pages would make a small program large, and gain it little. */
+#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+
+static void count_mapped_locked(size_t slices) {
+  size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
+  hak_arena.mapped_slices += slices;
+  hak_arena.mapped_ever += slices;
+  if (again) {
+    hak_arena.unmapped_lately -= again;
+    hak_release_refaulted_locked(again);
+  }
+}
+
+/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
+ * nothing is left below 2 MiB. */
+static char *choose_first_place(void) {
+  uint64_t random = hak_os_random();
+  char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
+  if (near) {
+    hak_os_unmap(near, HAK_CHUNK_BYTES);
+    near -= (random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT;
+    hak_lock(&hak_arena.lock);
+    hak_arena.wish = near;
+    hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
+    hak_unlock(&hak_arena.lock);
+  }
+  return near;
+}
+
+static char *map(size_t bytes, size_t align) {
+  hak_lock(&hak_arena.lock);
+  char *wish = hak_arena.wish;
+  size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
+  hak_unlock(&hak_arena.lock);
+  wish = wish ? wish : choose_first_place();
+  size_t below = bytes + (((uintptr_t)wish - bytes) & (align - 1));
+  char *base = hak_os_map_aligned((uintptr_t)wish > below ? wish - below : NULL, bytes, align);
+  if (!base) {
+    return NULL;
+  }
+  if (!hak_pagemap_cover(base, bytes)) {
+    hak_os_unmap(base, bytes);
+    return NULL;
+  }
+  if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
+    hak_os_avoid_huge(base, bytes);
+  } else if (hak_options.huge_pages && used >= hak_options.huge_pages_from_slices) {
+    hak_os_prefer_huge(base, bytes);
+  }
+  return base;
+}
+
+/* Slices of one chunk, which may have others already. */
+static void put_slices_locked(char *base, size_t slices) {
+  char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
+  hak_chunk_t *chunk = hak_chunk_at(base);
+  if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
+    chunk = hak_chunk_new_locked(chunk_base, HAK_CHUNK_SLICED);
+    chunk->present = 0;
+    hak_set_chunk(chunk_base, 1, chunk);
+  }
+  hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
+  chunk->present |= mask;
+  chunk->free |= mask;
+  hak_arena_settle_locked(chunk);
+}
+
+/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
+ * asked for, in one chunk. */
+static bool grow_by_slices(size_t slices) {
+  size_t bytes = HAK_SLICE_BYTES;
+  while (bytes < slices << HAK_SLICE_SHIFT) {
+    bytes *= 2;
+  }
+  char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
+  if (!base) {
+    return false;
+  }
+  if (!hak_pagemap_cover(base, bytes) || !hak_arena_lock_stocked()) {
+    hak_os_unmap(base, bytes);
+    return false;
+  }
+  count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
+  put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
+  hak_unlock(&hak_arena.lock);
+  return true;
+}
+
+bool hak_arena_is_tight(void) {
+  return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
+}
+
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
+  size_t bytes = chunks << HAK_CHUNK_SHIFT;
+  char *base = map(bytes, align);
+  if (base && !hak_arena_lock_stocked()) {
+    hak_os_unmap(base, bytes);
+    base = NULL;
+  }
+  if (slices > 0) {
+    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
+  }
+  if (!base) {
+    return slices > 0 && grow_by_slices(slices);
+  }
+  hak_arena.wish = base;
+  count_mapped_locked(chunks * HAK_CHUNK_SLICES);
+  hak_extent_put_locked((hak_extent_t){base, chunks, false, hak_arena.epoch});
+  hak_unlock(&hak_arena.lock);
+  if (slices > 0) {
+    hak_release_instead_of_growth();
+  }
+  return true;
+}

@@ -1,0 +1,203 @@
+/* What stays resident: learning from what was taken again, and decay. Time goes by as the tests say. */
+#include "child.h"
+#include "policy_setting.h"
+
+static void give_and_take(char *base, size_t slices) {
+  hak_arena_give(base, slices);
+  CHECK(slices_take(slices) == base);
+}
+
+/* What is given back and soon taken again teaches to keep more, up to an end. */
+static void taking_again_raises_the_target(void) {
+  enum { SLICES = 80, MOST = 100 };
+  set_policy((Policy){.retain_slices = 16, .learned_slices = MOST});
+  char *base = slices_take(CHUNK);
+  size_t before = target();
+  CHECK(before == 16);
+  for (int round = 0; round < 10; round++) {
+    give_and_take(base, SLICES);
+    CHECK(target() >= before && target() <= MOST);
+    before = target();
+  }
+  CHECK(before >= SLICES);
+  uint64_t calls = give_back_calls();
+  for (int round = 0; round < 10; round++) {
+    give_and_take(base, SLICES);
+  }
+  CHECK(give_back_calls() == calls);
+  slices_add_up();
+}
+
+/* The same with chunks that are unmapped and mapped again. */
+static void mapping_again_raises_the_target(void) {
+  set_policy((Policy){.retain_slices = CHUNK, .learned_slices = 16 * CHUNK});
+  for (int round = 0; round < 10; round++) {
+    hak_arena_give_chunks(chunks_take(10, 0));
+  }
+  CHECK(target() >= 10 * CHUNK && target() <= 16 * CHUNK);
+  uint64_t calls = give_back_calls();
+  hak_arena_give_chunks(chunks_take(10, 0));
+  CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
+}
+
+static void learning_ends_at_the_limit_for_it(void) {
+  set_policy((Policy){.retain_slices = 16});
+  char *base = slices_take(CHUNK);
+  for (int round = 0; round < 10; round++) {
+    give_and_take(base, 80);
+  }
+  CHECK(target() == 16);
+}
+
+static void no_more_is_learned_than_was_ever_used(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = 100000});
+  for (int round = 0; round < 20; round++) {
+    hak_arena_give(slices_take(80), 80);
+  }
+  CHECK(target() == 80);
+}
+
+/* A small part of what was given back, taken again, is nothing to learn from. */
+static void little_taken_again_changes_nothing(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = 1000});
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 80);
+  CHECK(slices_take(2) != NULL && target() == 16);
+}
+
+static void what_was_learned_is_forgotten(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = 64});
+  char *base = slices_take(CHUNK);
+  for (int round = 0; round < 10; round++) {
+    give_and_take(base, 80);
+  }
+  size_t before = target();
+  CHECK(before == 64);
+  decay_times(1); /* in this one something was taken again */
+  CHECK(target() == before || target() == before / 2);
+  for (int round = 0; round < 4; round++) {
+    before = target();
+    decay_times(1);
+    CHECK(target() == (before / 2 > 16 ? before / 2 : 16));
+  }
+  CHECK(target() == 16);
+}
+
+static void idle_slices_decay(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  char *base = slices_take(CHUNK), *other = slices_take(CHUNK);
+  decay_times(1);
+  hak_arena_give(slice_of(base, 3), 10);
+  decay_times(1);
+  CHECK(dirty_slices() == 10); /* not yet for a whole decay time */
+  hak_arena_give(other, 5);
+  decay_times(1);
+  CHECK(dirty_slices() == 5 && all_zero(slice_of(base, 3), (size_t)10 << HAK_SLICE_SHIFT) && other[0] == 1);
+  decay_times(1);
+  CHECK(dirty_slices() == 0);
+  slices_add_up();
+}
+
+static void a_chunk_that_is_in_use_does_not_decay(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 3), 10);
+  for (int round = 0; round < 5; round++) {
+    decay_times(1);
+    CHECK(slices_take(1) == slice_of(base, 3));
+    hak_arena_give(slice_of(base, 3), 1);
+  }
+  CHECK(dirty_slices() == 10);
+}
+
+/* Though it has about as many free slices as one that is in use all the time. */
+static void a_busy_chunk_keeps_no_other_from_decay(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  char *busy = slices_take(CHUNK), *idle = slices_take(CHUNK);
+  hak_arena_give(slice_of(busy, 3), 10);
+  hak_arena_give(slice_of(idle, 3), 10);
+  for (size_t round = 0; round < 5; round++) {
+    decay_times(1);
+    hak_arena_give(slice_of(busy, 20 + round), 1);
+  }
+  CHECK(dirty_slices() == 15 && all_zero(slice_of(idle, 3), (size_t)10 << HAK_SLICE_SHIFT));
+}
+
+/* Visits to the arena go on with it, a step each. */
+static void much_decays_in_steps(void) {
+  set_policy((Policy){.retain_slices = 100000});
+  char *base = chunks_take(20, 0), *other = slices_take(CHUNK);
+  hak_arena_give_chunks(base);
+  decay_times(2);
+  CHECK(dirty_slices() >= 10 * CHUNK);
+  for (size_t visits = 0; visits < 12; visits++) {
+    hak_arena_give(slice_of(other, visits), 1);
+  }
+  CHECK(dirty_slices() == 12 && hak_arena_totals().unmapped_ever == 20 * CHUNK);
+  slices_add_up();
+}
+
+/* What is left of an extent has been free for as long as all of it was. */
+static void a_rest_is_as_old_as_the_whole(void) {
+  set_policy((Policy){.retain_slices = 100000});
+  char *base = chunks_take(9, 0);
+  hak_arena_give_chunks(base);
+  decay_times(1);
+  CHECK(chunks_take(2, 0) == base);
+  decay_times(1);
+  for (size_t visits = 0; visits < 4; visits++) {
+    hak_arena_decay(0);
+  }
+  CHECK(dirty_slices() == 0 && hak_arena_used_slices() == 2 * CHUNK);
+}
+
+static void the_warm_pool_does_not_decay(void) {
+  set_policy((Policy){.warm_slabs = 5, .retain_slices = 1000});
+  char *base = slices_take(CHUNK), *other = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 15);
+  hak_arena_give(slice_of(other, 1), 15);
+  decay_times(5);
+  CHECK(dirty_slices() == (size_t)5 * SLAB);
+}
+
+static void the_warm_pool_stays_when_more_goes(void) {
+  set_policy((Policy){.warm_slabs = 5});
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 60);
+  CHECK(dirty_slices() == (size_t)5 * SLAB);
+}
+
+static void without_decay_time_every_visit_begins_one(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  set_number("DECAY_MS", 0);
+  char *base = slices_take(CHUNK);
+  hak_arena_give(slice_of(base, 1), 10);
+  CHECK(hak_arena_decay(7) && hak_arena_decay(7));
+  CHECK(dirty_slices() == 0);
+}
+
+/* The clock of one thread is behind that of another. */
+static void time_does_not_run_backwards(void) {
+  set_policy((Policy){.retain_slices = 1000});
+  CHECK(hak_arena_decay(10 * DECAY_MS) && !hak_arena_decay(9 * DECAY_MS) && !hak_arena_decay(0));
+  CHECK(!hak_arena_decay(11 * DECAY_MS - 1) && hak_arena_decay(11 * DECAY_MS));
+}
+
+int main(void) {
+  child_succeeds(taking_again_raises_the_target);
+  child_succeeds(mapping_again_raises_the_target);
+  child_succeeds(learning_ends_at_the_limit_for_it);
+  child_succeeds(no_more_is_learned_than_was_ever_used);
+  child_succeeds(little_taken_again_changes_nothing);
+  child_succeeds(what_was_learned_is_forgotten);
+  child_succeeds(idle_slices_decay);
+  child_succeeds(a_chunk_that_is_in_use_does_not_decay);
+  child_succeeds(a_busy_chunk_keeps_no_other_from_decay);
+  child_succeeds(much_decays_in_steps);
+  child_succeeds(a_rest_is_as_old_as_the_whole);
+  child_succeeds(the_warm_pool_does_not_decay);
+  child_succeeds(the_warm_pool_stays_when_more_goes);
+  child_succeeds(without_decay_time_every_visit_begins_one);
+  child_succeeds(time_does_not_run_backwards);
+  return 0;
+}
