@@ -1,65 +1,9 @@
-/* Duty: the cache of free blocks that each thread keeps: one LIFO list a class.
- * Data: a heap belongs to one thread; other threads read `room` and `capacity` for statistics and nothing else.
- * Layers below: transfer, slab, run, types.
- *
- *   heap ─ bin[class]   head ─> block ─> block ─> NULL     linked under heap->key
- *        │              room    how many more blocks may be freed into the list before it overflows
- *        └ info[class]  capacity and what it adapts to (policy.h), current slab
- *
- *   blocks in the list  =  capacity - room          (a closed bin: 0)
- *
- * A bin of a class up to 64 bytes is closed (room 0) until the thread allocates from it: blocks that others made and
- * this thread frees go to `outgoing` instead, and from there back, so that two threads do not end up writing to the
- * same cache line. */
+/* Duty: the way between a thread's lists and what lies behind them: refills, overflows, idle lists.
+ * Data: the heap of the calling thread, see bin.h. Layers below: policy, transfer, slab, run, bin. */
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
-#include "types.h"
-
-typedef struct hak_bin {
-  hak_free_block_t *head;
-  _Atomic int32_t room;
-  uint32_t inverse, limit; /* of the class: see hak_is_block_start */
-  uint32_t unused;
-} hak_bin_t;
-
-_Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
-
-typedef struct hak_bin_info {
-  hak_slab_t *current; /* refills come from here; may be NULL */
-  hak_free_block_t *outgoing;
-  _Atomic uint32_t outgoing_count;
-  _Atomic int32_t capacity;
-  uint32_t refill_blocks; /* wanted by the next refill */
-  uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
-  uint32_t streak;        /* overflows in a row without a refill between them */
-  _Atomic bool closed;
-  bool busy;                    /* a refill or overflow since the last look for idle lists */
-  bool adaptive;                /* false: an option says the capacity */
-  uint8_t refills;              /* counted as far as the policy asks */
-  int32_t seen_room;            /* at the last look for idle lists */
-  hak_free_block_t *seen_head;  /* the same */
-  _Atomic uint64_t asked_bytes; /* a sample, at every refill: sizes asked for, and how many */
-  _Atomic uint64_t asked_count;
-} hak_bin_info_t;
-
-typedef struct hak_heap {
-  _Alignas(HAK_CACHE_LINE) uintptr_t key;
-  hak_bin_t bin[HAK_BIN_COUNT];
-  hak_bin_info_t info[HAK_BIN_COUNT];
-  struct hak_heap *next;      /* list of all heaps */
-  struct hak_heap *next_idle; /* list of heaps without a thread */
-  bool busy;                  /* a thread has it */
-  bool orphan;                /* its thread did not survive a fork */
-  uint32_t events;            /* refills and overflows */
-  uint32_t flush_seen;
-  bool heap_shrinks;    /* the process used less at this look than at the one before */
-  size_t used_seen;     /* slices in use at the last look */
-  size_t budget_bytes;  /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
-  size_t large_budget_bytes; /* and over those above */
-  size_t granted_bytes; /* the same, of what was granted before it was earned */
-  uint64_t looked_ms;   /* when idle lists were last looked for */
-} hak_heap_t;
+#include "bin.h"
 
 /* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
@@ -88,22 +32,5 @@ void hak_cache_request_flush(void);
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted);
 
 void hak_cache_check(hak_heap_t *heap);
-
-HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
-  return atomic_load_explicit(&bin->room, memory_order_relaxed);
-}
-HAK_INLINE void hak_bin_set_room(hak_bin_t *bin, int32_t room) {
-  atomic_store_explicit(&bin->room, room, memory_order_relaxed);
-}
-HAK_INLINE int32_t hak_bin_capacity(hak_bin_info_t *info) {
-  return atomic_load_explicit(&info->capacity, memory_order_relaxed);
-}
-HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
-  hak_free_block_t *head = bin->head;
-  hak_bin_set_room(bin, hak_bin_room(bin) - 1);
-  block->link = head;
-  block->tag = (uintptr_t)head ^ heap->key;
-  bin->head = block;
-}
 
 #endif

@@ -23,6 +23,10 @@ static bool try_lock(hak_lock_t *lock, uint32_t value) {
   return atomic_compare_exchange_strong_explicit(&lock->word, &seen, value, memory_order_acquire, memory_order_relaxed);
 }
 
+bool hak_lock_try(hak_lock_t *lock) {
+  return try_lock(lock, hak_lock_id != 0 ? hak_lock_id : hak_lock_make_id());
+}
+
 static _Atomic uint64_t waits[HAK_LOCK_WAIT_COUNTS];
 
 static void note_wait(uint64_t since_ns) {

@@ -50,6 +50,9 @@ HAK_INLINE void hak_unlock(hak_lock_t *lock) {
   }
 }
 
+/* False: another thread holds it, or this one, in the code that a signal handler interrupted. */
+bool hak_lock_try(hak_lock_t *lock);
+
 /* How often a thread waited, by how long: below 1 us, 10 us, ... 10 ms, longer. */
 enum { HAK_LOCK_WAIT_COUNTS = 6 };
 void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]);

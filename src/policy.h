@@ -1,9 +1,9 @@
 /* Duty: how much a thread caches: capacities that are granted, earned and lost, and how much a refill fetches.
- * Data: the info of the calling thread's bins. Layers below: cache's types, arena (how much is in use), options. */
+ * Data: the info of the calling thread's bins. Layers below: bin, arena (how much is in use), options. */
 #ifndef HAK_POLICY_H
 #define HAK_POLICY_H
 
-#include "cache.h"
+#include "bin.h"
 
 /* A thread takes the cache. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);

@@ -85,6 +85,7 @@ __attribute__((constructor(101))) static void start(void) {
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */
+  hak_transfer_verify("free");
   if (!HAK_MINIMAL) {
     hak_stats_at_exit();
   }

@@ -148,6 +148,23 @@ void hak_transfer_flush(void) {
   }
 }
 
+void hak_transfer_verify(const char *function) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    transfer_t *transfer = &transfers[cls];
+    if (!hak_lock_try(&transfer->lock)) {
+      continue;
+    }
+    const hak_free_block_t *damaged = NULL;
+    for (uint32_t i = 0; i < transfer->count && !damaged; i++) {
+      damaged = hak_slab_tagged(transfer->blocks[i]) ? NULL : transfer->blocks[i];
+    }
+    hak_unlock(&transfer->lock);
+    if (damaged) {
+      hak_slab_damaged(function, damaged);
+    }
+  }
+}
+
 void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     hak_lock(&transfers[cls].lock);

@@ -18,6 +18,9 @@ hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key);
 void hak_transfer_decay(void);
 void hak_transfer_flush(void);
 
+/* Look for a block that was freed again since; for the end of the process. Passes what another thread holds. */
+void hak_transfer_verify(const char *function);
+
 /* Blocks in transfer, by class. */
 void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]);
 
