@@ -4,7 +4,6 @@
 #include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
-#include "policy.h"
 #include "run.h"
 #include "slab.h"
 #include "transfer.h"
@@ -17,7 +16,6 @@ enum {
 };
 
 static _Atomic uint32_t flush_epoch;
-static _Atomic size_t caches_open;
 
 void hak_cache_open(hak_heap_t *heap) {
   heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
@@ -131,15 +129,6 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_
 
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
-}
-
-void hak_cache_set_open(size_t caches) {
-  atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
-}
-
-size_t hak_caches_open(void) {
-  size_t open = atomic_load_explicit(&caches_open, memory_order_relaxed);
-  return open ? open : 1;
 }
 
 static void return_orphans(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {

@@ -3,16 +3,12 @@
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
-#include "bin.h"
+#include "policy.h"
 
 /* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
 /* Return everything that a thread cached which did not survive a fork, perhaps in the middle of something. */
 void hak_cache_close_orphan(hak_heap_t *heap);
-/* Caches that a thread has now, as the owner of their list says; at least 1. */
-void hak_cache_set_open(size_t caches);
-size_t hak_caches_open(void);
-
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
  * *zeroed: a run, all of which reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);

@@ -18,6 +18,17 @@ enum {
   LARGE_SHARE = 4, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */
 };
 
+static _Atomic size_t caches_open;
+
+void hak_cache_set_open(size_t caches) {
+  atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
+}
+
+size_t hak_caches_open(void) {
+  size_t open = atomic_load_explicit(&caches_open, memory_order_relaxed);
+  return open ? open : 1;
+}
+
 static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t high) {
   int32_t blocks = (int32_t)(bytes / hak_class_sizes[cls]);
   return blocks < low ? low : blocks > high ? high : blocks;

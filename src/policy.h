@@ -5,6 +5,10 @@
 
 #include "bin.h"
 
+/* Caches that a thread has now, as the owner of their list says; at least 1. */
+void hak_cache_set_open(size_t caches);
+size_t hak_caches_open(void);
+
 /* A thread takes the cache. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
 /* Nothing of the class is ever cached, by an option. */
