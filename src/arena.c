@@ -160,7 +160,8 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
   hak_mask_t lists = hak_arena.runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
   while (lists) {
     int probes = PROBES;
-    for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)], *next; chunk && probes > 0; chunk = next, probes--) {
+    for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)], *next; chunk && probes > 0;
+         chunk = next, probes--) {
       next = chunk->next;
       hak_mask_t starts = hak_mask_starts(chunk->free, slices);
       if (starts & aligned) {

@@ -15,11 +15,11 @@ enum {
 
 typedef struct hak_arena {
   hak_lock_t lock;
-  _Atomic size_t used_slices; /* written under the lock, read anywhere */
-  _Atomic bool tight;         /* the last chunk was refused */
+  _Atomic size_t used_slices;  /* written under the lock, read anywhere */
+  _Atomic bool tight;          /* the last chunk was refused */
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
-  size_t peak_slices;         /* most slices ever used */
-  size_t dirty_slices;        /* free and dirty */
+  size_t peak_slices;          /* most slices ever used */
+  size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   /* SLICED chunks by their longest run; a bit tells which lists are not empty */
   hak_chunk_t *runs[HAK_CHUNK_SLICES];

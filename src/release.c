@@ -244,10 +244,10 @@ bool hak_arena_decay(uint64_t now_ms) {
 void hak_release_instead_of_growth(void) {
   size_t done = 0;
   hak_lock(&hak_arena.lock);
-  size_t dirty = hak_arena.dirty_slices;
+  size_t dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
   hak_unlock(&hak_arena.lock);
-  if (dirty >= HAK_CHUNK_SLICES / 4) {
-    release(dirty < HAK_CHUNK_SLICES ? dirty : HAK_CHUNK_SLICES, false, &done);
+  if (dirty >= warm + HAK_CHUNK_SLICES / 4) {
+    release(dirty - warm < HAK_CHUNK_SLICES ? dirty - warm : HAK_CHUNK_SLICES, false, &done);
   }
 }
 

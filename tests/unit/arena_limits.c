@@ -257,6 +257,18 @@ static void damage_free_mask(void) {
   hak_arena_check();
 }
 
+static void damage_free_count(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->free_slices--;
+  hak_arena_check();
+}
+
+static void damage_run(void) {
+  slices_begin_here();
+  hak_chunk_at(slices_take(1))->run = CHUNK - 2;
+  hak_arena_check();
+}
+
 static void damage_present_mask(void) {
   slices_begin_here();
   hak_chunk_at(slices_take(1))->present &= ~hak_mask_of(100, 1);
@@ -300,6 +312,8 @@ int main(void) {
   child_breaks_invariant(damage_dirty_count);
   child_breaks_invariant(damage_class_map);
   child_breaks_invariant(damage_free_mask);
+  child_breaks_invariant(damage_free_count);
+  child_breaks_invariant(damage_run);
   child_breaks_invariant(damage_present_mask);
   child_breaks_invariant(damage_dirty_mask);
   child_breaks_invariant(damage_transit);

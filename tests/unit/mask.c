@@ -54,6 +54,19 @@ static void aligned_bits_are_the_multiples(void) {
   }
 }
 
+/* Up and down from each of its bits. */
+static void compare_rows_around(hak_mask_t mask) {
+  for (size_t bit = 0; bit < BITS; bit++) {
+    if (has(mask, bit)) {
+      size_t first = bit;
+      while (first > 0 && has(mask, first - 1)) {
+        first--;
+      }
+      CHECK(hak_mask_row_around(mask, bit) == row_at(mask, first));
+    }
+  }
+}
+
 static void compare(hak_mask_t mask) {
   uint32_t bits = 0, longest = 0, lowest = BITS;
   for (uint32_t bit = BITS; bit-- > 0;) {
@@ -84,8 +97,16 @@ static void every_row_is_found(void) {
     for (size_t count = 1; first + count <= BITS; count++) {
       hak_mask_t row = hak_mask_of(first, count);
       compare(row);
+      CHECK(hak_mask_row_around(row, first) == count && hak_mask_row_around(row, first + count - 1) == count);
       compare(~row);
     }
+  }
+}
+
+static void rows_around_every_bit_are_found(void) {
+  compare_rows_around(HAK_MASK_ALL);
+  for (size_t bit = 0; bit < BITS; bit++) {
+    compare_rows_around(~hak_mask_of(bit, 1));
   }
 }
 
@@ -116,6 +137,7 @@ static void random_masks_agree(void) {
   for (int round = 0; round < 3000; round++) {
     hak_mask_t mask = random_mask(&prng, 1 + prng_below(&prng, BITS));
     compare(mask);
+    compare_rows_around(mask);
     compare_starts(mask, 1 + prng_below(&prng, BITS));
     compare_starts(mask, 1 + prng_below(&prng, 8));
   }
@@ -125,6 +147,7 @@ int main(void) {
   ranges_are_exact();
   aligned_bits_are_the_multiples();
   every_row_is_found();
+  rows_around_every_bit_are_found();
   starts_of_every_count_are_found();
   random_masks_agree();
   return 0;
