@@ -4,7 +4,7 @@
 #include "lock.h"
 #include "os.h"
 
-/* A piece: the first suffices for a small program; and the least that is tried. */
+/* A piece: the first ones are small, for small programs; and the least that is tried. */
 enum { FIRST_PIECE_BYTES = 32 << 10, PIECE_BYTES = 128 << 10, PIECE_LEAST_BYTES = 16 << 10 }; /* pages of it become resident only as they are used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
@@ -35,7 +35,7 @@ static void *cut(size_t bytes) {
 
 /* What is left of the piece before is lost. */
 static bool map_piece(size_t bytes) {
-  size_t usual = hak_meta_bytes() > 0 ? PIECE_BYTES : FIRST_PIECE_BYTES;
+  size_t usual = hak_meta_bytes() >= PIECE_BYTES ? PIECE_BYTES : FIRST_PIECE_BYTES;
   size_t piece = hak_round_up(bytes > usual ? bytes : usual, hak_os_page_bytes());
   char *fresh = hak_os_map(NULL, piece);
   if (!fresh) {

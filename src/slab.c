@@ -94,10 +94,13 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
 /* CURRENT: the caller's alone. */
 static hak_slab_t *make_slab(uint32_t cls) {
   bool zeroed;
-  bool small_ok = hak_class_sizes[cls] <= HAK_SLICE_BYTES;
-  size_t slices = small_ok && hak_arena_is_tight() ? 1 : HAK_SLAB_SLICES;
-  char *base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
-  if (!base && small_ok) {
+  /* One slice where memory is short; for sizes that divide it, for the bins' limits are those of whole slabs. Requests
+   * of other sizes get a block of the next class that has one (slow.c). */
+  bool tight = hak_arena_is_tight(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
+  size_t slices = tight && divides ? 1 : HAK_SLAB_SLICES;
+  bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
+  char *base = tight && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  if (!base && divides && slices > 1) {
     slices = 1;
     base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
   }
