@@ -50,7 +50,7 @@ typedef struct hak_heap {
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
   bool busy;                  /* a thread has it */
-  bool orphan;                /* its thread did not survive a fork */
+  uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
   bool heap_shrinks;    /* the process used less at this look than at the one before */

@@ -14,7 +14,8 @@ hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 static struct {
   hak_heap_t *all, *idle;
   size_t busy;             /* heaps that a thread has */
-  _Atomic size_t orphans;  /* heaps of threads that did not survive a fork */
+  _Atomic size_t orphans;  /* of these, threads that did not survive a fork */
+  uint32_t forks;          /* that led to this process */
   pthread_key_t key;
   bool have_key;
 } heaps;
@@ -67,6 +68,7 @@ static hak_heap_t *acquire(void) {
     hak_cache_open(heap);
     hak_lock(&hak_heaps_lock);
     heap->busy = true;
+    heap->forks = heaps.forks;
     hak_cache_set_open(++heaps.busy);
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
@@ -127,10 +129,14 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   hak_unlock(&hak_heaps_lock);
 }
 
+bool hak_heap_is_orphan(const hak_heap_t *heap) {
+  return heap->busy && heap->forks != heaps.forks;
+}
+
 void hak_heap_check(void) {
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
-    if (heap->busy && !heap->orphan) {
+    if (heap->busy && !hak_heap_is_orphan(heap)) {
       hak_cache_check(heap);
     }
   }
@@ -138,22 +144,22 @@ void hak_heap_check(void) {
 }
 
 void hak_heap_fork_child(void) {
-  for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
-    if (heap->busy && !heap->orphan && heap != hak_heap) {
-      heap->orphan = true;
-      heaps.orphans++;
-    }
+  bool mine = hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone;
+  heaps.forks++;
+  heaps.orphans = heaps.busy - mine;
+  if (mine) {
+    hak_heap->forks = heaps.forks;
   }
 }
 
 static hak_heap_t *take_orphan(void) {
   hak_lock(&hak_heaps_lock);
   hak_heap_t *heap = heaps.all;
-  while (heap && !heap->orphan) {
+  while (heap && !hak_heap_is_orphan(heap)) {
     heap = heap->next;
   }
   if (heap) {
-    heap->orphan = false;
+    heap->forks = heaps.forks;
     heaps.orphans--;
   }
   hak_unlock(&hak_heaps_lock);

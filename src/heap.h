@@ -29,7 +29,9 @@ typedef struct hak_heap_totals {
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_heap_check(void);
-/* In the child of a fork: the heaps of the threads that are gone wait for a look at them. */
+/* Whether its thread did not survive a fork. */
+bool hak_heap_is_orphan(const hak_heap_t *heap);
+/* In the child of a fork, without touching them: the heaps of the threads that are gone wait for a look at them. */
 void hak_heap_fork_child(void);
 /* One of them: return what it holds, so that threads can use it and its blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);

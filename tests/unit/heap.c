@@ -159,10 +159,10 @@ static void *hold_blocks(void *unused) {
 
 /* A child that needs nothing does not look at them. */
 static void the_child_adopts(void) {
-  CHECK(hak_heap != other.heap && hak_heap->busy && other.heap->orphan);
+  CHECK(hak_heap != other.heap && hak_heap->busy && hak_heap_is_orphan(other.heap));
   CHECK(other.cached == other.heap->bin[hak_class_of(500)].head);
   CHECK(hak_heap_adopt_orphan() && !hak_heap_adopt_orphan());
-  CHECK(!other.heap->busy && !other.heap->orphan && hak_caches_open() == 1);
+  CHECK(!other.heap->busy && !hak_heap_is_orphan(other.heap) && hak_caches_open() == 1);
   hak_heap_flush_mine("test");
   hak_transfer_flush();
   CHECK(cached_blocks() == 0 && hak_arena_used_slices() == 0);
@@ -172,10 +172,10 @@ static void the_child_adopts(void) {
 
 /* Nobody need ask: it happens on the way to the slabs. */
 static void the_child_adopts_in_passing(void) {
-  for (int i = 0; i < 100000 && other.heap->orphan; i++) {
+  for (int i = 0; i < 100000 && hak_heap_is_orphan(other.heap); i++) {
     CHECK(hak_malloc(1000) != NULL);
   }
-  CHECK(!other.heap->orphan && !other.heap->busy);
+  CHECK(!hak_heap_is_orphan(other.heap) && !other.heap->busy);
   hak_check();
 }
 
@@ -190,7 +190,7 @@ static void a_child_adopts_the_heaps_of_others(void) {
   other.cached = other.heap->bin[hak_class_of(500)].head;
   child_succeeds(the_child_adopts);
   child_succeeds(the_child_adopts_in_passing);
-  CHECK(other.heap->busy && !other.heap->orphan && !hak_heap_adopt_orphan());
+  CHECK(other.heap->busy && !hak_heap_is_orphan(other.heap) && !hak_heap_adopt_orphan());
   go_to_stage(2);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(!other.heap->busy);
