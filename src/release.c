@@ -6,6 +6,7 @@ enum {
   STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
+  ABOVE_PEAK_PART = 8, /* what is free and dirty adds at most this part to the peak of what was used */
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
@@ -241,13 +242,16 @@ bool hak_arena_decay(uint64_t now_ms) {
   return begins;
 }
 
-void hak_release_instead_of_growth(void) {
-  size_t done = 0;
+void hak_release_instead_of_growth(size_t slices) {
   hak_lock(&hak_arena.lock);
-  size_t dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
+  size_t used = hak_arena.used_slices + slices, dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
+  size_t most = used > hak_arena.peak_slices ? used : hak_arena.peak_slices;
   hak_unlock(&hak_arena.lock);
-  if (dirty >= warm + HAK_CHUNK_SLICES / 4) {
-    release(dirty - warm < HAK_CHUNK_SLICES ? dirty - warm : HAK_CHUNK_SLICES, false, &done);
+  most += most / ABOVE_PEAK_PART;
+  size_t keep = most > used ? most - used : 0;
+  keep = keep > warm ? keep : warm;
+  if (dirty >= keep + HAK_CHUNK_SLICES / 4) {
+    hak_arena_purge(keep);
   }
 }
 
