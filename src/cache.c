@@ -18,7 +18,7 @@ enum {
 static _Atomic uint32_t flush_epoch;
 
 void hak_cache_open(hak_heap_t *heap) {
-  heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
+  hak_policy_close(heap);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->bin[c].head && !heap->info[c].current && !heap->info[c].outgoing);
     heap->bin[c].inverse = hak_class_inverses[c];
@@ -96,6 +96,11 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   }
 }
 
+void hak_cache_close(hak_heap_t *heap) {
+  hak_cache_flush(heap, "free");
+  hak_policy_close(heap);
+}
+
 /* A block that is in the chain twice is met a second time with its own address for a tag. */
 static void verify_chain(hak_free_block_t *chain, uint32_t cls, uintptr_t key, const char *function) {
   for (hak_free_block_t *block = chain; block; block = block->link) {
@@ -149,6 +154,7 @@ void hak_cache_close_orphan(hak_heap_t *heap) {
     return_orphans(heap, c, chains[1]);
     drop_current(info);
   }
+  hak_policy_close(heap);
 }
 
 /* A class that the thread did not touch since the last look holds slabs for nothing. */

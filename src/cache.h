@@ -7,6 +7,8 @@
 
 /* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
+/* Its thread ends: return everything. */
+void hak_cache_close(hak_heap_t *heap);
 /* Return everything that a thread cached which did not survive a fork, perhaps in the middle of something. */
 void hak_cache_close_orphan(hak_heap_t *heap);
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.

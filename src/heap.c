@@ -30,7 +30,7 @@ static void put_idle_locked(hak_heap_t *heap) {
 /* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
-  hak_cache_flush(heap, "free");
+  hak_cache_close(heap);
   hak_heap = &hak_heap_gone; /* before another thread can have it */
   hak_lock(&hak_heaps_lock);
   put_idle_locked(heap);

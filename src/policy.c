@@ -100,6 +100,11 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   set_capacity(heap, cls, start_capacity(cls));
 }
 
+void hak_policy_close(hak_heap_t *heap) {
+  hak_arena_count_cached(-heap->large_budget_bytes);
+  heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
+}
+
 bool hak_policy_is_off(const hak_bin_info_t *info) {
   return !info->adaptive && atomic_load_explicit(&info->capacity, memory_order_relaxed) == 0;
 }

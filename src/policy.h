@@ -11,6 +11,8 @@ size_t hak_caches_open(void);
 
 /* A thread takes the cache. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
+/* It has the cache no more: what that might keep counts no longer. */
+void hak_policy_close(hak_heap_t *heap);
 /* Nothing of the class is ever cached, by an option. */
 bool hak_policy_is_off(const hak_bin_info_t *info);
 

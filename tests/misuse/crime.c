@@ -64,6 +64,21 @@ void drain(size_t bytes) {
   }
 }
 
+#ifdef WARM_BYTES
+__attribute__((constructor)) static void warm_up(void) {
+  enum { ROUNDS = 20, BLOCKS = 4 };
+  for (int round = 0; round < ROUNDS; round++) {
+    void *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+      blocks[i] = take(WARM_BYTES);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+      give(blocks[i]);
+    }
+  }
+}
+#endif
+
 #ifdef HAK_TEST_STANDARD_NAMES
 void flush_thread_cache(void) {
   void (*flush)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "hak_thread_flush");

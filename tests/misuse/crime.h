@@ -28,6 +28,8 @@ void registered(const void *block);
 /* Frees a block from take(). */
 void give(void *block);
 
+/* With WARM_BYTES defined, the program begins with a cache that keeps blocks of so many bytes. */
+
 /* Takes blocks until more were handed out than any cache of this size can hold. */
 void drain(size_t bytes);
 

@@ -2,7 +2,9 @@
  * return to their slabs. */
 #include "crime.h"
 
-enum { OTHERS = 4000 };
+#ifndef OTHERS
+#define OTHERS 4000
+#endif
 
 int main(void) {
   static void *others[OTHERS];

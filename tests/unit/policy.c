@@ -151,11 +151,11 @@ static void what_is_earned_has_limits(void) {
     CHECK(capacity(c) >= 1);
     first_blocks += hak_class_sizes[c];
   }
-  CHECK(heap.large_budget_bytes <= (1 << 20) + first_blocks);
+  CHECK(heap.large_budget_bytes <= (hak_options.retain_slices << HAK_SLICE_SHIFT) + first_blocks);
   lists_budgets_add_up(&heap);
 }
 
-/* Caches share what the process has in use; and of its share a cache holds one part in eight in large blocks. */
+/* Caches share what the process has in use; and of its share a cache holds one part in four in large blocks. */
 static void caches_share_the_budget(void) {
   bool zeroed;
   const uint32_t cls = open_one(HAK_CACHED_MAX), small = hak_class_of(4096);
@@ -163,11 +163,11 @@ static void caches_share_the_budget(void) {
     CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
   }
   heap.info[cls].returned = heap.info[small].returned = 10000;
+  hak_cache_set_open(32);
+  hak_policy_fetched(&heap, cls, 1);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 1); /* 128 MiB / 32 / 4 */
   hak_cache_set_open(16);
-  hak_policy_fetched(&heap, cls, 1);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1); /* 128 MiB / 16 / 8 */
-  hak_cache_set_open(8);
   hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 2);
   hak_policy_fetched(&heap, cls, 1);
@@ -175,9 +175,29 @@ static void caches_share_the_budget(void) {
   for (int i = 0; i < 10000; i++) {
     hak_policy_fetched(&heap, small, 16);
   }
-  CHECK(heap.budget_bytes <= 16 << 20 && capacity(small) <= (4 << 20) / 4096); /* the option holds first */
+  CHECK(heap.budget_bytes <= 8 << 20 && capacity(small) <= (4 << 20) / 4096); /* the option holds first */
   CHECK(capacity(small) > 1000);
   lists_budgets_add_up(&heap);
+}
+
+/* What threads may keep of large blocks, the arena does not: as long as they are there. */
+static void the_arena_keeps_the_rest(void) {
+  set_number("WARM_POOL_SIZE", 0);
+  set_number("RETAIN", 8 << 20);
+  size_t retained = hak_arena_totals().target_slices;
+  CHECK(retained == (8 << 20) >> HAK_SLICE_SHIFT);
+  for (int thread = 0; thread < 20; thread++) {
+    const uint32_t cls = open_one(HAK_CACHED_MAX);
+    heap.info[cls].returned = 3;
+    hak_policy_fetched(&heap, cls, 1);
+    hak_policy_fetched(&heap, cls, 2);
+    CHECK(capacity(cls) == 3);
+    CHECK(hak_arena_totals().target_slices == retained - 3 * (HAK_CACHED_MAX >> HAK_SLICE_SHIFT));
+    if (thread % 2 == 0) {
+      hak_cache_close(&heap);
+      CHECK(hak_arena_totals().target_slices == retained);
+    }
+  }
 }
 
 static void who_only_frees_loses(void) {
@@ -227,6 +247,7 @@ int main(void) {
   child_succeeds(what_is_fetched_again_is_earned);
   child_succeeds(what_is_earned_has_limits);
   child_succeeds(caches_share_the_budget);
+  child_succeeds(the_arena_keeps_the_rest);
   child_succeeds(who_only_frees_loses);
   child_succeeds(idle_classes_lose_what_they_earned);
   return 0;

@@ -181,6 +181,22 @@ static void flush_what_lies_in_a_slab(void) {
   hak_transfer_flush();
 }
 
+static void verify_what_was_freed_again(void) {
+  put_all(0, 10);
+  hak_transfer_verify("test");
+  chain_of(5, 1);
+  hak_transfer_verify("test");
+}
+
+/* A handler that ends the process may have interrupted its owner. */
+static void verify_waits_for_no_lock(void) {
+  put_all(0, 10);
+  hak_lock(hak_transfer_lock(cls));
+  chain_of(5, 1);
+  hak_transfer_verify("test");
+  hak_unlock(hak_transfer_lock(cls));
+}
+
 static void damage_is_noticed(void) {
   static const char corrupted[] = "double free or corrupted free block", twice[] = "double free";
   child_is_stopped(put_damaged, "test", corrupted, blocks[5]);
@@ -188,6 +204,7 @@ static void damage_is_noticed(void) {
   child_is_stopped(take_damaged, "malloc", corrupted, blocks[5]);
   child_is_stopped(take_handed_out, "malloc", twice, blocks[5]);
   child_is_stopped(flush_damaged, "free", corrupted, blocks[5]);
+  child_is_stopped(verify_what_was_freed_again, "test", corrupted, blocks[5]);
   child_is_stopped(flush_what_lies_in_a_slab, "free", twice, blocks[5]);
 }
 
@@ -198,6 +215,7 @@ int main(void) {
   child_succeeds(there_is_room_for_so_much);
   child_succeeds(nothing_stays_that_nobody_takes);
   child_succeeds(without_memory_all_is_the_callers);
+  child_succeeds(verify_waits_for_no_lock);
   damage_is_noticed();
   return 0;
 }
