@@ -246,10 +246,11 @@ void hak_release_instead_of_growth(size_t slices) {
   hak_lock(&hak_arena.lock);
   size_t used = hak_arena.used_slices + slices, dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
   size_t most = used > hak_arena.peak_slices ? used : hak_arena.peak_slices;
+  size_t least = hak_arena.learned_slices > warm ? hak_arena.learned_slices : warm;
   hak_unlock(&hak_arena.lock);
   most += most / ABOVE_PEAK_PART;
   size_t keep = most > used ? most - used : 0;
-  keep = keep > warm ? keep : warm;
+  keep = keep > least ? keep : least;
   if (dirty >= keep + HAK_CHUNK_SLICES / 4) {
     hak_arena_purge(keep);
   }

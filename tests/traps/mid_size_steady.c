@@ -1,8 +1,8 @@
-/* Blocks of 33 KiB to 1 MiB in steady use: once warm, no system call. */
+/* Blocks of 33 KiB to 1 MiB in steady use: once warm, no system call, but where a random walk finds a new peak. */
 #include "prng.h"
 #include "trap.h"
 
-enum { LIVE = 48, STEPS = 30000, PAIRS = 10000 };
+enum { LIVE = 48, STEPS = 30000, PAIRS = 10000, PEAKS = 10 };
 
 typedef struct {
   char *live[LIVE];
@@ -37,7 +37,7 @@ static void steady_set(size_t low, size_t high) {
   }
   uint64_t calls = trap_os_calls() - before;
   printf("%zu to %zu KiB: %llu system calls in %d steps\n", low >> 10, high >> 10, (unsigned long long)calls, STEPS);
-  CHECK(calls == 0);
+  CHECK(calls <= PEAKS);
   clear(&set);
 }
 
