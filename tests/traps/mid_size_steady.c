@@ -2,7 +2,7 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { LIVE = 48, STEPS = 30000, PAIRS = 10000, PEAKS = 10 };
+enum { LIVE = 48, STEPS = 30000, PAIRS = 10000, PEAKS = STEPS / 300 };
 
 typedef struct {
   char *live[LIVE];
