@@ -248,13 +248,17 @@ static char *leave_single_slices(void) {
   return left;
 }
 
-/* Without memory for a whole slab, a slice of it must do. */
+/* Without memory for a whole slab, a slice of it must do, where the blocks fill it. */
 static void a_slab_may_be_one_slice(void) {
   retain_everything();
   char *slice = leave_single_slices();
   size_t used = hak_arena_used_slices();
   CHECK(hak_slab_acquire(hak_class_of(HAK_SMALL_MAX)) == NULL);
   for (uint32_t cls = 1; hak_class_sizes[cls] <= HAK_SLICE_BYTES; cls++) {
+    if (HAK_SLICE_BYTES % hak_class_sizes[cls] != 0) {
+      CHECK(hak_slab_acquire(cls) == NULL);
+      continue;
+    }
     hak_slab_t *slab = acquire(cls);
     CHECK(slab->base == slice && hak_arena_used_slices() == used + 1 && hak_slab_acquire(cls) == NULL);
     CHECK(hak_class_at(slice) == cls && hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
