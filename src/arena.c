@@ -127,9 +127,11 @@ typedef struct place {
   uint32_t first;
 } place_t;
 
-/* Chunks are filled upwards from a place that is random in each process. */
-static uint32_t choose(hak_mask_t starts) {
-  hak_mask_t above = starts >> hak_arena.first_slice << hak_arena.first_slice;
+/* Chunks are filled upwards from a place that is random in each process; by long rows from the bottom, for of these few
+ * fit, and fewer where the first lies in the middle. */
+static uint32_t choose(hak_mask_t starts, size_t slices) {
+  enum { LONG = HAK_CHUNK_SLICES / 8 };
+  hak_mask_t above = slices < LONG ? starts >> hak_arena.first_slice << hak_arena.first_slice : 0;
   return hak_mask_lowest(above ? above : starts);
 }
 
@@ -141,7 +143,7 @@ static place_t find_dirty(size_t slices, hak_mask_t aligned) {
       if (chunk->dirty_run >= slices) {
         hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices);
         if (starts & aligned) {
-          return (place_t){chunk, choose(starts & aligned)};
+          return (place_t){chunk, choose(starts & aligned, slices)};
         }
         if (!starts) {
           chunk->dirty_run = (uint8_t)(slices - 1);
@@ -165,7 +167,7 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
       next = chunk->next;
       hak_mask_t starts = hak_mask_starts(chunk->free, slices);
       if (starts & aligned) {
-        return (place_t){chunk, choose(starts & aligned)};
+        return (place_t){chunk, choose(starts & aligned, slices)};
       }
       if (!starts) {
         relist_run(chunk, hak_mask_longest(chunk->free));
@@ -186,7 +188,7 @@ static place_t find_locked(size_t slices, size_t align) {
 static place_t find_chunk_locked(size_t slices, size_t align) {
   place_t place = {hak_extent_slice_locked(), 0};
   if (place.chunk) {
-    place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & hak_mask_aligned(align));
+    place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & hak_mask_aligned(align), slices);
   }
   return place;
 }

@@ -8,11 +8,13 @@
 #include "pagemap.h"
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
-uintptr_t hak_slab_key;
+_Atomic uintptr_t hak_slab_key;
 
 void hak_slab_init(void) {
-  if (hak_slab_key == 0) {
-    hak_slab_key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63; /* address ^ key is never an address */
+  uintptr_t none = 0;
+  if (atomic_load_explicit(&hak_slab_key, memory_order_relaxed) == 0) { /* several threads may come first */
+    uintptr_t key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63; /* address ^ key is never an address */
+    atomic_compare_exchange_strong_explicit(&hak_slab_key, &none, key, memory_order_relaxed, memory_order_relaxed);
   }
 }
 
@@ -383,7 +385,7 @@ void *hak_slab_take_one(uint32_t cls) {
     if (!slab) {
       return NULL;
     }
-    chain = hak_slab_take(slab, 1, hak_slab_key);
+    chain = hak_slab_take(slab, 1, atomic_load_explicit(&hak_slab_key, memory_order_relaxed));
     hak_slab_drop(slab);
   }
   hak_mark_taken(chain.first);

@@ -23,7 +23,7 @@ static void free_large_twice(void) {
 }
 
 static void free_stack(void) {
-  _Alignas(16) char local[64];
+  _Alignas(16) char local[64] = {0};
   hak_free(hide_pointer(local));
 }
 

@@ -249,7 +249,7 @@ static char *leave_single_slices(void) {
   return left;
 }
 
-/* Without memory for a whole slab, a slice of it must do. */
+/* Without memory for a whole slab, a slice of it must do, where the blocks fill it. */
 static void a_slab_may_be_one_slice(void) {
   retain_everything();
   char *slice = leave_single_slices();
