@@ -5,10 +5,10 @@
  *
  * Invariants (slices):  mapped = used + free + in transit,  dirty free <= free,  resident heap <= used + dirty free.
  * Release policy: after a give, dirty free slices above a target go back, a step at a time:
- *   target = max(warm pool, floor of the profile - what threads may cache of large blocks, used * share of the profile, learned)
- * `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a decay time,
- * and halves in every decay time in which that does not happen. Besides, chunks in which nothing became free for a
- * decay time give back what they have, at the next visits to the arena. */
+ *   target = max(warm pool, floor of the profile - what threads may cache of large blocks, used * share of the profile,
+ * learned) `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a
+ * decay time, and halves in every decay time in which that does not happen. Besides, chunks in which nothing became
+ * free for a decay time give back what they have, at the next visits to the arena. */
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 
@@ -31,8 +31,8 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed);
 /* Give back the whole chunks of such an extent; not its tail, which is hak_arena_give's. */
 void hak_arena_give_chunks(void *base);
-/* Give back all but the first `keep` >= 1 chunks and the `tail` slices of the next. False, and nothing changed: there is
- * no memory for descriptors. */
+/* Give back all but the first `keep` >= 1 chunks and the `tail` slices of the next. False, and nothing changed: there
+ * is no memory for descriptors. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 
 /* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */

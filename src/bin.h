@@ -53,12 +53,12 @@ typedef struct hak_heap {
   uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
-  bool heap_shrinks;    /* the process used less at this look than at the one before */
-  size_t used_seen;     /* slices in use at the last look */
-  size_t budget_bytes;  /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
+  bool heap_shrinks;         /* the process used less at this look than at the one before */
+  size_t used_seen;          /* slices in use at the last look */
+  size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* and over those above */
-  size_t granted_bytes; /* the same, of what was granted before it was earned */
-  uint64_t looked_ms;   /* when idle lists were last looked for */
+  size_t granted_bytes;      /* the same, of what was granted before it was earned */
+  uint64_t looked_ms;        /* when idle lists were last looked for */
 } hak_heap_t;
 
 HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {

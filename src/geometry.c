@@ -1,7 +1,7 @@
 #include "geometry.h"
 
 #define HAK_CLASS(index, bytes, below, band) \
-  [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index) * HAK_BIN_WORDS,
+  [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index)*HAK_BIN_WORDS,
 #define HAK_RUN_CLASS(index, kib, below)
 _Alignas(HAK_CACHE_LINE) const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
     [0] = HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */

@@ -24,7 +24,7 @@ enum {
 
   HAK_BLOCK_MIN = 16, /* room for a free block's link and tag; also the alignment of every block */
   HAK_BLOCK_SHIFT = 4,
-  HAK_SMALL_MAX = 32768,      /* up to here blocks lie in slabs */
+  HAK_SMALL_MAX = 32768,       /* up to here blocks lie in slabs */
   HAK_CACHED_MAX = 1024 << 10, /* up to here they are runs; larger requests are huge blocks */
   HAK_BLOCKS_MAX = HAK_SLAB_BYTES / HAK_BLOCK_MIN,
   HAK_BITS_WORDS = HAK_BLOCKS_MAX / 64,
@@ -58,7 +58,7 @@ enum {
                         from which the machine gets a bin's address without a shift */
 };
 
-_Static_assert(HAK_CLASS_HUGE * HAK_BIN_WORDS <= UINT8_MAX, "a class and its bin's offset fit a byte");
+_Static_assert(HAK_CLASS_HUGE *HAK_BIN_WORDS <= UINT8_MAX, "a class and its bin's offset fit a byte");
 
 extern const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1]; /* class * HAK_BIN_WORDS */
 extern const uint32_t hak_class_sizes[HAK_BIN_COUNT];                    /* bytes of a block */

@@ -13,9 +13,9 @@ _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 static struct {
   hak_heap_t *all, *idle;
-  size_t busy;             /* heaps that a thread has */
-  _Atomic size_t orphans;  /* of these, threads that did not survive a fork */
-  uint32_t forks;          /* that led to this process */
+  size_t busy;            /* heaps that a thread has */
+  _Atomic size_t orphans; /* of these, threads that did not survive a fork */
+  uint32_t forks;         /* that led to this process */
   pthread_key_t key;
   bool have_key;
 } heaps;

@@ -5,7 +5,11 @@
 #include "os.h"
 
 /* A piece: the first ones are small, for small programs; and the least that is tried. */
-enum { FIRST_PIECE_BYTES = 32 << 10, PIECE_BYTES = 128 << 10, PIECE_LEAST_BYTES = 16 << 10 }; /* pages of it become resident only as they are used */
+enum {
+  FIRST_PIECE_BYTES = 32 << 10,
+  PIECE_BYTES = 128 << 10,
+  PIECE_LEAST_BYTES = 16 << 10
+}; /* pages of it become resident only as they are used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
 static struct {

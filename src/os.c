@@ -191,8 +191,9 @@ static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   struct timespec now = {0, 0};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t parts[] = {(uint64_t)now.tv_nsec, (uint64_t)now.tv_sec, (uintptr_t)&now, (uintptr_t)&counters,
-                      (uint64_t)getpid(), atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed)};
+  uint64_t parts[] = {(uint64_t)now.tv_nsec, (uint64_t)now.tv_sec,
+                      (uintptr_t)&now,       (uintptr_t)&counters,
+                      (uint64_t)getpid(),    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed)};
   uint64_t bits = 0x9e3779b97f4a7c15U;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
@@ -250,7 +251,8 @@ void hak_os_remember_stderr(void) {
 
 /* A descriptor of the remembered file; -1: the program closed it, and it cannot be opened by a name. */
 static int open_remembered(void) {
-  int fd = remembered.name[0] == '/' ? open(remembered.name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+  int fd =
+      remembered.name[0] == '/' ? open(remembered.name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
   if (fd >= 0 && !is_remembered(fd)) {
     close(fd);
     fd = -1;

@@ -11,8 +11,8 @@ enum {
   LEAST_BLOCKS_MAX = 64,
   REFILL_BYTES = 16 << 10, /* fetched at a time, once a class has missed a few times */
   FIRST_REFILL_BYTES = 1 << 10,
-  STREAK_MAX = 3,         /* overflows without a refill before a thread counts as one that only frees */
-  CURRENT_AFTER = 3,      /* refills before a thread keeps a slab for itself: until then it shares them */
+  STREAK_MAX = 3,    /* overflows without a refill before a thread counts as one that only frees */
+  CURRENT_AFTER = 3, /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
   LARGE_SHARE = 4, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */

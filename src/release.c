@@ -7,7 +7,7 @@ enum {
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
   ABOVE_PEAK_PART = 8, /* what is free and dirty adds at most this part to the peak of what was used */
-  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
+  SPLIT_CHUNKS = 4,    /* descriptors of both parts of an extent */
 };
 
 /* What is on its way to the system: slices of a SLICED chunk, or an extent. */

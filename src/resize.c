@@ -72,7 +72,8 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     errno = saved;
     return block;
   }
-  void *fresh = cls == HAK_CLASS_HUGE && bytes > usable ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
+  void *fresh =
+      cls == HAK_CLASS_HUGE && bytes > usable ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   if (!fresh && bytes <= usable) { /* without memory a smaller block may stay where it is */
     fresh = block;
   }

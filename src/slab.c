@@ -4,8 +4,8 @@
 #include "lock.h"
 #include "misuse.h"
 #include "os.h"
-#include "slab_internal.h"
 #include "pagemap.h"
+#include "slab_internal.h"
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic uintptr_t hak_slab_key;
@@ -13,7 +13,7 @@ _Atomic uintptr_t hak_slab_key;
 void hak_slab_init(void) {
   uintptr_t none = 0;
   if (atomic_load_explicit(&hak_slab_key, memory_order_relaxed) == 0) { /* several threads may come first */
-    uintptr_t key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63; /* address ^ key is never an address */
+    uintptr_t key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;    /* address ^ key is never an address */
     atomic_compare_exchange_strong_explicit(&hak_slab_key, &none, key, memory_order_relaxed, memory_order_relaxed);
   }
 }
@@ -347,7 +347,10 @@ void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, con
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
   bool met = block->tag == (uintptr_t)block; /* a moment ago, in a walk over the list */
-  hak_misuse(function, met || hak_is_marked_taken(block) || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+  hak_misuse(function,
+             met || hak_is_marked_taken(block) || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE
+                                                                         : HAK_MISUSE_CORRUPTED,
+             block);
 }
 
 bool hak_slab_is_whole(const hak_slab_t *slab) {

@@ -50,8 +50,8 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 
 static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  void *block = bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed)
-                                       : cached_alloc_or_larger(bytes, zeroed);
+  void *block =
+      bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
   if (HAK_UNLIKELY(!block)) {
     return no_memory();
   }

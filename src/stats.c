@@ -186,10 +186,12 @@ static void print_os_stats(const hak_stats_t *stats) {
   hak_text_t text = hak_text_on(buffer, sizeof buffer);
   const row_t rows[] = {{"alloc", stats->arena.mapped_ever / HAK_CHUNK_SLICES},
                         {"free", stats->arena.unmapped_ever / HAK_CHUNK_SLICES},
-                        {"madvise", stats->os.madvise},       {"mmap_total", stats->os.mmap},
+                        {"madvise", stats->os.madvise},
+                        {"mmap_total", stats->os.mmap},
                         {"munmap", stats->os.munmap},
                         {"mprotect", stats->os.mprotect},
-                        {"mremap", stats->os.mremap},         {"failed", stats->os.failed}};
+                        {"mremap", stats->os.mremap},
+                        {"failed", stats->os.failed}};
   hak_text_string(&text, "[SS_OS_STATS]");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     hak_text_string(&text, " ");

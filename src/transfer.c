@@ -66,7 +66,8 @@ static uint32_t take_batch(transfer_t *transfer, hak_free_block_t **batch, uint3
 }
 
 /* Back to a chain, in front of `chain`: what found no room. */
-static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t count, hak_free_block_t *chain, uintptr_t key) {
+static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t count, hak_free_block_t *chain,
+                                    uintptr_t key) {
   while (count-- > 0) {
     hak_free_block_t *block = batch[count];
     block->link = chain;

@@ -179,7 +179,8 @@ static void idle_lists_are_returned(void) {
   hak_cache_check(&mine);
 }
 
-/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too. */
+/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
+ */
 static void idle_memory_decays(void) {
   set_variable("HAKMEM_TINY_UNIFIED_C7=0");
   set_number("WARM_POOL_SIZE", 0);

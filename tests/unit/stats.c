@@ -9,8 +9,8 @@
 #include "hakmem.h"
 #include "heap.h"
 #include "json.h"
-#include "setting.h"
 #include "run.h"
+#include "setting.h"
 #include "slab.h"
 
 enum { BLOCKS = 5000, TEXT_BYTES = 1 << 15 };
