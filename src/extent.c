@@ -70,6 +70,7 @@ bool hak_arena_lock_stocked(void) {
   }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the descriptor keeps it */
 hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
   hak_chunk_t *chunk = hak_arena.spare_chunks;
   HAK_ASSERT(chunk);

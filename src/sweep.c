@@ -115,7 +115,7 @@ static void begin_sweep(size_t used) {
 }
 
 void hak_slab_sweep_step(void) {
-  bool any;
+  bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
   if (cls > 0 && sweep_class(cls, &any) < STEP_SLABS) {
     int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-  BYTES_MAX = 64 << 10,
+  BYTES_MAX = 32 << 10,
   BLOCKS_MAX = 1024,
   BATCH = 64, /* blocks moved under the lock at a time */
 };
@@ -47,7 +47,7 @@ static uint32_t put_batch(transfer_t *transfer, uint32_t cls, hak_free_block_t *
   hak_lock(&transfer->lock);
   uint32_t room = capacity_of(cls) - transfer->count;
   count = count < room ? count : room;
-  memcpy(transfer->blocks + transfer->count, batch, count * sizeof *batch);
+  memcpy(transfer->blocks + transfer->count, batch, count * sizeof(void *));
   transfer->count += count;
   hak_unlock(&transfer->lock);
   return count;
@@ -58,7 +58,7 @@ static uint32_t take_batch(transfer_t *transfer, hak_free_block_t **batch, uint3
   uint32_t count = want < transfer->count ? want : transfer->count;
   if (count > 0) {
     transfer->count -= count;
-    memcpy(batch, transfer->blocks + transfer->count, count * sizeof *batch);
+    memcpy(batch, transfer->blocks + transfer->count, count * sizeof(void *));
     transfer->taken = true;
   }
   hak_unlock(&transfer->lock);

@@ -1,5 +1,5 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class an array of blocks, at most 64 KiB of them, under a lock of its own; each carries the tag of a block
+ * Data: per class an array of blocks, at most 32 KiB of them, under a lock of its own; each carries the tag of a block
  * that lies in a slab. An array, because whoever takes them up can then touch many at a time, while a list that comes
  * from another core's cache is walked one miss after the other. Layers below: slab. */
 #ifndef HAK_TRANSFER_H

@@ -10,7 +10,7 @@
 #include "meta.h"
 #include "system.h"
 
-enum { BYTES = 1024, ROOM = (64 << 10) / BYTES, BLOCKS = 4 * ROOM };
+enum { BYTES = 1024, ROOM = (32 << 10) / BYTES, BLOCKS = 4 * ROOM };
 
 #define OTHER_KEY ((uintptr_t)0xdecade0000000003)
 
