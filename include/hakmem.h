@@ -1,7 +1,8 @@
 /* hakmem: a general-purpose memory allocator for Linux.
  *
  * Every function here is thread-safe and may be called from the first instruction of a process to the
- * last (before constructors, inside TLS destructors, in a forked child). None is async-signal-safe.
+ * last (before constructors, inside TLS destructors, in a forked child). None is async-signal-safe; fork()
+ * may be called in a signal handler, and its child may call them once the handler has returned.
  * Sizes and alignments are in bytes. Unless a comment says otherwise the hak_ functions behave as the
  * function of the same name without the prefix does in glibc 2.36 and ISO C23:
  *   - failure returns NULL and sets errno to ENOMEM (EINVAL for a bad alignment);
@@ -53,8 +54,8 @@ HAK_EXPORT void *hak_pvalloc(size_t bytes);
 /* Bytes that may be used at `block`: at least what was asked for. 0 for NULL. */
 HAK_EXPORT size_t hak_malloc_usable_size(const void *block);
 
-/* Give every free page back to the operating system, keeping about `keep_bytes` of free pages for reuse.
- * The caller's thread cache is flushed first; other threads flush theirs at their next slow-path call.
+/* Give every free page back to the operating system, keeping about `keep_bytes` (in steps of 16 KiB) of free
+ * pages for reuse. The caller's thread cache is flushed first; other threads flush theirs at their next slow-path call.
  * Returns true when at least one page was given back. */
 HAK_EXPORT bool hak_trim(size_t keep_bytes);
 
@@ -63,7 +64,13 @@ HAK_EXPORT void hak_thread_flush(void);
 
 /* Write the statistics as one JSON object, NUL-terminated, into buffer[capacity].
  * Returns the length of the whole text without the NUL, as snprintf does; what does not fit is cut off.
- * buffer may be NULL when capacity is 0. All counts are >= 0; "live" counts blocks handed out. */
+ * buffer may be NULL when capacity is 0. All counts are >= 0; "live" counts blocks handed out.
+ *   "totals"      bytes by where they are: live (small: blocks up to 1 MiB, large: above), cached, free in slabs,
+ *                 used, retained (free and perhaps resident), the target for that, mapped, metadata
+ *   "os_calls"    system calls so far
+ *   "lock_waits"  how often a thread waited for a lock, by how long
+ *   "classes"     one object for each size of block up to 1 MiB
+ * hakmem(3) has every key. */
 HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
 
 /* Print the statistics as text. */
@@ -71,8 +78,8 @@ HAK_EXPORT void hak_stats_print(FILE *out);
 
 /* Options by name as listed by HAKMEM_HELP=1, with or without the HAKMEM_ prefix, in any case.
  * hak_option_get writes the value as text, NUL-terminated; returns 0, or ENOENT (no such option).
- * hak_option_set returns 0, ENOENT, EINVAL (malformed or out of range), or EPERM (the option is fixed
- * once the first block was allocated; the table says which). */
+ * hak_option_set returns 0, ENOENT, EINVAL (malformed or out of range), or EPERM (the option is read from the
+ * environment only: all but WARM_POOL_SIZE, RETAIN..., DECAY_MS, HUGE_PAGES and MEMORY_LIMIT). */
 HAK_EXPORT int hak_option_get(const char *name, char *value, size_t capacity);
 HAK_EXPORT int hak_option_set(const char *name, const char *value);
 

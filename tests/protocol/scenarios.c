@@ -13,7 +13,7 @@ static uint32_t class_of(size_t bytes) {
   return hak_class_of(bytes);
 }
 
-/* Whatever happened: every count is right, and when all blocks are back every unit is. */
+/* Whatever happened: every count is right, and when all blocks are back every slab is. */
 static void all_comes_back(void) {
   size_t current = 0;
   for (int i = 0; i < EXPLORE_THREADS; i++) {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 RUNS = 400
-CHUNK_BITS, UNIT_BITS = 21, 16
+CHUNK_BITS, SLAB_BITS = 21, 16
 RANDOM_BITS = range(CHUNK_BITS, 39)  # 28 random bits above the page are the least a 64-bit kernel has by default
 SKIP = 77
 
@@ -55,10 +55,10 @@ def main():
         if fixed:
             faults.append(f"{name}: bits {fixed} are always the same")
     for name, column in zip(("16 bytes", "200 bytes"), zip(*runs)):
-        units = len({address >> UNIT_BITS & 31 for address in column})
-        print(f"{name}: {units} of the 32 units of a chunk")
-        if units < 12:
-            faults.append(f"{name}: only {units} different units of a chunk")
+        slabs = len({address >> SLAB_BITS & 31 for address in column})
+        print(f"{name}: {slabs} of the 32 slabs of a chunk")
+        if slabs < 12:
+            faults.append(f"{name}: only {slabs} different slabs of a chunk")
     sys.exit("\n".join(faults) if faults else 0)
 
 
