@@ -39,7 +39,8 @@ def compare_exports(library, listed, header):
 
 def find_research(library):
     """Symbols and texts of the data that hold the research build's word."""
-    symbols = [line.split()[-1] for line in lines_of("nm", "-a", library) if line.strip()]
+    rows = [line.split() for line in lines_of("nm", "-a", library) if line.strip()]
+    symbols = [row[-1] for row in rows if row[-2] != "a"]  # but not the names of source files
     texts = lines_of("strings", "-d", "-n", "4", library)
     return [f"left of the research build: {name}" for name in symbols + texts if RESEARCH_WORD in name.lower()]
 
