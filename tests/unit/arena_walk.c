@@ -46,6 +46,7 @@ static bool overlap(const Range *one, const Range *other) {
 }
 
 /* Ends of each slice are enough: the arena deals in whole ones. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the range keeps it */
 static void adopt(Range *range, char *base, size_t chunks, size_t slices, bool zeroed) {
   *range = (Range){base, chunks, slices, ++tags};
   for (size_t i = 0; i < RANGES; i++) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -294,8 +295,8 @@ static void errors_are_written(void) {
 static char report[64], data[64];
 
 /* A file of its own, which becomes stderr. */
-static int make_file(char *name) {
-  strcpy(name, "/tmp/hakmem-unit-os-XXXXXX");
+static int make_file(char name[64]) {
+  snprintf(name, 64, "/tmp/hakmem-unit-os-XXXXXX");
   int file = mkstemp(name);
   CHECK(file >= 0);
   return file;

@@ -167,7 +167,7 @@ long __wrap_syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);
   for (int i = 0; i < 6; i++) {
-    argument[i] = va_arg(arguments, long);
+    argument[i] = va_arg(arguments, long); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
   }
   va_end(arguments);
   if ((number == SYS_write && is_refused(SYSTEM_WRITE)) || (number == SYS_getrandom && is_refused(SYSTEM_GETRANDOM))) {
