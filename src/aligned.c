@@ -5,13 +5,9 @@
 #include "huge.h"
 #include "os.h"
 #include "run.h"
+#include "slow.h"
 
 #include <errno.h>
-
-static void *no_memory(void) {
-  errno = ENOMEM;
-  return NULL;
-}
 
 static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
@@ -22,7 +18,7 @@ static void *alloc_of_aligned_class(size_t alignment, size_t bytes) {
   char *block = hak_fast_alloc(bytes);
   if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) {
     hak_fast_free(block);
-    return no_memory();
+    return hak_no_memory();
   }
   return block;
 }
@@ -52,7 +48,7 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
     block = hak_huge_alloc(bytes, alignment, &zeroed);
   }
   if (!block) {
-    return no_memory();
+    return hak_no_memory();
   }
   errno = saved;
   return block;
@@ -99,7 +95,7 @@ void *hak_valloc(size_t bytes) {
 void *hak_pvalloc(size_t bytes) {
   size_t page = hak_os_page_bytes();
   if (bytes > PTRDIFF_MAX) {
-    return no_memory();
+    return hak_no_memory();
   }
   return alloc_aligned(page, hak_round_up(bytes ? bytes : 1, page));
 }

@@ -7,14 +7,10 @@
 #include "misuse.h"
 #include "run.h"
 #include "slab.h"
+#include "slow.h"
 
 #include <errno.h>
 #include <string.h>
-
-static void *no_memory(void) {
-  errno = ENOMEM;
-  return NULL;
-}
 
 /* The usable size of a block that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
@@ -65,7 +61,7 @@ static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t byt
 static void *resize(void *block, uint32_t cls, size_t bytes) {
   size_t usable = checked_usable(block, cls, "realloc");
   if (bytes > PTRDIFF_MAX) {
-    return no_memory();
+    return hak_no_memory();
   }
   int saved = errno;
   if (resize_in_place(block, cls, usable, bytes)) {
@@ -78,7 +74,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     fresh = block;
   }
   if (!fresh) {
-    return no_memory();
+    return hak_no_memory();
   }
   errno = saved;
   return fresh;
@@ -103,7 +99,7 @@ void *hak_realloc(void *block, size_t bytes) {
 void *hak_reallocarray(void *block, size_t count, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) {
-    return no_memory();
+    return hak_no_memory();
   }
   return hak_realloc(block, total);
 }

@@ -16,11 +16,6 @@ enum { EVENTS_PER_ORPHAN = 64 };
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
-static void *no_memory(void) {
-  errno = ENOMEM;
-  return NULL;
-}
-
 /* A block of a class, whose list is empty as far as the caller saw. */
 static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
@@ -53,7 +48,7 @@ static void *alloc(size_t bytes, bool *zeroed) {
   void *block =
       bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
   if (HAK_UNLIKELY(!block)) {
-    return no_memory();
+    return hak_no_memory();
   }
   hak_observe_alloc(block, bytes);
   errno = saved;
@@ -81,6 +76,11 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
 HAK_NOINLINE void *hak_alloc_large(size_t bytes) {
   bool zeroed;
   return hak_alloc_tell_zeroed(bytes, &zeroed);
+}
+
+void *hak_no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
 }
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {

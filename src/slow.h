@@ -7,4 +7,7 @@
 /* As malloc; *zeroed: all of it reads as zeros. */
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
 
+/* NULL, with ENOMEM. */
+void *hak_no_memory(void);
+
 #endif

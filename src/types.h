@@ -106,7 +106,6 @@ typedef struct hak_chunk {
   struct hak_chunk *mate; /* FREE: the other end. HUGE: the descriptor that the last chunk will need */
   hak_slabs_t *slabs;     /* SLICED */
   size_t chunks;          /* FREE (both ends), HUGE: how many */
-  size_t dirty_slices;    /* FREE (first): at most so many are dirty */
   size_t huge_bytes;      /* HUGE, and SLICED with a huge block of less than a chunk: usable bytes */
 } hak_chunk_t;
 
