@@ -5,6 +5,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "pagemap.h"
 #include "slab_internal.h"
 #include "stats.h"
 #include "transfer.h"
@@ -53,6 +54,7 @@ static void in_child(void) {
   if (!holds_some) { /* else the thread goes on in the middle of a change */
     hak_arena_fork_child();
   }
+  hak_pagemap_fork_child();
   hak_heap_fork_child();
   hak_lock_passes = false;
   each_lock(hak_lock_after_fork, true);
