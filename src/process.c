@@ -70,7 +70,9 @@ static void pin(void) {
   if (&hak_never_unloaded || !dladdr(&hak_process_linked, &info) || (uintptr_t)info.dli_fbase == program) {
     return;
   }
-  if (!dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
+  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+  if (!open || !open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
     dlerror(); /* the program's own errors are told by it */
   }
 }
