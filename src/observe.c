@@ -20,7 +20,7 @@ static void record(uintptr_t event) {
 }
 
 void hak_observe_alloc(const void *block, size_t bytes) {
-  uint32_t cls = bytes <= HAK_SMALL_MAX ? hak_class_of(bytes) : (uint32_t)HAK_CLASS_LARGE;
+  uint32_t cls = bytes <= HAK_CACHED_MAX ? hak_class_of(bytes) : (uint32_t)HAK_CLASS_HUGE;
   atomic_fetch_add_explicit(&classes[cls].allocs, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&classes[cls].asked_bytes, bytes, memory_order_relaxed);
   record((uintptr_t)block);
@@ -34,16 +34,16 @@ void hak_observe_free(const void *block, size_t cls) {
 void hak_observe_print(void) {
   char line[128];
   hak_text_t text = hak_text_on(line, sizeof line);
-  hak_text_string(&text, "class       allocs        frees  mean request\n");
+  hak_text_string(&text, "class         allocs        frees  mean request\n");
   hak_text_to_stderr(&text);
   for (int c = 1; c < HAK_BIN_COUNT; c++) {
     uint64_t allocs = atomic_load_explicit(&classes[c].allocs, memory_order_relaxed);
     uint64_t frees = atomic_load_explicit(&classes[c].frees, memory_order_relaxed);
     if (allocs + frees > 0) {
       text = hak_text_on(line, sizeof line);
-      hak_text_padded(&text, c == HAK_CLASS_LARGE ? "large" : "", c == HAK_CLASS_LARGE ? 5 : 0);
-      if (c != HAK_CLASS_LARGE) {
-        hak_text_column(&text, hak_class_sizes[c], 5);
+      hak_text_padded(&text, c == HAK_CLASS_HUGE ? "huge" : "", c == HAK_CLASS_HUGE ? 7 : 0);
+      if (c != HAK_CLASS_HUGE) {
+        hak_text_column(&text, hak_class_sizes[c], 7);
       }
       hak_text_column(&text, allocs, 13);
       hak_text_column(&text, frees, 13);

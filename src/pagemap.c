@@ -80,6 +80,16 @@ static bool make_writable(hak_leaf_t *leaf, size_t piece) {
   }
 }
 
+void hak_pagemap_fork_child(void) {
+  for (hak_leaf_t *leaf = atomic_load_explicit(&all_leaves, memory_order_relaxed); leaf; leaf = leaf->next) {
+    for (size_t i = 0; i < HAK_LEAF_PIECES; i++) {
+      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) == CLAIMED) {
+        atomic_store_explicit(&leaf->pieces[i], READ_ONLY, memory_order_relaxed);
+      }
+    }
+  }
+}
+
 static bool cover_chunk(const char *base) {
   size_t index = leaf_index(base);
   if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {

@@ -81,6 +81,9 @@ HAK_INLINE hak_slab_t *hak_slab_at(const void *address) {
   return &hak_chunk_at(address)->slabs->slab[(uintptr_t)address >> HAK_SLAB_SHIFT & (HAK_CHUNK_SLABS - 1)];
 }
 
+/* In the child of a fork: what a thread that is gone was making writable is still to be made so. */
+void hak_pagemap_fork_child(void);
+
 /* Every SLICED chunk, one after the other: start with NULL. Under the arena's lock. */
 hak_chunk_t *hak_pagemap_next_sliced(const hak_chunk_t *after);
 

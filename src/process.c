@@ -5,6 +5,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "pagemap.h"
 #include "slab_internal.h"
 #include "stats.h"
 #include "transfer.h"
@@ -53,6 +54,7 @@ static void in_child(void) {
   if (!holds_some) { /* else the thread goes on in the middle of a change */
     hak_arena_fork_child();
   }
+  hak_pagemap_fork_child();
   hak_heap_fork_child();
   hak_lock_passes = false;
   each_lock(hak_lock_after_fork, true);
@@ -68,7 +70,9 @@ static void pin(void) {
   if (&hak_never_unloaded || !dladdr(&hak_process_linked, &info) || (uintptr_t)info.dli_fbase == program) {
     return;
   }
-  if (!dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
+  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+  if (!open || !open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
     dlerror(); /* the program's own errors are told by it */
   }
 }

@@ -147,11 +147,11 @@ static void put_text(hak_text_t *text, const hak_stats_t *stats) {
   text_rows(text, os_calls, sizeof os_calls / sizeof *os_calls);
   hak_text_string(text, "waits for locks\n");
   text_rows(text, waits, sizeof waits / sizeof *waits);
-  hak_text_string(text, "class    slabs         live       cached         free     rounding\n");
+  hak_text_string(text, "class      slabs         live       cached         free     rounding\n");
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats->classes[c];
     if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
-      hak_text_column(text, class->block_bytes, 5);
+      hak_text_column(text, class->block_bytes, 7);
       hak_text_column(text, class->slabs, 9);
       hak_text_column(text, class->live_blocks, 13);
       hak_text_column(text, class->cached_blocks, 13);

@@ -2,6 +2,7 @@
 #include "pagemap.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "child.h"
@@ -157,6 +158,30 @@ static void tables_are_made_writable_piece_by_piece(void) {
   CHECK(hak_class_at(last) == 5 && hak_class_at(border() + HAK_CHUNK_BYTES) == 7);
 }
 
+static char *claimed;
+
+/* Where nobody finishes what the other thread began. */
+static void cover_in_the_child(void) {
+  alarm(10);
+  hak_pagemap_fork_child();
+  CHECK(hak_pagemap_cover(claimed, HAK_CHUNK_BYTES));
+  hak_set_class(claimed, 1, 9);
+  CHECK(hak_class_at(claimed) == 9);
+}
+
+static void fork_in_the_middle(void) {
+  child_succeeds(cover_in_the_child);
+}
+
+static void a_fork_meets_half_made_pieces(void) {
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_set_class(border(), 1, 5);
+  claimed = border() + HAK_CHUNK_BYTES - LEAF_BYTES;
+  system_during(SYSTEM_MPROTECT, fork_in_the_middle);
+  CHECK(hak_pagemap_cover(claimed, HAK_CHUNK_BYTES));
+  CHECK(system_was_during() && hak_class_at(claimed) == HAK_CLASS_NONE && hak_class_at(border()) == 5);
+}
+
 /* Every piece, and every chunk pointer. */
 static void all_of_a_leaf_can_be_covered(void) {
   static hak_chunk_t chunk;
@@ -240,6 +265,7 @@ int main(void) {
   child_succeeds(all_chunks_come_in_a_row);
   child_succeeds(without_memory_there_is_no_leaf);
   child_succeeds(tables_are_made_writable_piece_by_piece);
+  child_succeeds(a_fork_meets_half_made_pieces);
   child_succeeds(all_of_a_leaf_can_be_covered);
   child_succeeds(beyond_all_addresses_there_is_none);
   child_succeeds(threads_make_leaves_at_once);
