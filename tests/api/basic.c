@@ -108,7 +108,7 @@ static void calloc_zeroes_what_was_dirty(void) {
   }
 }
 
-/* All that the program may use reads as zeros: a block of 16 bytes holds two words of the allocator while it is free. */
+/* All that the program may use reads as zeros: while it is free, a block holds two words of the allocator. */
 static void calloc_zeroes_what_is_usable(void) {
   for (size_t bytes = 0; bytes < 16; bytes++) {
     unsigned char *dirty = hak_malloc(bytes);
