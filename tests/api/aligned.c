@@ -63,6 +63,23 @@ static void a_bad_alignment_is_an_error(void) {
   }
 }
 
+/* It says by its result what went wrong. */
+static void posix_memalign_keeps_errno(void) {
+  static const size_t sizes[] = {1, 5000, 100000, 5 << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t alignment = 16; alignment <= SURE_ALIGNMENT; alignment *= 4) {
+      void *block;
+      errno = EDOM;
+      CHECK(hak_posix_memalign(&block, alignment, sizes[i]) == 0);
+      CHECK(errno == EDOM);
+      hak_free(block);
+      CHECK(hak_posix_memalign(&block, alignment, hide_size(PTRDIFF_MAX)) == ENOMEM);
+      CHECK(hak_posix_memalign(&block, alignment + 1, sizes[i]) == EINVAL);
+      CHECK(errno == EDOM);
+    }
+  }
+}
+
 static void memalign_rounds_up(void) {
   static const size_t pairs[][2] = {{0, 16}, {1, 16}, {3, 16}, {17, 32}, {24, 32}, {48, 64}, {100, 128}, {5000, 8192}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
@@ -122,6 +139,7 @@ static void aligned_blocks_can_be_resized(void) {
 int main(void) {
   all_alignments_up_to_a_gigabyte();
   a_bad_alignment_is_an_error();
+  posix_memalign_keeps_errno();
   memalign_rounds_up();
   page_aligned_forms();
   aligned_blocks_do_not_overlap();

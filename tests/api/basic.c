@@ -108,6 +108,20 @@ static void calloc_zeroes_what_was_dirty(void) {
   }
 }
 
+/* All that the program may use reads as zeros: while it is free, a block holds two words of the allocator. */
+static void calloc_zeroes_what_is_usable(void) {
+  for (size_t bytes = 0; bytes < 16; bytes++) {
+    unsigned char *dirty = hak_malloc(bytes);
+    CHECK(dirty != NULL);
+    memset(dirty, 0xff, hak_malloc_usable_size(dirty));
+    hak_free(dirty);
+    unsigned char *block = hak_calloc(1, bytes);
+    CHECK(block != NULL);
+    CHECK(all_zero(hide_pointer(block), hak_malloc_usable_size(block)));
+    hak_free(block);
+  }
+}
+
 static void calloc_multiplies(void) {
   static const size_t pairs[][2] = {{1, 1}, {3, 5}, {7, 100}, {100, 100}, {333, 1000}, {5000, 1000}, {1, 1 << 22}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
@@ -143,6 +157,7 @@ int main(void) {
   every_small_size_is_aligned();
   rounding_wastes_little();
   calloc_zeroes_what_was_dirty();
+  calloc_zeroes_what_is_usable();
   calloc_multiplies();
   free_keeps_errno();
   usable_size_of_null_is_zero();

@@ -41,6 +41,40 @@ static void fill_and_release(size_t bytes) {
   }
 }
 
+/* Everything that can be had, as a list. */
+static void **use_up(void) {
+  void **all = NULL;
+  for (size_t bytes = 2 << 20; bytes >= 16; bytes /= 2) {
+    for (void **block; (block = hak_malloc(bytes)) != NULL; all = block) {
+      *block = all;
+    }
+  }
+  return all;
+}
+
+/* A block that is to become smaller stays where it is, and that is a success. */
+static void shrinking_without_memory(void) {
+  static const size_t sizes[] = {700, 2000, 20000, 100000, 300000};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    unsigned char *block = hak_malloc(sizes[i]);
+    CHECK(block != NULL);
+    memset(block, 0x77, sizes[i]);
+    void **all = use_up();
+    errno = EDOM;
+    unsigned char *smaller = hak_realloc(block, 33);
+    CHECK(smaller == block && errno == EDOM);
+    for (size_t at = 0; at < 33; at++) {
+      CHECK(smaller[at] == 0x77);
+    }
+    hak_free(smaller);
+    while (all) {
+      void **next = *all;
+      hak_free(all);
+      all = next;
+    }
+  }
+}
+
 int main(void) {
   fill_and_release(1024);
   fill_and_release(100);
@@ -49,5 +83,6 @@ int main(void) {
   fill_and_release(1024);
   CHECK(hak_malloc(2 * LIMIT_BYTES) == NULL);
   CHECK(errno == ENOMEM);
+  shrinking_without_memory();
   return 0;
 }

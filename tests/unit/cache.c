@@ -268,6 +268,21 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
   nothing_is_left();
 }
 
+/* At exit; other libraries' ends may use the heap after it. */
+static void verification_changes_nothing(void) {
+  open_both();
+  alloc_many(&mine, BYTES, BLOCKS);
+  free_many(&mine, BLOCKS);
+  lists_free(&other, lists_alloc(&mine, 32)); /* to `outgoing` */
+  hak_cache_verify(&mine, "test");
+  hak_cache_verify(&other, "test");
+  hak_cache_check(&mine);
+  hak_cache_check(&other);
+  alloc_many(&mine, BYTES, BLOCKS);
+  free_many(&mine, BLOCKS);
+  nothing_is_left();
+}
+
 static void an_orphan_returns_what_it_can(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -299,6 +314,7 @@ int main(void) {
   child_succeeds(what_is_passed_on_is_taken_up);
   child_succeeds(a_closed_list_opens_at_the_first_block);
   child_succeeds(a_flush_returns_the_blocks_of_others_too);
+  child_succeeds(verification_changes_nothing);
   child_succeeds(an_orphan_returns_what_it_can);
   return 0;
 }

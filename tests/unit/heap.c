@@ -1,6 +1,7 @@
 /* Which thread has which heap: made once, used again, given up at the end of a thread, adopted after a fork. */
 #include "heap.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -49,6 +50,53 @@ static void a_heap_is_used_again(void) {
   CHECK(first == second && !first->busy && hak_caches_open() == open);
   hak_heap_check();
   hak_slab_check();
+}
+
+static void *note_key(void *key) {
+  *(uintptr_t *)key = hak_heap_mine()->key;
+  CHECK(hak_malloc(1) != NULL); /* it stays this thread's until it ends */
+  return NULL;
+}
+
+/* A block that is in two lists at once is known by its tag, if no two keys are the same; nor can one be guessed. */
+static void every_list_has_a_key_of_its_own(void) {
+  enum { THREADS = 8 };
+  const uintptr_t top = (uintptr_t)1 << 63;
+  uintptr_t keys[THREADS + 2];
+  pthread_t threads[THREADS];
+  note_key(&keys[THREADS]);
+  keys[THREADS + 1] = hak_slab_key;
+  for (int i = 0; i < THREADS; i++) {
+    CHECK(pthread_create(&threads[i], NULL, note_key, &keys[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  for (int i = 0; i < THREADS + 2; i++) {
+    CHECK((keys[i] & top) != 0 && (keys[i] & ~top) >> 32 != 0 && (keys[i] & UINT32_MAX) != 0);
+  }
+  CHECK(keys[THREADS] != keys[0] && keys[THREADS + 1] != keys[0] && keys[THREADS] != keys[THREADS + 1]);
+}
+
+/* Whatever the system refuses on the way: a call that succeeds leaves errno, and free has nothing to say. */
+static void refusals_leave_errno(void) {
+  static const size_t sizes[] = {100, 20000, 900000, 5 << 20};
+  static const char *const off[] = {"RETAIN", "RETAIN_PERCENT", "RETAIN_LEARNED", "WARM_POOL_SIZE"};
+  for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+    CHECK(hak_option_set(off[i], "0") == 0);
+  }
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
+  errno = EDOM;
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    void *block = hak_malloc(sizes[i]);
+    CHECK(block != NULL && errno == EDOM);
+    hak_free(block);
+    CHECK(errno == EDOM);
+  }
+  hak_thread_flush();
+  hak_trim(0);
+  CHECK(errno == EDOM);
 }
 
 static pthread_key_t late_key;
@@ -199,6 +247,8 @@ static void a_child_adopts_the_heaps_of_others(void) {
 
 int main(void) {
   child_succeeds(without_memory_there_is_no_heap);
+  child_succeeds(refusals_leave_errno);
+  child_succeeds(every_list_has_a_key_of_its_own);
   child_succeeds(totals_count_what_is_cached);
   child_succeeds(an_ending_thread_can_still_allocate);
   child_succeeds(a_heap_is_used_again);

@@ -128,6 +128,30 @@ static void unknown_names_are_warned_of(void) {
   }
 }
 
+static size_t name_length;
+
+static void load_long_name(void) {
+  static char text[5000];
+  char *environment[] = {text, NULL};
+  memset(text, 'X', name_length);
+  memcpy(text, "HAKMEM_", strlen("HAKMEM_"));
+  snprintf(text + name_length, sizeof text - name_length, "=1");
+  hak_options_load(environment);
+}
+
+/* Of a name the warning shows the first 79 characters. */
+static void long_names_are_cut(void) {
+  static const size_t lengths[] = {62, 63, 64, 65, 78, 79, 80, 81, 200, 4000};
+  ChildResult result;
+  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    name_length = lengths[i];
+    child_run(load_long_name, &result);
+    CHECK(result.status == 0 && is_one_warning(result.errors, ": no such option; HAKMEM_HELP=1 lists the options\n"));
+    size_t shown = strspn(result.errors + strlen("hakmem: warning: HAKMEM_"), "X") + strlen("HAKMEM_");
+    CHECK(shown == (name_length < 79 ? name_length : 79));
+  }
+}
+
 static void other_variables_are_no_business_of_ours(void) {
   ChildResult result;
   for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++) {
@@ -189,6 +213,7 @@ static void help_lists_every_option(void) {
 int main(void) {
   values_are_understood_or_refused();
   unknown_names_are_warned_of();
+  long_names_are_cut();
   other_variables_are_no_business_of_ours();
   child_succeeds(load_several);
   more_rights_make_silent();

@@ -1,4 +1,7 @@
 /* What goes back to the system: how much, what first, in what steps, and what is so while it is on its way. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "child.h"
 #include "policy_setting.h"
 #include "system.h"
@@ -262,6 +265,33 @@ static void a_fork_ends_the_transit_in_the_child(void) {
   slices_add_up();
 }
 
+static pid_t forked = -1;
+
+static void fork_and_go_on(void) {
+  forked = fork();
+  CHECK(forked >= 0);
+  if (forked == 0) {
+    hak_arena_fork_child();
+    CHECK(slices_take(4) == slice_of(place, 3));
+  }
+}
+
+/* A signal handler forked: in the child the same thread goes on, and what it was giving back is somebody's by then. */
+static void a_transit_may_be_over_when_its_thread_goes_on(void) {
+  int status;
+  set_policy((Policy){.retain_slices = 1000});
+  place = slices_take(CHUNK);
+  hak_arena_give(slice_of(place, 3), 4);
+  system_during(SYSTEM_MADVISE, fork_and_go_on);
+  hak_arena_purge(0);
+  if (forked == 0) {
+    slices_add_up();
+    _exit(hak_arena_used_slices() == CHUNK ? 0 : 1);
+  }
+  CHECK(waitpid(forked, &status, 0) == forked && status == 0);
+  slices_add_up();
+}
+
 int main(void) {
   child_succeeds(the_target_is_the_largest);
   child_succeeds(beyond_the_target_half_of_it_stays);
@@ -279,5 +309,6 @@ int main(void) {
   child_succeeds(an_extent_in_transit_is_out_of_reach);
   child_succeeds(an_extent_keeps_its_descriptors_in_transit);
   child_succeeds(a_fork_ends_the_transit_in_the_child);
+  child_succeeds(a_transit_may_be_over_when_its_thread_goes_on);
   return 0;
 }

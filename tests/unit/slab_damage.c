@@ -115,6 +115,14 @@ static void take_new_from_old_memory(void) {
   }
 }
 
+/* So that a list which holds it, too, notices. */
+static void alone_it_is_marked(void) {
+  hak_free_block_t *taken = hak_slab_take_one(slab->cls);
+  CHECK(taken != NULL && hak_is_marked_taken(taken));
+  hak_slab_return_one(taken, "test");
+  CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
+}
+
 static void damage_count(void) {
   atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
   hak_slab_check();
@@ -174,6 +182,7 @@ int main(void) {
   child_is_stopped(take_zeros, "malloc", CORRUPTED, block[FREE]);
   child_is_stopped(take_new_but_written, "malloc", CORRUPTED, block[32]);
   child_succeeds(take_new_from_old_memory);
+  child_succeeds(alone_it_is_marked);
   child_breaks_invariant(damage_count);
   child_breaks_invariant(damage_bits);
   child_breaks_invariant(damage_carved);
