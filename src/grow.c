@@ -74,7 +74,7 @@ static void put_slices_locked(char *base, size_t slices) {
 /* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
  * asked for, in one chunk. */
 static bool grow_by_slices(size_t slices) {
-  size_t bytes = HAK_SLICE_BYTES;
+  size_t page = hak_os_page_bytes(), bytes = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   while (bytes < slices << HAK_SLICE_SHIFT) {
     bytes *= 2;
   }

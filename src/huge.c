@@ -65,11 +65,11 @@ void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed) {
   if (bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES || align > PTRDIFF_MAX) {
     return NULL;
   }
-  bytes = bytes ? bytes : 1;
+  bytes = hak_round_up(bytes ? bytes : 1, hak_os_page_bytes()); /* which may be several slices */
   void *block = take(extent_for(bytes, align), align, zeroed);
   if (block) {
     hak_chunk_t *chunk = hak_chunk_at(block);
-    chunk->huge_bytes = hak_round_up(bytes, hak_os_page_bytes());
+    chunk->huge_bytes = bytes;
     count(chunk->huge_bytes, true);
     hak_set_class(block, 1, HAK_CLASS_HUGE);
   }
@@ -123,12 +123,13 @@ bool hak_huge_resize(void *block, size_t bytes) {
     return false;
   }
   hak_chunk_t *chunk = hak_chunk_at(block);
+  bytes = hak_round_up(bytes, hak_os_page_bytes());
   extent_t wants = extent_for(bytes, chunk->state == HAK_CHUNK_HUGE ? 2 * HAK_CHUNK_BYTES : 1);
   if (!resize(block, chunk, extent_of(chunk), wants)) {
     return false;
   }
   count(chunk->huge_bytes, false);
-  chunk->huge_bytes = hak_round_up(bytes, hak_os_page_bytes());
+  chunk->huge_bytes = bytes;
   count(chunk->huge_bytes, true);
   return true;
 }

@@ -63,13 +63,15 @@ _Static_assert(offsetof(hak_leaf_t, next) == HAK_LEAF_TABLE_BYTES, "what is not 
 
 enum { READ_ONLY, CLAIMED, WRITABLE };
 
-/* One thread makes a piece writable, others wait for it. */
+/* One thread makes a piece writable, others wait for it. A page may be several pieces: then the first stands for all. */
 static bool make_writable(hak_leaf_t *leaf, size_t piece) {
+  size_t page = hak_os_page_bytes(), bytes = page > HAK_LEAF_PIECE_BYTES ? page : HAK_LEAF_PIECE_BYTES;
+  piece -= piece % (bytes / HAK_LEAF_PIECE_BYTES);
   _Atomic uint8_t *state = &leaf->pieces[piece];
   for (;;) {
     uint8_t seen = READ_ONLY;
     if (atomic_compare_exchange_strong_explicit(state, &seen, CLAIMED, memory_order_acquire, memory_order_acquire)) {
-      bool ok = hak_os_make_writable((char *)leaf + piece * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
+      bool ok = hak_os_make_writable((char *)leaf + piece * HAK_LEAF_PIECE_BYTES, bytes);
       atomic_store_explicit(state, ok ? WRITABLE : READ_ONLY, memory_order_release);
       return ok;
     }

@@ -117,9 +117,22 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
   }
 }
 
+/* Those of the slices that make up whole pages, which may be larger: of the rest, pages hold something else. */
+static hak_mask_t whole_pages(hak_mask_t mask) {
+  size_t slices = hak_os_page_bytes() >> HAK_SLICE_SHIFT;
+  hak_mask_t whole = slices > 1 ? 0 : mask;
+  if (slices > 1) {
+    for (hak_mask_t starts = hak_mask_starts(mask, slices) & hak_mask_aligned(slices); starts; starts &= starts - 1) {
+      whole |= hak_mask_of(hak_mask_lowest(starts), slices);
+    }
+  }
+  return whole;
+}
+
 /* Returns the slices that were given back. */
 static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   hak_mask_t done = 0;
+  mask = whole_pages(mask);
   while (mask) {
     uint32_t count, first = hak_mask_row(mask, &count);
     hak_mask_t row = hak_mask_of(first, count);
