@@ -253,6 +253,7 @@ static void print_first_place(void) {
 static void the_first_slice_lies_at_random(void) {
   enum { RUNS = 24 };
   uintptr_t places[RUNS], chunks = 0, slices = 0;
+  int same = 0;
   for (int i = 0; i < RUNS; i++) {
     ChildResult result;
     child_run(print_first_place, &result);
@@ -261,9 +262,10 @@ static void the_first_slice_lies_at_random(void) {
     chunks |= (places[i] ^ places[0]) >> HAK_CHUNK_SHIFT;
     slices |= (places[i] ^ places[0]) >> HAK_SLICE_SHIFT & (HAK_CHUNK_SLICES - 1);
     for (int j = 0; j < i; j++) {
-      CHECK(places[i] != places[j]);
+      same += places[i] == places[j];
     }
   }
+  CHECK(same <= 1); /* two of the 2^17 places may be one */
   CHECK(slices == HAK_CHUNK_SLICES - 1 && hak_count_bits(chunks) >= 9);
 }
 
