@@ -63,7 +63,8 @@ _Static_assert(offsetof(hak_leaf_t, next) == HAK_LEAF_TABLE_BYTES, "what is not 
 
 enum { READ_ONLY, CLAIMED, WRITABLE };
 
-/* One thread makes a piece writable, others wait for it. A page may be several pieces: then the first stands for all. */
+/* One thread makes a piece writable, others wait for it. A page may be several pieces: then the first stands for all.
+ */
 static bool make_writable(hak_leaf_t *leaf, size_t piece) {
   size_t page = hak_os_page_bytes(), bytes = page > HAK_LEAF_PIECE_BYTES ? page : HAK_LEAF_PIECE_BYTES;
   piece -= piece % (bytes / HAK_LEAF_PIECE_BYTES);
