@@ -2,7 +2,6 @@
  * where nobody takes it. */
 #include "transfer.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "arena.h"
@@ -110,48 +109,6 @@ static void there_is_room_for_so_much(void) {
   CHECK(hak_transfer_put(cls, NULL, CHAIN_KEY, "test") == NULL);
 }
 
-enum { THREADS = 2, ROUNDS = 2000, SHARE = BLOCKS / THREADS };
-
-static pthread_barrier_t barrier;
-static hak_free_block_t *rests[THREADS];
-
-static void collect(void) {
-  CHECK(waiting() == ROOM);
-  uint32_t count = chain_blocks(hak_transfer_take(cls, BLOCKS, CHAIN_KEY), blocks);
-  for (uint32_t i = 0; i < THREADS; i++) {
-    count += chain_blocks((hak_chain_t){rests[i], length_of(rests[i], CHAIN_KEY)}, blocks + count);
-  }
-  CHECK(count == BLOCKS);
-}
-
-static void *put_and_put(void *number) {
-  uint32_t mine = *(uint32_t *)number;
-  for (int round = 0; round < ROUNDS; round++) {
-    hak_free_block_t *chain = chain_of(mine * SHARE, SHARE);
-    pthread_barrier_wait(&barrier);
-    rests[mine] = hak_transfer_put(cls, chain, CHAIN_KEY, "test");
-    if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
-      collect();
-    }
-    pthread_barrier_wait(&barrier);
-  }
-  return NULL;
-}
-
-/* The room that each of them sees is taken only once. */
-static void threads_share_the_room(void) {
-  pthread_t threads[THREADS];
-  uint32_t numbers[THREADS];
-  CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
-  for (uint32_t i = 0; i < THREADS; i++) {
-    numbers[i] = i;
-    CHECK(pthread_create(&threads[i], NULL, put_and_put, &numbers[i]) == 0);
-  }
-  for (uint32_t i = 0; i < THREADS; i++) {
-    CHECK(pthread_join(threads[i], NULL) == 0);
-  }
-}
-
 static size_t free_in_slabs(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   hak_slab_totals(totals);
@@ -256,7 +213,6 @@ int main(void) {
   child_succeeds(what_is_put_can_be_taken);
   child_succeeds(no_block_is_lost_or_doubled);
   child_succeeds(there_is_room_for_so_much);
-  child_succeeds(threads_share_the_room);
   child_succeeds(nothing_stays_that_nobody_takes);
   child_succeeds(without_memory_all_is_the_callers);
   child_succeeds(verify_waits_for_no_lock);
