@@ -166,6 +166,14 @@ static void alone_it_is_marked(void) {
   CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
 }
 
+/* Who takes has seen a bit whose count is still to come. */
+static void a_return_in_flight_counts_as_free(void) {
+  hak_slab_totals_t totals[HAK_BIN_COUNT];
+  atomic_fetch_sub(&slab->control, 2 * (uint32_t)HAK_SLAB_COUNT_ONE);
+  hak_slab_totals(totals);
+  CHECK(totals[slab->cls].free_blocks == totals[slab->cls].carved_blocks);
+}
+
 static void damage_count(void) {
   atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
   hak_slab_check();
@@ -230,6 +238,7 @@ int main(void) {
   child_is_stopped(take_zeros_of_another_slab, "malloc", CORRUPTED, block[FREE]);
   child_succeeds(a_wrong_count_gives_nothing_back);
   child_succeeds(alone_it_is_marked);
+  child_succeeds(a_return_in_flight_counts_as_free);
   child_breaks_invariant(damage_count);
   child_breaks_invariant(damage_bits);
   child_breaks_invariant(damage_carved);
