@@ -82,6 +82,9 @@ static void less_than_a_chunk_will_do(void) {
 static void less_than_a_chunk_may_be_aligned(void) {
   bool zeroed;
   refuse_chunks();
+  for (size_t slabs = 1; slabs < 8; slabs++) { /* of one slice each */
+    CHECK(slices_take_aligned(1, HAK_SLAB_SLICES, &zeroed) != NULL && hak_arena_totals().mapped_slices == slabs);
+  }
   for (size_t align = 1; align <= CHUNK / 2; align *= 2) {
     for (size_t slices = 1; slices <= CHUNK / 2; slices = slices * 2 + 1) {
       CHECK(slices_take_aligned(slices, align, &zeroed) != NULL && zeroed);
@@ -132,6 +135,20 @@ static void parts_become_a_whole(void) {
   slices_add_up();
   CHECK(hak_arena_purge(0) && hak_arena_totals().mapped_slices == PART * PARTS - whole * CHUNK);
   slices_add_up();
+}
+
+/* Memory that the page map has no room for is nobody's. */
+static void what_has_no_page_map_is_unmapped(void) {
+  hak_os_counts_t before, after;
+  slices_begin_here();
+  CHECK(hak_arena_stock());
+  hak_os_read_counts(&before);
+  system_refuse(SYSTEM_MMAP, 1, SYSTEM_ALL); /* all but the chunk itself */
+  CHECK(slices_take(1) == NULL && chunks_take(1, 0) == NULL);
+  hak_os_read_counts(&after);
+  CHECK(after.munmap == before.munmap + 1 && hak_arena_totals().mapped_slices == 0);
+  system_allow();
+  CHECK(slices_take(1) != NULL);
 }
 
 /* Free slices that are kept may stand in the way of a mapping: they are given back and it is tried again. */
@@ -303,6 +320,7 @@ int main(void) {
   child_succeeds(less_than_a_chunk_may_be_aligned);
   child_succeeds(a_chunk_may_be_mapped_in_part);
   child_succeeds(parts_become_a_whole);
+  child_succeeds(what_has_no_page_map_is_unmapped);
   child_succeeds(what_is_kept_is_given_for_what_is_asked);
   child_succeeds(a_limit_is_kept);
   child_succeeds(what_is_kept_counts_against_the_limit);

@@ -151,6 +151,19 @@ static void a_rest_is_as_old_as_the_whole(void) {
   CHECK(dirty_slices() == 0 && hak_arena_used_slices() == 2 * CHUNK);
 }
 
+static void what_joins_is_as_young_as_its_youngest(void) {
+  set_policy((Policy){.retain_slices = 100000});
+  char *old = chunks_take(2, 0), *young = chunks_take(2, 0);
+  hak_arena_give_chunks(old);
+  decay_times(1);
+  hak_arena_give_chunks(young);
+  CHECK(is_only_extent(true, young, 4));
+  decay_times(1);
+  CHECK(dirty_slices() == 4 * CHUNK);
+  decay_times(1);
+  CHECK(dirty_slices() == 0);
+}
+
 static void the_warm_pool_does_not_decay(void) {
   set_policy((Policy){.warm_slabs = 5, .retain_slices = 1000});
   char *base = slices_take(CHUNK), *other = slices_take(CHUNK);
@@ -195,6 +208,7 @@ int main(void) {
   child_succeeds(a_busy_chunk_keeps_no_other_from_decay);
   child_succeeds(much_decays_in_steps);
   child_succeeds(a_rest_is_as_old_as_the_whole);
+  child_succeeds(what_joins_is_as_young_as_its_youngest);
   child_succeeds(the_warm_pool_does_not_decay);
   child_succeeds(the_warm_pool_stays_when_more_goes);
   child_succeeds(without_decay_time_every_visit_begins_one);

@@ -212,19 +212,25 @@ static void a_block_moves_with_its_contents(void) {
   nothing_is_left();
 }
 
-/* A target that was used before is emptied first, or copied to. */
+/* A target that was used before is emptied first, or copied to; also where no page can be moved, when what is not zero
+ * is copied. */
 static void a_dirty_target_is_no_hindrance(void) {
+  const size_t even = 64 << 10; /* bytes that are all the same, and not zero */
   retain_everything();
-  for (uint32_t refused = 0; refused < 2; refused++) {
+  for (uint32_t refused = 0; refused < 4; refused++) {
     char *used = alloc(8 * MIB), *block = alloc(3 * MIB);
     memset(used, 0x55, 8 * MIB);
     memset(block, 0, 3 * MIB);
+    memset(block + MIB, 9, even);
     block[5000] = block[3 * MIB - 1] = 7;
     hak_huge_free(used, "test");
-    system_refuse(SYSTEM_MADVISE, 0, refused);
+    system_refuse(SYSTEM_MADVISE, 0, refused & 1);
+    system_refuse(SYSTEM_MREMAP, 0, refused / 2);
     char *moved = hak_huge_move(block, 7 * MIB);
     CHECK(moved == used && moved[5000] == 7 && moved[3 * MIB - 1] == 7);
+    CHECK(moved[MIB] == 9 && memcmp(moved + MIB, moved + MIB + 1, even - 1) == 0);
     moved[5000] = moved[3 * MIB - 1] = 0;
+    memset(moved + MIB, 0, even);
     CHECK(all_zero(moved, 3 * MIB));
     system_allow();
     hak_huge_free(moved, "test");

@@ -89,6 +89,7 @@ static void chunks_are_those_that_were_set(void) {
   CHECK(hak_pagemap_cover(border() - HAK_CHUNK_BYTES, (size_t)4 * HAK_CHUNK_BYTES));
   hak_set_chunk(border(), 2, &chunk); /* in two leaves */
   CHECK(hak_chunk_at(border()) == &chunk && hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES - 1) == &chunk);
+  CHECK(!hak_chunk_at(border() + HAK_LEAVES * LEAF_BYTES)); /* which is no address */
   CHECK(!hak_chunk_at(border() - 1) && !hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES));
   hak_set_chunk(border() + HAK_CHUNK_BYTES, 1, NULL);
   CHECK(hak_chunk_at(border()) == &chunk && !hak_chunk_at(border() + HAK_CHUNK_BYTES));

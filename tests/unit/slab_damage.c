@@ -5,6 +5,7 @@
 #include "chain.h"
 #include "child.h"
 #include "misuse.h"
+#include "pagemap.h"
 #include "slab.h"
 #include "slab_internal.h"
 
@@ -40,7 +41,19 @@ static void return_twice_in_one_chain(void) {
   return_chain_of(chain);
 }
 
-/* The ring above is broken where the first block returns, unless its words are restored in time: so is a block that
+/* Two threads passed it on, one after the other. */
+static void return_tagged_twice(void) {
+  hak_free_block_t *const copies[] = {block[OUT], block[OUT]};
+  hak_slab_tag(block[OUT]);
+  hak_slab_return_tagged(copies, 2, "test");
+}
+
+/* It was freed again while its word was taken out. */
+static void put_back_twice(void) {
+  hak_slab_put_back(slab, 0, (uint64_t)1 << FREE, "test");
+}
+
+/* A ring is broken where the first block returns, unless its words are restored in time: so is a block that
  * two threads free at once. */
 static void return_with_a_live_owner(void) {
   hak_free_block_t *chain = NULL;
@@ -115,12 +128,50 @@ static void take_new_from_old_memory(void) {
   }
 }
 
+static void return_all_but(size_t first, size_t second) {
+  for (size_t i = 0; i < BLOCKS / 2; i++) {
+    if (i != first && i != second) {
+      hak_slab_return_one(block[i], "test");
+    }
+  }
+}
+
+/* Pages of the slab that was there before were given back; of this one none were. */
+static void take_zeros_of_another_slab(void) {
+  uint32_t cls = slab->cls;
+  slab->discarded = true;
+  return_all_but(FREE, FREE);
+  hak_slab_drop(slab);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_slab_acquire(cls) == slab);
+  take(BLOCKS / 2);
+  hak_slab_return_one(block[FREE], "test");
+  take_zeros();
+}
+
+/* A block that two threads free at once may be counted twice. */
+static void a_wrong_count_gives_nothing_back(void) {
+  uint32_t cls = slab->cls;
+  atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
+  return_all_but(FREE, OUT);
+  CHECK(hak_slab_is_whole(slab)); /* by its count */
+  hak_slab_drop(slab);
+  CHECK(slab->cls == cls && hak_class_at(block[OUT]) == cls);
+}
+
 /* So that a list which holds it, too, notices. */
 static void alone_it_is_marked(void) {
   hak_free_block_t *taken = hak_slab_take_one(slab->cls);
   CHECK(taken != NULL && hak_is_marked_taken(taken));
   hak_slab_return_one(taken, "test");
   CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
+}
+
+/* Who takes has seen a bit whose count is still to come. */
+static void a_return_in_flight_counts_as_free(void) {
+  hak_slab_totals_t totals[HAK_BIN_COUNT];
+  atomic_fetch_sub(&slab->control, 2 * (uint32_t)HAK_SLAB_COUNT_ONE);
+  hak_slab_totals(totals);
+  CHECK(totals[slab->cls].free_blocks == totals[slab->cls].carved_blocks);
 }
 
 static void damage_count(void) {
@@ -173,6 +224,8 @@ int main(void) {
   child_is_stopped(return_alone_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_chained_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_twice_in_one_chain, "test", TWICE, block[OUT]);
+  child_is_stopped(return_tagged_twice, "test", TWICE, block[OUT]);
+  child_is_stopped(put_back_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_with_a_live_owner, "test", TWICE, block[OUT]);
   child_is_stopped(return_damaged, "test", CORRUPTED, block[OUT]);
   child_is_stopped(return_alone_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
@@ -182,7 +235,10 @@ int main(void) {
   child_is_stopped(take_zeros, "malloc", CORRUPTED, block[FREE]);
   child_is_stopped(take_new_but_written, "malloc", CORRUPTED, block[32]);
   child_succeeds(take_new_from_old_memory);
+  child_is_stopped(take_zeros_of_another_slab, "malloc", CORRUPTED, block[FREE]);
+  child_succeeds(a_wrong_count_gives_nothing_back);
   child_succeeds(alone_it_is_marked);
+  child_succeeds(a_return_in_flight_counts_as_free);
   child_breaks_invariant(damage_count);
   child_breaks_invariant(damage_bits);
   child_breaks_invariant(damage_carved);

@@ -152,6 +152,23 @@ static void many_sparse_slabs_start_a_pass(void) {
   hak_slab_check();
 }
 
+static void go_through_all_classes(void) {
+  for (int cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    hak_slab_sweep_step();
+  }
+}
+
+/* What became sparse, and was not enough for a pass, waits for the end of a decay time. */
+static void a_decay_time_starts_a_pass(void) {
+  hak_slab_t *slab = slab_with(2, BLOCKS);
+  go_through_all_classes();
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
+  hak_slab_decay();
+  go_through_all_classes();
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
+  contents_are_unharmed(2);
+}
+
 int main(void) {
   hak_slab_init();
   page = hak_os_page_bytes();
@@ -163,6 +180,7 @@ int main(void) {
   child_succeeds(a_page_with_a_block_stays);
   child_succeeds(full_slabs_are_left_alone);
   child_succeeds(a_refusal_changes_nothing);
+  child_succeeds(a_decay_time_starts_a_pass);
   child_succeeds(many_sparse_slabs_start_a_pass);
   return 0;
 }
