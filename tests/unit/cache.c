@@ -294,6 +294,7 @@ static void an_orphan_returns_what_it_can(void) {
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
   hak_cache_close_orphan(&mine);
   CHECK(!mine.bin[cls].head && !mine.info[cls].current && mine.info[hak_class_of(32)].outgoing_count == 0);
+  CHECK(hak_slab_holds(blocks[0]));
   hak_cache_open(&mine);
   CHECK(lists_alloc(&mine, BYTES) != NULL);
   hak_slab_check();

@@ -78,6 +78,29 @@ static void every_list_has_a_key_of_its_own(void) {
   CHECK(keys[THREADS] != keys[0] && keys[THREADS + 1] != keys[0] && keys[THREADS] != keys[THREADS + 1]);
 }
 
+static hak_heap_t *heaps[2];
+static pthread_barrier_t both;
+
+static void *hold_a_heap(void *heap) {
+  *(hak_heap_t **)heap = hak_heap_mine();
+  pthread_barrier_wait(&both);
+  return NULL;
+}
+
+static void no_two_threads_have_the_same_heap(void) {
+  pthread_t threads[2];
+  hak_heap_t *ended;
+  run_thread(use_a_heap, &ended);
+  CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+  for (int i = 0; i < 2; i++) {
+    CHECK(pthread_create(&threads[i], NULL, hold_a_heap, &heaps[i]) == 0);
+  }
+  for (int i = 0; i < 2; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  CHECK(heaps[0] != heaps[1] && (heaps[0] == ended || heaps[1] == ended));
+}
+
 /* Whatever the system refuses on the way: a call that succeeds leaves errno, and free has nothing to say. */
 static void refusals_leave_errno(void) {
   static const size_t sizes[] = {100, 20000, 900000, 5 << 20};
@@ -247,6 +270,7 @@ static void a_child_adopts_the_heaps_of_others(void) {
 
 int main(void) {
   child_succeeds(without_memory_there_is_no_heap);
+  child_succeeds(no_two_threads_have_the_same_heap);
   child_succeeds(refusals_leave_errno);
   child_succeeds(every_list_has_a_key_of_its_own);
   child_succeeds(totals_count_what_is_cached);

@@ -18,6 +18,19 @@ static void survives(void *block) {
   hak_free(longer);
 }
 
+/* It is malloc that stops for a damaged list; who looks for a block in it goes no further than its damage. */
+static void a_damaged_list_is_no_trap(void) {
+  uintptr_t before[2];
+  void *block = hak_malloc(100), *freed = hide_pointer(hak_malloc(100));
+  CHECK(block != NULL && freed != NULL);
+  hak_free(freed);
+  memcpy(before, freed, sizeof before);
+  set_words(freed, 0x1230, 0);
+  set_words(block, 0, hak_heap->key);
+  CHECK(hak_malloc_usable_size(block) >= 100);
+  memcpy(freed, before, sizeof before);
+}
+
 int main(void) {
   void *block = hak_malloc(100);
   CHECK(block != NULL);
@@ -29,6 +42,7 @@ int main(void) {
   block = hak_malloc(100);
   set_words(block, 0, hak_heap->key);
   survives(block);
+  a_damaged_list_is_no_trap();
   hak_check();
   return 0;
 }
