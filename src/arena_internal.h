@@ -101,9 +101,6 @@ bool hak_release_due_locked(void);
 void hak_release_refaulted_locked(size_t slices);
 /* After `given` slices became free, without the lock: as many steps as they are worth. */
 void hak_release_after_give(size_t given);
-/* So many slices were mapped, because nothing that is free fits: what is free and dirty elsewhere need not add to a
- * peak. */
-void hak_release_instead_of_growth(size_t slices);
 /* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
 bool hak_release_within_limit(size_t slices);
 

@@ -113,8 +113,5 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
   hak_extent_put_locked((hak_extent_t){base, chunks, false, hak_arena.epoch});
   hak_unlock(&hak_arena.lock);
-  if (slices > 0) { /* not for huge blocks: faulting them in anew costs more than they would add */
-    hak_release_instead_of_growth(HAK_CHUNK_SLICES);
-  }
   return true;
 }

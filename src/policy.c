@@ -15,7 +15,6 @@ enum {
   CURRENT_AFTER = 3, /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
-  LARGE_SHARE = 4, /* large blocks may be this part of a thread's share of what is in use; small ones all of it */
 };
 
 static _Atomic size_t caches_open;
@@ -136,7 +135,6 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t least = BUDGET_MIN_BYTES;
   if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
     least = (hak_options.retain_slices << HAK_SLICE_SHIFT) / hak_caches_open();
-    share /= LARGE_SHARE;
   }
   size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */

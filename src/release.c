@@ -6,8 +6,7 @@ enum {
   STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
-  ABOVE_PEAK_PART = 8, /* what is free and dirty adds at most this part to the peak of what was used */
-  SPLIT_CHUNKS = 4,    /* descriptors of both parts of an extent */
+  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
 /* What is on its way to the system: slices of a SLICED chunk, or an extent. */
@@ -253,20 +252,6 @@ bool hak_arena_decay(uint64_t now_ms) {
     hak_release_after_give(0);
   }
   return begins;
-}
-
-void hak_release_instead_of_growth(size_t slices) {
-  hak_lock(&hak_arena.lock);
-  size_t used = hak_arena.used_slices + slices, dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
-  size_t most = used > hak_arena.peak_slices ? used : hak_arena.peak_slices;
-  size_t least = hak_arena.learned_slices > warm ? hak_arena.learned_slices : warm;
-  hak_unlock(&hak_arena.lock);
-  most += most / ABOVE_PEAK_PART;
-  size_t keep = most > used ? most - used : 0;
-  keep = keep > least ? keep : least;
-  if (dirty >= keep + HAK_CHUNK_SLICES / 4) {
-    hak_arena_purge(keep);
-  }
 }
 
 bool hak_arena_purge(size_t keep) {

@@ -75,7 +75,7 @@ static void growth_ends_at_the_option(void) {
 }
 
 /* All adaptive classes of a thread together stay within what the process has in use, or a least budget; the large ones
- * within a quarter of it, or what the arena would retain, but for one block each. */
+ * within the same once more, or what the arena would retain, but for one block each. */
 static void growth_ends_at_the_budget(void) {
   open_both();
   size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
@@ -85,7 +85,7 @@ static void growth_ends_at_the_budget(void) {
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
     CHECK(mine.budget_bytes <= (peak_bytes > least_bytes ? peak_bytes : least_bytes));
     first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
-    size_t part = peak_bytes / 4;
+    size_t part = peak_bytes;
     CHECK(mine.large_budget_bytes <= (part > retained ? part : retained) + first_blocks);
   }
   lists_budgets_add_up(&mine);

@@ -155,7 +155,7 @@ static void what_is_earned_has_limits(void) {
   lists_budgets_add_up(&heap);
 }
 
-/* Caches share what the process has in use; and of its share a cache holds one part in four in large blocks. */
+/* Caches share what the process has in use. */
 static void caches_share_the_budget(void) {
   bool zeroed;
   const uint32_t cls = open_one(HAK_CACHED_MAX), small = hak_class_of(4096);
@@ -163,15 +163,16 @@ static void caches_share_the_budget(void) {
     CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
   }
   heap.info[cls].returned = heap.info[small].returned = 10000;
-  hak_cache_set_open(32);
+  hak_cache_set_open(128);
   hak_policy_fetched(&heap, cls, 1);
   hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1); /* 128 MiB / 32 / 4 */
+  CHECK(capacity(cls) == 1); /* 128 MiB / 128 */
+  hak_cache_set_open(64);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 2);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 2);
   hak_cache_set_open(16);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 2);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 2);
   for (int i = 0; i < 10000; i++) {
     hak_policy_fetched(&heap, small, 16);
   }

@@ -105,20 +105,6 @@ static void the_emptiest_chunk_goes_first(void) {
   CHECK(all_zero(empty, (size_t)100 << HAK_SLICE_SHIFT) && full[0] == 1);
 }
 
-/* What is dirty and does not fit may add an eighth to what will be used when a chunk is mapped anew. */
-static void growth_gives_back_what_does_not_fit(void) {
-  set_policy((Policy){.warm_slabs = 5, .retain_slices = 1000});
-  char *base = slices_take(CHUNK);
-  for (size_t i = 0; i < CHUNK; i += 2) {
-    hak_arena_give(slice_of(base, i), 1);
-  }
-  CHECK(dirty_slices() == CHUNK / 2);
-  uint64_t before = give_back_calls();
-  CHECK(slices_take(2) != NULL);
-  CHECK(dirty_slices() == (CHUNK / 2 + CHUNK) / 8 && give_back_calls() > before);
-  slices_add_up();
-}
-
 /* 4 MiB at once: whoever gives a little works a little. */
 static void what_goes_goes_in_steps(void) {
   set_policy((Policy){.retain_slices = 100000});
@@ -300,7 +286,6 @@ int main(void) {
   child_succeeds(holes_are_given_back_one_by_one);
   child_succeeds(whole_chunks_go_first);
   child_succeeds(the_emptiest_chunk_goes_first);
-  child_succeeds(growth_gives_back_what_does_not_fit);
   child_succeeds(what_goes_goes_in_steps);
   child_succeeds(a_large_give_goes_at_once);
   child_succeeds(chunks_go_without_spare_descriptors);
