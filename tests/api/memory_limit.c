@@ -1,5 +1,6 @@
 /* Run with HAKMEM_MEMORY_LIMIT=64M: the limit is met, kept, and what was freed can be had again. */
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "check.h"
@@ -52,6 +53,14 @@ static void **use_up(void) {
   return all;
 }
 
+static void give_up(void **all) {
+  while (all) {
+    void **next = *all;
+    hak_free(all);
+    all = next;
+  }
+}
+
 /* A block that is to become smaller stays where it is, and that is a success. */
 static void shrinking_without_memory(void) {
   static const size_t sizes[] = {700, 2000, 20000, 100000, 300000};
@@ -67,12 +76,27 @@ static void shrinking_without_memory(void) {
       CHECK(smaller[at] == 0x77);
     }
     hak_free(smaller);
-    while (all) {
-      void **next = *all;
-      hak_free(all);
-      all = next;
+    give_up(all);
+  }
+}
+
+/* Where another class must help out, its blocks are not aligned by themselves. */
+static void aligned_without_memory(void) {
+  enum { BLOCKS = 8, BYTES = 80, ALIGNMENT = 64 };
+  unsigned char *odd[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) {
+    odd[i] = hak_malloc(BYTES);
+    CHECK(odd[i] != NULL);
+  }
+  void **all = use_up();
+  for (int i = 0; i < BLOCKS; i++) {
+    if ((uintptr_t)odd[i] % ALIGNMENT != 0) {
+      hak_free(odd[i]);
+      errno = 0;
+      CHECK(hak_aligned_alloc(ALIGNMENT, ALIGNMENT) == NULL && errno == ENOMEM);
     }
   }
+  give_up(all);
 }
 
 int main(void) {
@@ -84,5 +108,6 @@ int main(void) {
   CHECK(hak_malloc(2 * LIMIT_BYTES) == NULL);
   CHECK(errno == ENOMEM);
   shrinking_without_memory();
+  aligned_without_memory();
   return 0;
 }

@@ -4,6 +4,9 @@
 int main(void) {
   void *block = take(BLOCK_BYTES);
   announce(block);
+  if (FLUSHED) {
+    take(BLOCK_BYTES); /* so that the slab stays */
+  }
   give(block);
   if (FLUSHED) {
     flush_thread_cache();
