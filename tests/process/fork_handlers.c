@@ -35,9 +35,17 @@ static void free_all(void) {
   }
 }
 
+/* No cache serves it. */
+static void allocate_uncached(void) {
+  void *block = malloc((size_t)3 << 20);
+  CHECK(block != NULL);
+  free(block);
+}
+
 static void exercise(unsigned *counter) {
   free_all();
   allocate_all();
+  allocate_uncached();
   ++*counter;
 }
 
