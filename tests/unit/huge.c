@@ -238,6 +238,18 @@ static void a_dirty_target_is_no_hindrance(void) {
   nothing_is_left();
 }
 
+/* Old kernels refuse every move, and leave what is there. */
+static void a_dirty_target_stays_where_nothing_moves(void) {
+  char *block = alloc(2 * MIB);
+  system_refuse(SYSTEM_MREMAP, 0, 1); /* the attempt that decides */
+  hak_huge_free(move(block, 2 * MIB, 3 * MIB), "test");
+  system_allow();
+  CHECK(hak_arena_purge(0));
+  uint64_t before = moves();
+  a_dirty_target_is_no_hindrance();
+  CHECK(moves() == before);
+}
+
 /* A refused move may have unmapped the target: then nothing can be put there. */
 static void a_target_may_be_lost(void) {
   char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
@@ -342,6 +354,7 @@ int main(void) {
   child_succeeds(in_a_random_order_all_is_kept);
   child_succeeds(a_block_moves_with_its_contents);
   child_succeeds(a_dirty_target_is_no_hindrance);
+  child_succeeds(a_dirty_target_stays_where_nothing_moves);
   child_succeeds(a_target_may_be_lost);
   child_succeeds(only_so_many_are_moved);
   child_succeeds(without_memory_a_block_stays);
