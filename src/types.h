@@ -87,19 +87,12 @@ typedef enum hak_chunk_state {
 } hak_chunk_state_t;
 
 typedef struct hak_chunk {
+  hak_mask_t present; /* mapped; all of them but where the system had no memory for a whole chunk */
+  hak_mask_t free;    /* nobody has it */
+  hak_mask_t dirty;   /* it may hold something else than zeros, so it is resident */
+  hak_mask_t purged;  /* was given back to the system lately (a hint for the release policy) */
+  hak_mask_t transit; /* on its way back to the system: neither free nor anybody's */
   char *base;
-  uint8_t state;
-  uint8_t run;         /* SLICED: in which list it stands, at least the longest run of free slices; 0: in none */
-  uint8_t dirty_run;   /* SLICED: at least the longest run of free and dirty slices */
-  uint8_t free_slices; /* SLICED: bits of `free` */
-  uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
-  bool moved;          /* realloc moved pages to the huge block that begins here */
-  uint32_t epoch;      /* when slices last became free and dirty */
-  hak_mask_t present;  /* mapped; all of them but where the system had no memory for a whole chunk */
-  hak_mask_t free;     /* nobody has it */
-  hak_mask_t dirty;    /* it may hold something else than zeros, so it is resident */
-  hak_mask_t purged;   /* was given back to the system lately (a hint for the release policy) */
-  hak_mask_t transit;  /* on its way back to the system: neither free nor anybody's */
   struct hak_chunk *next, *prev; /* list of its run, or of its extent's size */
   struct hak_chunk *next_dirty, *prev_dirty;
   struct hak_chunk *next_transit;
@@ -107,6 +100,13 @@ typedef struct hak_chunk {
   hak_slabs_t *slabs;     /* SLICED */
   size_t chunks;          /* FREE (both ends), HUGE: how many */
   size_t huge_bytes;      /* HUGE, and SLICED with a huge block of less than a chunk: usable bytes */
+  uint32_t epoch;         /* when slices last became free and dirty */
+  uint8_t state;
+  uint8_t run;         /* SLICED: in which list it stands, at least the longest run of free slices; 0: in none */
+  uint8_t dirty_run;   /* SLICED: at least the longest run of free and dirty slices */
+  uint8_t free_slices; /* SLICED: bits of `free` */
+  uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
+  bool moved;          /* realloc moved pages to the huge block that begins here */
 } hak_chunk_t;
 
 #endif

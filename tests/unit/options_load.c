@@ -131,10 +131,13 @@ static void unknown_names_are_warned_of(void) {
 static size_t name_length;
 
 static void load_long_name(void) {
+  static const char prefix[] = "HAKMEM_";
   static char text[5000];
   char *environment[] = {text, NULL};
   memset(text, 'X', name_length);
-  memcpy(text, "HAKMEM_", strlen("HAKMEM_"));
+  for (size_t i = 0; prefix[i] != '\0'; i++) {
+    text[i] = prefix[i];
+  }
   snprintf(text + name_length, sizeof text - name_length, "=1");
   hak_options_load(environment);
 }
