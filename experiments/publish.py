@@ -52,7 +52,10 @@ def figures(result: dict) -> list[str]:
         lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
     if rails := result.get("guardrails"):
         rows = [[row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]] for row in rails]
-        lines += table(["guardrail", "tolerated", "estimate [interval]", "status"], rows)
+        heads = ["guardrail", "tolerated", "estimate [interval]", "status"]
+        if any("arm" in row for row in rails):
+            heads, rows = ["arm", *heads], [[f"`{rail['arm']}`", *row] for rail, row in zip(rails, rows, strict=True)]
+        lines += table(heads, rows)
     return lines
 
 

@@ -182,9 +182,11 @@ def _selection(result: dict):
 def _guardrails(result: dict):
     rows = result.get("guardrails") or []
     if rows:
-        table = new_table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
+        several = ["arm"] if any("arm" in row for row in rows) else []
+        table = new_table("Guardrails", *several, "metric", "tolerated", "estimate [interval]", "status")
         for row in rows:
-            add_row(table, row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"])
+            cells = [percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]]
+            add_row(table, *(row["arm"] for _ in several), row["metric"], *cells)
         yield table
 
 

@@ -1,4 +1,4 @@
-"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles paired block by block.
+"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm.
 
 Imports session and what is below it. A client that waits for an answer before it sends the next request does not see
 how long the others would have waited; so the program has a schedule, and counts from when a request should have begun.
@@ -14,9 +14,10 @@ from ..arms import Arm
 from ..conduct import conduct
 from ..errors import nearest
 from ..launcher import Outcome
+from ..metrics import Metric
 from ..runner import Runner, Workload
 from ..session import Session
-from ..spec import BlockSpec, Duration, Ratio
+from ..spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
@@ -57,9 +58,12 @@ class Spec(BlockSpec):
 
     @field_validator("guardrails")
     @classmethod
-    def _guardrails(cls, value: dict[str, float]) -> dict[str, float]:
-        if value:
-            raise ValueError("a latency run has no guardrails: memory and processor time are reported beside it")
+    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+        for name, rail in value.items():
+            if name not in METRICS:
+                check_metric(name)
+            elif rail.higher_is_better:
+                raise ValueError(f"'{name}' is a time: higher is never better")
         return value
 
     @field_validator("histogram")
@@ -87,8 +91,8 @@ class Spec(BlockSpec):
 class HistogramRunner(Runner):
     """Keeps the histograms of a run and all their percentiles beside the one that is asked for."""
 
-    def __init__(self, workload: Workload, metric: Percentile):
-        super().__init__(workload, [metric])
+    def __init__(self, workload: Workload, metric: Percentile, others: Sequence[Metric]):
+        super().__init__(workload, [metric, *others])
         self._reader = metric.reader
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
@@ -112,8 +116,9 @@ class LatencySession(Session):
             argv = [word.replace(placeholder, value) for word in argv]
         self.workload = replace(self.workload, argv=argv)
         metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
-        self.metrics = [metric]
-        self.runner = HistogramRunner(self.workload, metric)
+        watched = [rail for rail in spec.guardrail_metrics() if rail.name not in METRICS]
+        self.metrics = [metric, *watched]
+        self.runner = HistogramRunner(self.workload, metric, watched)
 
 
 def run(spec: Spec, context: Context) -> dict:

@@ -3,11 +3,11 @@
 Duty: compare two arms by a quantile (or the mean) of everything that their runs recorded, where a run is a histogram.
 May import NumPy, SciPy and `paired`.
 
-A percentile of a median run does not see what only a few runs have; so the histograms of an arm are added up first, and
-what is resampled is whole blocks, both arms of a block together. The bootstrap's percentile interval is expanded for few
-blocks: its tails are those of Student's t times sqrt(n / (n - 1)). Beside it stands an exact test: with equal arms, the
-share of requests above the common quantile (of those on it, half) is as likely to be the greater on either side of a
-block, so the signs of the differences may be flipped. An interval leaves out 0 only where that test agrees.
+A percentile of a median run does not see what only a few runs have; so the histograms of an arm are added up first,
+and what is resampled is whole blocks, both arms of a block together. The bootstrap's percentile interval is expanded
+for few blocks: its tails are those of Student's t times sqrt(n / (n - 1)). Beside it stands an exact test: with equal
+arms, the share of requests above the common quantile (of those on it, half) is as likely to be the greater on either
+side of a block, so the signs of the differences may be flipped. An interval leaves out 0 only where that test agrees.
 """
 
 import math
@@ -75,9 +75,8 @@ def _statistics(values: np.ndarray, counts: np.ndarray, whats: Sequence[float | 
 @lru_cache(maxsize=8)
 def _weights(blocks: int) -> np.ndarray:
     """How often each block is in each resample."""
-    return (
-        np.random.default_rng([SEED, blocks]).multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES).astype(float)
-    )
+    generator = np.random.default_rng([SEED, blocks])
+    return generator.multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES).astype(float)
 
 
 @dataclass(frozen=True)
@@ -122,8 +121,8 @@ def _flips(blocks: int) -> np.ndarray:
     if blocks <= EXACT_FLIPS_LIMIT:
         bits = np.arange(2**blocks)[:, None] >> np.arange(blocks) & 1
         return 1.0 - 2.0 * bits
-    drawn = np.random.default_rng([SEED, blocks, 1]).integers(0, 2, (RESAMPLES - 1, blocks))
-    return np.vstack([np.ones(blocks), 1.0 - 2.0 * drawn])
+    generator = np.random.default_rng([SEED, blocks, 1])
+    return np.vstack([np.ones(blocks), 1.0 - 2.0 * generator.integers(0, 2, (RESAMPLES - 1, blocks))])
 
 
 def flip_p(control: Pool, treatment: Pool, what: float | str) -> float:
