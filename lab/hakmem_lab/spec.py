@@ -234,7 +234,6 @@ class MatrixSpec(BlockSpec):
     base: str = "hakmem"
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
     looks: Literal[1] = 1
-    guardrails: NoGuardrails = {}
 
     @field_validator("factors")
     @classmethod

@@ -51,12 +51,12 @@ def rails(blocks: Blocks, control: Requests, treatment: Requests, spec: dict, al
     found = []
     for name, limit in limits(spec, (control, treatment)).items():
         if control.known(name) and treatment.known(name):
-            (interval,) = treatment.against(control, name, [1 - alpha])
+            (interval,) = treatment.against(control, name, [1 - 2 * alpha])
             found.append(guardrails.judged(name, interval, limit))
     for metric, limit in guardrails_of(spec).items():
         if metric.name not in METRICS:
             d = log_ratios(blocks, control.name, treatment.name, metric)
-            found.append(guardrails.judged(metric.name, paired_interval(d, 1 - alpha), limit))
+            found.append(guardrails.judged(metric.name, paired_interval(d, 1 - 2 * alpha), limit))
     return tuple(found)
 
 

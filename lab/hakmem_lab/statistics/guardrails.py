@@ -13,15 +13,15 @@ WORDS = {GuardrailStatus.HELD: "held", GuardrailStatus.FAILED: "failed", Guardra
 
 
 def status(interval: Interval, limit: float) -> GuardrailStatus:
-    """held: the whole interval is on the good side of the limit; failed: a worsening is shown, and the estimate is
-    beyond it; open else, in particular wherever the interval holds the limit. `limit`: the tolerated worsening as a
-    ratio minus one, from 0; the interval is in the log domain, positive = better."""
+    """held: the whole interval is on the good side of the limit; failed: all of it is beyond; open where the interval
+    holds the limit. `limit`: the tolerated worsening as a ratio minus one, from 0; the interval is in the log domain,
+    positive = better."""
     if limit < 0:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
     tolerated = -as_log(limit)
     if interval.low >= tolerated:
         return GuardrailStatus.HELD
-    if interval.high < 0 and interval.estimate < tolerated:
+    if interval.high < tolerated:
         return GuardrailStatus.FAILED
     return GuardrailStatus.UNCLEAR
 

@@ -123,6 +123,60 @@ def test_a_matrix_reads_nothing_before_all_planned_blocks_and_nothing_on_an_unfi
     assert "too noisy" in unfit["headline"]
 
 
+CELLS = ["(none)", "A", "B", "A+B"]
+
+
+def matrix_records(cells: dict[str, float], drift: float = 0.0, **measures: dict[str, object]) -> list[dict]:
+    """Twelve blocks in rotating order; drift: the growth from one place in the block to the next."""
+    found = []
+    for block in range(12):
+        order = [CELLS[(place + block) % 4] for place in range(4)]
+        values = {name: cells[name] * (1 + drift) ** place for place, name in enumerate(order)}
+        records = block_records(block, order, values)
+        found += [record | measures.get(record.get("arm"), {}) for record in records]
+    return found
+
+
+def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
+    """Either factor alone costs a third, both together nothing: on average neither matters, and nobody runs that."""
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    result = matrix.analyse(head, matrix_records({"(none)": 1.0, "A": 1.5, "B": 1.5, "A+B": 1.0}))
+    kinds = [row["kind"] for row in result["effects"]]
+    assert kinds == ["simple"] * 4 + ["combined", "interaction"]
+    sizes = {row["name"]: (row["estimate"], row["reading"]) for row in result["effects"]}
+    assert sizes["A while B is off"] == (pytest.approx(-1 / 3, abs=0.01), "worse")
+    assert sizes["A while B is on"] == (pytest.approx(0.5, abs=0.01), "better")
+    assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "no difference shown")
+    assert [row["name"] for row in result["hidden"]] == ["A", "B"]
+    assert any("main effect of A is not shown" in text and "A×B" in text for text in result["warnings"])
+    assert result["headline"].startswith("A while B is off −33") and "super-additive" in result["headline"]
+
+
+def test_a_matrix_without_an_interaction_shows_its_main_effects_last() -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    result = matrix.analyse(head, matrix_records({"(none)": 1.0, "A": 0.8, "B": 1.0, "A+B": 0.8}))
+    assert result["hidden"] == [] and result["warnings"] == []
+    assert [row["kind"] for row in result["effects"]][-3:] == ["interaction", "main", "main"]
+
+
+def test_a_drift_within_blocks_is_taken_out_of_a_matrix_and_said() -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    cells = {"(none)": 1.0, "A": 0.8, "B": 1.0, "A+B": 0.8}
+    still, drifting = (matrix.analyse(head, matrix_records(cells, drift)) for drift in (0.0, 0.02))
+    for before, after in zip(still["effects"], drifting["effects"], strict=True):
+        assert after["estimate"] == pytest.approx(before["estimate"], abs=2e-3)
+        assert after["ci_high"] - after["ci_low"] == pytest.approx(before["ci_high"] - before["ci_low"], abs=2e-3)
+    assert any("last run was" in text and "worse than the first" in text for text in drifting["warnings"])
+
+
+@pytest.mark.parametrize(("peak", "status"), [(5000, "held"), (5250, "held"), (6000, "failed")])
+def test_guardrails_of_a_matrix_watch_every_cell(peak: int, status: str) -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"}, guardrails={"rss": "10%"})
+    records = matrix_records(dict.fromkeys(CELLS, 1.0), **{"A+B": {"rss_peak_kib": peak}})
+    found = {row["arm"]: row["status"] for row in matrix.analyse(head, records)["guardrails"]}
+    assert found == {"A": "held", "B": "held", "A+B": status}
+
+
 def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
     whole, torn = (
         block_records(0, ["c", "t", "t", "c"], {"c": 1.0, "t": 0.8}),
@@ -132,7 +186,7 @@ def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
     assert len(finished_blocks([*whole, *torn], "measure")) == 1
 
 
-@pytest.mark.parametrize("kind", ["compare", "matrix"])
+@pytest.mark.parametrize("kind", ["compare"])
 def test_guardrails_are_refused_where_nothing_judges_them(kind: str) -> None:
     keys = {"compare": {"allocators": ["a", "b"]}, "matrix": {"factors": {"A": "X=1", "B": "Y=1"}}}[kind]
     with pytest.raises(LabError, match="only ab and sweep have guardrails"):
