@@ -3,6 +3,7 @@
 Imports metrics, session's view of blocks, statistics.
 """
 
+import math
 import statistics as mean
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,10 +29,14 @@ def metric_of(header: dict) -> Metric:
 
 def subject(run: dict) -> dict:
     """What the process on the arm used: the server where there is one, for its client runs on no arm."""
-    if "server" not in run:
-        return run
-    unknown = dict.fromkeys(ARM_MEDIANS)
-    return unknown | run["server"] | {"wall_s": run["wall_s"]}
+    used = run
+    if "server" in run:
+        used = dict.fromkeys(ARM_MEDIANS) | run["server"] | {"wall_s": run["wall_s"]}
+    peak, average = used.get("rss_peak_kib"), used.get("rss_mean_kib")
+    if peak is not None and average is not None and average > peak:
+        # The kernel counts a peak in batches of pages and may miss what a sample saw.
+        used = used | {"rss_peak_kib": math.ceil(average)}
+    return used
 
 
 def values(runs: Sequence[dict], metric: str) -> list[float] | None:
@@ -87,7 +92,8 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             for name in ARM_MEDIANS:
                 known = [used[name] for run in runs if (used := subject(run)).get(name) is not None]
-                row[name] = mean.median(known) if known else None
+                # Of some of the runs only, a median could not be compared with those of all.
+                row[name] = mean.median(known) if len(known) == len(runs) else None
         rows.append(row)
     return rows
 
