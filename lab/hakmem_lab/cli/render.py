@@ -133,7 +133,7 @@ def _arms(result: dict):
     metric = result["metric"]
     own = metric["name"].startswith("regex:")
     heads = ["median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"]
-    table = new_table("Arms", *heads)
+    table = new_table("Arms, in the blocks that chose" if result.get("selection") else "Arms", *heads)
     for arm in rows:
         cells = [number(arm["median"], metric["unit"])] if own else []
         cells += [number(arm["wall_s"], "s"), number(arm["cpu_s"], "s"), number(arm["rss_peak_kib"], "KiB")]

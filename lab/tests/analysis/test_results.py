@@ -2,19 +2,23 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from hakmem_lab import spec as specs
 from hakmem_lab.blocks import finished_blocks
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds import ab, compare, matrix
+from hakmem_lab.kinds import ab, compare, matrix, sweep
+from hakmem_lab.report.model import LoadedRun
+from hakmem_lab.report.series import values_by_arm
 
 USED = {"wall_s": 1.0, "cpu_s": 0.9, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7, "major_faults": 0}
 
 
 def header(kind: str, arms: list[str], **keys: object) -> dict:
     given = {"kind": kind, "command": ["true"], "max-blocks": 12} | keys
-    model = {"ab": specs.AbSpec, "compare": specs.CompareSpec, "matrix": specs.MatrixSpec}[kind]
+    models = {"ab": specs.AbSpec, "compare": specs.CompareSpec, "matrix": specs.MatrixSpec, "sweep": specs.SweepSpec}
+    model = models[kind]
     spec = specs.build(model, given, "test")
     rows = [
         dict.fromkeys(("library", "sha256", "version", "configuration")) | {"name": n, "variables": {}} for n in arms
@@ -175,6 +179,48 @@ def test_guardrails_of_a_matrix_watch_every_cell(peak: int, status: str) -> None
     records = matrix_records(dict.fromkeys(CELLS, 1.0), **{"A+B": {"rss_peak_kib": peak}})
     found = {row["arm"]: row["status"] for row in matrix.analyse(head, records)["guardrails"]}
     assert found == {"A": "held", "B": "held", "A+B": status}
+
+
+def phased(records: list[dict], phase: str) -> list[dict]:
+    return [record | {"phase": phase} for record in records]
+
+
+def test_a_sweep_has_one_median_an_arm_wherever_it_is_shown() -> None:
+    """The machine became slower before the confirmation: medians of both phases together would be a third figure."""
+    names = ["default", "slow", "fast"]
+    head = header("sweep", names, default="d", candidates={"slow": "s", "fast": "f"}, looks=1, **{"select-blocks": 4})
+    records = []
+    for block in range(4):
+        records += phased(block_records(block, names, {"default": 1.0, "slow": 1.2, "fast": 0.8}), "select")
+    for block in range(12):
+        order = ["default", "fast", "fast", "default"]
+        records += phased(block_records(block, order, {"default": 2.0, "fast": 1.6}), "confirm")
+    result = sweep.analyse(head, records)
+    assert result["selection"]["chosen"] == "fast" and result["verdict"] == "GO"
+    drawn = values_by_arm(LoadedRun.from_records([head | {"type": "header"}, *records], result))
+    shown = {arm["name"]: (arm["n"], arm["median"]) for arm in result["arms"]}
+    assert {name: (len(values), np.median(values)) for name, values in drawn.items()} == shown
+    assert shown["fast"] == (4, pytest.approx(0.8, abs=0.01))
+
+
+@pytest.mark.parametrize("kind", ["process", "server"])
+def test_a_mean_is_never_shown_above_its_peak(kind: str) -> None:
+    """The kernel's peak may lag behind what a sample saw."""
+    used = {"rss_peak_kib": 2000, "rss_mean_kib": 2100.5}
+    more = used if kind == "process" else {"server": used | {"cpu_s": 0.5}}
+    blocks = (block_records(i, ["c", "t", "t", "c"], {"c": 1.0, "t": 0.8}, **more) for i in range(12))
+    for arm in ab.analyse(header("ab", ["c", "t"], **AB), list(itertools.chain.from_iterable(blocks)))["arms"]:
+        assert (arm["rss_mean_kib"], arm["rss_peak_kib"]) == (2100.5, 2101)
+
+
+def test_a_median_of_some_runs_is_not_put_beside_those_of_all() -> None:
+    """Only the longest runs were sampled; their mean is no match for the peaks of all."""
+    records = ab_records(12)
+    for record in records:
+        if record["type"] == "run" and record["block"] > 0:
+            record["rss_mean_kib"] = None
+    arm = ab.analyse(header("ab", ["c", "t"], **AB), records)["arms"][0]
+    assert arm["rss_mean_kib"] is None and arm["rss_peak_kib"] == 5000
 
 
 def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
