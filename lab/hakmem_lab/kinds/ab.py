@@ -8,7 +8,7 @@ from ..errors import LabError
 from ..metrics import Metric
 from ..session import Session, parse_arms
 from ..spec import AbSpec, guardrails_of
-from ..statistics import looks, power, verdict
+from ..statistics import guardrails, looks, power, verdict
 from ..statistics.paired import paired_interval
 
 Spec = AbSpec
@@ -86,7 +86,7 @@ def rail_rows(decision: verdict.Decision) -> dict:
     for rail in decision.guardrails:
         ratio = rail.interval.ratio()
         rows.append({"metric": rail.name, "limit": rail.limit, "estimate": ratio.estimate, "ci_low": ratio.low,
-                     "ci_high": ratio.high, "status": str(rail.status)})  # fmt: skip
+                     "ci_high": ratio.high, "status": guardrails.WORDS[rail.status]})  # fmt: skip
     return {"guardrails": rows, "vetoed_by": list(decision.vetoed_by)}
 
 

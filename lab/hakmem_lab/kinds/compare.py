@@ -9,6 +9,7 @@ from ..session import Session, parse_arms
 from ..spec import CompareSpec
 from ..statistics import looks, multiple, power, verdict
 from ..statistics.paired import as_log, paired_interval
+from . import rails
 from .ab import blocked, check_blocks
 
 Spec = CompareSpec
@@ -75,7 +76,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if len(others) == 1:
         result["verdict"] = verdicts[others[0]]
         withheld(result, records, first, others[0])
-    return blocked(result, records)
+    return blocked(rails.watch(result, header, blocks), records)
 
 
 def _headline(first: str, intervals: dict, verdicts: dict[str, str]) -> str:

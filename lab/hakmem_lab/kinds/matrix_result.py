@@ -1,4 +1,4 @@
-"""The result of a matrix. Pure: header and records in. Imports analysis, spec, statistics.
+"""The result of a matrix. Pure: header and records in. Imports analysis, rails, statistics.
 
 What a factor does at each level of the others comes first; its average over them is shown only where it answers a
 question.
@@ -7,14 +7,13 @@ question.
 import math
 from collections.abc import Sequence
 
-from ..analysis import base_result, log_ratios, measured, metric_of, unfinished, values
+from ..analysis import base_result, measured, metric_of, unfinished, values
 from ..blocks import Blocks
-from ..spec import guardrails_of
-from ..statistics import factorial, guardrails
+from ..statistics import factorial
 from ..statistics.factorial import Effect
-from ..statistics.multiple import simultaneous_intervals
 from ..statistics.paired import as_log, as_ratio
 from ..statistics.verdict import percent
+from . import rails
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -35,7 +34,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["effects"] = [_row(effect) for effect in (*single, *kept)]
     result["hidden"] = [{"name": name, "why": _why(name, by)} for name, by in hidden.items()]
     result["warnings"] += [row["why"] for row in result["hidden"]] + _drift(change, spec, len(logs[0]))
-    result["guardrails"] = _rails(header, blocks)
+    result["guardrails"] = rails.rows(rails.judged(header, blocks))
     result["final"] = True
     result["headline"] = _headline(single, kept, level)
     for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
@@ -86,20 +85,6 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     return [
         f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the arm: taken out"
     ]
-
-
-def _rails(header: dict, blocks: Blocks) -> list[dict]:
-    """Every cell against the one with no factor on; the intervals of one metric hold for all cells at once."""
-    first, *others = (arm["name"] for arm in header["arms"])
-    rows = []
-    for metric, limit in guardrails_of(header["spec"]).items():
-        columns = {name: log_ratios(blocks, first, name, metric) for name in others}
-        intervals = simultaneous_intervals(columns, 1 - 2 * header["spec"]["alpha"])
-        rows += [
-            guardrails.row(guardrails.judged(metric.name, interval, limit)) | {"arm": name}
-            for name, interval in intervals.items()
-        ]
-    return rows
 
 
 def _headline(single: Sequence[Effect], averaged: Sequence[Effect], level: float) -> str:

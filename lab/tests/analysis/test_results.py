@@ -232,11 +232,42 @@ def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
     assert len(finished_blocks([*whole, *torn], "measure")) == 1
 
 
-@pytest.mark.parametrize("kind", ["compare"])
-def test_guardrails_are_refused_where_nothing_judges_them(kind: str) -> None:
-    keys = {"compare": {"allocators": ["a", "b"]}, "matrix": {"factors": {"A": "X=1", "B": "Y=1"}}}[kind]
-    with pytest.raises(LabError, match="only ab and sweep have guardrails"):
-        header(kind, ["a", "b"], **keys, guardrails={"rss": "5%"})
+def test_guardrails_are_refused_where_nothing_is_compared() -> None:
+    with pytest.raises(LabError, match="an A/A has no guardrails"):
+        specs.build(specs.AaSpec, {"command": "true", "guardrails": {"rss": "5%"}}, "test")
+
+
+WORSE = {"cpu_s": 1.8, "rss_peak_kib": 9000, "rss_mean_kib": 8000.0, "minor_faults": 70}
+
+
+@pytest.mark.parametrize("metric", ["cpu", "rss", "rss-mean", "faults"])
+def test_a_comparison_is_held_to_whatever_is_measured(metric: str) -> None:
+    order = ["a", "b", "c"]
+    records = []
+    for block in range(12):
+        found = block_records(block, order, {"a": 1.0, "b": 0.8, "c": 0.8})
+        records += [record | (WORSE if record.get("arm") == "c" else {}) for record in found]
+    head = header("compare", order, allocators=order, baseline="a", guardrails={metric: "10%"})
+    result = compare.analyse(head, records)
+    assert {row["arm"]: row["status"] for row in result["guardrails"]} == {"b": "held", "c": "failed"}
+    primary = {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["metric"] == "wall"}
+    assert primary == {"b": "GO", "c": "NO-GO"}
+    assert f"But c: {metric} got worse" in result["headline"] and "b: " not in result["headline"].partition("But")[2]
+
+
+def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
+    order = ["a", "b"]
+    records = []
+    for block in range(12):
+        found = block_records(block, ["a", "b", "b", "a"], {"a": 1.0, "b": 0.8})
+        peak = 5000 * (1.0 if block % 3 else 1.3)
+        records += [record | ({"rss_peak_kib": peak} if record.get("arm") == "b" else {}) for record in found]
+    head = header("compare", order, allocators=order, baseline="a", guardrails={"rss": "10%"})
+    result = compare.analyse(head, records)
+    (rail,) = result["guardrails"]
+    tolerated = 1 / 1.1 - 1
+    assert rail["ci_low"] < tolerated < rail["ci_high"] and rail["status"] == "open"
+    assert result["verdict"] == "INCONCLUSIVE" and "rss may have got worse" in result["headline"]
 
 
 def test_a_factor_is_a_setting() -> None:
