@@ -85,7 +85,7 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
+    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
