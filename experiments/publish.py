@@ -12,6 +12,8 @@ from pathlib import Path
 from hakmem_lab import kinds, report
 from hakmem_lab.cli.render import interval, percent
 from hakmem_lab.errors import LabError
+from hakmem_lab.kinds.latency_histogram import PERCENTILES
+from hakmem_lab.kinds.latency_result import key
 from hakmem_lab.store import RunFile, Store, default_folder
 
 PAGES = Path("docs/experiments")
@@ -50,6 +52,9 @@ def figures(result: dict) -> list[str]:
     if effects := result.get("effects"):
         rows = [[row["name"], row["kind"], interval(row), row["reading"] or ""] for row in effects]
         lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
+    if latency := result.get("latency"):
+        rows = [[f"`{arm['name']}`", *(f"{arm[key(name)]:.4g}" for name in PERCENTILES)] for arm in latency["arms"]]
+        lines += table(["response time of all requests, µs", *PERCENTILES], rows)
     if rails := result.get("guardrails"):
         rows = [[row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]] for row in rails]
         heads = ["guardrail", "tolerated", "estimate [interval]", "status"]
@@ -88,10 +93,13 @@ def publish(spec: Path, file: RunFile) -> Path:
     name, target = spec.stem, PAGES / f"{spec.stem}.md"
     for folder in ("data", "pictures"):
         (PAGES / folder).mkdir(parents=True, exist_ok=True)
+    raw = file.path.read_bytes()
+    if file.path.suffix == ".gz":
+        raw = gzip.decompress(raw)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     with gzip.GzipFile(PAGES / "data" / f"{name}.jsonl.gz", "wb", mtime=0) as packed:
         # Where the checkout lay says nothing.
-        packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
+        packed.write(raw.replace(f"{Path.cwd()}/".encode(), b""))
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     conclusion = re.split(re.escape(CONCLUSION), old, maxsplit=1)[1] if CONCLUSION in old else ""
     target.write_text(page(name, header, result, conclusion), encoding="utf-8")

@@ -22,9 +22,8 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "hidden", "selection", "soak", "syscalls", "latency", "aa",
-               "scorecard",
-               "failures", "warnings")  # fmt: skip
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "hidden", "selection", "soak", "syscalls", "latency",
+               "aa", "scorecard", "failures", "warnings")  # fmt: skip
 
 
 def percent(value: float | None) -> str:

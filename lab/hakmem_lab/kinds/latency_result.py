@@ -65,16 +65,19 @@ def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, me
                 f"{row['name']} does not keep up with the rate: half of the requests wait more than {OVERLOADED:g} "
                 "times as long as they are served; this measures a backlog, choose a lower rate"
             )
-        rare = [
-            name for name in ("p99", "p99.9", "p99.99") if row[key(name)] > RARELY_SLOW * row["usual_run"][key(name)]
-        ]
-        if rare:
-            name = rare[-1]
-            texts.append(
-                f"{row['name']}: a few runs are much slower than the others: {name} is {row[key(name)]:,.0f} {UNIT} of "
-                f"all requests, {row['usual_run'][key(name)]:,.0f} {UNIT} in the median run"
-            )
-    return texts + _unsteady([run for block in blocks for arm_runs in block.values() for run in arm_runs])
+    runs = [run for block in blocks for arm_runs in block.values() for run in arm_runs]
+    return texts + _rarely_slow(rows) + _unsteady(runs)
+
+
+def _rarely_slow(rows: Sequence[dict]) -> list[str]:
+    """Where a few runs have what the median run does not: of the farthest percentile that shows it, both figures."""
+    for name in reversed([name for name in PERCENTILES if name != "max"]):
+        pairs = [(row["name"], row[key(name)], row["usual_run"][key(name)]) for row in rows]
+        if found := [pair for pair in pairs if pair[1] > RARELY_SLOW * pair[2]]:
+            arms = ", ".join(f"{arm} {pooled:,.0f} ({usual:,.0f})" for arm, pooled, usual in found)
+            what = f"{name} of all requests (of the median run), {UNIT}"
+            return [f"a few runs are much slower than the others: {what}: {arms}"]
+    return []
 
 
 def _unsteady(runs: Sequence[dict]) -> list[str]:

@@ -32,8 +32,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     kept = [effect for effect in averaged if effect.name not in hidden]
     kept.sort(key=lambda effect: effect.kind == "main")
     result["effects"] = [_row(effect) for effect in (*single, *kept)]
-    result["hidden"] = [{"name": name, "why": _why(name, by)} for name, by in hidden.items()]
-    result["warnings"] += [row["why"] for row in result["hidden"]] + _drift(change, spec, len(logs[0]))
+    result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
+    result["warnings"] += _why(hidden) + _drift(change, spec, len(logs[0]))
     result["guardrails"] = rails.rows(rails.judged(header, blocks))
     result["final"] = True
     result["headline"] = _headline(single, kept, level)
@@ -68,12 +68,18 @@ def _reading(effect: Effect) -> str:
     return "better" if effect.interval.low > 0 else "worse"
 
 
-def _why(name: str, interaction: Effect) -> str:
-    others = " and ".join(factor for factor in interaction.factors if factor != name)
-    return (
-        f"the main effect of {name} is not shown: what {name} does depends on {others} ({interaction.name} "
-        f"{percent(interaction.interval.estimate)}), and an average over both says what nobody runs"
-    )
+def _why(hidden: dict[str, Effect]) -> list[str]:
+    """A sentence for each interaction that hides main effects."""
+    texts = []
+    for by in dict.fromkeys(hidden.values()):
+        names = [name for name, reason in hidden.items() if reason == by]
+        effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
+        texts.append(
+            f"the main {effects} of {' and '.join(names)} {are} not shown: what one of {' and '.join(by.factors)} does "
+            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({by.name} {percent(by.interval.estimate)}); an "
+            "average over both levels says what nobody runs"
+        )
+    return texts
 
 
 def _drift(change: float, spec: dict, cells: int) -> list[str]:

@@ -65,7 +65,7 @@ def test_runs_that_are_rarely_slow_are_not_better_for_their_median(judged):
     assert treatment["p9999_us"] == pytest.approx(2000, rel=2e-3)
     assert result["comparisons"][0]["estimate"] < -0.9
     assert result["verdict"] != "GO"
-    assert any("t: a few runs are much slower" in text and "2,00" in text for text in result["warnings"])
+    assert any("(of the median run), µs: t 2,00" in text and text.endswith(" (36)") for text in result["warnings"])
 
 
 def test_a_better_middle_with_a_worse_tail_is_no_go(judged):
