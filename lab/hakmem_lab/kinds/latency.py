@@ -21,7 +21,7 @@ from ..spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
-from .compare import arms, measure
+from .compare import arms
 from .latency_histogram import DEFAULT_PATTERN, METRICS, SECOND, Percentile, Reader, check_pattern, percentiles_us
 from .latency_result import analyse
 
@@ -119,6 +119,11 @@ class LatencySession(Session):
         watched = [rail for rail in spec.guardrail_metrics() if rail.name not in METRICS]
         self.metrics = [metric, *watched]
         self.runner = HistogramRunner(self.workload, metric, watched)
+
+
+def measure(session: LatencySession) -> None:
+    session.check_fitness()
+    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 
 def run(spec: Spec, context: Context) -> dict:
