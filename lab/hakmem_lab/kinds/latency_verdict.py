@@ -55,7 +55,7 @@ def rails(blocks: Blocks, control: Requests, treatment: Requests, spec: dict, al
             found.append(guardrails.judged(name, interval, limit))
     for metric, limit in guardrails_of(spec).items():
         if metric.name not in METRICS:
-            d = log_ratios(blocks, control.name, treatment.name, metric)
+            d = log_ratios(blocks, control.name, treatment.name, metric) or []
             found.append(guardrails.judged(metric.name, paired_interval(d, 1 - 2 * alpha), limit))
     return tuple(found)
 

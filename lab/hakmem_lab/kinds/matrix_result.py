@@ -44,14 +44,19 @@ def analyse(header: dict, records: list[dict]) -> dict:
     return result
 
 
-def _logs(header: dict, blocks: Blocks) -> tuple[Sequence[Sequence[float]], float]:
+def _logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], float]:
     """(a row of cells a block, higher is better, freed of what the place in the block does; that, from place to
     place)."""
     metric = metric_of(header)
     sign = 1.0 if metric.higher_is_better else -1.0
     names = [arm["name"] for arm in header["arms"]]
-    logs = [[sign * math.log(values(block[name], metric.name)[0]) for name in names] for block in blocks]
-    return factorial.without_drift(logs, [[block[name][0]["position"] for name in names] for block in blocks])
+    logs = [
+        [sign * math.log(value) for name in names for value in values(block[name], metric.name) or ()]
+        for block in blocks
+    ]
+    places = [[block[name][0]["position"] for name in names] for block in blocks]
+    freed, change = factorial.without_drift(logs, places)
+    return freed.tolist(), change
 
 
 def _row(effect: Effect) -> dict:

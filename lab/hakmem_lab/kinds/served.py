@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..launcher import Launcher, Outcome, Request, Running
 from ..runner import Workload
 from ..serving import with_port
-from ..spec import find_program
+from ..spec import Server, find_program
 
 TAIL_CHARACTERS = 400
 
@@ -30,9 +30,9 @@ def failure(outcome: Outcome, what: str) -> str | None:
     return f"{what}: {why}" if why else None
 
 
-def drive(clients: Launcher, workload: Workload, command: Sequence[str], port: int) -> str | None:
+def drive(clients: Launcher, workload: Workload, server: Server, command: Sequence[str], port: int) -> str | None:
     """Runs the warm-up client, if there is one, and the client once; why one of them failed."""
-    for what, argv in (("warm-up client", workload.server.warm_up), ("client", command)):
+    for what, argv in (("warm-up client", server.warm_up), ("client", command)):
         if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
             return why
     return None
@@ -41,10 +41,10 @@ def drive(clients: Launcher, workload: Workload, command: Sequence[str], port: i
 class Driver:
     """A client that keeps a server busy: started again whenever it has ended well, until it is closed."""
 
-    def __init__(self, workload: Workload, command: Sequence[str], port: int, again: bool):
+    def __init__(self, workload: Workload, server: Server, command: Sequence[str], port: int, again: bool):
         """again: False where one client runs for the whole time."""
         self._request, self._again = client_request(workload, command, port), again
-        self._warm_up = workload.server.warm_up and client_request(workload, workload.server.warm_up, port)
+        self._warm_up = server.warm_up and client_request(workload, server.warm_up, port)
         self._launcher = Launcher()
         self._running: Running | None = None
         self._offset = 0

@@ -133,7 +133,7 @@ class _Segment:
             try:
                 if port is not None:
                     again = not any(SECONDS in word for word in spec.command)
-                    self.driver = Driver(workload, self._filled(workload.argv, left_s), port, again)
+                    self.driver = Driver(workload, workload.server, self._filled(workload.argv, left_s), port, again)
                     failed = self._unready(running, port) or (None if running.ended() else self.driver.begin())
                 ended_early = failed is None and not self._sample(running, left_s)
             except BaseException as error:

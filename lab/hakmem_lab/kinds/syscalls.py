@@ -145,7 +145,8 @@ def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workl
     argv, environment = execution.argv(workload.argv), execution.arm.environment(spec.env)
     started = time.time()
     if workload.server:
-        calls, outcome, why = counter.count_server(workload, execution.argv(workload.subject()), argv, environment)
+        subject = execution.argv(workload.subject())
+        calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
     else:
         calls, outcome = counter.count(argv, environment)
         why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)

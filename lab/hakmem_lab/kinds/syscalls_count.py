@@ -16,6 +16,7 @@ from ..errors import LabError
 from ..launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
 from ..runner import Workload
 from ..serving import choose_port, with_port
+from ..spec import Server
 from .served import drive
 from .soak_proc import family
 
@@ -77,21 +78,20 @@ class Counter:
             return _counted(summary), outcome
 
     def count_server(
-        self, workload: Workload, argv: Sequence[str], client: Sequence[str], env: Mapping[str, str]
+        self, workload: Workload, server: Server, client: Sequence[str], argv: Sequence[str], env: Mapping[str, str]
     ) -> tuple[dict[str, int], Outcome, str | None]:
-        """Calls by name of a server from its start to its end, while one client drives it; how it ended; why that does
-        not count, else None. The client runs untraced, on no arm."""
-        server = workload.server
+        """Calls by name of a server, whose command is argv, from its start to its end while one client drives it; how
+        it ended; why that does not count, else None. The client runs untraced, on no arm."""
         port = choose_port(server)
         with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as clients:
             summary = Path(folder) / "calls"
             command, own = traced(self._strace, summary, with_port(argv, port), env)
             pin = server.pin or self._pin
             running = self._launcher.start(Request(command, own, self._cwd, pin, self._timeout_s, sample_ms=0))
-            why = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+            why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
             try:
                 if wait_for_port(port, running, server.ready_timeout):
-                    why = drive(clients, workload, client, port)
+                    why = drive(clients, workload, server, client, port)
             finally:
                 if running.ended() and why is None:
                     why = "the server ended during the run"

@@ -105,7 +105,7 @@ def test_a_stubborn_server_is_killed_and_counted(fakes):
     workload = Workload.of(made)
     with Launcher() as launcher:
         counter = Counter(launcher, None, (), 20.0)
-        calls, outcome, why = counter.count_server(workload, workload.subject(), workload.argv, {})
+        calls, outcome, why = counter.count_server(workload, made.server, workload.argv, workload.subject(), {})
     assert why is None and calls["accept"] >= 1 and outcome.signal is not None
 
 
