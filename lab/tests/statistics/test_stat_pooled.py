@@ -55,14 +55,25 @@ def pool_of(values: np.ndarray) -> dict[float, int]:
     return dict(zip(binned.tolist(), counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("blocks", [6, 12])
-def test_equal_arms_are_rarely_told_apart(blocks):
-    rng, simulations, shown = np.random.default_rng(71), 150, dict.fromkeys((0.5, TAIL, MEAN), 0)
+NOISES = {
+    "calm": lambda rng, blocks: rng.normal(0, 0.1, blocks),
+    "heavy tails": lambda rng, blocks: 0.2 * rng.standard_t(2, blocks),
+    "skewed": lambda rng, blocks: 0.5 * rng.exponential(1.0, blocks),
+    "two states": lambda rng, blocks: 1.5 * (rng.random(blocks) < 0.2),
+    "autocorrelated": lambda rng, blocks: 0.2 * np.convolve(rng.normal(size=blocks + 4), np.ones(5), "valid"),
+}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("blocks", [6, 12, 25])
+def test_equal_arms_are_rarely_told_apart(blocks, noise):
+    """Both directions together, of every statistic, whatever the noise from run to run; a coin says who is first."""
+    rng, simulations, shown = np.random.default_rng(71), 120, dict.fromkeys((0.5, TAIL, 0.999, MEAN), 0)
     for _ in range(simulations):
-        drift = rng.normal(0, 0.3, blocks)
-        control, treatment = (arm(histograms(rng, blocks, 1.0, drift), tuple(shown)) for _ in range(2))
+        pairs = rng.permuted(NOISES[noise](rng, 2 * blocks).reshape(blocks, 2), axis=1)
+        arms = [arm(histograms(rng, blocks, 1.0, own), tuple(shown)) for own in pairs.T]
         for what in shown:
-            shown[what] += compared(control, treatment, what, [0.95])[0].excludes_zero()
+            shown[what] += compared(*arms, what, [0.95])[0].excludes_zero()
     assert max(shown.values()) <= binom.ppf(0.999, simulations, 0.05)
 
 
