@@ -17,10 +17,11 @@ from ..launcher import Outcome
 from ..runner import Runner, Workload
 from ..session import Session
 from ..spec import BlockSpec, Duration, Ratio
+from ..statistics.plan import Plan
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
-from .compare import arms, measure
+from .compare import arms
 from .latency_histogram import DEFAULT_PATTERN, METRICS, SECOND, Percentile, Reader, check_pattern, percentiles_us
 from .latency_result import analyse
 
@@ -116,9 +117,14 @@ class LatencySession(Session):
         self.runner = HistogramRunner(self.workload, metric)
 
 
+def measure(session: LatencySession) -> None:
+    session.check_fitness()
+    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
+
+
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, [spec.max_blocks], len(spec.allocators) - 1)
+    check_blocks(spec, context.source, Plan((spec.max_blocks,), share=0.0), len(spec.allocators) - 1)
     per_block = RUNS_OF_A_PAIR if len(spec.allocators) == 2 else len(spec.allocators)
     total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
     return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse, LatencySession)

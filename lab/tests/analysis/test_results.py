@@ -89,7 +89,7 @@ def test_of_a_server_and_its_client_the_server_is_the_arm() -> None:
     keys = AB | {"server": {"command": ["true"]}}
     result = ab.analyse(header("ab", ["c", "t"], **keys), records)
     assert [arm["rss_peak_kib"] for arm in result["arms"]] == [90_000, 90_000]
-    assert {row["metric"] for row in result["comparisons"]} == {"wall", "cpu", "rss", "rss-mean"}
+    assert {row["metric"] for row in result["comparisons"]} == {"wall", "mean of wall", "cpu", "rss", "rss-mean"}
 
 
 def test_faults_are_not_a_metric_of_a_server() -> None:
