@@ -52,7 +52,8 @@ class _Procedure:
 
     def __init__(self, plan: Plan, blocks: int, alpha: float):
         rng = np.random.default_rng(_SEED)
-        self._noise = rng.normal(size=(_RUNS, blocks))
+        half = rng.normal(size=(_RUNS // 2, blocks))
+        self._noise = np.concatenate([half, -half])  # so that noise alone moves no mean
         self._spreads = spreads_before(self._noise)
         self._counts = np.arange(1, blocks + 1)
         self._plan, self._alpha = plan, alpha
