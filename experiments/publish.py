@@ -1,11 +1,10 @@
 """The page of an experiment in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
 
 Everything is taken from the stored run but the section "Conclusion", which is a person's and is kept when the page is
-made again.
+made again; so is the row of the index, but its first cell. `--all` makes every page and row again from the raw data.
 """
 
 import gzip
-import re
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hakmem_lab.kinds.latency_result import key
 from hakmem_lab.store import RunFile, Store, default_folder
 
 PAGES = Path("docs/experiments")
+INDEX = PAGES / "README.md"
 CONCLUSION = "## Conclusion\n"
 
 
@@ -46,9 +46,10 @@ def figures(result: dict) -> list[str]:
         rows = [
             [f"`{row['treatment']}`", shown_metric(row["metric"]), interval(row), row["verdict"] or ""]
             for row in comparisons
-            if row["metric"] in (primary, "rss", "rss-mean", "wall")
+            if row["metric"] in (primary, "rss", "rss-mean", "wall") or row["metric"].startswith("mean of ")
         ]
         lines += table(heads, rows)
+        lines += spreads(comparisons)
     if effects := result.get("effects"):
         rows = [[row["name"], row["kind"], interval(row), row["reading"] or ""] for row in effects]
         lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
@@ -62,6 +63,17 @@ def figures(result: dict) -> list[str]:
             heads, rows = ["arm", *heads], [[f"`{rail['arm']}`", *row] for rail, row in zip(rails, rows, strict=True)]
         lines += table(heads, rows)
     return lines
+
+
+def spreads(comparisons: list[dict]) -> list[str]:
+    """How far the runs of each arm lie apart, which neither average says."""
+    rows = [row for row in comparisons if "spread" in row]
+    if not rows:
+        return []
+    texts = {row["control"]: (row["spread"][0], row["far_off"][0], row["runs"][0]) for row in rows[:1]}
+    texts |= {row["treatment"]: (row["spread"][1], row["far_off"][1], row["runs"][1]) for row in rows}
+    parts = [f"`{arm}` {100 * sd:.1f} % ({far} of {runs})" for arm, (sd, far, runs) in texts.items()]
+    return [f"Spread of the runs (and how many were more than twice as bad as the median): {', '.join(parts)}.", ""]
 
 
 def page(name: str, header: dict, result: dict, conclusion: str) -> str:
@@ -84,8 +96,42 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def conclusion_of(text: str) -> str:
+    """What a person has written at the end of a page."""
+    return text.split(CONCLUSION, 1)[1] if CONCLUSION in text else ""
+
+
+def index_cell(result: dict) -> str:
+    """The index's third cell: the whole sentence, since half of one claims something else."""
+    verdict = result.get("verdict")
+    return f"{verdict}: {result['headline']}" if verdict else result["headline"]
+
+
+def renew_index(name: str, result: dict) -> None:
+    """The row of this page with its result as it is now; its first cell is a person's."""
+    rows = INDEX.read_text(encoding="utf-8").split("\n")
+    link = f"[{name}]({name}.md)"
+    for place, row in enumerate(rows):
+        if link in row:
+            rows[place] = f"{row[: row.index(link)]}{link} | {index_cell(result)} |"
+    INDEX.write_text("\n".join(rows), encoding="utf-8")
+
+
+def renew(name: str) -> Path:
+    """Page and row once more from the raw data that are published."""
+    file = RunFile(PAGES / "data" / f"{name}.jsonl.gz")
+    header, records = file.header(), list(file.records())
+    result = kinds.module(header["kind"]).analyse(header, records)
+    report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
+    target = PAGES / f"{name}.md"
+    conclusion = conclusion_of(target.read_text(encoding="utf-8"))
+    target.write_text(page(name, header, result, conclusion), encoding="utf-8")
+    renew_index(name, result)
+    return target
+
+
 def publish(spec: Path, file: RunFile) -> Path:
-    """Writes page, picture and raw data. Raises LabError where the run is not one of this spec."""
+    """Writes page, row, picture and raw data. Raises LabError where the run is not one of this spec."""
     header, records = file.header(), list(file.records())
     if header["spec_file"] is None or Path(header["spec_file"]).name != spec.name:
         raise LabError(f"run {file.id} is of {header['spec_file'] or 'no spec'}, not of {spec}")
@@ -93,23 +139,24 @@ def publish(spec: Path, file: RunFile) -> Path:
     name, target = spec.stem, PAGES / f"{spec.stem}.md"
     for folder in ("data", "pictures"):
         (PAGES / folder).mkdir(parents=True, exist_ok=True)
-    raw = file.path.read_bytes()
-    if file.path.suffix == ".gz":
-        raw = gzip.decompress(raw)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     with gzip.GzipFile(PAGES / "data" / f"{name}.jsonl.gz", "wb", mtime=0) as packed:
         # Where the checkout lay says nothing.
-        packed.write(raw.replace(f"{Path.cwd()}/".encode(), b""))
+        packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     old = target.read_text(encoding="utf-8") if target.exists() else ""
-    conclusion = re.split(re.escape(CONCLUSION), old, maxsplit=1)[1] if CONCLUSION in old else ""
-    target.write_text(page(name, header, result, conclusion), encoding="utf-8")
+    target.write_text(page(name, header, result, conclusion_of(old)), encoding="utf-8")
+    renew_index(name, result)
     return target
 
 
 def main() -> None:
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: experiments/publish SPEC.toml [RUN]")
+        sys.exit("usage: experiments/publish SPEC.toml [RUN], or experiments/publish --all")
     try:
+        if sys.argv[1] == "--all":
+            for path in sorted((PAGES / "data").glob("*.jsonl.gz")):
+                print(renew(path.name.partition(".")[0]))
+            return
         print(publish(Path(sys.argv[1]), Store(default_folder()).find(sys.argv[2] if len(sys.argv) > 2 else "last")))
     except LabError as error:
         sys.exit(f"publish: {error}")

@@ -1,6 +1,6 @@
 """From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out.
 
-Imports metrics, session's view of blocks, statistics.
+Imports earlier, metrics, planning, session's view of blocks, statistics.
 """
 
 import math
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from scipy.stats import binom
 
 from .blocks import Blocks, finished_blocks
+from .earlier import sentence
 from .metrics import Metric
+from .planning import most_blocks
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")
@@ -146,6 +148,8 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
+    if tries := sentence(header.get("earlier", [])):
+        texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
     return list(dict.fromkeys(texts))
@@ -165,8 +169,9 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "margin": spec["margin"],
         "alpha": spec["alpha"],
         "blocks": len(blocks),
-        "max_blocks": spec["max-blocks"],
+        "max_blocks": most_blocks(header, records),
         "more_blocks": None,
+        "earlier": header.get("earlier", []),
         "arms": arm_rows(header, blocks, metric),
         "failures": failures(records),
         "warnings": warnings(header, records),

@@ -216,12 +216,14 @@ class AbSpec(BlockSpec):
     kind: Literal["ab"] = "ab"
     control: str
     treatment: str
+    detect: Ratio | None = None
 
 
 class CompareSpec(BlockSpec):
     kind: Literal["compare"] = "compare"
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
+    detect: Ratio | None = None
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
     looks: Literal[1] = 1
 
@@ -260,6 +262,7 @@ class AaSpec(BlockSpec):
 
     kind: Literal["aa"] = "aa"
     allocator: str = "glibc"
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
 

@@ -18,6 +18,7 @@ from ..metrics import Metric
 from ..runner import Runner, Workload
 from ..session import Session
 from ..spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from ..statistics.plan import Plan
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
@@ -128,7 +129,7 @@ def measure(session: LatencySession) -> None:
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, [spec.max_blocks], len(spec.allocators) - 1)
+    check_blocks(spec, context.source, Plan((spec.max_blocks,), share=0.0), len(spec.allocators) - 1)
     per_block = RUNS_OF_A_PAIR if len(spec.allocators) == 2 else len(spec.allocators)
     total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
     return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse, LatencySession)
