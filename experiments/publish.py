@@ -1,20 +1,22 @@
 """The page of an experiment in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
 
 Everything is taken from the stored run but the section "Conclusion", which is a person's and is kept when the page is
-made again.
+made again; so is the row of the index, but its first cell. `--all` makes every page and row again from the raw data.
 """
 
 import gzip
-import re
 import sys
 from pathlib import Path
 
 from hakmem_lab import kinds, report
 from hakmem_lab.cli.render import interval, percent
 from hakmem_lab.errors import LabError
+from hakmem_lab.kinds.latency_histogram import PERCENTILES
+from hakmem_lab.kinds.latency_result import key
 from hakmem_lab.store import RunFile, Store, default_folder
 
 PAGES = Path("docs/experiments")
+INDEX = PAGES / "README.md"
 CONCLUSION = "## Conclusion\n"
 
 
@@ -44,16 +46,34 @@ def figures(result: dict) -> list[str]:
         rows = [
             [f"`{row['treatment']}`", shown_metric(row["metric"]), interval(row), row["verdict"] or ""]
             for row in comparisons
-            if row["metric"] in (primary, "rss", "rss-mean", "wall")
+            if row["metric"] in (primary, "rss", "rss-mean", "wall") or row["metric"].startswith("mean of ")
         ]
         lines += table(heads, rows)
+        lines += spreads(comparisons)
     if effects := result.get("effects"):
         rows = [[row["name"], row["kind"], interval(row), row["reading"] or ""] for row in effects]
         lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
+    if latency := result.get("latency"):
+        rows = [[f"`{arm['name']}`", *(f"{arm[key(name)]:.4g}" for name in PERCENTILES)] for arm in latency["arms"]]
+        lines += table(["response time of all requests, µs", *PERCENTILES], rows)
     if rails := result.get("guardrails"):
         rows = [[row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]] for row in rails]
-        lines += table(["guardrail", "tolerated", "estimate [interval]", "status"], rows)
+        heads = ["guardrail", "tolerated", "estimate [interval]", "status"]
+        if any("arm" in row for row in rails):
+            heads, rows = ["arm", *heads], [[f"`{rail['arm']}`", *row] for rail, row in zip(rails, rows, strict=True)]
+        lines += table(heads, rows)
     return lines
+
+
+def spreads(comparisons: list[dict]) -> list[str]:
+    """How far the runs of each arm lie apart, which neither average says."""
+    rows = [row for row in comparisons if "spread" in row]
+    if not rows:
+        return []
+    texts = {row["control"]: (row["spread"][0], row["far_off"][0], row["runs"][0]) for row in rows[:1]}
+    texts |= {row["treatment"]: (row["spread"][1], row["far_off"][1], row["runs"][1]) for row in rows}
+    parts = [f"`{arm}` {100 * sd:.1f} % ({far} of {runs})" for arm, (sd, far, runs) in texts.items()]
+    return [f"Spread of the runs (and how many were more than twice as bad as the median): {', '.join(parts)}.", ""]
 
 
 def page(name: str, header: dict, result: dict, conclusion: str) -> str:
@@ -76,8 +96,42 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def conclusion_of(text: str) -> str:
+    """What a person has written at the end of a page."""
+    return text.split(CONCLUSION, 1)[1] if CONCLUSION in text else ""
+
+
+def index_cell(result: dict) -> str:
+    """The index's third cell: the whole sentence, since half of one claims something else."""
+    verdict = result.get("verdict")
+    return f"{verdict}: {result['headline']}" if verdict else result["headline"]
+
+
+def renew_index(name: str, result: dict) -> None:
+    """The row of this page with its result as it is now; its first cell is a person's."""
+    rows = INDEX.read_text(encoding="utf-8").split("\n")
+    link = f"[{name}]({name}.md)"
+    for place, row in enumerate(rows):
+        if link in row:
+            rows[place] = f"{row[: row.index(link)]}{link} | {index_cell(result)} |"
+    INDEX.write_text("\n".join(rows), encoding="utf-8")
+
+
+def renew(name: str) -> Path:
+    """Page and row once more from the raw data that are published."""
+    file = RunFile(PAGES / "data" / f"{name}.jsonl.gz")
+    header, records = file.header(), list(file.records())
+    result = kinds.module(header["kind"]).analyse(header, records)
+    report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
+    target = PAGES / f"{name}.md"
+    conclusion = conclusion_of(target.read_text(encoding="utf-8"))
+    target.write_text(page(name, header, result, conclusion), encoding="utf-8")
+    renew_index(name, result)
+    return target
+
+
 def publish(spec: Path, file: RunFile) -> Path:
-    """Writes page, picture and raw data. Raises LabError where the run is not one of this spec."""
+    """Writes page, row, picture and raw data. Raises LabError where the run is not one of this spec."""
     header, records = file.header(), list(file.records())
     if header["spec_file"] is None or Path(header["spec_file"]).name != spec.name:
         raise LabError(f"run {file.id} is of {header['spec_file'] or 'no spec'}, not of {spec}")
@@ -90,15 +144,19 @@ def publish(spec: Path, file: RunFile) -> Path:
         # Where the checkout lay says nothing.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     old = target.read_text(encoding="utf-8") if target.exists() else ""
-    conclusion = re.split(re.escape(CONCLUSION), old, maxsplit=1)[1] if CONCLUSION in old else ""
-    target.write_text(page(name, header, result, conclusion), encoding="utf-8")
+    target.write_text(page(name, header, result, conclusion_of(old)), encoding="utf-8")
+    renew_index(name, result)
     return target
 
 
 def main() -> None:
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: experiments/publish SPEC.toml [RUN]")
+        sys.exit("usage: experiments/publish SPEC.toml [RUN], or experiments/publish --all")
     try:
+        if sys.argv[1] == "--all":
+            for path in sorted((PAGES / "data").glob("*.jsonl.gz")):
+                print(renew(path.name.partition(".")[0]))
+            return
         print(publish(Path(sys.argv[1]), Store(default_folder()).find(sys.argv[2] if len(sys.argv) > 2 else "last")))
     except LabError as error:
         sys.exit(f"publish: {error}")

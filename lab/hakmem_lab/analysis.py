@@ -1,8 +1,9 @@
 """From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out.
 
-Imports metrics, session's view of blocks, statistics.
+Imports earlier, metrics, planning, session's view of blocks, statistics.
 """
 
+import math
 import statistics as mean
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from scipy.stats import binom
 
 from .blocks import Blocks, finished_blocks
+from .earlier import sentence
 from .metrics import Metric
+from .planning import most_blocks
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")
@@ -28,10 +31,14 @@ def metric_of(header: dict) -> Metric:
 
 def subject(run: dict) -> dict:
     """What the process on the arm used: the server where there is one, for its client runs on no arm."""
-    if "server" not in run:
-        return run
-    unknown = dict.fromkeys(ARM_MEDIANS)
-    return unknown | run["server"] | {"wall_s": run["wall_s"]}
+    used = run
+    if "server" in run:
+        used = dict.fromkeys(ARM_MEDIANS) | run["server"] | {"wall_s": run["wall_s"]}
+    peak, average = used.get("rss_peak_kib"), used.get("rss_mean_kib")
+    if peak is not None and average is not None and average > peak:
+        # The kernel counts a peak in batches of pages and may miss what a sample saw.
+        used = used | {"rss_peak_kib": math.ceil(average)}
+    return used
 
 
 def values(runs: Sequence[dict], metric: str) -> list[float] | None:
@@ -87,7 +94,8 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             for name in ARM_MEDIANS:
                 known = [used[name] for run in runs if (used := subject(run)).get(name) is not None]
-                row[name] = mean.median(known) if known else None
+                # Of some of the runs only, a median could not be compared with those of all.
+                row[name] = mean.median(known) if len(known) == len(runs) else None
         rows.append(row)
     return rows
 
@@ -140,6 +148,8 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
+    if tries := sentence(header.get("earlier", [])):
+        texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
     return list(dict.fromkeys(texts))
@@ -159,8 +169,9 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "margin": spec["margin"],
         "alpha": spec["alpha"],
         "blocks": len(blocks),
-        "max_blocks": spec["max-blocks"],
+        "max_blocks": most_blocks(header, records),
         "more_blocks": None,
+        "earlier": header.get("earlier", []),
         "arms": arm_rows(header, blocks, metric),
         "failures": failures(records),
         "warnings": warnings(header, records),

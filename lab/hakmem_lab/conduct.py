@@ -1,10 +1,11 @@
 """The course of a run in blocks, the same for every block kind: begin or resume, measure, analyse, keep the result.
 
-Imports session.
+Imports session, planning.
 """
 
 from collections.abc import Callable, Sequence
 
+from . import planning
 from .arms import Arm
 from .session import Session
 from .spec import BlockSpec
@@ -24,6 +25,8 @@ def conduct(
         try:
             if context.resume:
                 session.resume(context.resume, context.resume.header())
+                if context.more:
+                    _prolong(session, context.more, analyse)
             else:
                 session.begin(context.folder, context.source, runs_of)
             measure(session)
@@ -32,3 +35,12 @@ def conduct(
             if session.file is None:
                 raise
             raise session.interrupted() from None
+
+
+def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], dict]) -> None:
+    """Records that further blocks are wanted: beyond those that there are, where a verdict or the plan has ended it."""
+    header, records = session.file.header(), session.records()
+    found, most = analyse(header, records), planning.most_blocks(header, records)
+    settled = bool(found.get("settled"))
+    until = (found["blocks"] if found["final"] else most) + more
+    session.event(planning.MORE, f"{more} more blocks wanted, {until} in all", until=until, settled=settled)

@@ -12,18 +12,28 @@ from . import machine
 from .errors import LabError
 from .store import Store
 
+FIT, OPEN, UNFIT = "fit", "open", "unfit"
 SAME = ("cpu", "processors", "kernel")
 UNCHECKED = "this machine was not checked: hak aa"
 
 
 @dataclass(frozen=True)
 class Check:
-    """A finished A/A run of this machine."""
+    """A finished A/A run of this machine. state: fit, open or unfit; bias: the ends of its interval, ratios minus one,
+    where it was judged; spread: of a block's log-ratio."""
 
     id: str
-    fit: bool
+    state: str
     program: str | None
     metric: str | None
+    bias: tuple[float, float] | None = None
+    spread: float | None = None
+
+    def passes(self, margin: float | None) -> bool:
+        """Whether a bias is inside half the margin: that of the run that asks, else that of the A/A."""
+        if self.state == UNFIT or self.bias is None or margin is None:
+            return self.state == FIT
+        return max(abs(end) for end in self.bias) < margin / 2
 
 
 def checks(folder: Path) -> list[Check]:
@@ -38,18 +48,34 @@ def checks(folder: Path) -> list[Check]:
         if results and all(header["machine"].get(key) == here[key] for key in SAME):
             program = (header.get("command") or {}).get("program")
             metric = (header.get("spec") or {}).get("metric")
-            found.append(Check(results[-1]["id"], bool(results[-1]["aa"]["fit"]), program, metric))
+            found.append(_check(results[-1], program, metric))
     return found
 
 
-def reason(found: Sequence[Check], program: str | None, metric: str | None) -> str | None:
-    """Why verdicts on this program and metric would not hold; None where the check that decides passed."""
+def _check(result: dict, program: str | None, metric: str | None) -> Check:
+    aa = result["aa"]
+    ends = (aa.get("bias_low"), aa.get("bias_high"))
+    state = aa.get("state") or (FIT if aa["fit"] else UNFIT)
+    return Check(result["id"], state, program, metric, None if None in ends else ends, aa.get("spread"))
+
+
+def reason(found: Sequence[Check], program: str | None, metric: str | None, margin: float | None = None) -> str | None:
+    """Why verdicts on this program and metric would not hold; None where the check that decides passed.
+
+    A bias that is merely not excluded yet speaks against the program that was checked, not against others.
+    """
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
     last = (own or found or [None])[-1]
-    if last is None or last.fit:
+    if last is None or last.passes(margin) or (last.state == OPEN and not own):
         return None
+    if last.state != UNFIT:
+        half = "half the margin" if margin is None else f"±{50 * margin:g} %, half the margin"
+        return (
+            f"the last A/A run of this program ({last.id}) has not shown that a bias is inside {half}; more blocks "
+            "(hak aa --max-blocks) or a larger margin may"
+        )
     whose = "of this program" if own else "of this machine"
-    return f"the last A/A run {whose} ({last.id}) gave too many false verdicts; see hak show {last.id}"
+    return f"the last A/A run {whose} ({last.id}) gave false verdicts or a bias; see hak show {last.id}"
 
 
 def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
@@ -57,10 +83,18 @@ def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
 
     Without a header: why verdicts of this machine would not hold.
     """
+    return reason(checks(folder), *_asked(header), ((header or {}).get("spec") or {}).get("margin"))
+
+
+def _asked(header: dict | None) -> tuple[str | None, str | None]:
     header = header or {}
-    return reason(
-        checks(folder), (header.get("command") or {}).get("program"), (header.get("spec") or {}).get("metric")
-    )
+    return (header.get("command") or {}).get("program"), (header.get("spec") or {}).get("metric")
+
+
+def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
+    """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
+    known = [check for check in checks(folder) if (check.program, check.metric) == _asked(header) and check.spread]
+    return (known[-1].spread, f"the A/A run {known[-1].id}") if known else None
 
 
 def unknown(folder: Path) -> str | None:

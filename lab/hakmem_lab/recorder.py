@@ -11,9 +11,11 @@ from pathlib import Path
 
 from . import __version__, machine, preflight, project, ui
 from .arms import Arm
+from .earlier import earlier_runs, question_hash
 from .errors import LabError
 from .inputs import Watch, changed_input, files_under_test, input_hashes, named_files, stamp
 from .peers import file_sha256
+from .planning import rule
 from .runner import Workload
 from .spec import CommonSpec, normalised, spec_hash
 from .store import RunFile, now_utc
@@ -127,8 +129,9 @@ class Recorder:
         """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
         self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
         arms, written = list(self.arms.values()), self.written_files()
-        header = record_header(self.spec, arms, self.workload, source, self.seed, written)
-        self.file = RunFile.create(folder, self.spec.kind, header | more)
+        header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
+        header |= {"question_hash": question_hash(header), **rule(self.spec.kind)}
+        self.file = RunFile.create(folder, self.spec.kind, header | {"earlier": earlier_runs(folder, header)})
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
@@ -155,8 +158,8 @@ class Recorder:
                 f"hak resume {self.file.id}"
             ) from None
 
-    def event(self, what: str, text: str) -> None:
-        self.append({"type": "event", "time": now_utc(), "what": what, "text": text})
+    def event(self, what: str, text: str, **more: object) -> None:
+        self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def warn(self, what: str, text: str) -> None:
         """An event that the user should see now."""

@@ -5,9 +5,7 @@ Imports launcher, metrics, arms, spec, machine. A run that fails is not an excep
 """
 
 import contextlib
-import errno
 import os
-import socket
 import statistics
 import time
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from .arms import Arm
 from .errors import LabError
 from .launcher import Launcher, Outcome, Request, Running, wait_for_port
 from .metrics import Metric, MetricMissing
+from .serving import choose_port
 from .spec import CommonSpec, Server, find_program
 
 SAMPLE_MS = 10
@@ -163,9 +162,7 @@ class Runner:
 
     def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
         server, w = self.workload.server, self.workload
-        port = _free_port() if server.port == "auto" else server.port
-        if server.port != "auto" and _in_use(port):
-            raise OSError(errno.EADDRINUSE, f"port {port} is in use by another program")
+        port = choose_port(server)
         argv = [word.replace("{port}", str(port)) for word in w.subject()]
         environment = arm.environment(w.env, pad_bytes)
         running = self._start(self._launchers[1], argv, environment, arm, server.pin)
@@ -249,16 +246,3 @@ def _combined(parts: Sequence[dict]) -> dict:
             for name in record["metrics"]
         }
     return record
-
-
-def _in_use(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

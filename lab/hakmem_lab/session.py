@@ -5,7 +5,7 @@ Imports recorder, blocks, schedule. What a kind does with the blocks is the kind
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from . import fitness, machine, schedule, ui
@@ -43,6 +43,7 @@ class Session(Recorder):
         secondary = [Metric(name) for name in metrics[1:]] or spec.guardrail_metrics()
         self.metrics = [Metric(spec.metric, spec.higher_is_better), *secondary]
         self.repeat = 1
+        self.run_s = 0.0
         self.runner = Runner(self.workload, self.metrics)
         self._watch = Watch(files_under_test(self.workload, arms))
 
@@ -59,7 +60,8 @@ class Session(Recorder):
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
-        self._announce(longest_s * self.repeat, *runs_of(len(self.arms)))
+        self.run_s = longest_s * self.repeat
+        self._announce(*runs_of(len(self.arms)))
         self.warm_up()
 
     def try_arms(self) -> list[dict]:
@@ -93,10 +95,11 @@ class Session(Recorder):
             return self.spec.repeat
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
 
-    def _announce(self, run_s: float, most: int, first: int) -> None:
+    def _announce(self, most: int, first: int) -> None:
+        run_s = self.run_s
         text = f"run {self.file.id}: at most {ui.duration(run_s * most)} ({most} runs)"
         if first < most:
-            text += f", {ui.duration(run_s * first)} if the first look settles it"
+            text += f", {ui.duration(run_s * first)} if the difference is large"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {run_s / self.repeat * 1e3:.1f} ms"
         self.progress.say(text)
@@ -129,14 +132,27 @@ class Session(Recorder):
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
+        blocks: Blocks = []
+        for blocks in self.each_block(phase, lambda _: names, count):  # noqa: B007
+            pass
+        return blocks
+
+    def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
+        """The blocks of the phase that are in the store, then again after every further one, up to `count` of them.
+
+        names(blocks so far): the arms of the next block.
+        """
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
         self.progress.restart()
-        for index in range(len(blocks), count):
-            self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
-            blocks.append(self.block(phase, names, index, made.get(index, 0)))
-        self.progress.restart()
-        return blocks
+        try:
+            yield blocks
+            for index in range(len(blocks), count):
+                self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
+                blocks.append(self.block(phase, names(blocks), index, made.get(index, 0)))
+                yield blocks
+        finally:
+            self.progress.restart()
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """One whole block; again from its beginning where a run of it fails."""

@@ -205,7 +205,7 @@ class BlockSpec(CommonSpec):
 
 def refuse_guardrails(value: dict) -> dict:
     if value:
-        raise ValueError("only ab and sweep have guardrails")
+        raise ValueError("an A/A has no guardrails: nothing in it could get worse")
     return value
 
 
@@ -216,15 +216,16 @@ class AbSpec(BlockSpec):
     kind: Literal["ab"] = "ab"
     control: str
     treatment: str
+    detect: Ratio | None = None
 
 
 class CompareSpec(BlockSpec):
     kind: Literal["compare"] = "compare"
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
+    detect: Ratio | None = None
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
     looks: Literal[1] = 1
-    guardrails: NoGuardrails = {}
 
 
 class MatrixSpec(BlockSpec):
@@ -234,7 +235,6 @@ class MatrixSpec(BlockSpec):
     base: str = "hakmem"
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
     looks: Literal[1] = 1
-    guardrails: NoGuardrails = {}
 
     @field_validator("factors")
     @classmethod
@@ -262,6 +262,7 @@ class AaSpec(BlockSpec):
 
     kind: Literal["aa"] = "aa"
     allocator: str = "glibc"
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
 

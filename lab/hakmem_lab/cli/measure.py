@@ -21,6 +21,7 @@ Margin = Annotated[str | None, typer.Option(help="Smallest difference that matte
 Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
 Looks = Annotated[int | None, typer.Option(help="Planned looks at the data")]
 MaxBlocks = Annotated[int | None, typer.Option(help="Most blocks")]
+Detect = Annotated[str | None, typer.Option(help="Plan the blocks to show a difference of this size, such as 2%")]
 WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not count")]
 Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
 Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
@@ -84,8 +85,8 @@ def compare(
     allocators: Allocators = None,
     baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
+    detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
+    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -97,7 +98,8 @@ def ab(
     control: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
+    looks: Looks = None, detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
+    repeat: Repeat = None, pin: Pin = None,
     timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -143,9 +145,11 @@ def _simple(kind: str):
 
 def resume(
     run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")] = "last",
+    more: Annotated[int, typer.Option(help="So many blocks beyond those planned; also where a verdict stands")] = 0,
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     from .. import kinds
+    from ..planning import check_more
     from ..store import Store, default_folder
     from ..ui import Progress
 
@@ -154,7 +158,9 @@ def resume(
     file = Store(store or default_folder()).find(run)
     if require is not None:
         _check_verdict(kinds.stored_spec(file))
-    _finish(kinds.resume(file, Progress(quiet=quiet)), json, require)
+    if more:
+        check_more(file.header(), more)
+    _finish(kinds.resume(file, Progress(quiet=quiet), more), json, require)
 
 
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:

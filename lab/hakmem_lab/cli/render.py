@@ -22,9 +22,8 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa",
-               "scorecard",
-               "failures", "warnings")  # fmt: skip
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "hidden", "selection", "soak", "syscalls", "latency",
+               "aa", "scorecard", "failures", "warnings")  # fmt: skip
 
 
 def percent(value: float | None) -> str:
@@ -133,7 +132,7 @@ def _arms(result: dict):
     metric = result["metric"]
     own = metric["name"].startswith("regex:")
     heads = ["median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"]
-    table = new_table("Arms", *heads)
+    table = new_table("Arms, in the blocks that chose" if result.get("selection") else "Arms", *heads)
     for arm in rows:
         cells = [number(arm["median"], metric["unit"])] if own else []
         cells += [number(arm["wall_s"], "s"), number(arm["cpu_s"], "s"), number(arm["rss_peak_kib"], "KiB")]
@@ -182,9 +181,11 @@ def _selection(result: dict):
 def _guardrails(result: dict):
     rows = result.get("guardrails") or []
     if rows:
-        table = new_table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
+        several = ["arm"] if any("arm" in row for row in rows) else []
+        table = new_table("Guardrails", *several, "metric", "tolerated", "estimate [interval]", "status")
         for row in rows:
-            add_row(table, row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"])
+            cells = [percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]]
+            add_row(table, *(row["arm"] for _ in several), row["metric"], *cells)
         yield table
 
 

@@ -19,12 +19,13 @@ NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa"
 
 @dataclass(frozen=True)
 class Context:
-    """Where a kind writes and whom it tells. resume: the stored run to continue."""
+    """Where a kind writes and whom it tells. resume: the stored run to continue; more: by so many further blocks."""
 
     folder: Path
     source: str
     progress: Progress
     resume: RunFile | None = None
+    more: int = 0
 
 
 def module(kind: str) -> ModuleType:
@@ -64,10 +65,10 @@ def analyse(file: RunFile) -> dict:
     return module(header["kind"]).analyse(header, list(file.records()))
 
 
-def resume(file: RunFile, progress: Progress) -> dict:
-    """Continues a stored run with its stored spec."""
+def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:
+    """Continues a stored run with its stored spec; `more`: by so many further blocks than were planned."""
     header = file.header("spec", *DESCRIBED)
-    context = Context(file.path.parent, header["spec_file"] or "command line", progress, file)
+    context = Context(file.path.parent, header["spec_file"] or "command line", progress, file, more)
     return module(header["kind"]).run(stored_spec(file), context)
 
 

@@ -4,7 +4,7 @@ import math
 import sys
 
 from .. import project
-from ..analysis import base_result, measured, metric_of
+from ..analysis import base_result, log_ratios, measured, metric_of
 from ..arms import Arm
 from ..blocks import Blocks
 from ..conduct import conduct
@@ -12,6 +12,9 @@ from ..errors import LabError
 from ..session import Session, parse_arms
 from ..spec import AaSpec
 from ..statistics import noise, power
+from ..statistics.paired import as_log
+from ..statistics.plan import Plan
+from ..statistics.verdict import percent
 
 Spec = AaSpec
 SIDES = ("A", "B")
@@ -42,7 +45,15 @@ def run(spec: AaSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
-    session.run_blocks("measure", SIDES, session.spec.max_blocks)
+    """Blocks until a bias is shown to be inside half the margin: by a test that may be read after every block."""
+    spec = session.spec
+    least, half = 2 * power.least_blocks(spec.alpha), as_log(spec.margin / 2)
+    for blocks in session.each_block("measure", lambda _: SIDES, spec.max_blocks):
+        if len(blocks) < least:
+            continue
+        bias = Plan((spec.max_blocks,)).judged(log_ratios(blocks, *SIDES, session.metrics[0]), spec.alpha).equivalence
+        if -half < bias.low and bias.high < half:
+            return
 
 
 def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
@@ -65,13 +76,25 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if metric_of(header).higher_is_better:
         rows = [[-value for value in row] for row in rows]
     found = noise.aa_false_verdicts(
-        rows, spec["margin"], spec["alpha"], spec["resamples"], header["seed"], executed_abba=abba
+        rows,
+        spec["margin"],
+        spec["alpha"],
+        spec["resamples"],
+        header["seed"],
+        executed_abba=abba,
+        plan=Plan((spec["max-blocks"],)),
     )
-    contrasts = [(row[1] + row[2] - row[0] - row[3]) / 2 for row in rows]
-    smallest = {str(n): 100 * power.smallest_effect(contrasts, n, spec["alpha"]) for n in PLANNED_BLOCKS}
-    result["final"] = len(blocks) >= spec["max-blocks"]
+    counts = sorted({*PLANNED_BLOCKS, len(blocks)})
+    smallest = {str(n): 100 * power.smallest_effect(found.spread, n, spec["alpha"]) for n in counts}
+    result["final"] = len(blocks) >= spec["max-blocks"] or found.fit
+    bias = found.bias.ratio()
     result["aa"] = {
         "fit": found.fit,
+        "state": found.state,
+        "bias": bias.estimate,
+        "bias_low": bias.low,
+        "bias_high": bias.high,
+        "spread": found.spread,
         "false_go": found.false_go,
         "false_no_go": found.false_no_go,
         "neutral": found.neutral,
@@ -86,16 +109,21 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "smallest_effect_percent": smallest,
         "advice": found.advice,
     }
-    state = "fit to measure" if found.fit else "NOT fit to measure"
-    wrong = 100 * found.rate
-    old = (
-        f"; ten runs of A and then ten of B would be wrong in {100 * found.sequential_rate:.0f} %"
-        if found.sequential_rate >= 0
-        else ""
-    )
-    result["headline"] = (
-        f"This machine is {state}: {wrong:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
-        f"{100 * found.bound:.1f} % is expected){old}. With {len(blocks)} blocks it shows differences from "
+    result["headline"] = _headline(found, spec["margin"])
+    return result
+
+
+def _headline(found: noise.AAResult, margin: float) -> str:
+    """Whether a bias is inside half the margin, and what is wrong where it is not; every number as in the table."""
+    low, high = percent(found.bias.low), percent(found.bias.high)
+    between = f"between two equal arms lies a difference of {low} to {high}"
+    state = {
+        noise.FIT: f"This machine is fit to measure: {between}, inside half the margin of {margin * 100:g} %",
+        noise.OPEN: f"Not shown to be fit yet: {between}, which may be more than half the margin of {margin * 100:g} %",
+        noise.UNFIT: f"This machine is NOT fit to measure: {between}",
+    }[found.state]
+    return (
+        f"{state}; {100 * found.rate:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
+        f"{100 * found.bound:.1f} % is expected). With {found.blocks} blocks it shows differences from "
         f"{100 * found.smallest_effect:.2f} % on."
     )
-    return result

@@ -1,5 +1,6 @@
-"""`hak ab`: is the treatment better than the control? ABBA blocks, planned looks, guardrails, one of four verdicts."""
+"""`hak ab`: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
 
+from .. import planning
 from ..analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of, withheld
 from ..arms import Arm
 from ..blocks import Blocks
@@ -7,9 +8,11 @@ from ..conduct import conduct
 from ..errors import LabError
 from ..metrics import Metric
 from ..session import Session, parse_arms
-from ..spec import AbSpec, guardrails_of
-from ..statistics import looks, power, verdict
-from ..statistics.paired import paired_interval
+from ..spec import AbSpec
+from ..statistics import guardrails, looks, sentences, verdict
+from ..statistics.paired import as_ratio, paired_interval
+from ..statistics.plan import Plan
+from . import judging
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -28,56 +31,53 @@ def arms(spec: AbSpec) -> list[Arm]:
     return parse_arms({control: spec.control, treatment: spec.treatment}, where)
 
 
-def check_blocks(spec, source: str, plan: list[int], comparisons: int = 1) -> None:
+def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
     """Raises LabError where no data whatever could give a verdict; the comparisons share alpha."""
-    least = power.least_blocks(spec.alpha / comparisons, plan)
-    if plan[-1] < least:
+    least = plan.least_blocks(spec.alpha / comparisons)
+    if plan.looks[-1] < least:
         raise LabError(
-            f"{source}: max-blocks: {plan[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
-            f"{len(plan)} look{'s' if len(plan) > 1 else ''} and {comparisons + 1} arms: at least {least}"
+            f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
+            f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''} and {comparisons + 1} arms: at least {least}"
         )
 
 
 def run(spec: AbSpec, context) -> dict:
-    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    plan = Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks)))
     check_blocks(spec, context.source, plan)
-    return conduct(
-        spec,
-        context,
-        arms(spec),
-        lambda _: (RUNS_PER_BLOCK * plan[-1] + 2 * spec.warm_up, RUNS_PER_BLOCK * plan[0] + 2 * spec.warm_up),
-        measure,
-        analyse,
-    )
+    counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
+    most, first = (RUNS_PER_BLOCK * count + 2 * spec.warm_up for count in counts)
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
 
 
 def measure(session: Session) -> None:
-    """Blocks up to each planned look, until one of them settles it."""
-    spec = session.spec
+    """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
-    plan = looks.planned_looks(spec.max_blocks, spec.looks)
-    for index, count in enumerate(plan):
-        blocks = session.run_blocks("measure", names(spec), count)
-        decision = decide(session.file.header(), blocks, index, plan)
-        shown = comparison(decision.interval, *names(spec), spec.metric, str(decision.verdict))
-        session.append({"type": "look", "look": index + 1, "blocks": count, "of": len(plan), "result": shown})
-        session.progress.say(f"look {index + 1} of {len(plan)}, {count} blocks: {decision.verdict}")
-        if decision.final:
+    judging.plan_detection(session, names(session.spec))
+    run_until_settled(session, "measure", names(session.spec), session.file.header())
+
+
+def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
+    """Blocks of two arms, judged after every one of them. Planned looks, and what ended the run, are recorded."""
+    records = session.records()
+    plan, least = planning.plan_of(header, records), planning.least_blocks(records)
+    judged = None
+    for blocks in session.each_block(phase, lambda _: pair, planning.most_blocks(header, records)):
+        if not blocks or (not plan.share and len(blocks) not in plan.looks):
+            continue
+        decision = judging.decide(header, blocks, pair, plan)
+        settled = decision.verdict is not verdict.Verdict.INCONCLUSIVE
+        if (settled and judged is not None) or len(blocks) in plan.looks:
+            record_look(session, decision, pair, plan)
+        judged = decision
+        if settled and len(blocks) >= least:
             return
 
 
-def decide(header: dict, blocks: Blocks, index: int, plan: list[int]) -> verdict.Decision:
-    """The verdict at a planned look, on exactly the blocks that it is planned for."""
-    spec = header["spec"]
-    control, treatment = (arm["name"] for arm in header["arms"])
-    blocks = blocks[: plan[index]]
-    look = (index, plan)
-    rails = []
-    for metric, limit in guardrails_of(spec).items():
-        d = log_ratios(blocks, control, treatment, metric)
-        rails.append(verdict.guardrail(d, limit, spec["alpha"], metric.name, look))
-    d = log_ratios(blocks, control, treatment, metric_of(header))
-    return verdict.decide(d, spec["margin"], spec["alpha"], look, rails)
+def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, str], plan: Plan) -> None:
+    count, last = decision.interval.n, plan.looks[-1]
+    shown = comparison(decision.interval, *pair, session.spec.metric, str(decision.verdict))
+    session.append({"type": "look", "look": count, "blocks": count, "of": last, "result": shown})
+    session.progress.say(f"{count} blocks of at most {max(count, last)}: {decision.verdict}")
 
 
 def rail_rows(decision: verdict.Decision) -> dict:
@@ -86,44 +86,64 @@ def rail_rows(decision: verdict.Decision) -> dict:
     for rail in decision.guardrails:
         ratio = rail.interval.ratio()
         rows.append({"metric": rail.name, "limit": rail.limit, "estimate": ratio.estimate, "ci_low": ratio.low,
-                     "ci_high": ratio.high, "status": str(rail.status)})  # fmt: skip
+                     "ci_high": ratio.high, "level": ratio.level, "status": guardrails.WORDS[rail.status]})  # fmt: skip
     return {"guardrails": rows, "vetoed_by": list(decision.vetoed_by)}
 
 
-def analyse(header: dict, records: list[dict]) -> dict:
-    """The result at the last planned look that was reached; before the first one there is no verdict."""
-    spec = header["spec"]
-    blocks = measured(records)
-    plan = looks.planned_looks(spec["max-blocks"], spec["looks"])
-    reached = [index for index, count in enumerate(plan) if count <= len(blocks)]
-    result = base_result(header, records, blocks)
-    result |= {"comparisons": [], "guardrails": [], "looks": []}
-    if not reached:
-        result["headline"] = (
-            f"No verdict yet: the first look is planned after {plan[0]} blocks, there are {len(blocks)}."
-        )
-        return result
-    control, treatment = (arm["name"] for arm in header["arms"])
-    for index in reached:
-        decision = decide(header, blocks, index, plan)
-        row = comparison(decision.interval, control, treatment, spec["metric"], str(decision.verdict))
-        result["looks"].append({"look": index + 1, "blocks": plan[index], "of": len(plan), **row})
-        if decision.final:
-            break
-    used = blocks[: plan[index]]
+def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
+    """What the planned looks that were reached said, and the last block, where it lies between them."""
+    counts = [count for count in plan.looks if count <= len(blocks)]
+    if header.get("anytime"):
+        counts = sorted({*counts, len(blocks)})
+    rows = []
+    for count in counts:
+        decision = judging.decide(header, blocks[:count], pair, plan)
+        row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
+        rows.append({"look": len(rows) + 1, "blocks": count, "of": len(plan.looks), **row})
+    return rows
+
+
+def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
+    """The result's keys that hold the verdict on two arms and what it rests on."""
+    decision = judging.decide(header, blocks, pair, plan)
+    row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
     equivalence = decision.equivalence.ratio()
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
-    result |= {
+    row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": sentences.at_least_margin(decision)}
+    rows = [row, *([] if decision.means is None else [judging.means_row(decision.means, pair, row["metric"])])]
+    return {
         "verdict": str(decision.verdict),
+        "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,
         "headline": decision.reason,
         "final": decision.final,
-        "blocks": len(used),
+        "blocks": len(blocks),
         "more_blocks": decision.more_blocks,
-        "arms": arm_rows(header, used, metric_of(header)),
-        "comparisons": [row, *secondary(used, control, treatment, spec, decision.interval.level)],
+        "torn": decision.torn,
+        "comparisons": rows,
+        "looks": look_rows(header, blocks, pair, plan),
         **rail_rows(decision),
     }
-    return blocked(withheld(result, records, control, treatment), records)
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
+    spec, blocks = header["spec"], measured(records)
+    plan = planning.plan_of(header, records)
+    result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
+    if not plan.share:
+        blocks = blocks[: max((count for count in plan.looks if count <= len(blocks)), default=0)]
+    if not blocks:
+        result["headline"] = f"No verdict yet: {result['blocks']} blocks, the first look is after {plan.looks[0]}."
+        if plan.share:
+            result["headline"] = "No verdict yet: there are no finished blocks."
+        return result
+    pair = tuple(arm["name"] for arm in header["arms"])
+    result |= verdict_parts(header, blocks, pair, plan)
+    result["arms"] = arm_rows(header, blocks, metric_of(header))
+    result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])
+    if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
+        result["final"] = len(blocks) >= planning.least_blocks(records)
+    return blocked(withheld(result, records, *pair), records)
 
 
 def blocked(result: dict, records: list[dict]) -> dict:

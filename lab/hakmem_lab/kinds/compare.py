@@ -1,14 +1,18 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
-from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished, withheld
+from .. import planning
+from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, unfinished, withheld
 from ..arms import Arm
+from ..blocks import Blocks
 from ..conduct import conduct
 from ..errors import LabError, nearest
 from ..metrics import Metric
 from ..session import Session, parse_arms
 from ..spec import CompareSpec
-from ..statistics import looks, multiple, power, verdict
-from ..statistics.paired import as_log, paired_interval
+from ..statistics import multiple, sentences, verdict
+from ..statistics.paired import as_log, as_ratio
+from ..statistics.plan import Plan
+from . import judging, rails
 from .ab import blocked, check_blocks
 
 Spec = CompareSpec
@@ -31,16 +35,44 @@ def arms(spec: CompareSpec) -> list[Arm]:
 
 
 def run(spec: CompareSpec, context) -> dict:
-    plan = looks.planned_looks(spec.max_blocks, spec.looks)
-    check_blocks(spec, context.source, plan, len(spec.allocators) - 1)
-    per_block = 4 if len(spec.allocators) == 2 else len(spec.allocators)
-    total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
-    return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse)
+    plan, others = Plan((spec.max_blocks,)), len(spec.allocators) - 1
+    check_blocks(spec, context.source, plan, others)
+    counts = (spec.max_blocks, min(spec.max_blocks, plan.least_blocks(spec.alpha / others)))
+    per_block = 4 if others == 1 else others + 1
+    most, first = (per_block * count + spec.warm_up * (others + 1) for count in counts)
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
 
 
 def measure(session: Session) -> None:
+    """Blocks of the baseline and of every arm that is not settled yet."""
     session.check_fitness()
-    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
+    everyone = list(session.arms)
+    judging.plan_detection(session, everyone, len(everyone) - 1)
+    header, records = session.file.header(), session.records()
+    least, most = planning.least_blocks(records), planning.most_blocks(header, records)
+    plan = planning.plan_of(header, records)
+
+    def wanted(blocks: Blocks) -> list[str]:
+        if len(blocks) < least or not plan.share or not blocks:
+            return everyone
+        return [everyone[0], *(name for name in everyone[1:] if name not in gone)]
+
+    gone: dict[str, int] = {}
+    for blocks in session.each_block("measure", wanted, most):
+        if not blocks or not plan.share:
+            continue
+        for name, decision in decisions(header, blocks, plan).items():
+            if decision.verdict is not verdict.Verdict.INCONCLUSIVE and name not in gone:
+                gone[name] = len(blocks)
+                session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
+        if len(gone) == len(everyone) - 1 and len(blocks) >= least:
+            return
+
+
+def decisions(header: dict, blocks: Blocks, plan: Plan) -> dict[str, verdict.Decision]:
+    """Of every arm against the baseline, from the blocks in which it took part; the comparisons share alpha."""
+    first, *others = (arm["name"] for arm in header["arms"])
+    return {name: judging.decide(header, blocks, (first, name), plan, len(others)) for name in others}
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -48,45 +80,82 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     result = base_result(header, records, blocks) | {"comparisons": []}
     first, *others = (arm["name"] for arm in header["arms"])
-    if len(blocks) < spec["max-blocks"]:
+    plan = planning.plan_of(header, records)
+    if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
         result["headline"] = unfinished(blocks, spec)
         return result
-    metric = metric_of(header)
-    columns = {name: log_ratios(blocks, first, name, metric) for name in others}
-    wide = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
-    each = 1 - 2 * spec["alpha"] / len(columns)
-    delta = as_log(spec["margin"])
-    verdicts = {name: str(verdict.judge(wide[name], paired_interval(d, each), delta)) for name, d in columns.items()}
-    result["comparisons"] = [comparison(wide[name], first, name, metric.name, verdicts[name]) for name in others]
-    for extra in COMPARED:
-        rows = {
-            name: d for name in others if extra != metric.name and (d := log_ratios(blocks, first, name, Metric(extra)))
-        }
-        intervals = multiple.simultaneous_intervals(rows, 1 - spec["alpha"])
-        result["comparisons"] += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
-    result["final"] = True
-    result["headline"] = _headline(first, wide, verdicts)
-    if "INCONCLUSIVE" in verdicts.values():
-        alpha = spec["alpha"] / len(columns)
-        wanted = [
-            power.more_blocks(columns[n], spec["margin"], alpha) for n, v in verdicts.items() if v == "INCONCLUSIVE"
-        ]
-        result["more_blocks"] = None if None in wanted else max(wanted)
+    found = decisions(header, blocks, plan)
+    result["comparisons"] = [_row(found[name], first, name, spec["metric"]) for name in others]
+    result["comparisons"] += [
+        judging.means_row(d.means, (first, name), spec["metric"]) for name, d in found.items() if d.means is not None
+    ]
+    result["comparisons"] += _secondary(blocks, first, others, spec)
+    open_ones = [d for d in found.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    result["settled"] = not open_ones
+    ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
+    result["final"] = ended and len(blocks) >= planning.least_blocks(records)
+    result["headline"] = _headline(first, found)
+    result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
+    wanted = [d.more_blocks for d in open_ones]
+    result["more_blocks"] = None if None in wanted else max(wanted, default=None)
     if len(others) == 1:
-        result["verdict"] = verdicts[others[0]]
+        decision = found[others[0]]
+        result |= {"verdict": str(decision.verdict), "headline": decision.reason}
         withheld(result, records, first, others[0])
     return blocked(result, records)
 
 
-def _headline(first: str, intervals: dict, verdicts: dict[str, str]) -> str:
-    """Who is better than the baseline, who is worse, who is neither."""
+def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict:
+    row = comparison(decision.interval, first, name, metric, str(decision.verdict))
+    row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
+    return row | {"at_least_margin": sentences.at_least_margin(decision), "torn": decision.torn}
+
+
+def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> list[dict]:
+    """What else changed, for information: intervals that hold together, from the blocks of each arm."""
+    rows = []
+    for extra in COMPARED:
+        if extra == spec["metric"]:
+            continue
+        own = {name: judging.shared(blocks, first, name) for name in others}
+        columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
+        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
+    return rows
+
+
+def _headline(first: str, found: dict[str, verdict.Decision]) -> str:
+    """Who is better than the baseline, who is worse, who is neither; of the others what is still possible."""
     parts = []
-    for wanted, text in (("GO", "better than"), ("NO-GO", "worse than"), ("NEUTRAL", "as good as")):
-        found = [name for name in sorted(intervals, key=lambda n: -intervals[n].estimate) if verdicts[name] == wanted]
-        if found:
-            sizes = [f"{name} ({verdict.percent(intervals[name].estimate)})" for name in found]
+    ordered = sorted(found, key=lambda name: -found[name].interval.estimate)
+    for wanted, text in (("GO", "surely better than"), ("NO-GO", "surely worse than"), ("NEUTRAL", "as good as")):
+        names = [name for name in ordered if found[name].verdict == wanted and not found[name].vetoed_by]
+        sizes = [f"{name} ({verdict.percent(found[name].interval.estimate)})" for name in names]
+        if sizes:
             parts.append(f"{', '.join(sizes)}: {text} {first}")
-    open_ones = [name for name, v in verdicts.items() if v == "INCONCLUSIVE"]
-    if open_ones:
-        parts.append(f"{', '.join(open_ones)}: not decided")
+    parts += [f"{name}: {_vetoed(found[name])}" for name in ordered if found[name].vetoed_by]
+    parts += [f"{name}: {_undecided(found[name])}" for name in ordered if found[name].verdict == "INCONCLUSIVE"]
     return "; ".join(parts) + "."
+
+
+def _vetoed(decision: verdict.Decision) -> str:
+    size, broken = verdict.percent(decision.interval.estimate), ", ".join(decision.vetoed_by)
+    return f"better ({size}), but {broken} got worse, beyond what is tolerated"
+
+
+def _undecided(decision: verdict.Decision) -> str:
+    interval = decision.interval
+    between = f"between {verdict.percent(interval.low)} and {verdict.percent(interval.high)}"
+    if decision.torn:
+        return f"torn: {verdict.percent(interval.estimate)} in the typical block, {_mean(decision)} by the mean"
+    doubtful = [rail.name for rail in decision.guardrails if rail.status is verdict.GuardrailStatus.UNCLEAR]
+    if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
+        return f"better ({between}), but {', '.join(doubtful)} may have got worse"
+    if interval.excludes_zero():
+        side = "better" if interval.low > 0 else "worse"
+        return f"surely {side} ({between}), but whether by the {decision.margin * 100:g} % that matters is open"
+    return f"not decided ({between})"
+
+
+def _mean(decision: verdict.Decision) -> str:
+    return verdict.percent(decision.means.ratio.estimate)

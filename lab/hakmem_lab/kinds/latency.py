@@ -1,4 +1,4 @@
-"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles paired block by block.
+"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm.
 
 Imports session and what is below it. A client that waits for an answer before it sends the next request does not see
 how long the others would have waited; so the program has a schedule, and counts from when a request should have begun.
@@ -14,13 +14,15 @@ from ..arms import Arm
 from ..conduct import conduct
 from ..errors import nearest
 from ..launcher import Outcome
+from ..metrics import Metric
 from ..runner import Runner, Workload
 from ..session import Session
-from ..spec import BlockSpec, Duration, Ratio
+from ..spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from ..statistics.plan import Plan
 from ..ui import Progress
 from . import Context
 from .ab import check_blocks
-from .compare import arms, measure
+from .compare import arms
 from .latency_histogram import DEFAULT_PATTERN, METRICS, SECOND, Percentile, Reader, check_pattern, percentiles_us
 from .latency_result import analyse
 
@@ -57,9 +59,12 @@ class Spec(BlockSpec):
 
     @field_validator("guardrails")
     @classmethod
-    def _guardrails(cls, value: dict[str, float]) -> dict[str, float]:
-        if value:
-            raise ValueError("a latency run has no guardrails: memory and processor time are reported beside it")
+    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+        for name, rail in value.items():
+            if name not in METRICS:
+                check_metric(name)
+            elif rail.higher_is_better:
+                raise ValueError(f"'{name}' is a time: higher is never better")
         return value
 
     @field_validator("histogram")
@@ -87,8 +92,8 @@ class Spec(BlockSpec):
 class HistogramRunner(Runner):
     """Keeps the histograms of a run and all their percentiles beside the one that is asked for."""
 
-    def __init__(self, workload: Workload, metric: Percentile):
-        super().__init__(workload, [metric])
+    def __init__(self, workload: Workload, metric: Percentile, others: Sequence[Metric]):
+        super().__init__(workload, [metric, *others])
         self._reader = metric.reader
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
@@ -112,13 +117,19 @@ class LatencySession(Session):
             argv = [word.replace(placeholder, value) for word in argv]
         self.workload = replace(self.workload, argv=argv)
         metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
-        self.metrics = [metric]
-        self.runner = HistogramRunner(self.workload, metric)
+        watched = [rail for rail in spec.guardrail_metrics() if rail.name not in METRICS]
+        self.metrics = [metric, *watched]
+        self.runner = HistogramRunner(self.workload, metric, watched)
+
+
+def measure(session: LatencySession) -> None:
+    session.check_fitness()
+    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
 
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, [spec.max_blocks], len(spec.allocators) - 1)
+    check_blocks(spec, context.source, Plan((spec.max_blocks,), share=0.0), len(spec.allocators) - 1)
     per_block = RUNS_OF_A_PAIR if len(spec.allocators) == 2 else len(spec.allocators)
     total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
     return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse, LatencySession)

@@ -43,12 +43,17 @@ def empty() -> HdrHistogram:
     return HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
 
 
-def decoded(texts: Iterable[str]) -> HdrHistogram:
-    """The sum of encoded histograms."""
+def buckets_us(texts: Iterable[str]) -> dict[float, int]:
+    """Value -> count of the sum of encoded histograms; a value stands for all that the histogram cannot tell from it,
+    by the greatest of them."""
     total = empty()
     for text in texts:
         total.decode_and_add(text.encode())
-    return total
+    return {
+        total.get_highest_equivalent_value(total.get_value_from_index(index)) / 1e3: count
+        for index, count in enumerate(total.counts)
+        if count
+    }
 
 
 def percentile_us(histogram: HdrHistogram, name: str) -> float:

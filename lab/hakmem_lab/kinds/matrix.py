@@ -1,16 +1,16 @@
-"""`hak matrix`: a 2^k design. Main effects and interactions, each a contrast inside every block."""
+"""`hak matrix`: a 2^k design. What each factor does at each level of the others, a contrast inside every block."""
 
 import itertools
-import math
 
-from ..analysis import base_result, measured, metric_of, unfinished, values
 from ..arms import Arm
 from ..conduct import conduct
 from ..errors import LabError
 from ..session import Session, parse_arms
 from ..spec import NO_FACTOR, MatrixSpec
-from ..statistics import factorial, power
-from ..statistics.verdict import percent
+from ..statistics import power
+from .matrix_result import analyse
+
+__all__ = ["Spec", "analyse", "run"]
 
 Spec = MatrixSpec
 
@@ -35,7 +35,9 @@ def arms(spec: MatrixSpec) -> list[Arm]:
 
 
 def run(spec: MatrixSpec, context) -> dict:
-    least = power.least_blocks(spec.alpha / (2 ** len(spec.factors) - 1))
+    factors = len(spec.factors)
+    effects = factors * 2 ** (factors - 1) + 2**factors - 1 - factors  # at each level of the others, and combined
+    least = power.least_blocks(spec.alpha / effects)
     if spec.max_blocks < least:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an interval: at least {least}"
@@ -47,46 +49,3 @@ def run(spec: MatrixSpec, context) -> dict:
 def measure(session: Session) -> None:
     session.check_fitness()
     session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
-
-
-def _row(effect: factorial.Effect) -> dict:
-    ratio = effect.interval.ratio()
-    reading = str(factorial.classify_interaction(effect.interval)) if effect.kind == "interaction" else None
-    return {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-            "ci_high": ratio.high, "p": effect.interval.p, "reading": reading}  # fmt: skip
-
-
-def analyse(header: dict, records: list[dict]) -> dict:
-    """Two families, each with intervals that hold together: main effects and interactions; the cells against none."""
-    spec, blocks = header["spec"], measured(records)
-    metric = metric_of(header)
-    result = base_result(header, records, blocks) | {"effects": [], "comparisons": []}
-    if len(blocks) < spec["max-blocks"]:
-        result["headline"] = unfinished(blocks, spec)
-        return result
-    sign = 1.0 if metric.higher_is_better else -1.0
-    names = [arm["name"] for arm in header["arms"]]
-    logs = [[sign * math.log(values(block[name], metric.name)[0]) for name in names] for block in blocks]
-    level = 1 - spec["alpha"]
-    found = factorial.effects(logs, list(spec["factors"]), level, simultaneous=True)
-    single = factorial.simple_effects(logs, list(spec["factors"]), level, simultaneous=True)
-    result["effects"] = [_row(effect) for effect in found] + [_row(effect) for effect in single]
-    result["final"] = True
-    result["headline"] = _headline(found, level)
-    for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
-        result["headline"] = f"No reading on this machine: {reason}"
-        for row in result["effects"]:
-            row["reading"] = None
-    return result
-
-
-def _headline(effects: list[factorial.Effect], level: float) -> str:
-    parts = []
-    for effect in effects:
-        low, high = percent(effect.interval.low), percent(effect.interval.high)
-        size = f"{percent(effect.interval.estimate)} [{low}, {high}]"
-        if effect.kind == "main":
-            parts.append(f"{effect.name} {size}")
-        else:
-            parts.append(f"{effect.name} {size}: {factorial.classify_interaction(effect.interval)}")
-    return "; ".join(parts) + f" ({level * 100:g} % intervals)."

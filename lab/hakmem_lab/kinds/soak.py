@@ -1,24 +1,28 @@
 """`hak soak`: one process for the whole time; its memory, throughput and tails sampled at least once a second.
 
 Imports recorder and what is below it. A soak that is interrupted keeps its samples; resumed, it goes on with a new
-process: a new segment, analysed on its own, since a slope across a restart would mean nothing.
+process: a new segment, analysed on its own, since a slope across a restart would mean nothing. With a [server] it is
+the process, and the command is the client that keeps it busy and says how much was done.
 """
 
 import math
 import re
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
 from .. import machine, ui
 from ..arms import Arm, parse_arm
-from ..launcher import Launcher, LauncherEnded, Outcome, Request, Running
+from ..launcher import Launcher, LauncherEnded, Outcome, Request, Running, wait_for_port
 from ..runner import MEASURES, Workload
-from ..spec import CommonSpec, Duration
+from ..serving import choose_port, with_port
+from ..spec import CommonSpec, Duration, Server
 from . import Context
 from .recorder import Recorder
+from .served import Driver
 from .soak_lines import DEFAULT_LINE, LineReader, check_pattern
 from .soak_proc import Usage, usage
 from .soak_result import analyse
@@ -47,7 +51,8 @@ def parse_growth(value: Any) -> Any:
 
 class Spec(CommonSpec):
     """`{seconds}` in the command stands for the time that it has to run; without it the program is ended when the time
-    is over. timeout: what a program with `{seconds}` may take longer before it counts as hanging."""
+    is over, and a client that has ended is started again. timeout: what a program with `{seconds}` may take longer
+    before it counts as hanging."""
 
     kind: Literal["soak"] = "soak"
     allocator: str = "hakmem"
@@ -55,6 +60,7 @@ class Spec(CommonSpec):
     sample_interval: Annotated[Duration, Field(ge=0.02, le=1.0)] = 1.0
     budget: Annotated[float, BeforeValidator(parse_growth), Field(gt=0)] = 1.0
     line: str = DEFAULT_LINE
+    server: Server | None = None
 
     @field_validator("line")
     @classmethod
@@ -104,39 +110,74 @@ class _Segment:
     offset_s: float
     exact: bool = True
     threads_seen: set[int] = field(default_factory=set)
+    driver: Driver | None = None
+    client_failed: str | None = None
 
     def run(self) -> None:
         """Raises KeyboardInterrupt after the process has been ended and its end recorded."""
         spec, workload = self.spec, self.recorder.workload
         left_s = spec.duration - self.offset_s
-        argv = [word.replace(SECONDS, str(math.ceil(left_s))) for word in workload.argv]
-        library = self.arm.library.path
-        request = Request(
-            argv, self.arm.environment(spec.env), workload.cwd, workload.pin, left_s + spec.timeout,
-            LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
-        )  # fmt: skip
+        port = None
+        if workload.server:
+            port = self._port(workload.server)
+            workload = replace(workload, timeout_s=left_s + spec.timeout)
+        request = self._request(left_s, port)
         self.recorder.progress.say(f"run {self.recorder.file.id}: {ui.duration(left_s)} of one process")
-        started = time.time()
+        started, failed = time.time(), None
         with Launcher() as launcher:
             try:
                 running = launcher.start(request)
             except OSError as error:
-                raise self.recorder.stopped(f"command: {argv[0]} cannot be started: {error.strerror}") from None
+                raise self.recorder.stopped(f"command: {request.argv[0]} cannot be started: {error.strerror}") from None
             self.recorder.event("segment", f"segment {self.number}: process {running.pid} started")
             try:
-                ended_early = not self._sample(running, left_s)
+                if port is not None:
+                    again = not any(SECONDS in word for word in spec.command)
+                    self.driver = Driver(workload, workload.server, self._filled(workload.argv, left_s), port, again)
+                    failed = self._unready(running, port) or (None if running.ended() else self.driver.begin())
+                ended_early = failed is None and not self._sample(running, left_s)
             except BaseException as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
                 self._end(running.terminate(), started, "interrupted" if interrupted else f"stopped: {error}")
                 raise
             finally:
                 self.recorder.progress.restart()
-            if not ended_early and any(SECONDS in word for word in spec.command):
+                if self.driver:
+                    self.driver.close()
+            if not ended_early and not workload.server and any(SECONDS in word for word in spec.command):
                 ended_early = running.ended(min(END_GRACE_S, spec.timeout))
-            self._end(running.terminate(), started, None, ended_early)
+            self._end(running.terminate(), started, failed or self.client_failed, ended_early)
+
+    def _port(self, server: Server) -> int:
+        try:
+            return choose_port(server)
+        except OSError as error:
+            raise self.recorder.stopped(f"server: {error.strerror}") from None
+
+    @staticmethod
+    def _filled(words: Sequence[str], left_s: float) -> list[str]:
+        return [word.replace(SECONDS, str(math.ceil(left_s))) for word in words]
+
+    def _request(self, left_s: float, port: int | None) -> Request:
+        """The process that soaks: the server where there is one."""
+        spec, workload, library = self.spec, self.recorder.workload, self.arm.library.path
+        argv, pin = self._filled(workload.subject(), left_s), workload.pin
+        if port is not None:
+            argv, pin = with_port(argv, port), workload.server.pin or pin
+        return Request(
+            argv, self.arm.environment(spec.env), workload.cwd, pin, left_s + spec.timeout,
+            LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
+        )  # fmt: skip
+
+    def _unready(self, running: Running, port: int) -> str | None:
+        """Why the server cannot be driven, once it had its time to start."""
+        limit_s = self.spec.server.ready_timeout
+        if wait_for_port(port, running, limit_s):
+            return None
+        return None if running.ended() else f"the server did not listen on port {port} within {limit_s:g} s"
 
     def _sample(self, running: Running, left_s: float) -> bool:
-        """Samples until the time is over; False if the program ended before."""
+        """Samples until the time is over; False if the program ended before, or its client failed."""
         reader, steal, offset = LineReader(self.spec.line), machine.StealMeter(), 0
         begun, index = time.monotonic(), 0
         while True:
@@ -148,10 +189,15 @@ class _Segment:
             used = self._usage(running.pid)
             if used is None:
                 return False
-            added = running.output(offset)
-            offset += len(added)
+            if self.driver:
+                added, self.client_failed = self.driver.heard()
+            else:
+                added = running.output(offset)
+                offset += len(added)
             lines = reader.read(added, t_s)
             self.recorder.append(self._record(t_s, used, lines) | {"steal_percent": steal.percent()})
+            if self.client_failed:
+                return False
             # A sample that is late is not made up for.
             index = max(index, math.floor((time.monotonic() - begun) / self.spec.sample_interval)) + 1
             phase = f", phase {lines['phase']}" if lines["phase"] else ""
@@ -195,6 +241,8 @@ class _Segment:
             why = "the allocator was not loaded: its library is not mapped in the process"
         if why is None and ended_early:
             why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+            if self.spec.server:
+                why = f"the server ended during the soak: {why or 'exit status 0'}"
             if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-400:]):
                 why += f": {tail}"
         kept = (*MEASURES, "exit", "signal", "timed_out", "mapped")

@@ -1,6 +1,7 @@
 """`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
-from ..analysis import base_result, comparison, log_ratios, metric_of, withheld
+from .. import planning
+from ..analysis import base_result, log_ratios, metric_of, withheld
 from ..arms import Arm
 from ..blocks import Blocks, finished_blocks
 from ..conduct import conduct
@@ -9,7 +10,8 @@ from ..session import Session, parse_arms
 from ..spec import SweepSpec
 from ..statistics import looks, multiple
 from ..statistics import verdict as verdicts
-from .ab import blocked, check_blocks, decide, rail_rows
+from ..statistics.plan import Plan
+from .ab import blocked, check_blocks, run_until_settled, verdict_parts
 
 Spec = SweepSpec
 DEFAULT = "default"
@@ -23,11 +25,12 @@ def arms(spec: SweepSpec) -> list[Arm]:
 
 
 def run(spec: SweepSpec, context) -> dict:
-    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    plan = Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks)))
     check_blocks(spec, context.source, plan)
     count = len(spec.candidates) + 1
     choose = count * spec.select_blocks + count * spec.warm_up
-    return conduct(spec, context, arms(spec), lambda _: (choose + 4 * plan[-1], choose + 4 * plan[0]), measure, analyse)
+    most, first = (choose + 4 * count for count in (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha))))
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
@@ -41,19 +44,12 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
 
 
 def measure(session: Session) -> None:
-    """Selection on all arms, then ABBA blocks of the default and the chosen one, with planned looks."""
+    """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
     chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
-    plan = looks.planned_looks(spec.max_blocks, spec.looks)
-    for index, count in enumerate(plan):
-        blocks = session.run_blocks("confirm", [DEFAULT, chosen], count)
-        decision = decide(_pair(header, chosen), blocks, index, plan)
-        shown = comparison(decision.interval, DEFAULT, chosen, spec.metric, str(decision.verdict))
-        session.append({"type": "look", "look": index + 1, "blocks": count, "of": len(plan), "result": shown})
-        if decision.final:
-            return
+    run_until_settled(session, "confirm", (DEFAULT, chosen), _pair(header, chosen))
 
 
 def _pair(header: dict, chosen: str) -> dict:
@@ -77,26 +73,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
         ratio = intervals[name].ratio()
         rows.append({"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high})
     result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
-    plan = looks.planned_looks(spec["max-blocks"], spec["looks"])
-    reached = [index for index, count in enumerate(plan) if count <= len(confirming)]
+    plan = planning.plan_of(header, records)
+    if not plan.share:
+        confirming = confirming[: max((count for count in plan.looks if count <= len(confirming)), default=0)]
     result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
-    for index in reached:
-        decision = decide(_pair(header, chosen), confirming, index, plan)
-        row = comparison(decision.interval, DEFAULT, chosen, spec["metric"], str(decision.verdict))
-        result["looks"].append({"look": index + 1, "blocks": plan[index], "of": len(plan), **row})
-        if decision.final:
-            break
-    if reached:
-        result["selection"]["confirmation"] = row
-        result["comparisons"] = [row]
+    if confirming:
+        parts = verdict_parts(_pair(header, chosen), confirming, (DEFAULT, chosen), plan)
         shrunk = verdicts.percent(intervals[chosen].estimate)
-        result |= {
-            "verdict": str(decision.verdict),
-            "final": decision.final,
-            "more_blocks": decision.more_blocks,
-            "headline": f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
-            + decision.reason,
-            **rail_rows(decision),
-        }
+        begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
+        result |= parts | {"headline": begun + parts["headline"]}
+        result["final"] = parts["settled"] or len(confirming) >= plan.looks[-1]
+        result["selection"]["confirmation"] = parts["comparisons"][0]
         withheld(result, records, DEFAULT, chosen)
     return blocked(result, records)

@@ -1,7 +1,9 @@
 """`hak syscalls`: system calls per operation in the steady state, as the difference of two run lengths.
 
 Imports recorder and what is below it. The runs are traced and therefore not timed. A command without {ops} has no two
-lengths: then the calls of the whole process are reported, start and end included.
+lengths: then the calls of the whole process are reported, start and end included. {seed} in it is another number in
+every repeat, the same for all arms and both lengths: then the repeats are of different operations. With a [server] its
+calls are counted, and the command is the client.
 """
 
 import random
@@ -18,15 +20,16 @@ from ..launcher import Launcher, LauncherEnded
 from ..recorder import Stopped
 from ..runner import MEASURES, Workload
 from ..session import parse_arms
-from ..spec import CommonSpec
+from ..spec import CommonSpec, Server
 from . import Context
 from .recorder import Recorder
 from .syscalls_count import TAIL_CHARACTERS, Counter
-from .syscalls_result import analyse
+from .syscalls_result import SEED, analyse
 
 __all__ = ["Spec", "analyse", "run"]
 
 OPS = "{ops}"
+MOST_SEED = 2**31
 
 
 def parse_ops(value: Any) -> Any:
@@ -42,6 +45,7 @@ class Spec(CommonSpec):
     ops: Annotated[list[int], BeforeValidator(parse_ops), Field(min_length=2, max_length=2)] | None = None
     repeats: Annotated[int, Field(ge=2, le=100)] = 3
     budget: Annotated[float, Field(gt=0)] | None = None
+    server: Server | None = None
 
     @field_validator("ops")
     @classmethod
@@ -68,6 +72,12 @@ class Execution:
     arm: Arm
     length: str
     ops: int | None
+    seed: int
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """With what {ops} and {seed} stand for."""
+        length = OPS if self.ops is None else str(self.ops)
+        return [word.replace(OPS, length).replace(SEED, str(self.seed)) for word in words]
 
 
 def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
@@ -75,10 +85,11 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
     lengths = list(zip(("short", "long"), spec.ops, strict=True)) if spec.ops else [("whole", None)]
     rng = random.Random(f"syscalls {seed}")
     order = []
-    for _ in range(spec.repeats):
+    for repeat in range(spec.repeats):
         one = [(arm, *length) for arm in arms for length in lengths]
         rng.shuffle(one)
-        order += one
+        number = random.Random(f"syscalls {seed} {repeat}").randrange(1, MOST_SEED)
+        order += [(*each, number) for each in one]
     return [Execution(index, *each) for index, each in enumerate(order)]
 
 
@@ -131,12 +142,16 @@ def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, record
 
 
 def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workload) -> dict:
-    argv = [word.replace(OPS, str(execution.ops)) if execution.ops else word for word in workload.argv]
+    argv, environment = execution.argv(workload.argv), execution.arm.environment(spec.env)
     started = time.time()
-    calls, outcome = counter.count(argv, execution.arm.environment(spec.env))
-    why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
-    if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
-        why += f": {tail}"
+    if workload.server:
+        subject = execution.argv(workload.subject())
+        calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
+    else:
+        calls, outcome = counter.count(argv, environment)
+        why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+        if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
+            why += f": {tail}"
     if why is None and not calls:
         why = "strace counted no system call"
     return {

@@ -1,16 +1,24 @@
-"""System calls of one execution, counted by strace. Imports errors, launcher, arms.
+"""System calls of one execution, counted by strace. Imports launcher, runner, served, soak_proc.
 
 The allocator must reach the program and not strace, so the variables of the dynamic linker are handed over with -E.
 """
 
+import contextlib
+import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import LabError
-from ..launcher import Launcher, Outcome, Request
+from ..launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
+from ..runner import Workload
+from ..serving import choose_port, with_port
+from ..spec import Server
+from .served import drive
+from .soak_proc import family
 
 # "% time  seconds  usecs/call  calls  [errors]  name"
 _ROW = re.compile(r"^\s*[0-9.]+\s+[0-9.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<name>[a-z_]\w*)\s*$", re.M)
@@ -67,5 +75,41 @@ class Counter:
             command, own = traced(self._strace, summary, argv, env)
             request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0)
             outcome = self._launcher.run(request)
-            text = summary.read_text(encoding="utf-8", errors="replace") if summary.exists() else ""
-        return parse_summary(text), outcome
+            return _counted(summary), outcome
+
+    def count_server(
+        self, workload: Workload, server: Server, client: Sequence[str], argv: Sequence[str], env: Mapping[str, str]
+    ) -> tuple[dict[str, int], Outcome, str | None]:
+        """Calls by name of a server, whose command is argv, from its start to its end while one client drives it; how
+        it ended; why that does not count, else None. The client runs untraced, on no arm."""
+        port = choose_port(server)
+        with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as clients:
+            summary = Path(folder) / "calls"
+            command, own = traced(self._strace, summary, with_port(argv, port), env)
+            pin = server.pin or self._pin
+            running = self._launcher.start(Request(command, own, self._cwd, pin, self._timeout_s, sample_ms=0))
+            why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+            try:
+                if wait_for_port(port, running, server.ready_timeout):
+                    why = drive(clients, workload, server, client, port)
+            finally:
+                if running.ended() and why is None:
+                    why = "the server ended during the run"
+                outcome = _end_traced(running)
+            return _counted(summary), outcome, why
+
+
+def _counted(summary: Path) -> dict[str, int]:
+    return parse_summary(summary.read_text(encoding="utf-8", errors="replace") if summary.exists() else "")
+
+
+def _end_traced(running: Running) -> Outcome:
+    """Ends what strace traces: strace itself ignores SIGTERM, and writes its summary once its program has ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in family(running.pid):
+            if pid != running.pid and not running.ended():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        if running.ended(GRACE_S):
+            return running.wait()
+    return running.kill()

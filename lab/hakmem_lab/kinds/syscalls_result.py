@@ -10,6 +10,7 @@ from ..statistics.verdict import Verdict
 from ..store import plain
 
 ALPHA = 0.05
+SEED = "{seed}"
 ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
 
 
@@ -52,6 +53,13 @@ def _difference(short: Sequence[dict], long: Sequence[dict], name: str | None = 
     return middle / ops, (min(many) - max(few)) / ops, (max(many) - min(few)) / ops
 
 
+def distinct_operations(short: Sequence[dict], long: Sequence[dict]) -> int:
+    """What a bound may rest on: the operations by which the lengths differ, once for every different command. Equal
+    operations, repeated, show whether the counts vary, and nothing about operations that were never run."""
+    commands = {tuple(run.get("argv", ())) for run in long}
+    return len(commands) * (long[0]["ops"] - short[0]["ops"])
+
+
 def _passed(row: dict, budget: float | None) -> bool | None:
     """Inside the budget only where even the most that the counts allow is; None where they leave it open."""
     if budget is None:
@@ -72,9 +80,8 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     rates = {call: _difference(short, long, call) for call in _names(long)}
     row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
     row["per_call_range"] = {call: [rate[1], rate[2]] for call, rate in rates.items() if rate[1] or rate[2]}
-    pairs = min(len(short), len(long))
-    observed = pairs * (long[0]["ops"] - short[0]["ops"])
-    row["upper_bound"] = upper_bound(pairs * row["per_op"] * (long[0]["ops"] - short[0]["ops"])) / observed
+    row["operations"] = distinct_operations(short, long)
+    row["upper_bound"] = upper_bound(row["per_op"] * row["operations"]) / row["operations"]
     row["short"], row["long"] = _length_part(short), _length_part(long)
     return row | {"passed": _passed(row, budget)}
 
@@ -115,12 +122,15 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
             "the command has no {ops}: counts are of the whole process, start and end included, not per operation"
         )
         return texts
-    observed = spec["repeats"] * (spec["ops"][1] - spec["ops"][0])
+    seeded = any(SEED in word for word in spec.get("command", ()))
+    different = spec["repeats"] if seeded else 1
+    observed = different * (spec["ops"][1] - spec["ops"][0])
     if spec["budget"] is not None and upper_bound(0) / observed > spec["budget"]:
-        needed = upper_bound(0) / spec["budget"] / spec["repeats"]
+        needed = upper_bound(0) / spec["budget"] / different
+        other = "" if seeded else f", or the command name {SEED}, which makes every repeat a different one"
         texts.append(
-            f"the runs are too short for the budget: not one call in {observed:,} operations still allows "
-            f"{upper_bound(0) / observed:.1e} per operation; the lengths must differ by at least {needed:.2g}"
+            f"the runs are too short for the budget: not one call in {observed:,} different operations still allows "
+            f"{upper_bound(0) / observed:.1e} per operation; the lengths must differ by at least {needed:.2g}{other}"
         )
     for row in rows:
         if row["per_op"] is not None and row["least"] < 0:

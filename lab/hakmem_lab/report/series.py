@@ -30,9 +30,12 @@ class BlockRatios:
 
 
 def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
-    """The primary metric of every counted run, by arm, in the order of the arms."""
+    """The primary metric of every counted run, by arm, in the order of the arms: of the runs whose medians the result
+    gives. Of a sweep these are the selection's, where all arms were in the same blocks."""
     values: dict[str, list[float]] = defaultdict(list)
     for record in run.counted:
+        if "selection" in run.result and record.get("phase") != "select":
+            continue
         value = finite(record.get("value"))
         if value is not None:
             values[str(record.get("arm"))].append(value)

@@ -1,11 +1,11 @@
 """A/A: is this machine, with this workload, fit to measure?
 
-Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `power`, `looks`, `verdict`.
+Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `looks`, `verdict`.
 
 Every block of four runs (in order of execution) is given a random order ABBA or BAAB, and the whole planned procedure
 is run on random windows and random subsets of the blocks: a GO or NO-GO is false. Where the labels under which the runs
 were really executed are known, they are judged too: the only way for a runner that treats its two arms differently to
-show.
+show. That it does not is shown, not assumed: the bias must lie inside half the margin, by an equivalence test.
 """
 
 from collections import Counter
@@ -16,7 +16,8 @@ import numpy as np
 
 from .looks import planned_looks
 from .paired import Interval, as_log, as_ratio, paired_interval
-from .power import blocks_for, least_blocks, smallest_effect
+from .plan import Plan
+from .power import blocks_for, least_blocks, smallest_effect, spread
 from .verdict import Verdict, sequential_verdict
 
 LEAST_RESAMPLES = 200
@@ -24,6 +25,7 @@ _BOUND_LEVEL = 0.975
 _BIAS_LEVEL = 0.999
 _ABBA = np.array([-0.5, 0.5, 0.5, -0.5])
 _SEQUENTIAL_RUNS = 10
+FIT, OPEN, UNFIT = "fit", "open", "unfit"
 _HIGH_AUTOCORRELATION = 0.3
 
 
@@ -32,10 +34,13 @@ class AAResult:
     """Verdicts on resampled A/As and what they say about the machine.
 
     `rate` is the share of false verdicts, `bound` the largest share that chance explains when the true rate is alpha.
-    `smallest_effect` (ratio minus one) is what `blocks` blocks show with 80 % probability; `blocks_per_verdict` is the
-    count after which a true zero is likely called NEUTRAL (None above 100,000). `sequential_rate` is the share of false
-    verdicts that 10 runs of A followed by 10 of B, judged by their means, would have given on the same runs. `bias` is
-    the interval of the really executed labels (log domain), when they were given.
+    `spread` is a block's (log domain); `smallest_effect` (ratio minus one) is what `blocks` blocks show with 80 %
+    probability; `blocks_per_verdict` is the count after which a true zero is likely called NEUTRAL (None above
+    100,000). `sequential_rate` is the share of false verdicts that 10 runs of A followed by 10 of B, judged by their
+    means, would have given on the same runs. `bias` is the interval of the really executed labels (log domain), when
+    they were given, which leaves alpha on each side. `state`: fit, where the bias is inside half the margin; unfit,
+    where false verdicts are too many or a bias shows; open, where it may still be as large. `blocks_for_bias`: after
+    how many blocks a bias of 0 would likely be shown to be inside.
     """
 
     false_go: int
@@ -45,15 +50,21 @@ class AAResult:
     resamples: int
     rate: float
     bound: float
-    fit: bool
+    state: str
     advice: list[str]
     blocks: int
     autocorrelation: float
     coefficient_of_variation: float
+    spread: float
     smallest_effect: float
     blocks_per_verdict: int | None
     sequential_rate: float
     bias: Interval | None = None
+    blocks_for_bias: int | None = None
+
+    @property
+    def fit(self) -> bool:
+        return self.state == FIT
 
 
 def autocorrelation(values: Sequence[float], lag: int = 1) -> float:
@@ -92,10 +103,12 @@ def aa_false_verdicts(
     rng: np.random.Generator | int = 0,
     *,
     executed_abba: Sequence[bool] | None = None,
+    plan: Plan | None = None,
 ) -> AAResult:
     """Judge an A/A run: rows are blocks, the four columns natural logs of a metric in order of execution.
 
-    `executed_abba` says for each block whether it ran as ABBA (A first) or BAAB. ValueError with fewer than 200
+    `executed_abba` says for each block whether it ran as ABBA (A first) or BAAB; `plan`: by which rule the bias is
+    judged, where the run could end early because of it. ValueError with fewer than 200
     resamples or too few blocks for a verdict.
     """
     runs = np.asarray(runs_by_block, dtype=float)
@@ -111,8 +124,22 @@ def aa_false_verdicts(
     bias = None
     if executed_abba is not None:
         signs = np.where(np.asarray(executed_abba, dtype=bool), 1.0, -1.0)
-        bias = paired_interval(contrasts * signs, _BIAS_LEVEL)
-    return _result(runs, counts, bias, margin, alpha)
+        bias = contrasts * signs
+    return _result(runs, counts, None if bias is None else _Bias(bias, plan), margin, alpha)
+
+
+@dataclass(frozen=True)
+class _Bias:
+    """Per-block log-ratios of the labels as they were run."""
+
+    d: np.ndarray
+    plan: Plan | None
+
+    def interval(self, alpha: float) -> Interval:
+        """It leaves alpha on each side."""
+        if self.plan is None:
+            return paired_interval(self.d, 1 - 2 * alpha)
+        return self.plan.judged(self.d, alpha).equivalence
 
 
 def _resampled_verdicts(
@@ -120,7 +147,7 @@ def _resampled_verdicts(
 ) -> Counter:
     n = contrasts.size
     size = max(n // 2, least_blocks(alpha))
-    looks = planned_looks(size)
+    plan = Plan(tuple(planned_looks(size)))
     counts: Counter = Counter()
     for resample in range(resamples):
         if resample % 2:
@@ -129,11 +156,23 @@ def _resampled_verdicts(
             start = int(rng.integers(0, n - size + 1))
             chosen = np.arange(start, start + size)
         d = contrasts[chosen] * rng.choice((-1.0, 1.0), size)
-        counts[sequential_verdict(d, looks, margin, alpha)] += 1
+        counts[sequential_verdict(d, plan, margin, alpha)] += 1
     return counts
 
 
-def _result(runs: np.ndarray, counts: Counter, bias: Interval | None, margin: float, alpha: float) -> AAResult:
+def _state(rate: float, bound: float, bias: _Bias | None, margin: float, alpha: float) -> str:
+    """A bias that is shown, but inside half the margin, does no harm."""
+    if rate > bound:
+        return UNFIT
+    if bias is None:
+        return FIT
+    half, inner = as_log(margin / 2), bias.interval(alpha)
+    if -half < inner.low and inner.high < half:
+        return FIT
+    return UNFIT if paired_interval(bias.d, _BIAS_LEVEL).excludes_zero() else OPEN
+
+
+def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float, alpha: float) -> AAResult:
     from scipy.stats import binom
 
     resamples = counts.total()
@@ -141,7 +180,7 @@ def _result(runs: np.ndarray, counts: Counter, bias: Interval | None, margin: fl
     bound = float(binom.ppf(_BOUND_LEVEL, resamples, alpha)) / resamples
     series, contrasts = runs.ravel(), runs @ _ABBA
     flips = np.where(np.arange(contrasts.size) % 2, 1.0, -1.0)
-    symmetric = np.concatenate([contrasts * flips, -contrasts * flips])
+    sigma = spread(np.concatenate([contrasts * flips, -contrasts * flips]))
     result = AAResult(
         false_go=counts[Verdict.GO],
         false_no_go=counts[Verdict.NO_GO],
@@ -150,15 +189,17 @@ def _result(runs: np.ndarray, counts: Counter, bias: Interval | None, margin: fl
         resamples=resamples,
         rate=rate,
         bound=bound,
-        fit=rate <= bound and not (bias is not None and bias.excludes_zero()),
+        state=_state(rate, bound, bias, margin, alpha),
         advice=[],
         blocks=contrasts.size,
         autocorrelation=autocorrelation(series),
         coefficient_of_variation=coefficient_of_variation(np.exp(series - series.mean())),
-        smallest_effect=smallest_effect(symmetric, contrasts.size, alpha),
-        blocks_per_verdict=blocks_for(symmetric, 0.0, margin, alpha),
+        spread=sigma,
+        smallest_effect=smallest_effect(sigma, contrasts.size, alpha),
+        blocks_per_verdict=blocks_for(sigma, 0.0, margin, alpha),
         sequential_rate=sequential_false_rate(series, margin),
-        bias=bias,
+        bias=None if bias is None else bias.interval(alpha),
+        blocks_for_bias=blocks_for(sigma, 0.0, margin / 2, alpha),
     )
     result.advice.extend(_advice(result, margin))
     return result
@@ -171,10 +212,17 @@ def _advice(result: AAResult, margin: float) -> list[str]:
             f"{result.rate:.1%} of the A/A comparisons gave a false verdict, more than the {result.bound:.1%} that "
             "chance explains: verdicts from this machine cannot be trusted."
         )
-    if result.bias is not None and result.bias.excludes_zero():
+    elif result.state == UNFIT:
         advice.append(
             f"Two identical arms differ by {as_ratio(result.bias.estimate):+.2%}: they are not run alike. Check what "
             "differs between them (environment, paths, order)."
+        )
+    elif result.state == OPEN:
+        after = "" if result.blocks_for_bias is None else f" About {result.blocks_for_bias} blocks would likely do."
+        advice.append(
+            f"Two identical arms may differ by as much as half the margin of {margin:.2%} (between "
+            f"{as_ratio(result.bias.low):+.2%} and {as_ratio(result.bias.high):+.2%}): that they are run alike is not "
+            f"shown yet.{after} A larger margin needs fewer."
         )
     if result.blocks_per_verdict is None:
         advice.append("The noise is too large to show that a difference is smaller than the margin.")

@@ -104,7 +104,7 @@ def blocks_for(
 
     The first argument is a standard deviation (log domain) or a pilot's per-block log-ratios.
     """
-    sigma = float(d_or_sigma) if np.ndim(d_or_sigma) == 0 else spread(d_or_sigma)
+    sigma = _sigma(d_or_sigma)
     return _first(lambda n: predicted_power(sigma, effect, n, margin, alpha) >= power, least_blocks(alpha, 1))
 
 
@@ -163,10 +163,24 @@ def _first(holds: Callable[[int], bool], start: int) -> int | None:
     return high if high <= 2 * MOST_BLOCKS else None
 
 
-def smallest_effect(d: Sequence[float], blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
+def smallest_effect(d_or_sigma: float | Sequence[float], blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
     """Smallest true effect (ratio minus one) that `blocks` blocks show to differ from 0 with probability `power`."""
     quantiles = -float(ndtri(alpha / 2)) + float(ndtri(power))
-    return as_ratio(quantiles * standard_error(spread(d), blocks))
+    return as_ratio(quantiles * standard_error(_sigma(d_or_sigma), blocks))
+
+
+def blocks_to_detect(
+    d_or_sigma: float | Sequence[float], effect: float, alpha: float = 0.05, power: float = 0.8
+) -> int | None:
+    """Fewest planned blocks that show the direction of this true effect with probability `power`; None above 100,000.
+
+    `alpha` is what the planned looks have of it; the test after every block ends most such runs sooner.
+    """
+    return blocks_for(_sigma(d_or_sigma), effect, abs(effect) / 2, alpha, power)
+
+
+def _sigma(d_or_sigma: float | Sequence[float]) -> float:
+    return float(d_or_sigma) if np.ndim(d_or_sigma) == 0 else spread(d_or_sigma)
 
 
 def least_blocks(alpha: float = 0.05, looks: int | Sequence[int] = 1) -> int:

@@ -1,22 +1,28 @@
 """The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE, and why.
 
-Duty: the protocol's decision order, its planned looks and its guardrails. May import `paired`, `looks`, `power`.
+Duty: the protocol's decision order, its guardrails, what holds a verdict back. May import `paired`, `plan`, `power`,
+`means`, `stopping`, `sentences`.
 
 Order: equivalence interval inside the margin -> NEUTRAL; interval above 0 and estimate at or above the margin -> GO;
-the mirror image -> NO-GO; otherwise INCONCLUSIVE. With one look the intervals are those of 1 - alpha and 1 - 2 alpha;
-with several, those of each look's O'Brien–Fleming levels, so that the error rates hold for the whole procedure.
+the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and that is what alpha bounds: the
+estimate's being at least the margin is a condition, not a claim. With a plan the intervals are the plan's, which hold
+after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .looks import obrien_fleming_levels
-from .paired import Interval, as_log, as_ratio, paired_intervals
-from .power import least_blocks, more_blocks, more_blocks_for_guardrail
+from . import sentences, stopping
+from .means import Means
+from .paired import Interval, as_log, hodges_lehmann, paired_intervals
+from .plan import Judged, Plan
+from .power import more_blocks, more_blocks_for_guardrail
+from .sentences import percent
 
-Look = tuple[int, Sequence[int]]
+__all__ = ["Decision", "Guardrail", "GuardrailStatus", "Verdict", "decide", "guardrail", "judge", "percent"]
+
+MOST_MORE = 4
 
 
 class Verdict(StrEnum):
@@ -36,7 +42,8 @@ class GuardrailStatus(StrEnum):
 class Guardrail:
     """A second metric that must not get worse by more than `limit` (ratio minus one).
 
-    `more_blocks` is given when unclear: further blocks that would likely show whether it holds.
+    `interval` is the one that is judged: it leaves alpha on each side. `more_blocks` is given when unclear: further
+    blocks that would likely show whether it holds.
     """
 
     name: str
@@ -50,9 +57,12 @@ class Guardrail:
 class Decision:
     """A verdict with what it rests on.
 
-    `interval` is at this look's level, `equivalence` the narrower one that NEUTRAL needs (90 % at a single look with
-    alpha = 5 %); both are in the log domain. `final`: no further look follows. `more_blocks` is given for INCONCLUSIVE
-    only: further blocks that would likely settle it, None when unknown or more than 100,000.
+    `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in the log
+    domain. `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned.
+    `more_blocks` is for INCONCLUSIVE: further blocks that would likely settle it; None where that is unknown, or where
+    a direction is shown and more than four times these would be needed: an effect at the margin never settles.
+    `means`: the other average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back;
+    `consistent`: some effect explains all blocks.
     """
 
     verdict: Verdict
@@ -64,40 +74,36 @@ class Decision:
     vetoed_by: tuple[str, ...]
     margin: float
     guardrails: tuple[Guardrail, ...] = ()
+    plain: float = 0.0
+    means: Means | None = None
+    torn: bool = False
+    consistent: bool = True
 
 
-def _levels(n: int, alpha: float, look: Look | None) -> tuple[float, float, bool]:
-    """(level of the difference, level of the equivalence, whether this is the last look)."""
-    if look is None:
-        obrien_fleming_levels(1, alpha)
-        return 1 - alpha, 1 - 2 * alpha, True
-    index, planned = look
-    if not 0 <= index < len(planned):
-        raise ValueError(f"look {index} is not one of the {len(planned)} planned looks (counted from 0)")
-    if n != planned[index]:
-        raise ValueError(f"look {index} was planned at {planned[index]} blocks but there are {n}")
-    difference = obrien_fleming_levels(planned, alpha)[index]
-    equivalence = obrien_fleming_levels(planned, alpha, two_sided=False)[index]
-    return 1 - difference, 1 - 2 * equivalence, index == len(planned) - 1
+def _judged_intervals(d: Sequence[float], alpha: float, plan: Plan | None) -> Judged:
+    if plan is not None:
+        return plan.judged(d, alpha)
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
+    return Judged(*paired_intervals(d, [1 - alpha, 1 - 2 * alpha]), consistent=True)
 
 
 def guardrail(
-    d: Sequence[float], limit: float, alpha: float = 0.05, name: str = "guardrail", look: Look | None = None
+    d: Sequence[float], limit: float, alpha: float = 0.05, name: str = "guardrail", plan: Plan | None = None
 ) -> Guardrail:
     """Judge a second metric from its per-block log-ratios (positive = treatment better).
 
-    failed: the interval shows a worsening and the estimate is worse than `limit`; held: a worsening beyond `limit` is
-    excluded (one-sided alpha); unclear otherwise. `limit` is the tolerated worsening as a ratio minus one, from 0.
+    failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
+    a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
     """
     if limit < 0:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
-    difference, one_sided, _ = _levels(len(d), alpha, look)
-    interval, bound = paired_intervals(d, [difference, one_sided])
+    interval = _judged_intervals(d, alpha, plan).equivalence
     tolerated = -as_log(limit)
     status = GuardrailStatus.UNCLEAR
-    if interval.high < 0 and interval.estimate < tolerated:
+    if interval.high < tolerated:
         status = GuardrailStatus.FAILED
-    elif bound.low >= tolerated:
+    elif interval.low >= tolerated:
         status = GuardrailStatus.HELD
     further = more_blocks_for_guardrail(d, limit, alpha) if status is GuardrailStatus.UNCLEAR else None
     return Guardrail(name, limit, status, interval, further)
@@ -107,64 +113,118 @@ def decide(
     d: Sequence[float],
     margin: float = 0.01,
     alpha: float = 0.05,
-    look: Look | None = None,
+    plan: Plan | None = None,
     guardrails: Sequence[Guardrail] = (),
+    means: Means | None = None,
 ) -> Decision:
     """The verdict on per-block log-ratios (positive = treatment better).
 
-    `margin` is the smallest difference that matters, as a ratio minus one above 0. `look` is (index from 0, planned
-    block counts); None means a single look. ValueError when the number of blocks is not that look's: a run that had to
-    stop early is judged with its plan truncated to the looks taken and the count reached, which is conservative.
+    `margin` is the smallest difference that matters, as a ratio minus one above 0. `plan` allows a verdict after any
+    number of blocks; without one the blocks are taken to be all that were ever wanted. `means` is the other average of
+    the same runs: where it points the other way there is no verdict.
     """
-    verdict, interval, equivalence, last = _judged(d, margin, alpha, look)
-    decision = Decision(verdict, interval, equivalence, True, "", None, (), margin, tuple(guardrails))
+    delta = _margin_log(margin)
+    judged = _judged_intervals(d, alpha, plan)
+    word = _word(judged, delta)
+    torn = means is not None and _torn(word, means.ratio, delta)
+    decision = Decision(
+        verdict=Verdict.INCONCLUSIVE if torn else word,
+        interval=judged.interval,
+        equivalence=judged.equivalence,
+        final=True,
+        reason="",
+        more_blocks=None,
+        vetoed_by=(),
+        margin=margin,
+        guardrails=tuple(guardrails),
+        plain=judged.interval.estimate,
+        means=means,
+        torn=torn,
+        consistent=judged.consistent,
+    )
     decision = _with_guardrails(decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
-        further = more_blocks(d, margin, alpha) if verdict is Verdict.INCONCLUSIVE else _for_guardrails(guardrails)
+        further = _further(d, decision, alpha) if word is Verdict.INCONCLUSIVE else _for_guardrails(guardrails)
+        last = plan is None or len(d) >= plan.looks[-1]
         decision = replace(decision, final=last, more_blocks=further)
-    return replace(decision, reason=_reason(decision, alpha))
+    elif plan is not None:
+        decision = _corrected(decision, d, delta, alpha, plan)
+    return replace(decision, reason=sentences.reason(decision, _least(alpha, plan)))
 
 
-def decide_sequentially(
-    d: Sequence[float], planned: Sequence[int], margin: float = 0.01, alpha: float = 0.05
-) -> Decision:
-    """The verdict of the whole planned procedure on recorded blocks: that of the first look which settles it.
-
-    `d` must hold at least the last planned count; blocks after the settling look are not used.
-    """
-    index = _settling_look(d, planned, margin, alpha)
-    return decide(d[: planned[index]], margin, alpha, (index, planned))
-
-
-def sequential_verdict(
-    d: Sequence[float], planned: Sequence[int], margin: float = 0.01, alpha: float = 0.05
-) -> Verdict:
-    """The verdict alone of `decide_sequentially`, at a fraction of its cost: for simulations."""
-    index = _settling_look(d, planned, margin, alpha)
-    return _judged(d[: planned[index]], margin, alpha, (index, planned))[0]
-
-
-def _settling_look(d: Sequence[float], planned: Sequence[int], margin: float, alpha: float) -> int:
-    for index, count in enumerate(planned[:-1]):
-        if _judged(d[:count], margin, alpha, (index, planned))[0] is not Verdict.INCONCLUSIVE:
-            return index
-    return len(planned) - 1
-
-
-def _judged(
-    d: Sequence[float], margin: float, alpha: float, look: Look | None
-) -> tuple[Verdict, Interval, Interval, bool]:
-    """(verdict before guardrails, interval of the difference, of the equivalence, whether this is the last look)."""
+def _margin_log(margin: float) -> float:
     if margin <= 0:
         raise ValueError(f"the margin is the smallest difference that matters and must be above 0, got {margin}")
-    difference_level, equivalence_level, last = _levels(len(d), alpha, look)
-    interval, equivalence = paired_intervals(d, [difference_level, equivalence_level])
-    return judge(interval, equivalence, as_log(margin)), interval, equivalence, last
+    return as_log(margin)
+
+
+def _word(judged: Judged, delta: float) -> Verdict:
+    return judge(judged.interval, judged.equivalence, delta) if judged.consistent else Verdict.INCONCLUSIVE
+
+
+def _least(alpha: float, plan: Plan | None) -> int:
+    return (plan or Plan((1,), share=0.0)).least_blocks(alpha)
+
+
+def _torn(word: Verdict, ratio: Interval, delta: float) -> bool:
+    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin."""
+    match word:
+        case Verdict.GO:
+            return ratio.estimate < 0
+        case Verdict.NO_GO:
+            return ratio.estimate > 0
+        case Verdict.NEUTRAL:
+            return abs(ratio.estimate) >= delta and ratio.excludes_zero()
+        case _:
+            return False
+
+
+def _corrected(decision: Decision, d: Sequence[float], delta: float, alpha: float, plan: Plan) -> Decision:
+    """The estimate of a run that its last block ended is corrected for that; after further blocks it is plain."""
+    before = plan.judged(d[:-1], alpha) if len(d) > 1 else None
+    if before is None or _word(before, delta) is not Verdict.INCONCLUSIVE:
+        return decision
+    interval = decision.interval
+    estimate = min(max(stopping.corrected(d, plan, delta, alpha), interval.low), interval.high)
+    return replace(decision, interval=replace(interval, estimate=estimate))
+
+
+def decide_sequentially(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Decision:
+    """The verdict of the whole procedure on recorded blocks: that of the first count which settles it."""
+    return decide(d[: settling_count(d, plan, margin, alpha)], margin, alpha, plan)
+
+
+def sequential_verdict(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Verdict:
+    """The verdict alone of `decide_sequentially`, at a fraction of its cost: for simulations."""
+    return _settled(d, plan, margin, alpha)[1]
+
+
+def settling_count(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> int:
+    """After how many of these blocks a run would have ended; their number where nothing settles it."""
+    return _settled(d, plan, margin, alpha)[0]
+
+
+def _settled(d: Sequence[float], plan: Plan, margin: float, alpha: float) -> tuple[int, Verdict]:
+    delta = _margin_log(margin)
+    above, below, inside = plan.shown(d, alpha, delta)
+    for index in ((above ^ below) | inside).nonzero()[0].tolist():
+        if inside[index]:
+            return index + 1, Verdict.NEUTRAL
+        estimate = hodges_lehmann(d[: index + 1])
+        if abs(estimate) >= delta and (estimate > 0) == bool(above[index]):
+            return index + 1, Verdict.GO if estimate > 0 else Verdict.NO_GO
+    return len(d), Verdict.INCONCLUSIVE
+
+
+def _further(d: Sequence[float], decision: Decision, alpha: float) -> int | None:
+    further = more_blocks(d, decision.margin, alpha)
+    at_the_margin = decision.interval.excludes_zero() and (further or 0) > MOST_MORE * len(d)
+    return None if at_the_margin else further
 
 
 def _for_guardrails(guardrails: Sequence[Guardrail]) -> int | None:
     needed = [rail.more_blocks for rail in guardrails if rail.status is GuardrailStatus.UNCLEAR]
-    return None if None in needed else max(needed)
+    return None if None in needed else max(needed, default=None)
 
 
 def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
@@ -187,51 +247,3 @@ def _with_guardrails(decision: Decision) -> Decision:
     if any(rail.status is GuardrailStatus.UNCLEAR for rail in decision.guardrails):
         return replace(decision, verdict=Verdict.INCONCLUSIVE)
     return decision
-
-
-def percent(log_ratio: float) -> str:
-    """A log-ratio as a signed percentage for people: "+2.05 %"; "no limit" where unbounded."""
-    if math.isinf(log_ratio):
-        return "no limit"
-    return f"{as_ratio(log_ratio) * 100:+.2f} %".replace("-", "−")
-
-
-def _reason(decision: Decision, alpha: float) -> str:
-    interval, matters = decision.interval, f"{decision.margin * 100:g} %"
-    between = f"between {percent(interval.low)} and {percent(interval.high)}"
-    size = percent(interval.estimate).lstrip("+−")
-    failed = [rail for rail in decision.guardrails if rail.status is GuardrailStatus.FAILED]
-    broken = "; ".join(f"{rail.name} got worse ({percent(rail.interval.estimate)})" for rail in failed)
-    match decision.verdict:
-        case Verdict.GO:
-            return f"The treatment is better by about {size} ({between}), at least the {matters} that matters."
-        case Verdict.NO_GO if decision.vetoed_by:
-            return f"The treatment is better by about {size}, but {broken}, beyond what was tolerated."
-        case Verdict.NO_GO:
-            return f"The treatment is worse by about {size} ({between}), at least the {matters} that matters."
-        case Verdict.NEUTRAL:
-            low, high = percent(decision.equivalence.low), percent(decision.equivalence.high)
-            also = f"; but {broken}, beyond what was tolerated" if broken else ""
-            return f"Any difference is smaller than the {matters} that matters (between {low} and {high}){also}."
-        case _:
-            return _inconclusive_reason(decision, alpha, between, matters)
-
-
-def _inconclusive_reason(decision: Decision, alpha: float, between: str, matters: str) -> str:
-    interval = decision.interval
-    unclear = [rail.name for rail in decision.guardrails if rail.status is GuardrailStatus.UNCLEAR]
-    least = least_blocks(alpha)
-    if interval.n < least:
-        return f"{interval.n} blocks are too few for a verdict: at least {least} are needed."
-    if math.isinf(interval.low):
-        return f"{interval.n} blocks are too few for a verdict at this early look."
-    if decision.more_blocks is None:
-        outlook = "more blocks are unlikely to settle it"
-    else:
-        outlook = f"about {decision.more_blocks} more blocks would likely settle it"
-    if interval.low > 0 and interval.estimate >= as_log(decision.margin):
-        return f"The treatment is better ({between}), but {', '.join(unclear)} may have got worse; {outlook}."
-    if interval.excludes_zero():
-        side = "better" if interval.low > 0 else "worse"
-        return f"The treatment is {side} ({between}), but whether by the {matters} that matters is open; {outlook}."
-    return f"The difference lies {between}: better, equal and worse are all still possible; {outlook}."

@@ -2,19 +2,23 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from hakmem_lab import spec as specs
 from hakmem_lab.blocks import finished_blocks
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds import ab, compare, matrix
+from hakmem_lab.kinds import ab, compare, matrix, sweep
+from hakmem_lab.report.model import LoadedRun
+from hakmem_lab.report.series import values_by_arm
 
 USED = {"wall_s": 1.0, "cpu_s": 0.9, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7, "major_faults": 0}
 
 
 def header(kind: str, arms: list[str], **keys: object) -> dict:
     given = {"kind": kind, "command": ["true"], "max-blocks": 12} | keys
-    model = {"ab": specs.AbSpec, "compare": specs.CompareSpec, "matrix": specs.MatrixSpec}[kind]
+    models = {"ab": specs.AbSpec, "compare": specs.CompareSpec, "matrix": specs.MatrixSpec, "sweep": specs.SweepSpec}
+    model = models[kind]
     spec = specs.build(model, given, "test")
     rows = [
         dict.fromkeys(("library", "sha256", "version", "configuration")) | {"name": n, "variables": {}} for n in arms
@@ -89,7 +93,7 @@ def test_of_a_server_and_its_client_the_server_is_the_arm() -> None:
     keys = AB | {"server": {"command": ["true"]}}
     result = ab.analyse(header("ab", ["c", "t"], **keys), records)
     assert [arm["rss_peak_kib"] for arm in result["arms"]] == [90_000, 90_000]
-    assert {row["metric"] for row in result["comparisons"]} == {"wall", "cpu", "rss", "rss-mean"}
+    assert {row["metric"] for row in result["comparisons"]} == {"wall", "mean of wall", "cpu", "rss", "rss-mean"}
 
 
 def test_faults_are_not_a_metric_of_a_server() -> None:
@@ -123,6 +127,102 @@ def test_a_matrix_reads_nothing_before_all_planned_blocks_and_nothing_on_an_unfi
     assert "too noisy" in unfit["headline"]
 
 
+CELLS = ["(none)", "A", "B", "A+B"]
+
+
+def matrix_records(cells: dict[str, float], drift: float = 0.0, **measures: dict[str, object]) -> list[dict]:
+    """Twelve blocks in rotating order; drift: the growth from one place in the block to the next."""
+    found = []
+    for block in range(12):
+        order = [CELLS[(place + block) % 4] for place in range(4)]
+        values = {name: cells[name] * (1 + drift) ** place for place, name in enumerate(order)}
+        records = block_records(block, order, values)
+        found += [record | measures.get(record.get("arm"), {}) for record in records]
+    return found
+
+
+def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
+    """Either factor alone costs a third, both together nothing: on average neither matters, and nobody runs that."""
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    result = matrix.analyse(head, matrix_records({"(none)": 1.0, "A": 1.5, "B": 1.5, "A+B": 1.0}))
+    kinds = [row["kind"] for row in result["effects"]]
+    assert kinds == ["simple"] * 4 + ["combined", "interaction"]
+    sizes = {row["name"]: (row["estimate"], row["reading"]) for row in result["effects"]}
+    assert sizes["A while B is off"] == (pytest.approx(-1 / 3, abs=0.01), "worse")
+    assert sizes["A while B is on"] == (pytest.approx(0.5, abs=0.01), "better")
+    assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "no difference shown")
+    assert [row["name"] for row in result["hidden"]] == ["A", "B"]
+    assert [t for t in result["warnings"] if "main effects of A and B are not shown" in t and "A×B +" in t]
+    assert result["headline"].startswith("A while B is off −33") and "super-additive" in result["headline"]
+
+
+def test_a_matrix_without_an_interaction_shows_its_main_effects_last() -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    result = matrix.analyse(head, matrix_records({"(none)": 1.0, "A": 0.8, "B": 1.0, "A+B": 0.8}))
+    assert result["hidden"] == [] and result["warnings"] == []
+    assert [row["kind"] for row in result["effects"]][-3:] == ["interaction", "main", "main"]
+
+
+def test_a_drift_within_blocks_is_taken_out_of_a_matrix_and_said() -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
+    cells = {"(none)": 1.0, "A": 0.8, "B": 1.0, "A+B": 0.8}
+    still, drifting = (matrix.analyse(head, matrix_records(cells, drift)) for drift in (0.0, 0.02))
+    for before, after in zip(still["effects"], drifting["effects"], strict=True):
+        assert after["estimate"] == pytest.approx(before["estimate"], abs=2e-3)
+        assert after["ci_high"] - after["ci_low"] == pytest.approx(before["ci_high"] - before["ci_low"], abs=2e-3)
+    assert any("last run was" in text and "worse than the first" in text for text in drifting["warnings"])
+
+
+@pytest.mark.parametrize(("peak", "status"), [(5000, "held"), (5250, "held"), (6000, "failed")])
+def test_guardrails_of_a_matrix_watch_every_cell(peak: int, status: str) -> None:
+    head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"}, guardrails={"rss": "10%"})
+    records = matrix_records(dict.fromkeys(CELLS, 1.0), **{"A+B": {"rss_peak_kib": peak}})
+    found = {row["arm"]: row["status"] for row in matrix.analyse(head, records)["guardrails"]}
+    assert found == {"A": "held", "B": "held", "A+B": status}
+
+
+def phased(records: list[dict], phase: str) -> list[dict]:
+    return [record | {"phase": phase} for record in records]
+
+
+def test_a_sweep_has_one_median_an_arm_wherever_it_is_shown() -> None:
+    """The machine became slower before the confirmation: medians of both phases together would be a third figure."""
+    names = ["default", "slow", "fast"]
+    head = header("sweep", names, default="d", candidates={"slow": "s", "fast": "f"}, looks=1, **{"select-blocks": 4})
+    records = []
+    for block in range(4):
+        records += phased(block_records(block, names, {"default": 1.0, "slow": 1.2, "fast": 0.8}), "select")
+    for block in range(12):
+        order = ["default", "fast", "fast", "default"]
+        records += phased(block_records(block, order, {"default": 2.0, "fast": 1.6}), "confirm")
+    result = sweep.analyse(head, records)
+    assert result["selection"]["chosen"] == "fast" and result["verdict"] == "GO"
+    drawn = values_by_arm(LoadedRun.from_records([head | {"type": "header"}, *records], result))
+    shown = {arm["name"]: (arm["n"], arm["median"]) for arm in result["arms"]}
+    assert {name: (len(values), np.median(values)) for name, values in drawn.items()} == shown
+    assert shown["fast"] == (4, pytest.approx(0.8, abs=0.01))
+
+
+@pytest.mark.parametrize("kind", ["process", "server"])
+def test_a_mean_is_never_shown_above_its_peak(kind: str) -> None:
+    """The kernel's peak may lag behind what a sample saw."""
+    used = {"rss_peak_kib": 2000, "rss_mean_kib": 2100.5}
+    more = used if kind == "process" else {"server": used | {"cpu_s": 0.5}}
+    blocks = (block_records(i, ["c", "t", "t", "c"], {"c": 1.0, "t": 0.8}, **more) for i in range(12))
+    for arm in ab.analyse(header("ab", ["c", "t"], **AB), list(itertools.chain.from_iterable(blocks)))["arms"]:
+        assert (arm["rss_mean_kib"], arm["rss_peak_kib"]) == (2100.5, 2101)
+
+
+def test_a_median_of_some_runs_is_not_put_beside_those_of_all() -> None:
+    """Only the longest runs were sampled; their mean is no match for the peaks of all."""
+    records = ab_records(12)
+    for record in records:
+        if record["type"] == "run" and record["block"] > 0:
+            record["rss_mean_kib"] = None
+    arm = ab.analyse(header("ab", ["c", "t"], **AB), records)["arms"][0]
+    assert arm["rss_mean_kib"] is None and arm["rss_peak_kib"] == 5000
+
+
 def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
     whole, torn = (
         block_records(0, ["c", "t", "t", "c"], {"c": 1.0, "t": 0.8}),
@@ -132,11 +232,42 @@ def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
     assert len(finished_blocks([*whole, *torn], "measure")) == 1
 
 
-@pytest.mark.parametrize("kind", ["compare", "matrix"])
-def test_guardrails_are_refused_where_nothing_judges_them(kind: str) -> None:
-    keys = {"compare": {"allocators": ["a", "b"]}, "matrix": {"factors": {"A": "X=1", "B": "Y=1"}}}[kind]
-    with pytest.raises(LabError, match="only ab and sweep have guardrails"):
-        header(kind, ["a", "b"], **keys, guardrails={"rss": "5%"})
+def test_guardrails_are_refused_where_nothing_is_compared() -> None:
+    with pytest.raises(LabError, match="an A/A has no guardrails"):
+        specs.build(specs.AaSpec, {"command": "true", "guardrails": {"rss": "5%"}}, "test")
+
+
+WORSE = {"cpu_s": 1.8, "rss_peak_kib": 9000, "rss_mean_kib": 8000.0, "minor_faults": 70}
+
+
+@pytest.mark.parametrize("metric", ["cpu", "rss", "rss-mean", "faults"])
+def test_a_comparison_is_held_to_whatever_is_measured(metric: str) -> None:
+    order = ["a", "b", "c"]
+    records = []
+    for block in range(12):
+        found = block_records(block, order, {"a": 1.0, "b": 0.8, "c": 0.8})
+        records += [record | (WORSE if record.get("arm") == "c" else {}) for record in found]
+    head = header("compare", order, allocators=order, baseline="a", guardrails={metric: "10%"})
+    result = compare.analyse(head, records)
+    assert {row["arm"]: row["status"] for row in result["guardrails"]} == {"b": "held", "c": "failed"}
+    primary = {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["metric"] == "wall"}
+    assert primary == {"b": "GO", "c": "NO-GO"}
+    assert "c: better (+2" in result["headline"] and f"but {metric} got worse" in result["headline"]
+
+
+def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
+    order = ["a", "b"]
+    records = []
+    for block in range(12):
+        found = block_records(block, ["a", "b", "b", "a"], {"a": 1.0, "b": 0.8})
+        peak = 5000 * (1.0 if block % 3 else 1.3)
+        records += [record | ({"rss_peak_kib": peak} if record.get("arm") == "b" else {}) for record in found]
+    head = header("compare", order, allocators=order, baseline="a", guardrails={"rss": "10%"})
+    result = compare.analyse(head, records)
+    (rail,) = result["guardrails"]
+    tolerated = 1 / 1.1 - 1
+    assert rail["ci_low"] < tolerated < rail["ci_high"] and rail["status"] == "open"
+    assert result["verdict"] == "INCONCLUSIVE" and "rss may have got worse" in result["headline"]
 
 
 def test_a_factor_is_a_setting() -> None:

@@ -42,7 +42,7 @@ def test_a_known_histogram_gives_its_percentiles():
 def test_encoded_histograms_are_read_and_added():
     from hdrh.histogram import HdrHistogram
 
-    from hakmem_lab.kinds.latency_histogram import decoded, percentile_us
+    from hakmem_lab.kinds.latency_histogram import buckets_us, percentile_us
 
     parts = []
     for value, count in ((1_000_000, 90), (7_000_000, 10)):
@@ -50,7 +50,9 @@ def test_encoded_histograms_are_read_and_added():
         histogram.record_value(value, count)
         parts.append(histogram.encode().decode())
     total = reader(r"^hist (?P<encoded>\S+)$").parse("".join(f"hist {part}\n" for part in parts))["response"]
-    assert total.get_total_count() == decoded(parts).get_total_count() == 100
+    assert total.get_total_count() == 100
+    assert list(buckets_us(parts).values()) == [90, 10]
+    assert list(buckets_us(parts)) == pytest.approx([1000, 7000], rel=2e-3)
     assert percentile_us(total, "p90") == pytest.approx(1000, rel=2e-3)
     assert percentile_us(total, "max") == pytest.approx(7000, rel=2e-3)
 
@@ -133,10 +135,13 @@ def test_a_worse_tail_is_no_go(script, context, only_run, shown):
     first, second = result["latency"]["arms"]
     assert first["p99_us"] == pytest.approx(50, rel=2e-3) and second["p99_us"] == pytest.approx(100, rel=2e-3)
     assert first["service"]["p99_us"] == pytest.approx(1, rel=2e-3)
-    assert first["intervals"]["p99"] == [first["p99_us"]] * 2
-    assert first["requests"] == 12 * 10_000 and first["pooled"]["max_us"] == pytest.approx(50, rel=2e-3)
-    assert any(text.startswith("p99.9 of one run rests on fewer") for text in result["warnings"]) is False
-    assert any(text.startswith("p99.99 of one run rests on fewer") for text in result["warnings"])
+    assert first["intervals"]["p99"] == pytest.approx([first["p99_us"]] * 2)
+    assert first["requests"] == 12 * 10_000 and first["usual_run"]["max_us"] == pytest.approx(50, rel=2e-3)
+    assert not any("rests on fewer" in text for text in result["warnings"])
+    assert result["arms"][0]["median"] == first["p99_us"] and result["arms"][0]["ci_low"] == first["p99_us"]
+    assert [(rail["metric"], rail["arm"], rail["status"]) for rail in result["guardrails"]] == [
+        ("p99.9", "glibc,TAIL=100000", "failed")
+    ]
     file = only_run()
     assert shown(latency.analyse(file.header(), list(file.records()))) == shown(result)
 
@@ -214,7 +219,8 @@ def test_a_backlog_is_called_one(script, context):
         ({"histogram": "("}, "not valid"),
         ({"rate": 5}, "{rate}"),
         ({"command": ["true", "{seconds}"]}, "'duration'"),
-        ({"guardrails": {"rss": 0.1}}, "no guardrails"),
+        ({"guardrails": {"rsss": 0.1}}, "'rss'"),
+        ({"guardrails": {"p50": {"limit": 0.1, "higher-is-better": True}}}, "never better"),
         ({"looks": 3}, "looks"),
         ({"allocator": "glibc"}, "'allocators'"),
     ],

@@ -250,10 +250,41 @@ def test_a_target_that_is_missed_ninefold_is_not_passed(analyse):
 def test_no_call_in_too_few_operations_proves_nothing(analyse):
     result = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 3 * 10**6), budget=1e-8)
     assert result["verdict"] == "INCONCLUSIVE"
-    # 3 events are the 95 % bound on a count of none: 3 / 1e-8 operations over 2 repeats.
-    assert any("must differ by at least 1.5e+08" in text for text in result["warnings"])
-    enough = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 151 * 10**6), budget=1e-8)
+    # 3 events are the 95 % bound on a count of none: 3 / 1e-8 different operations, however often they are repeated.
+    assert any("must differ by at least 3e+08" in text and "{seed}" in text for text in result["warnings"])
+    enough = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 301 * 10**6), budget=1e-8)
     assert enough["verdict"] == "GO" and enough["warnings"] == []
+
+
+@pytest.mark.parametrize("repeats", [2, 50])
+def test_equal_operations_repeated_prove_no_more_than_once(analyse, repeats):
+    (row,) = analyse([{"mmap": 10}] * repeats, [{"mmap": 10}] * repeats)["syscalls"]["arms"]
+    assert row["upper_bound"] == pytest.approx(3.0 / 1000, rel=2e-3)
+    assert row["operations"] == 1000
+
+
+def test_repeats_of_different_operations_add_up(header):
+    from hakmem_lab.kinds.syscalls import analyse
+
+    runs = [
+        {"type": "run", "block": 2 * seed + (ops > 1000), "arm": "glibc", "ok": True, "length": length, "ops": ops,
+         "calls": {"brk": 3}, "argv": ["p", str(ops), str(seed)]}
+        for seed in range(3)
+        for length, ops in (("short", 1000), ("long", 2000))
+    ]  # fmt: skip
+    top = header("syscalls", ops=[1000, 2000], budget=None, repeats=3, command=["p", "{ops}", "{seed}"])
+    assert analyse(top, runs)["syscalls"]["arms"][0]["operations"] == 3000
+
+
+def test_a_seed_is_another_in_every_repeat_and_the_same_within_one():
+    from hakmem_lab.kinds.syscalls import plan
+
+    order = plan(spec(["true", "{ops}", "{seed}"], ops=[1, 2], repeats=3), ["a", "b"], 7)
+    repeats = [order[start : start + 4] for start in (0, 4, 8)]
+    assert all(len({execution.seed for execution in repeat}) == 1 for repeat in repeats)
+    assert len({execution.seed for execution in order}) == 3
+    assert order[0].argv(["p", "{ops}", "{seed}"])[2] == str(order[0].seed)
+    assert plan(spec(["true", "{ops}"], ops=[1, 2], repeats=3), ["a", "b"], 7) == order
 
 
 def test_counts_that_vary_give_a_range_and_leave_a_budget_inside_it_open(analyse):

@@ -152,13 +152,13 @@ def test_the_same_seed_gives_the_same_schedule(here, fakes, tmp_path):
     assert len({arm for arm, _ in orders[0][::4]}) == 2
 
 
-def test_looks_stop_early_and_are_recorded(here, fakes, tmp_path, records):
+def test_a_large_difference_ends_the_run_at_once(here, fakes, tmp_path, records):
     words = ["ab", "--control", "glibc", "--treatment", "glibc,RATE=2000", "--higher-is-better", "--metric", RATE]
     flags = ["--repeat", "1", "--warm-up", "0", "--max-blocks", "60", "--looks", "3", "--quiet", "--json", "-"]
     result = here(*words, *flags, "--env", f"COUNT={tmp_path / 'n'}", "--", fakes.script(tmp_path)).result()
-    assert (result["verdict"], result["blocks"], result["final"]) == ("GO", 20, True)
-    assert [(r["look"], r["blocks"]) for r in records("look")] == [(1, 20)]
-    assert len(records("block")) == 20
+    assert (result["verdict"], result["blocks"], result["final"]) == ("GO", 8, True)
+    assert [r["blocks"] for r in records("look")] == [8]
+    assert len(records("block")) == 8
 
 
 @pytest.mark.parametrize("kind", ["compare", "matrix", "sweep", "aa"])

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from hakmem_lab.statistics.looks import planned_looks
 from hakmem_lab.statistics.paired import as_log
+from hakmem_lab.statistics.plan import Plan
 from hakmem_lab.statistics.power import (
     blocks_for,
     least_blocks,
@@ -40,8 +41,9 @@ def machine_blocks(rng, simulations, blocks):
     return runs @ np.array([-0.5, 0.5, 0.5, -0.5]) * rng.choice((-1.0, 1.0), (simulations, blocks))
 
 
-def verdicts(data, looks):
-    return Counter(sequential_verdict(row, looks, MARGIN, ALPHA) for row in data)
+def verdicts(data, max_blocks):
+    plan = Plan(tuple(planned_looks(max_blocks)))
+    return Counter(sequential_verdict(row, plan, MARGIN, ALPHA) for row in data)
 
 
 def false_share_bound(simulations, alpha=ALPHA):
@@ -50,30 +52,27 @@ def false_share_bound(simulations, alpha=ALPHA):
 
 @pytest.mark.parametrize("generate", [normal_blocks, machine_blocks])
 @pytest.mark.parametrize("max_blocks", [18, 60])
-def test_false_verdicts_of_three_looks_stay_within_alpha(generate, max_blocks):
+def test_false_verdicts_after_any_block_stay_within_alpha(generate, max_blocks):
     rng = np.random.default_rng(41)
-    counts = verdicts(generate(rng, SIMULATIONS, max_blocks), planned_looks(max_blocks))
+    counts = verdicts(generate(rng, SIMULATIONS, max_blocks), max_blocks)
     assert counts[Verdict.GO] + counts[Verdict.NO_GO] <= false_share_bound(SIMULATIONS)
 
 
-def test_any_difference_claimed_at_any_look_stays_within_alpha():
-    """Without the help of the margin: how often an interval of any of three looks excludes a true 0."""
-    rng = np.random.default_rng(42)
-    looks = planned_looks(60)
+def test_any_difference_claimed_after_any_block_stays_within_alpha():
+    """Without the help of the margin: how often a true 0 is excluded after one of 60 blocks, looks or not."""
+    rng, plan = np.random.default_rng(42), Plan(tuple(planned_looks(60)))
     wrong = 0
     for row in normal_blocks(rng, SIMULATIONS, 60):
-        wrong += any(
-            decide(row[:count], MARGIN, ALPHA, (index, looks)).interval.excludes_zero()
-            for index, count in enumerate(looks)
-        )
-    assert binom.ppf(0.0005, SIMULATIONS, ALPHA) * 0.8 <= wrong <= false_share_bound(SIMULATIONS)
+        above, below, _ = plan.shown(row, ALPHA, as_log(MARGIN))
+        wrong += above.any() or below.any()
+    assert 0.03 * SIMULATIONS <= wrong <= false_share_bound(SIMULATIONS)
 
 
 @pytest.mark.parametrize("effect", [MARGIN, -MARGIN / (1 + MARGIN)])
-def test_false_neutral_of_three_looks_stays_within_alpha(effect):
+def test_false_neutral_after_any_block_stays_within_alpha(effect):
     rng = np.random.default_rng(43)
     data = rng.normal(as_log(effect), 0.01, (SIMULATIONS, 60))
-    assert verdicts(data, planned_looks(60))[Verdict.NEUTRAL] <= false_share_bound(SIMULATIONS)
+    assert verdicts(data, 60)[Verdict.NEUTRAL] <= false_share_bound(SIMULATIONS)
 
 
 def test_the_seeds_method_is_wrong_most_of_the_time_on_the_same_noise():
