@@ -23,7 +23,7 @@ SUMMARY_KEYS = (
     "kind",
 )
 DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa",
-               "scorecard",
+               "scorecard", "earlier",
                "failures", "warnings")  # fmt: skip
 
 
