@@ -23,7 +23,7 @@ SUMMARY_KEYS = (
     "kind",
 )
 DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "hidden", "selection", "soak", "syscalls", "latency",
-               "aa", "scorecard", "failures", "warnings")  # fmt: skip
+               "aa", "scorecard", "earlier", "failures", "warnings")  # fmt: skip
 
 
 def percent(value: float | None) -> str:

@@ -22,8 +22,8 @@ class Verdict:
 
 
 _OF_WORD = {
-    "GO": ("go", "The treatment is better than the control, by more than the margin that matters."),
-    "NO-GO": ("no-go", "The treatment is worse than the control, by more than the margin that matters."),
+    "GO": ("go", "The treatment is surely better than the control."),
+    "NO-GO": ("no-go", "The treatment is surely worse than the control, or breaks what was to be kept."),
     "NEUTRAL": ("neutral", "The difference, if there is one, is too small to matter."),
     "INCONCLUSIVE": ("inconclusive", "The runs so far do not tell; more blocks are needed."),
 }

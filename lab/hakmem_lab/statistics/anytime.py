@@ -17,6 +17,7 @@ machine disturbed cannot ruin it.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -122,10 +123,10 @@ def confidence_sequence(d: Sequence[float], level: float = 0.95) -> tuple[float,
     return bets.bound(tail), bets.bound(tail, above=False)
 
 
+@lru_cache(maxsize=256)
 def least_count(tail: float) -> int:
-    """Fewest blocks after which a capital can reach 1 / tail, all of them far on one side."""
-    count, parts = 0, [share for _, _, share in STAKES]
-    while sum(parts) < 1 / tail:
-        parts = [part * (1 + most) for part, (_, most, _) in zip(parts, STAKES, strict=True)]
+    """Fewest blocks after which a capital can reach 1 / tail: all of them equal, none on the other side."""
+    count = 1
+    while shown_after(np.ones(count), tail) is None:
         count += 1
     return count

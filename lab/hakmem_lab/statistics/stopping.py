@@ -21,7 +21,7 @@ from .paired import hodges_lehmann
 from .plan import Plan
 from .power import spread
 
-_RUNS, _SEED, _BISECTIONS = 400, 30, 8
+_RUNS, _SEED, _STEPS = 200, 30, 5
 _HORIZON = 3
 _LEAST_HORIZON = 60
 
@@ -32,14 +32,11 @@ def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -
     if len(d) >= last or sigma <= 1e-9 * abs(plain) or plain == 0:
         return plain
     procedure = _procedure(plan, min(last, max(_LEAST_HORIZON, _HORIZON * len(d))), alpha)
-    low, high = 0.0, abs(plain)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if procedure.mean_estimate(middle / sigma, margin_log / sigma) * sigma < abs(plain):
-            low = middle
-        else:
-            high = middle
-    return math.copysign((low + high) / 2, plain)
+    found = abs(plain)
+    for _ in range(_STEPS):
+        seen = procedure.mean_estimate(found / sigma, margin_log / sigma) * sigma
+        found = min(abs(plain), max(0.0, found + abs(plain) - seen))
+    return math.copysign(found, plain)
 
 
 @lru_cache(maxsize=8)

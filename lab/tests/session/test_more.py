@@ -1,0 +1,103 @@
+"""A run that goes on after its verdict, that was planned for an effect, that was not the first to ask."""
+
+import pytest
+
+RATE = r"regex:ops (\d+)"
+
+
+@pytest.fixture
+def ab(here, fakes, tmp_path):
+    """An A/B of a script with deterministic rates; the words come before the command."""
+
+    def call(treatment, *flags):
+        words = ["ab", "--control", "glibc", "--treatment", treatment, "--metric", RATE, "--higher-is-better"]
+        fixed = ["--repeat", "1", "--warm-up", "0", "--env", f"COUNT={tmp_path / 'count'}", "--json", "-"]
+        return here(*words, *fixed, *flags, "--", fakes.script(tmp_path))
+
+    return call
+
+
+@pytest.fixture
+def noisy(here, tmp_path):
+    """The same with rates that vary by some per cent from run to run, the same way in every test."""
+    program = tmp_path / "noisy.sh"
+    program.write_text(
+        '#!/bin/sh\n[ -n "$LD_DEBUG" ] && exit 0\nn=0\n[ -s "$COUNT" ] && read -r n < "$COUNT"\nn=$((n + 1))\n'
+        'echo $n > "$COUNT"\necho "ops $((${RATE:-10000} + n * 7919 % 13 * 80))"\n'
+    )
+    program.chmod(0o755)
+
+    def call(kind, *words):
+        fixed = ["--metric", RATE, "--higher-is-better", "--repeat", "1", "--warm-up", "0", "--seed", "3", "--quiet"]
+        return here(kind, *words, *fixed, "--env", f"COUNT={tmp_path / 'n'}", "--json", "-", "--", program).result()
+
+    return call
+
+
+def test_more_blocks_than_planned_are_run_where_the_verdict_stands(ab, here, records):
+    first = ab("glibc,RATE=1100", "--max-blocks", "20", "--quiet").result()
+    assert (first["verdict"], first["blocks"]) == ("GO", 8)
+    more = here("resume", "--more", "5", "--quiet", "--json", "-").result()
+    assert (more["verdict"], more["blocks"], more["final"]) == ("GO", 13, True)
+    assert [event["until"] for event in records("event", what="more")] == [13]
+    again = here("show", "--json", "-").result()
+    assert (again["blocks"], again["ci_low"]) == (13, more["ci_low"])
+
+
+def test_more_blocks_go_beyond_the_plan_and_end_where_they_settle_it(noisy, here):
+    arms = ["--control", "glibc", "--treatment", "glibc,RATE=10250"]
+    first = noisy("ab", *arms, "--max-blocks", "8", "--looks", "1", "--margin", "0.1%")
+    assert (first["verdict"], first["blocks"], first["final"]) == ("INCONCLUSIVE", 8, True)
+    more = here("resume", "--more", "80", "--quiet", "--json", "-").result()
+    assert more["verdict"] == "GO" and 8 < more["blocks"] < 88
+    assert more["ci_low"] > 0
+
+
+@pytest.mark.parametrize(("kind", "more", "message"), [("aa", "5", "only ab and compare"), ("ab", "-1", "at least 1")])
+def test_what_cannot_be_prolonged_is_refused(ab, here, fakes, kind, more, message):
+    if kind == "aa":
+        here("aa", "--max-blocks", "12", "--quiet", "--repeat", "1", "--", fakes.program, "exit", "0")
+    else:
+        ab("glibc,RATE=1100", "--max-blocks", "8", "--quiet")
+    answer = here("resume", "--more", more, "--quiet")
+    assert answer.status == 2 and message in answer.message()
+
+
+def test_earlier_runs_of_the_same_question_are_counted(ab, here):
+    first = ab("glibc,RATE=1100", "--max-blocks", "8", "--quiet", "--seed", "1").result()
+    other = ab("glibc,RATE=1200", "--max-blocks", "8", "--quiet").result()
+    second = ab("glibc,RATE=1100", "--max-blocks", "10", "--margin", "2%", "--quiet").result()
+    assert [first["earlier"], other["earlier"]] == [[], []]
+    assert second["earlier"] == [{"id": first["run"], "verdict": "GO"}]
+    assert any("asked once before" in text and first["run"] in text for text in second["warnings"])
+
+
+def test_blocks_are_planned_for_an_effect_from_the_first_six(ab, records):
+    answer = ab("glibc,RATE=1001", "--detect", "2%", "--margin", "0.01%", "--looks", "1")
+    (plan,) = records("event", what="plan")
+    assert plan["blocks"] == 6 and "by the first 6 blocks" in plan["text"]
+    assert plan["text"] in answer.err
+    assert answer.result()["blocks"] == 6
+
+
+def test_blocks_are_planned_for_an_effect_from_the_last_aa(here, fakes, store):
+    from hakmem_lab.store import Store
+
+    words = [*("--repeat", "1", "--quiet"), "--", fakes.program, "sleep", "5"]
+    checked = here("aa", "--max-blocks", "12", "--margin", "50%", "--json", "-", *words).result()
+    here("ab", "--control", "glibc", "--treatment", "default", "--detect", "30%", "--max-blocks", "7", *words)
+    (run,) = [run for run in Store(store).runs() if "-ab-" in run.id]
+    (plan,) = [record for record in run.records() if record.get("what") == "plan"]
+    assert checked["run"] in plan["text"] and plan["blocks"] <= 7
+    assert plan["text"].index("to show 30 %") == 0
+
+
+def test_a_settled_arm_leaves_the_comparison(noisy, records):
+    """Of two arms one is far away; of the other one more blocks say no more."""
+    arms = ["glibc", "glibc,RATE=15000", "glibc,RATE=10100"]
+    result = noisy("compare", "--allocators", *arms, "--max-blocks", "24")
+    rows = {row["treatment"]: row for row in result["comparisons"] if row["verdict"]}
+    assert rows["glibc,RATE=15000"]["verdict"] == "GO"
+    assert rows["glibc,RATE=15000"]["blocks"] < rows["glibc,RATE=10100"]["blocks"] == result["blocks"]
+    orders = [set(block["order"]) for block in records("block")]
+    assert len(orders[0]) == 3 and orders[-1] == {"glibc", "glibc,RATE=10100"}

@@ -1,0 +1,87 @@
+"""The bet on signs: a fair game, an interval that holds at all times, and how soon it ends a run."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hakmem_lab.statistics import anytime
+from hakmem_lab.statistics.paired import as_log
+from hakmem_lab.statistics.plan import SHARE, Plan
+from hakmem_lab.statistics.verdict import settling_count
+
+PLAN = Plan((20, 40, 60))
+
+
+@pytest.mark.parametrize("sizes", [[1.0] * 8, [0.01, 5, 0.2, 0.2, 3, 0.001, 40, 0.5], [0.0, 0.0, *range(1, 7)]])
+@pytest.mark.parametrize("above", [True, False])
+def test_the_game_is_fair_whatever_the_sizes(sizes, above):
+    """Over all ways in which the coins can fall the capital is 1 on average, exactly: nothing depends on a model."""
+    sign = 1 if above else -1
+    capitals = []
+    for coins in itertools.product((-1.0, 1.0), repeat=len(sizes)):
+        d = np.array(sizes) * coins
+        capitals.append(math.exp(anytime.log_capital(sign * d, anytime.spreads_before(d))[-1]))
+    assert np.mean(capitals) == pytest.approx(1.0)
+
+
+def test_what_is_bet_is_known_before_the_coin_falls():
+    d = np.random.default_rng(1).normal(0, 1, 40)
+    other = d.copy()
+    other[20] = -1000.0
+    assert np.array_equal(anytime.spreads_before(d)[:21], anytime.spreads_before(other)[:21], equal_nan=True)
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy"])
+def test_the_confidence_sequence_covers_the_truth_at_all_times_at_once(noise):
+    rng, simulations, truth = np.random.default_rng(2), 250, 0.02
+    missed = 0
+    for _ in range(simulations):
+        d = truth + (rng.normal(0, 0.03, 200) if noise == "normal" else 0.02 * rng.standard_t(2, 200))
+        low = anytime.shown_after(d, 0.025, truth, above=True)
+        missed += low is not None or anytime.shown_after(d, 0.025, truth, above=False) is not None
+    assert missed <= binom.ppf(0.999, simulations, 0.05)
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_the_interval_inverts_the_test(count):
+    d = np.random.default_rng(3).normal(0.01, 0.02, count)
+    low, high = anytime.confidence_sequence(d, 0.95)
+    width = high - low
+    assert anytime.shown_after(d, 0.025, low - 1e-6 * width) is not None
+    assert anytime.shown_after(d, 0.025, low + 1e-6 * width) is None
+    assert anytime.shown_after(d, 0.025, high + 1e-6 * width, above=False) is not None
+    mirrored = anytime.confidence_sequence(-d, 0.95)
+    assert mirrored == pytest.approx((-high, -low))
+
+
+def test_too_few_blocks_have_no_interval_and_equal_ones_a_point():
+    least = anytime.least_count(0.025)
+    assert anytime.confidence_sequence([0.1] * (least - 1)) == (-math.inf, math.inf)
+    assert anytime.confidence_sequence([0.1] * least) == pytest.approx((0.1, 0.1))
+    with pytest.raises(ValueError, match="level"):
+        anytime.confidence_sequence([0.1] * 9, 1.5)
+
+
+def test_one_disturbed_block_does_not_ruin_what_was_shown():
+    d = np.random.default_rng(4).normal(0.02, 0.02, 40)
+    after = anytime.shown_after(d, 0.01)
+    d[5] = -3.0
+    assert after is not None
+    assert after < anytime.shown_after(d, 0.01) <= 40
+
+
+@pytest.mark.parametrize(("effect", "most"), [(0.02, 18.0), (0.05, 9.0), (-0.02, 18.0)])
+def test_blocks_to_a_verdict(effect, most):
+    """On average, at a spread of 2 %: the planned looks alone took 28 and 20."""
+    rng = np.random.default_rng(5)
+    counts = [settling_count(row, PLAN) for row in rng.normal(as_log(effect), 0.02, (150, 60))]
+    assert np.mean(counts) <= most
+
+
+@pytest.mark.parametrize(("looks", "share"), [((20, 40, 60), 1.0), ((20, 40, 60), -0.1), ((40, 20), SHARE)])
+def test_a_senseless_plan_is_refused(looks, share):
+    with pytest.raises(ValueError):
+        Plan(looks, share)

@@ -1,0 +1,101 @@
+"""The other average: rare slow runs, which the typical block does not see."""
+
+import numpy as np
+import pytest
+
+from hakmem_lab.statistics.means import ratio_of_means
+from hakmem_lab.statistics.paired import as_ratio
+from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict
+
+PLAN = Plan((20, 40, 60))
+
+
+def arms(rng, blocks, gain=0.0, slow_share=0.0, factor=20.0, sigma=0.01):
+    """Two runs a side of every block: (control, treatment, log-ratios)."""
+    control, treatment = np.exp(rng.normal(0, sigma, (2, blocks, 2)))
+    treatment = treatment * np.exp(-gain) * np.where(rng.random((blocks, 2)) < slow_share, factor, 1.0)
+    return control, treatment, np.log(control).mean(axis=1) - np.log(treatment).mean(axis=1)
+
+
+def with_slow_runs(rng, count, factor, **keys):
+    """The same with so many slow runs of the treatment, each in a block of its own."""
+    control, treatment, _ = arms(rng, 60, **keys)
+    treatment[: 7 * count : 7, 0] *= factor
+    return control, treatment, np.log(control).mean(axis=1) - np.log(treatment).mean(axis=1)
+
+
+def judged(rng, **keys):
+    control, treatment, d = arms(rng, 60, **keys)
+    means = ratio_of_means(control, treatment, words=("faster", "slower"))
+    return decide(d, plan=PLAN, means=means), means
+
+
+def test_usually_faster_rarely_but_badly_slower_is_no_go_and_no_no_go():
+    """2 % of the runs take 20 times as long, the others are 2 % faster: GO, by the typical block alone."""
+    rng = np.random.default_rng(1)
+    words, alone = [], 0
+    for _ in range(60):
+        decision, means = judged(rng, gain=0.02, slow_share=0.02)
+        if means.far[1]:
+            words.append(decision.verdict)
+            alone += sequential_verdict(arms(rng, 60, 0.02, 0.02)[2], PLAN) is Verdict.GO
+    assert set(words) == {Verdict.INCONCLUSIVE} and len(words) > 40
+    assert alone > 0.95 * len(words)
+
+
+def test_the_sentence_says_what_these_runs_did():
+    control, treatment, d = with_slow_runs(np.random.default_rng(2), 3, 20, gain=0.02)
+    means = ratio_of_means(control, treatment, words=("faster", "slower"))
+    decision = decide(d, plan=PLAN, means=means)
+    assert decision.torn and means.far == (0, 3)
+    assert decision.reason.startswith(
+        "The treatment was usually faster, rarely but badly slower: in the typical block "
+    )
+    assert "3 of its 120 runs and 0 of the control's 120 were more than twice as bad as the median" in decision.reason
+    assert decision.interval.low > 0 > means.ratio.estimate
+
+
+def test_the_mirror_image_and_the_neutral_one():
+    rng = np.random.default_rng(3)
+    control, treatment, d = arms(rng, 60, 0.02, 0.05)
+    mirrored = decide(-d, plan=PLAN, means=ratio_of_means(treatment, control))
+    assert mirrored.torn and "usually worse, rarely but much better" in mirrored.reason
+    control, treatment, d = with_slow_runs(rng, 6, 3, sigma=0.002)
+    neutral = decide(d, plan=PLAN, means=ratio_of_means(control, treatment))
+    assert decide(d, plan=PLAN).verdict is Verdict.NEUTRAL
+    assert neutral.torn and "usually equal, rarely but badly worse" in neutral.reason
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.02])
+def test_averages_that_agree_change_nothing(gain):
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        decision, means = judged(rng, gain=gain)
+        assert not decision.torn and decision.verdict is (Verdict.GO if gain else Verdict.NEUTRAL)
+        assert means.ratio.estimate == pytest.approx(gain, abs=0.01)
+
+
+def test_a_rate_is_read_the_other_way_round():
+    control, treatment, _ = arms(np.random.default_rng(5), 30, 0.05, 0.02)
+    cost, rate = ratio_of_means(control, treatment), ratio_of_means(1 / control, 1 / treatment, True)
+    assert cost.far == rate.far
+    assert ratio_of_means([[1.0]] * 8, [[0.5]] * 8).ratio.estimate == pytest.approx(np.log(2))
+    assert ratio_of_means([[1.0]] * 8, [[0.5]] * 8, True).ratio.estimate == pytest.approx(-np.log(2))
+
+
+@pytest.mark.parametrize(("slow_share", "blocks", "least"), [(0.0, 8, 0.93), (0.0, 60, 0.93), (0.02, 60, 0.80)])
+def test_the_interval_of_the_means_covers_and_falls_short_where_a_few_runs_carry_it(slow_share, blocks, least):
+    rng, truth = np.random.default_rng(6), -np.log(1 + slow_share * 19)
+    covered = 0
+    for _ in range(200):
+        ratio = ratio_of_means(*arms(rng, blocks, 0.0, slow_share, sigma=0.05)[:2]).ratio
+        covered += ratio.low <= truth <= ratio.high
+    assert covered / 200 >= least
+
+
+def test_too_few_blocks_and_unequal_arms():
+    assert ratio_of_means([[1.0]] * 3, [[1.0]] * 3) is None
+    with pytest.raises(ValueError, match="same blocks"):
+        ratio_of_means([[1.0]] * 5, [[1.0]] * 4)
+    assert as_ratio(ratio_of_means([[2.0]] * 4, [[1.0]] * 4).ratio.estimate) == pytest.approx(1.0)

@@ -1,0 +1,112 @@
+"""Each word of each sentence is wrong at most as often as is said: simulated over kinds of noise and true effects."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hakmem_lab.statistics.paired import as_log, hodges_lehmann
+from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.statistics.stopping import corrected
+from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict, settling_count
+
+_found = importlib.util.spec_from_file_location("noise_kinds", Path(__file__).parent / "noise_kinds.py")
+noise_kinds = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(noise_kinds)
+
+ALPHA, MARGIN, SIGMA = 0.05, 0.01, 0.02
+PLAN = Plan((20, 40, 60))
+SIMULATIONS = 300
+
+
+def at_most(simulations, share):
+    return binom.ppf(0.999, simulations, share)
+
+
+def interval_at_the_end(row):
+    """That of the block that ends the run."""
+    return PLAN.judged(row[: settling_count(row, PLAN, MARGIN, ALPHA)], ALPHA).interval
+
+
+@pytest.mark.parametrize("kind", noise_kinds.KINDS)
+def test_a_direction_of_equal_arms_is_claimed_in_alpha_of_the_runs(kind):
+    """GO, NO-GO, and every "surely better" or "surely worse" of an INCONCLUSIVE, after any block."""
+    data = noise_kinds.blocks(kind, np.random.default_rng(11), SIMULATIONS, 60)
+    claimed = 0
+    for row in data:
+        above, below, _ = PLAN.shown(row, ALPHA, as_log(MARGIN))
+        claimed += above.any() or below.any()
+    assert claimed <= at_most(SIMULATIONS, ALPHA)
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "neighbours alike", "rare and slow"])
+def test_a_run_that_goes_on_for_ever_claims_no_more(kind):
+    """Three times the planned blocks, as by resume --more, judged after every one of them."""
+    data = noise_kinds.blocks(kind, np.random.default_rng(12), 150, 180)
+    claimed = sum(any(side.any() for side in PLAN.shown(row, ALPHA, as_log(MARGIN))[:2]) for row in data)
+    assert claimed <= at_most(150, ALPHA)
+
+
+@pytest.mark.parametrize(("effect", "sigma"), [(0.001, 0.02), (0.005, 0.036), (0.0099, 0.005), (0.0099, 0.02)])
+def test_the_wrong_direction_and_the_margin_are_claimed_in_half_of_alpha(effect, sigma):
+    """At a true effect below the margin: "surely worse", and "surely at least the margin", which a sentence says where
+    the interval begins beyond it."""
+    rng, simulations = np.random.default_rng(13), 120
+    ends = [interval_at_the_end(row) for row in rng.normal(as_log(effect), sigma, (simulations, 60))]
+    assert sum(interval.low >= as_log(MARGIN) for interval in ends) <= at_most(simulations, ALPHA / 2)
+    assert sum(interval.high < 0 for interval in ends) <= at_most(simulations, ALPHA / 2)
+
+
+@pytest.mark.parametrize("effect", [0.01, -0.01 / 1.01, 0.02])
+@pytest.mark.parametrize("sigma", [0.01, 0.03])
+def test_smaller_than_the_margin_is_claimed_in_alpha_where_it_is_not(effect, sigma):
+    rng = np.random.default_rng(14)
+    data = rng.normal(as_log(effect), sigma, (SIMULATIONS, 60))
+    neutral = sum(sequential_verdict(row, PLAN) is Verdict.NEUTRAL for row in data)
+    assert neutral <= at_most(SIMULATIONS, ALPHA)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.01, 0.03, 0.10])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_the_interval_covers_wherever_the_run_ends(effect, heavy):
+    rng, simulations = np.random.default_rng(15), 120
+    noise = rng.standard_t(3, (simulations, 60)) if heavy else rng.normal(0, 1, (simulations, 60))
+    missed = 0
+    for row in as_log(effect) + SIGMA * noise:
+        interval = interval_at_the_end(row)
+        missed += not interval.low <= as_log(effect) <= interval.high
+    assert missed <= at_most(simulations, ALPHA)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.2])
+def test_other_levels_are_kept_too(alpha):
+    data = np.random.default_rng(16).normal(0, SIGMA, (SIMULATIONS, 60))
+    wrong = sum(sequential_verdict(row, PLAN, 0.001, alpha) in (Verdict.GO, Verdict.NO_GO) for row in data)
+    assert wrong <= at_most(SIMULATIONS, alpha)
+
+
+def test_an_early_stop_is_taken_out_of_the_estimate():
+    """Stopped by their luck, the plain estimates of +2 % are too large on average; the corrected ones are not."""
+    rng, truth = np.random.default_rng(17), as_log(0.02)
+    plain, shown = [], []
+    for row in rng.normal(truth, SIGMA, (80, 60)):
+        ended = row[: settling_count(row, PLAN)]
+        plain.append(hodges_lehmann(ended))
+        shown.append(corrected(ended, PLAN, as_log(MARGIN), ALPHA))
+    assert np.mean(plain) > np.mean(shown)
+    assert np.mean(shown) == pytest.approx(truth, rel=0.07)
+    assert abs(np.mean(shown) - truth) < abs(np.mean(plain) - truth)
+
+
+def test_an_estimate_that_nothing_has_chosen_is_not_corrected():
+    rng = np.random.default_rng(18)
+    whole = rng.normal(0.004, SIGMA, 60)
+    assert corrected(whole, PLAN, as_log(MARGIN), ALPHA) == decide(whole).plain
+    row = rng.normal(0.05, SIGMA, 60)
+    count = settling_count(row, PLAN)
+    early, late = decide(row[:count], plan=PLAN), decide(row[: count + 5], plan=PLAN)
+    assert 0 < early.interval.estimate < early.plain
+    assert late.interval.estimate == late.plain
+    assert decide(-row[:count], plan=PLAN).interval.estimate == pytest.approx(-early.interval.estimate)
