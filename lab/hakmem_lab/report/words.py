@@ -35,7 +35,7 @@ class Style:
 _TIME = Style("time", "time", "faster", "slower", "as fast", speed=True)
 _STYLES = {
     "wall": _TIME,
-    "cpu": Style("time", "CPU time", "more", "less", "the", "uses"),
+    "cpu": Style("cpu", "CPU time", "more", "less", "the", "uses"),
     "rss": Style("memory", "peak memory", "more", "less", "the", "needs"),
     "rss-mean": Style("memory", "mean memory", "more", "less", "the", "needs"),
     "pss": Style("memory", "proportional memory", "more", "less", "the", "needs"),
@@ -143,6 +143,15 @@ def change(record: Mapping[str, Any], metric: object = None, higher_is_better: b
     short = NOTHING if same else f"{size} {how.up if signed > 0 else how.down}"
     noun = "" if same or how.times != "the" else f" {how.noun}"
     return Change(short + noun, short, _between(*span, how, decimals), sure, how)
+
+
+def tolerated(rail: Mapping[str, Any]) -> str:
+    """What a guardrail allows, in the words of its change: 5 % more, 10 % slower."""
+    limit, how = finite(rail.get("limit")), style_of(rail.get("metric"))
+    if limit is None:
+        return ""
+    word = "worse" if how.family == "other" else how.down if how.speed else how.up
+    return f"{limit * 100:g}{THIN}% {word}"
 
 
 def _multiple(ratio: float, ends: list[float], how: Style, sure: int) -> Change:
