@@ -17,12 +17,14 @@ from hakmem_lab.report.pictures.memory import memory, over_time
 from hakmem_lab.report.pictures.scores import history, scores
 from hakmem_lab.report.pictures.service import latency, syscalls
 from hakmem_lab.report.pictures.soak import resident, tails, throughput
+from hakmem_lab.report.pictures.tail import tail
 from hakmem_lab.report.svg import Picture, document, drawing
 
 Draw = Callable[[LoadedRun, str], Picture | None]
 
 GENERAL: dict[str, Draw] = {
     "forest": forest,
+    "tail": tail,
     "blocks": blocks,
     "distribution": distribution,
     "memory-over-time": over_time,
@@ -31,7 +33,6 @@ GENERAL: dict[str, Draw] = {
 
 # The first picture of a kind is its leading one; the general ones follow wherever there is data for them.
 OWN: dict[str, dict[str, Draw]] = {
-    "ab": {"forest": forest, "blocks": blocks},
     "matrix": {"effects": effects, "interaction": interaction},
     "sweep": {"selection": selection},
     "soak": {"resident": resident, "throughput": throughput, "tails": tails},

@@ -30,9 +30,15 @@ class BlockRatios:
 
 
 def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
-    """The primary metric of every counted run, by arm, in the order of the arms."""
+    """The primary metric of every counted run, by arm, in the order of the arms.
+
+    Of a sweep the selection's, whose medians its result gives for all arms; the confirmation has two of them only.
+    """
     values: dict[str, list[float]] = defaultdict(list)
+    sweep = "selection" in run.result and any(record.get("phase") == "select" for record in run.counted)
     for record in run.counted:
+        if sweep and record.get("phase") != "select":
+            continue
         value = finite(record.get("value"))
         if value is not None:
             values[str(record.get("arm"))].append(value)

@@ -11,7 +11,7 @@ from hakmem_lab.report import answers, numbers, words
 from hakmem_lab.report.model import LoadedRun, Record, metric_label
 from hakmem_lab.report.numbers import UNKNOWN, finite
 from hakmem_lab.report.pictures.effects import comparison_name
-from hakmem_lab.report.pictures.scores import ratio_text, row_arms, row_name
+from hakmem_lab.report.pictures.scores import figure_text, ratio_text, row_arms, row_name
 from hakmem_lab.report.svg import Table
 
 FAILURE_ROWS = 200
@@ -164,11 +164,11 @@ def _heat(record: Record) -> str | Cell:
         return UNKNOWN
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     if low is None and high is None:
-        return Cell(f"? {ratio_text(ratio)}", "inconclusive")
+        return Cell(f"? {figure_text(record)}", "inconclusive")
     better, worse = low is not None and low > 1, high is not None and high < 1
     mark, tone = ("▲", "go") if better else ("▼", "no-go") if worse else ("≈", "neutral")
     strong = (better or worse) and not 1 / 1.1 <= ratio <= 1.1
-    return Cell(f"{mark} {ratio_text(ratio)}", tone + " strong" * strong)
+    return Cell(f"{mark} {figure_text(record)}", tone + " strong" * strong)
 
 
 def findings(run: LoadedRun) -> list[Table]:

@@ -95,14 +95,15 @@ def test_no_table_is_cut_on_a_phone_and_every_value_has_its_columns_name(
     browser.open(every)
     browser.script("document.querySelectorAll('details').forEach(d => d.open = true)")
     cut = browser.script(
-        "return [...document.querySelectorAll('table, tr, td, tbody th, caption')]"
+        "return [...document.querySelectorAll('table, tbody tr, td, tbody th, caption')]"
         ".filter(e => { const r = e.getBoundingClientRect();"
         " return r.width && (r.right > innerWidth + 0.5 || e.scrollWidth > e.clientWidth + 1) && e.clientWidth; })"
         ".map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"
     )
     assert cut == []
     named = browser.script(
-        "const td = document.querySelector('table:not(.facts-table) td'); return getComputedStyle(td, '::before').content"
+        "const td = document.querySelector('table:not(.facts-table) td');"
+        "return getComputedStyle(td, '::before').content"
     )
     assert len(named.strip('"')) > 2
 
