@@ -52,7 +52,7 @@ def tick_text(change: float) -> str:
     """0, 20 %, 2 ×: the side of the axis says the direction."""
     if change == 0:
         return "0"
-    return f"{1 + change:g} ×" if change >= 1 else f"{abs(change) * 100:g} %"
+    return f"{1 + abs(change):g} ×" if abs(change) >= 1 else f"{abs(change) * 100:g} %"
 
 
 def sides(how: Style) -> tuple[str, str]:
@@ -80,9 +80,11 @@ def upwards(axis: Axes, low: float, high: float, how: Style) -> None:
     """A vertical axis; each tick says its direction."""
     axis.set_ylim(low, high)
     chosen = ticks(low, high, how, 0.12)
-    texts = [
-        f"{tick_text(change)}{numbers.JOIN}{how.up if change > 0 else how.down}" if change else "0"
-        for _, change in chosen
-    ]
+    texts = []
+    for _, change in chosen:
+        word = "" if change == 0 else how.up if change > 0 else how.down
+        if abs(change) >= 1:
+            word = "as long" if how.speed and change < 0 else how.times.replace("the", "as much")
+        texts.append(f"{tick_text(change)}{numbers.JOIN}{word}".removesuffix(numbers.JOIN))
     axis.set_yticks([at for at, _ in chosen], texts)
     axis.yaxis.set_minor_locator(NullLocator())

@@ -196,6 +196,8 @@ def between(value: Any, low: Any, high: Any, unit: Any) -> str:
         return measure(value, unit)
     factor, name = _scale(known, unit)
     decimals = places(left / factor, right / factor)
+    if decimals is not None and factor == 1 and all(each == int(each) for each in (known, left, right)):
+        decimals = min(decimals, 0)  # counts
     if decimals is None or decimals > 5:
         text = measure(value, unit)
         return f"{text} [{text}, {text}]" if left == right == known else text

@@ -121,13 +121,12 @@ def autocorrelation(values: Floats, lags: int = 20) -> Floats:
 
 @dataclass
 class MemoryOverTime:
-    """The runs of an arm on a common clock: median and middle half of their resident memory, KiB. live: (s, KiB)."""
+    """The runs of an arm on a common clock: median and middle half of their resident memory, KiB."""
 
     t_s: Floats
     median: Floats
     low: Floats
     high: Floats
-    live: list[tuple[float, float]] | None = None
 
 
 def memory_over_time(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]:
@@ -144,7 +143,7 @@ def memory_over_time(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTi
         grid = np.linspace(0, end_ms, points)
         rows = np.array([np.interp(grid, curve[:, 0], curve[:, 1], right=np.nan) for curve in curves[arm]])
         low, median, high = np.nanquantile(rows, (0.25, 0.5, 0.75), axis=0)
-        found[arm] = MemoryOverTime(grid / 1e3, median, low, high, _live(run, arm))
+        found[arm] = MemoryOverTime(grid / 1e3, median, low, high)
     return found
 
 
@@ -155,11 +154,3 @@ def _resident(record: Record) -> tuple[list[tuple[float, float]], float, float]:
     given = server.get("rss_series") or record.get("rss_series") or []
     pairs = [(finite(each[0]), finite(each[1])) for each in given if isinstance(each, (list, tuple)) and len(each) == 2]
     return [(at, kib) for at, kib in pairs if at is not None and kib is not None], begin, end
-
-
-def _live(run: LoadedRun, arm: str) -> list[tuple[float, float]] | None:
-    """What the allocator itself counted as handed out, from the arm's untimed run; None where it cannot say."""
-    for record in run.runs:
-        if record.get("arm") == arm and record.get("phase") == "live" and record.get("live_series"):
-            return [(float(at) / 1e3, float(kib)) for at, kib in record["live_series"]]
-    return None

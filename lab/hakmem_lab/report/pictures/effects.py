@@ -115,7 +115,7 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
     subject = names.pop() if len(names) == 1 else f"Against {comparisons[0].get('control')}"
     caption = f"{subject}. {caption}"
     if margin:
-        caption += f" Grey: ±{numbers.percent(margin, signed=False)}, too little to matter."
+        caption += f" Grey: ±{answers.margin_text(run.result)}, too little to matter."
     caption += " ▲ GO, ▼ NO-GO, ■ NEUTRAL, ◆ INCONCLUSIVE, ● no verdict asked."
     if len(comparisons) > DRAWN_ROWS:
         caption += f" The first {DRAWN_ROWS} of {len(comparisons)} comparisons are drawn; the table has all."

@@ -5,7 +5,6 @@ May import: distribution, rows, series, svg, numbers, words, model, palette.
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -97,7 +96,6 @@ def over_time(run: LoadedRun, key: str) -> Picture | None:
     names = words.short_names(list(found))
     end_s = max(float(each.t_s[-1]) for each in found.values())
     unit, factor = ("s", 1.0) if end_s >= 2 else ("ms", 1e3)
-    live = any(each.live is not None for each in found.values())
     for position, (arm, each) in enumerate(found.items()):
         _curve(axis, position, each, factor, label(names[arm], 40))
     axis.set_xlim(0, end_s * factor)
@@ -111,11 +109,9 @@ def over_time(run: LoadedRun, key: str) -> Picture | None:
     title = "Memory over time"
     table = _table(arms)
     description = "; ".join(f"{r[0]}: mean {r[1]}, peak {r[2]}, area {r[3]}" for r in table.rows) + "."
-    caption = "Line: the median of the runs; shade: the middle half of them."
-    caption += (
-        " Dotted: what the program held at that time (live bytes), from a run of its own that is not timed."
-        if live
-        else " What of it the program held (live bytes) was not recorded."
+    caption = (
+        "Line: the median of the runs; shade: the middle half of them. How much of it the program held at that time "
+        "(live bytes) is not recorded in such runs; soaks can."
     )
     svg = element(figure, key, title, description)
     return Picture("memory-over-time", title, description, svg, table, caption)
@@ -128,6 +124,3 @@ def _curve(axis: Axes, position: int, each: MemoryOverTime, factor: float, name:
         t, each.median / KIB_PER_MIB, color=colour, label=name, marker=arm_marker(position),
         markevery=max(1, len(t) // 6), markersize=5,
     )  # fmt: skip
-    if each.live is not None:
-        at, kib = np.array(each.live).T
-        axis.plot(at * factor, kib / KIB_PER_MIB, color=colour, linestyle=":", linewidth=1.4)

@@ -168,7 +168,7 @@ def history(run: LoadedRun, key: str) -> Picture | None:
                     [place], [at], "o", markersize=13, markerfacecolor="none", markeredgewidth=1.6,
                     color=SENTINELS["ink"],
                 )  # fmt: skip
-    axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     revisions = [str(entry.get("revision") or entry.get("created") or "?")[:8] for entry in entries]
     axis.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: revisions[int(value)] if 0 <= int(value) < len(revisions) else "")

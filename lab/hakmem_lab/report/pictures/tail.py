@@ -15,7 +15,7 @@ from hakmem_lab.report.pictures.distribution import scale
 from hakmem_lab.report.series import Floats, values_by_arm
 from hakmem_lab.report.svg import Picture, Table, canvas, element, label
 
-SHARES = ((2, "half"), (10, "1 in 10"), (20, "1 in 20"), (100, "1 in 100"), (1000, "1 in 1000"))
+SHARES = ((2, "half"), (10, "1 in 10"), (100, "1 in 100"), (1000, "1 in 1000"))
 
 
 def tail(run: LoadedRun, key: str) -> Picture | None:
@@ -34,7 +34,7 @@ def tail(run: LoadedRun, key: str) -> Picture | None:
         worst = _worst_first(values, higher)
         share = len(worst) / np.arange(1, len(worst) + 1)
         axis.plot(
-            share, worst, color=arm_colour(position), marker=arm_marker(position), markersize=4,
+            share, worst, color=arm_colour(position), marker=arm_marker(position), markersize=4, markevery=_rare(share),
             label=label(f"{names[arm]}, mean {numbers.measure(float(values.mean()), unit)}", 46),
         )  # fmt: skip
     longest = max(len(values) for values in arms.values())
@@ -54,6 +54,11 @@ def tail(run: LoadedRun, key: str) -> Picture | None:
     table = Table(f"{run.metric_name}: half of the runs, a tenth, … are this bad or worse",
                   ["Arm", *(text for _, text in places), "Mean"], rows)  # fmt: skip
     return Picture("tail", title, description, element(figure, key, title, description), table, caption)
+
+
+def _rare(share: Floats) -> slice:
+    """Which runs get a dot: the rare ones; the others stand too close."""
+    return slice(0, int((share >= SHARES[1][0]).sum()))
 
 
 def _worst_first(values: Floats, higher_is_better: bool) -> Floats:
