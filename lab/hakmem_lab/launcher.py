@@ -67,7 +67,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak)."""
+    """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak).
+
+    rss_series: its resident memory over time, (ms since the start, KiB) of at most 64 points, each a mean.
+    """
 
     exit: int | None
     signal: int | None
@@ -84,6 +87,7 @@ class Outcome:
     involuntary_switches: int
     samples: int
     mapped: bool | None
+    rss_series: Sequence[tuple[int, int]] = ()
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
 
@@ -251,6 +255,10 @@ def _read_from(fd: int, start: int) -> bytes:
     return b"".join(parts)
 
 
+def _points(raw: Mapping[str, str]) -> list[str]:
+    return raw["rss_series"].split(",") if raw["rss_series"] else []
+
+
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     raw = dict(part.split("=", 1) for part in line.split())
     mean, mapped = float(raw["rss_mean_kib"]), int(raw["mapped"])
@@ -270,6 +278,7 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         involuntary_switches=int(raw["involuntary_switches"]),
         samples=int(raw["samples"]),
         mapped=None if mapped < 0 else bool(mapped),
+        rss_series=[(int(ms), int(kib)) for ms, _, kib in (p.partition(":") for p in _points(raw))],
         stdout=stdout,
         stderr=stderr,
     )

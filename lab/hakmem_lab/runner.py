@@ -8,7 +8,7 @@ import contextlib
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,7 +151,9 @@ class Runner:
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
                 "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
-        if server is not None:
+        if server is None:
+            part["rss_series"] = outcome.rss_series
+        else:
             part["server"] = server
         if why is None:
             try:
@@ -166,10 +168,11 @@ class Runner:
         argv = [word.replace("{port}", str(port)) for word in w.subject()]
         environment = arm.environment(w.env, pad_bytes)
         running = self._start(self._launchers[1], argv, environment, arm, server.pin)
+        started = time.monotonic()
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         try:
             if wait_for_port(port, running, server.ready_timeout):
-                client, usage, why = self._clients(running, port)
+                client, usage, why = self._clients(running, port, started)
         finally:
             ended = running.ended()
             outcome = running.terminate()
@@ -177,17 +180,22 @@ class Runner:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        usage["rss_mean_kib"] = outcome.rss_mean_kib
+        usage |= _while_measured(outcome, usage)
         return self._part(client or outcome, usage, why)
 
-    def _clients(self, running: Running, port: int) -> tuple[Outcome | None, dict, str | None]:
-        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
+    def _clients(self, running: Running, port: int, started: float) -> tuple[Outcome | None, dict, str | None]:
+        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed).
+
+        started: when the server was, on the monotonic clock.
+        """
         warm_up = self.workload.server.warm_up
         if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
             return None, {}, why
         meter = _ServerMeter(running.pid)
+        begin = time.monotonic()
         client, why = self._client(self.workload.argv, port, "client")
-        return client, meter.read(), why
+        window = [round((at - started) * 1000) for at in (begin, time.monotonic())]
+        return client, meter.read() | {"window_ms": window}, why
 
     def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
         argv = [word.replace("{port}", str(port)) for word in command]
@@ -229,6 +237,17 @@ class _ServerMeter:
         except (OSError, StopIteration):
             return {}
         return {"cpu_s": used_s - self._cpu_s, "rss_peak_kib": peak} if used_s is not None else {}
+
+
+def _while_measured(outcome: Outcome, usage: Mapping) -> dict:
+    """A server's memory while its client was measured: the series of samples, their mean, a peak not below them."""
+    first, last = usage.get("window_ms", (0, 0))
+    before = [kib for at_ms, kib in outcome.rss_series if at_ms <= last]
+    within = [kib for at_ms, kib in outcome.rss_series if first <= at_ms <= last] or before[-1:]
+    found = {"rss_series": outcome.rss_series, "rss_mean_kib": statistics.fmean(within) if within else None}
+    if "rss_peak_kib" in usage:
+        found["rss_peak_kib"] = max([usage["rss_peak_kib"], *within])
+    return found
 
 
 def _combined(parts: Sequence[dict]) -> dict:

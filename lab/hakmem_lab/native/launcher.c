@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64, ASK_MS = 1 };
+enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64, ASK_MS = 1, POINTS = 64 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes;
@@ -34,9 +34,17 @@ typedef struct request {
   char **arguments, **variables;
 } request_t;
 
+/* Memory over time in few points for a run of any length: each is the mean of `stride` samples, from the first one's
+ * time on. When there is no more room, neighbours become one. */
+typedef struct series {
+  double at_ms[POINTS], sum_kib[POINTS];
+  int64_t samples[POINTS], points, stride;
+} series_t;
+
 typedef struct usage {
-  int64_t samples, found, timed_out, too_much_output;
+  int64_t samples, found, timed_out, too_much_output, greatest_kib;
   double weighted_kib, weight_s;
+  series_t series;
 } usage_t;
 
 static double now_s(void) {
@@ -151,7 +159,31 @@ static bool maps_name(pid_t pid, const char *library) {
   return found;
 }
 
-static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, usage_t *usage) {
+static void halve(series_t *s) {
+  for (int64_t i = 0; i < POINTS / 2; i++) {
+    s->at_ms[i] = s->at_ms[2 * i];
+    s->sum_kib[i] = s->sum_kib[2 * i] + s->sum_kib[2 * i + 1];
+    s->samples[i] = s->samples[2 * i] + s->samples[2 * i + 1];
+  }
+  s->points = POINTS / 2;
+  s->stride *= 2;
+}
+
+static void keep(series_t *s, double at_ms, double kib) {
+  if (s->points == 0 || s->samples[s->points - 1] == s->stride) {
+    if (s->points == POINTS) {
+      halve(s);
+    }
+    s->at_ms[s->points] = at_ms;
+    s->sum_kib[s->points] = 0;
+    s->samples[s->points++] = 0;
+  }
+  s->sum_kib[s->points - 1] += kib;
+  s->samples[s->points - 1]++;
+}
+
+/* elapsed_s: since the sample before; at_ms: since the start. */
+static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, double at_ms, usage_t *usage) {
   char text[128];
   ssize_t bytes = pread(statm, text, sizeof text - 1, 0);
   int64_t pages = 0;
@@ -162,8 +194,11 @@ static void sample(pid_t pid, const request_t *request, int statm, double elapse
   if (sscanf(text, "%*d %" SCNd64, &pages) != 1 || pages == 0) {
     return;
   }
+  int64_t kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
   usage->samples++;
-  usage->weighted_kib += (double)pages * (double)sysconf(_SC_PAGESIZE) / 1024 * elapsed_s;
+  usage->greatest_kib = kib > usage->greatest_kib ? kib : usage->greatest_kib;
+  keep(&usage->series, at_ms, (double)kib);
+  usage->weighted_kib += (double)kib * elapsed_s;
   usage->weight_s += elapsed_s;
   if (*request->expected_library && !usage->found) {
     usage->found = maps_name(pid, request->expected_library);
@@ -226,7 +261,7 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
       continue;
     }
     if (request->sample_ms > 0) {
-      sample(pid, request, statm, t - last_s, usage);
+      sample(pid, request, statm, t - last_s, (t - start_s) * 1000, usage);
     }
     last_s = t;
     usage->timed_out = request->timeout_ms > 0 && (t - start_s) * 1000 > (double)request->timeout_ms;
@@ -244,10 +279,18 @@ static double seconds(struct timeval t) {
   return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
 }
 
+/* "10:2040,20:2101": milliseconds and KiB; and the end of the line. */
+static void print_series(const series_t *s) {
+  for (int64_t i = 0; i < s->points; i++) {
+    printf("%s%.0f:%.0f", i ? "," : "", s->at_ms[i], s->sum_kib[i] / (double)s->samples[i]);
+  }
+  putchar('\n');
+}
+
 static void serve(const request_t *request) {
   int error = 0;
   const char *what = "fork";
-  usage_t usage = {0};
+  usage_t usage = {.series.stride = 1};
   double start_s = now_s();
   pid_t pid = spawn(request, &error, &what);
   if (pid < 0) {
@@ -268,13 +311,16 @@ static void serve(const request_t *request) {
   end_descendants(pid);
   int mapped = usage.found ? 1 : usage.samples >= FIRST_SAMPLES && *request->expected_library ? 0 : -1;
   printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
-         " rss_peak_kib=%ld "
+         " rss_peak_kib=%" PRId64 " "
          "rss_mean_kib=%.1f samples=%" PRId64 " minor_faults=%ld major_faults=%ld voluntary_switches=%ld "
-         "involuntary_switches=%ld mapped=%d\n",
+         "involuntary_switches=%ld mapped=%d rss_series=",
          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0, (int)usage.timed_out,
-         (int)usage.too_much_output, wall_s, seconds(used.ru_utime), seconds(used.ru_stime), used.ru_maxrss,
+         (int)usage.too_much_output, wall_s, seconds(used.ru_utime), seconds(used.ru_stime),
+         /* The kernel's own peak may lag behind what a sample saw by the pages that it counts in batches. */
+         used.ru_maxrss > usage.greatest_kib ? (int64_t)used.ru_maxrss : usage.greatest_kib,
          usage.weight_s > 0 ? usage.weighted_kib / usage.weight_s : -1, usage.samples, used.ru_minflt, used.ru_majflt,
          used.ru_nvcsw, used.ru_nivcsw, mapped);
+  print_series(&usage.series);
 }
 
 static bool read_all(char *buffer, size_t bytes) {

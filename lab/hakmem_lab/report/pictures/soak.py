@@ -106,6 +106,15 @@ def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor
     return Table(caption, ["Time", head, "Phase"], rows)
 
 
+def _live(axis: Axes, run: LoadedRun) -> str:
+    """What the program says it holds, where its reports say so; what the caption says of it."""
+    held = envelope(run.samples, "live_kib")
+    if held is None:
+        return " What the program held of it (live bytes) was not reported."
+    axis.plot(held.t_s, held.median / 1024, color=SENTINELS["arm-3"], linestyle=":", linewidth=1.6)
+    return " Dotted: what the program held of it (live bytes), as it reports."
+
+
 def resident(run: LoadedRun, key: str) -> Picture | None:
     """RSS over time with the Theil–Sen slope and the phases."""
     line = envelope(run.samples, "rss_kib")
@@ -115,6 +124,7 @@ def resident(run: LoadedRun, key: str) -> Picture | None:
     figure, (axis,) = canvas(2.3, left_in=0.8, top_in=0.4)
     mib = Envelope(line.t_s, line.median / 1024, line.low / 1024, line.high / 1024, line.binned)
     _series(axis, mib, SENTINELS["arm-1"])
+    live = _live(axis, run)
     slope = finite(soak.get("rss_slope_mib_per_h"))
     end_s = float(line.t_s[-1]) or 1.0
     if slope is not None:
@@ -135,7 +145,7 @@ def resident(run: LoadedRun, key: str) -> Picture | None:
         trend += f", budget {numbers.number(budget)} MiB/h"
     title = "Memory over time"
     description = f"Resident memory from {mib.median[0]:.0f} to {mib.median[-1]:.0f} MiB; {trend}."
-    caption = f"Broken line: {trend}." + _binned(line, len(run.samples)) + restarts
+    caption = f"Broken line: {trend}.{live}" + _binned(line, len(run.samples)) + restarts
     if points:
         caption += f" Upright lines: {points} change point{'s' if points > 1 else ''}."
     table = _table(run.samples, "rss_kib", "Resident memory at even times", "MiB", 1 / 1024)
