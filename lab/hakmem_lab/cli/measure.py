@@ -3,6 +3,7 @@
 `hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
 """
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -11,11 +12,23 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import LabError, StoreError, nearest
+from . import complete
+from .complete import VERDICTS
 
-Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
-Allocators = Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=complete.words),
+]
+Allocators = Annotated[
+    list[str] | None,
+    typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=complete.arms),
+]
+Arm = Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)]
 Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
-Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'")]
+Metric = Annotated[
+    str | None,
+    typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'", autocompletion=complete.metrics),
+]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
 Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
@@ -31,16 +44,21 @@ Guardrail = Annotated[
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
 Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
+RunName = Annotated[
+    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=complete.runs)
+]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
 ]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
 ]
-Require = Annotated[str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO")]
+Require = Annotated[
+    str | None,
+    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=complete.verdicts),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 
-VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
 HELP = {
     "ab": "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
     "compare": "Several allocators on one program: time, memory, faults, each against a baseline.",
@@ -58,7 +76,7 @@ def spread_allocators(words: list[str]) -> list[str]:
     """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag. Raises LabError."""
     end = words.index("--") if "--" in words else len(words)
     spread, taking = [], False
-    for word, following in zip(words[:end], [*words[1:end], "--"], strict=True):
+    for word, following in itertools.pairwise([*words[:end], "--"]):
         if word.startswith("-"):
             taking = word == "--allocators"
             if taking and following.startswith("-"):
@@ -82,7 +100,9 @@ def register(app: typer.Typer) -> None:
 def compare(
     ctx: typer.Context, words: Words = None,
     allocators: Allocators = None,
-    baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The arm that the others are compared with", autocompletion=complete.arms)
+    ] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
@@ -94,8 +114,8 @@ def compare(
 
 def ab(
     ctx: typer.Context, words: Words = None,
-    control: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
-    treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    control: Arm = None,
+    treatment: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
@@ -106,7 +126,7 @@ def ab(
 
 def aa(
     ctx: typer.Context, words: Words = None,
-    allocator: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    allocator: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, seed: Seed = None, store: StoreFolder = None,
     json: JsonFile = None, quiet: Quiet = False,
@@ -142,7 +162,7 @@ def _simple(kind: str):
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")] = "last",
+    run: RunName = "last",
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     from .. import kinds
