@@ -154,6 +154,7 @@ class CommonSpec(Model):
     command: Command
     env: Environment = {}
     cwd: Word | None = None
+    stdin: Word | None = None
     pin: list[int] = []
     timeout: Timeout = 300.0
     seed: Seed | None = None

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import LabError, StoreError, nearest
+from ..stdin import check_file, inherited
 from . import complete
 from .complete import VERDICTS
 
@@ -43,6 +44,9 @@ Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
+Input = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE", help="Standard input of the program, in every run")
+]
 Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
 RunName = Annotated[
     str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=complete.runs)
@@ -105,7 +109,7 @@ def compare(
     ] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
+    input_: Input = None, timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -118,8 +122,9 @@ def ab(
     treatment: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    input_: Input = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None,
+    question: Question = None, store: StoreFolder = None, json: JsonFile = None, require: Require = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("ab", ctx.params)
 
@@ -128,8 +133,8 @@ def aa(
     ctx: typer.Context, words: Words = None,
     allocator: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, quiet: Quiet = False,
+    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, input_: Input = None, seed: Seed = None,
+    store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -151,7 +156,7 @@ def _simple(kind: str):
 
     def command(
         ctx: typer.Context, words: Words = None,
-        allocators: Allocators = None,
+        allocators: Allocators = None, input_: Input = None,
         set_: Keys = None,
         max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
         require: Require = None, quiet: Quiet = False,
@@ -194,7 +199,7 @@ def _guardrails(words: list[str]) -> dict[str, str]:
 
 def _overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_"}
+    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
         keys["guardrails"] = _guardrails(params["guardrail"])
@@ -202,6 +207,8 @@ def _overrides(params: dict[str, Any]) -> dict[str, Any]:
         keys["env"] = _pairs(params["env"], "--env")
     if params.get("pin") is not None:
         keys["pin"] = params["pin"].split(",")
+    if params.get("input_") is not None:
+        keys["stdin"] = check_file(str(params["input_"]), "--input")
     for name, value in _pairs(params.get("set_"), "--set").items():
         keys[name] = value
     return keys
@@ -220,12 +227,21 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
         _check_verdict(spec)
     context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
+        spec = _with_input(spec, context)
         result = kinds.module(kind).run(spec, context)
     except LabError as error:
         raise _named(error, source) from None
     except KeyboardInterrupt:
         raise Interrupted("interrupted; nothing was stored") from None
     _finish(result, params["json"], params.get("require"))
+
+
+def _with_input(spec: Any, context: Any) -> Any:
+    """The spec, to which what hak itself was given as standard input is added. Raises LabError."""
+    if getattr(spec, "stdin", "") is not None:
+        return spec
+    spec.program()  # before a copy is kept for a program that is not there
+    return spec.model_copy(update={"stdin": inherited(context.folder, context.progress.say)})
 
 
 def _named(error: LabError, source: str) -> LabError:

@@ -17,7 +17,7 @@ from ..store import Store
 SAME_MACHINE = ("cpu", "processors")
 SAME_ARM = ("allocator", "variables")
 # What a program reads counts as well; the program itself does not, since a rebuild changes it.
-SAME_WORKLOAD = ("command", "metric", "higher-is-better", "env", "cwd", "server", "ops")
+SAME_WORKLOAD = ("command", "metric", "higher-is-better", "env", "cwd", "stdin", "server", "ops")
 LEAST_SEGMENT = 3
 LEAST_NOISE = 1e-3
 PENALTY_FACTOR = 6.0

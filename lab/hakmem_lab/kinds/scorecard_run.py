@@ -42,9 +42,10 @@ def block_spec(spec: ScorecardSpec, row: WorkloadSpec) -> BlockSpec:
         server = server.model_copy(update={"command": [rooted(word) for word in server.command]})
     command = scorecard_syscalls.command_for(row, row.ops[0]) if row.ops else row.command
     return BlockSpec(
-        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd, pin=row.pin,
-        timeout=row.timeout, metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1,
-        max_blocks=spec.blocks_of(row), warm_up=0, repeat=row.repeat, server=server,
+        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd,
+        stdin=row.stdin and rooted(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
+        metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1, warm_up=0,
+        max_blocks=spec.blocks_of(row),
     )  # fmt: skip
 
 
