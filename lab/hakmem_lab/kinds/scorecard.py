@@ -73,7 +73,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "id": header["id"],
         "question": spec.question,
         "verdict": None,
-        "headline": scorecard_rows.headline(spec, rows, reached, ratios, unfit_reasons(records)),
+        "headline": scorecard_rows.headline(spec, rows, reached, unfit_reasons(records)),
         "final": blocks >= planned or stopped,
         "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
         "margin": None,
@@ -92,6 +92,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "scorecard": {
             "subject": spec.subject,
             "reference": spec.reference,
+            "margin": spec.margin,
             "table": spec.table,
             "rows": rows,
             "milestones": reached,
