@@ -121,6 +121,7 @@ def make(peer: Peer, old: dict | None) -> tuple[dict, str]:
     if old and old["key"] == key and peer.library.is_file() and file_sha256(peer.library) == old["sha256"]:
         return old, f"{peer.upstream}, up to date"
     peer.library.unlink(missing_ok=True)
+    print(f"{peer.name}: building {peer.upstream}; the log is build/peers/log/{peer.name}.log", flush=True)
     flags = run_recipe(peer, peer.folder / "log" / f"{peer.name}.log")
     said = f"{peer.upstream}, built in {time.monotonic() - start:.0f} s: {peer.library.relative_to(ROOT)}"
     installed = facts.get("package_version", peer.version)

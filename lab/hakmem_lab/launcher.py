@@ -34,6 +34,7 @@ class Request:
 
     argv[0]: path of the program. timeout_s: 0 = none. sample_ms: how often resident memory is read; 0 = never.
     expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
+    stdin: a file that it reads from its beginning; None = nothing to read.
     """
 
     argv: Sequence[str]
@@ -44,6 +45,7 @@ class Request:
     sample_ms: int = 10
     expect: str | None = None
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    stdin: str | None = None
 
     def payload(self, stdout: str, stderr: str) -> bytes:
         strings = [
@@ -51,6 +53,7 @@ class Request:
             str(self.sample_ms),
             str(self.output_limit_bytes),
             self.expect or "",
+            self.stdin or os.devnull,
             stdout,
             stderr,
             self.cwd or "",

@@ -19,6 +19,7 @@ from .launcher import Launcher, Outcome, Request, Running, wait_for_port
 from .metrics import Metric, MetricMissing
 from .serving import choose_port
 from .spec import CommonSpec, Server, find_program
+from .stdin import check_file
 
 SAMPLE_MS = 10
 TAIL_CHARACTERS = 400
@@ -39,6 +40,7 @@ class Workload:
     pin: Sequence[int]
     timeout_s: float
     server: Server | None = None
+    stdin: str | None = None
 
     @classmethod
     def of(cls, spec: CommonSpec) -> "Workload":
@@ -55,7 +57,8 @@ class Workload:
             if unknown := set(wanted) - allowed:
                 there = ", ".join(map(str, sorted(allowed)))
                 raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
-        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server)
+        stdin = None if spec.stdin is None else check_file(spec.stdin)
+        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
 
     def subject(self) -> list[str]:
         """The command that runs on the allocator under test."""
@@ -136,17 +139,23 @@ class Runner:
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
             return self._with_server(arm, pad_bytes)
-        outcome = self._start(self._launchers[0], self.workload.argv, arm.environment(self.workload.env, pad_bytes),
-                              arm).wait()  # fmt: skip
+        w = self.workload
+        outcome = self._start(self._launchers[0], w.argv, arm.environment(w.env, pad_bytes), arm, stdin=w.stdin).wait()
         return self._part(outcome, None, _failed(outcome))
 
     def _start(
-        self, launcher: Launcher, argv: Sequence[str], env: dict, arm: Arm | None, pin: Sequence[int] = ()
+        self,
+        launcher: Launcher,
+        argv: Sequence[str],
+        env: dict,
+        arm: Arm | None,
+        pin: Sequence[int] = (),
+        stdin: str | None = None,
     ) -> Running:
         library = arm.library.path if arm else None
         expect = str(library.resolve()) if library else None
         w = self.workload
-        return launcher.start(Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect))
+        return launcher.start(Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin))
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
@@ -193,16 +202,18 @@ class Runner:
             return None, {}, why
         meter = _ServerMeter(running.pid)
         begin = time.monotonic()
-        client, why = self._client(self.workload.argv, port, "client")
+        client, why = self._client(self.workload.argv, port, "client", self.workload.stdin)
         window = [round((at - started) * 1000) for at in (begin, time.monotonic())]
         return client, meter.read() | {"window_ms": window}, why
 
-    def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
+    def _client(
+        self, command: Sequence[str], port: int, what: str, stdin: str | None = None
+    ) -> tuple[Outcome, str | None]:
         argv = [word.replace("{port}", str(port)) for word in command]
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:
-            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None).wait()
+            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None, stdin=stdin).wait()
         except OSError as error:
             raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)

@@ -32,12 +32,12 @@ def _ratio(value: float | None) -> str:
 
 
 def _cell(record: dict | None) -> str:
-    """The ratio, and below it its interval."""
+    """The ratio and what it says, and below it its interval."""
     if not record:
         return "-"
     ends = [_ratio(record["ci_low"]), _ratio(record["ci_high"])]
-    between = "open" if ends == ["open", "open"] else " – ".join(ends)
-    return f"{_ratio(record['ratio'])}\n{between}"
+    between = "no interval yet" if ends == ["open", "open"] else " – ".join(ends)
+    return f"{record.get('word', '')} {_ratio(record['ratio'])}\n{between}".lstrip()
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -56,12 +56,17 @@ def _ratios(card: dict) -> Iterator:
     by_reference = card["table"] == "reference"
     what = f"Multiples of {card['reference']}" if by_reference else f"{card['subject']} as a multiple of each"
     arms = _arms(rows, "arms")
-    table = new_table(f"{what} (above 1: faster, leaner), with the interval", "workload",
+    table = new_table(f"{what} (above 1: faster, leaner), and below it the interval", "workload",
                    *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
     for row in rows:
         base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
         add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
     yield table
+    if margin := card.get("margin"):
+        yield (
+            f"same: surely within {100 * margin:g} %. open: the interval holds 1, and more than {100 * margin:g} % "
+            f"beside it; more blocks would tell."
+        )
 
 
 def _bars(card: dict) -> Iterator:

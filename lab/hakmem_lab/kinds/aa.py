@@ -109,11 +109,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "smallest_effect_percent": smallest,
         "advice": found.advice,
     }
-    result["headline"] = _headline(found, spec["margin"])
+    result["headline"] = _headline(found, spec["margin"], loaded(records))
     return result
 
 
-def _headline(found: noise.AAResult, margin: float) -> str:
+def loaded(records: list[dict]) -> bool:
+    """Whether other programs were at work: then it is the machine with that load, and fit for nothing else."""
+    return any(record["type"] == "event" and record["what"] == "load" for record in records)
+
+
+def _headline(found: noise.AAResult, margin: float, busy: bool) -> str:
     """Whether a bias is inside half the margin, and what is wrong where it is not; every number as in the table."""
     low, high = percent(found.bias.low), percent(found.bias.high)
     between = f"between two equal arms lies a difference of {low} to {high}"
@@ -122,6 +127,9 @@ def _headline(found: noise.AAResult, margin: float) -> str:
         noise.OPEN: f"Not shown to be fit yet: {between}, which may be more than half the margin of {margin * 100:g} %",
         noise.UNFIT: f"This machine is NOT fit to measure: {between}",
     }[found.state]
+    if busy and found.fit:
+        alone = "Other programs were at work, so this says nothing about the machine alone"
+        state = f"{alone}; run it again when it is quiet"
     return (
         f"{state}; {100 * found.rate:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
         f"{100 * found.bound:.1f} % is expected). With {found.blocks} blocks it shows differences from "

@@ -1,7 +1,7 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
-from .. import planning
-from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, unfinished, withheld
+from .. import planning, words
+from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished, withheld
 from ..arms import Arm
 from ..blocks import Blocks
 from ..conduct import conduct
@@ -94,7 +94,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["settled"] = not open_ones
     ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
-    result["headline"] = _headline(first, found)
+    result["headline"] = _headline(first, found, metric_of(header), spec["margin"])
     result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
     wanted = [d.more_blocks for d in open_ones]
     result["more_blocks"] = None if None in wanted else max(wanted, default=None)
@@ -124,37 +124,46 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
     return rows
 
 
-def _headline(first: str, found: dict[str, verdict.Decision]) -> str:
-    """Who is better than the baseline, who is worse, who is neither; of the others what is still possible."""
-    parts = []
+def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, margin: float) -> str:
+    """Of every arm what is decided and what is not: the best first, the open ones last."""
+
+    def said(name: str) -> str:
+        ratio = found[name].interval.ratio()
+        return words.effect(metric.name, ratio.estimate, ratio.low, ratio.high, metric.higher_is_better)
+
     ordered = sorted(found, key=lambda name: -found[name].interval.estimate)
+    parts = []
     for wanted, text in (("GO", "surely better than"), ("NO-GO", "surely worse than"), ("NEUTRAL", "as good as")):
         names = [name for name in ordered if found[name].verdict == wanted and not found[name].vetoed_by]
-        sizes = [f"{name} ({verdict.percent(found[name].interval.estimate)})" for name in names]
-        if sizes:
-            parts.append(f"{', '.join(sizes)}: {text} {first}")
-    parts += [f"{name}: {_vetoed(found[name])}" for name in ordered if found[name].vetoed_by]
-    parts += [f"{name}: {_undecided(found[name])}" for name in ordered if found[name].verdict == "INCONCLUSIVE"]
-    return "; ".join(parts) + "."
+        if names:
+            sizes = [name if wanted == "NEUTRAL" else f"{name} ({said(name)})" for name in names]
+            parts.append(f"{text} {first}: {', '.join(sizes)}")
+    parts += [f"{n}: {said(n)}, but beyond what is tolerated: {', '.join(found[n].vetoed_by)}"
+              for n in ordered if found[n].vetoed_by]  # fmt: skip
+    open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
+    parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], margin)})" for name in open_ones]
+    text = "; ".join(parts) + "."
+    if open_ones:
+        text += f" {_outlook([found[name].more_blocks for name in open_ones])}"
+    return text[0].upper() + text[1:]
 
 
-def _vetoed(decision: verdict.Decision) -> str:
-    size, broken = verdict.percent(decision.interval.estimate), ", ".join(decision.vetoed_by)
-    return f"better ({size}), but {broken} got worse, beyond what is tolerated"
+def _outlook(wanted: list[int | None]) -> str:
+    if None in wanted:
+        return "More blocks are unlikely to settle the rest."
+    return f"About {max(wanted)} more blocks would likely settle the rest."
 
 
-def _undecided(decision: verdict.Decision) -> str:
+def _undecided(decision: verdict.Decision, margin: float) -> str:
     interval = decision.interval
-    between = f"between {verdict.percent(interval.low)} and {verdict.percent(interval.high)}"
     if decision.torn:
-        return f"torn: {verdict.percent(interval.estimate)} in the typical block, {_mean(decision)} by the mean"
+        return f"; by the mean of the runs {_mean(decision)}"
     doubtful = [rail.name for rail in decision.guardrails if rail.status is verdict.GuardrailStatus.UNCLEAR]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
-        return f"better ({between}), but {', '.join(doubtful)} may have got worse"
+        return f", but {', '.join(doubtful)} may have got worse"
     if interval.excludes_zero():
-        side = "better" if interval.low > 0 else "worse"
-        return f"surely {side} ({between}), but whether by the {decision.margin * 100:g} % that matters is open"
-    return f"not decided ({between})"
+        return f", but whether by the {100 * margin:g} % that matters is open"
+    return ""
 
 
 def _mean(decision: verdict.Decision) -> str:

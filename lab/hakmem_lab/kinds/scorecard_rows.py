@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..statistics.paired import least_count
-from .scorecard_sheet import MISS, OPEN, PASS, Judged, Sheet, plain_number
+from .scorecard_sheet import FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
 from .scorecard_spec import BEST, Bar, ScorecardSpec
 
 SHOWN_MISSES = 4
@@ -30,8 +30,8 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
         judged = sheet.judge(fitting[0]) if fitting else None
         if fitting:
             left.remove(fitting[0])
-        ratios = {arm: figure.record() for arm, figure in sheet.shown_ratios(name).items()}
-        rows.append(_row(sheet, sheet.label(name), sheet.unit(name), judged, arms=ratios,
+        rows.append(_row(sheet, sheet.label(name), sheet.unit(name), judged, arms=sheet.worded(name),
+                         words=sheet.words(name),
                          medians=sheet.medians(name), best_peer=sheet.best_peer(name)))  # fmt: skip
     for bar in left:
         judged, name = sheet.judge(bar), sheet.row.metric_of(bar)
@@ -78,11 +78,23 @@ def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
     return found
 
 
+def _standing(spec: ScorecardSpec, rows: Sequence[dict]) -> str:
+    """In how many of the workloads the subject is better than the reference, in speed and in memory."""
+    arm = spec.subject if spec.table == "reference" else spec.reference
+    parts = []
+    for words in (FASTER, LEANER):
+        found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
+        told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
+        told = [f"{text} {count} of {len(found)}" for count, text in told if count]
+        told += [f"{found.count(OPEN)} open"] if OPEN in found else []
+        parts += [", ".join(told)] if found else []
+    return f"{spec.subject} against {spec.reference}: {'; '.join(parts)}."
+
+
 def headline(
     spec: ScorecardSpec,
     rows: Sequence[dict],
     reached: Sequence[dict],
-    to_reference: dict[str, float],
     unfit: Sequence[str] = (),
 ) -> str:
     """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
@@ -90,9 +102,7 @@ def headline(
         return "No block was finished."
     judged = [row for row in rows if row["verdict"]]
     if not judged:
-        titles = {row["key"]: row["workload"] for row in rows}
-        sizes = [f"{titles[key]} {plain_number(value)}" for key, value in to_reference.items()]
-        return f"{spec.subject} is, as a multiple of {spec.reference}: {', '.join(sizes)} (above 1: better)."
+        return _standing(spec, rows)
     if unfit and all(row["verdict"] == OPEN for row in judged):
         return f"No verdict on this machine: {unfit[-1]}"
     missed = [row for row in judged if row["verdict"] == MISS]

@@ -18,7 +18,8 @@ from .scorecard_spec import BEST, Bar, ScorecardSpec, WorkloadSpec
 
 MIB_KIB = 1024.0
 MS_S = 1e-3
-PASS, MISS, OPEN = "pass", "miss", "open"
+PASS, MISS, OPEN, SAME = "pass", "miss", "open", "same"
+FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
 CLEAR, UNCLEAR = "", " ~"
 
 
@@ -32,6 +33,14 @@ class Figure:
 
     def record(self) -> dict:
         return {"ratio": self.value, "ci_low": self.low, "ci_high": self.high}
+
+    def word(self, margin: float, words: tuple[str, str], unfit: bool = False) -> str:
+        """What the interval says: the first word where all of it is above 1, the second where all is below."""
+        if unfit or not (math.isfinite(self.low) and math.isfinite(self.high)):
+            return OPEN
+        if 1 / (1 + margin) < self.low and self.high < 1 + margin:
+            return SAME
+        return words[0] if self.low > 1 else words[1] if self.high < 1 else OPEN
 
     def reaches(self, target: float, at_least: bool) -> str:
         """pass or miss by the value; with '~' where the target lies inside the interval."""
@@ -97,6 +106,18 @@ class Sheet:
         if name == self.row.metric:
             return self.row.label
         return {"rss": "peak RSS", "server-rss": "peak RSS"}.get(name, self.metric(name).label)
+
+    def words(self, name: str) -> tuple[str, str]:
+        """How a ratio above 1 and one below are called."""
+        return LEANER if self.unit(name) == "KiB" else FASTER
+
+    def worded(self, name: str) -> dict[str, dict]:
+        """The ratios shown, each with the word for what its interval says."""
+        words, margin = self.words(name), self.spec.margin
+        return {
+            arm: figure.record() | {"word": figure.word(margin, words, self.unfit)}
+            for arm, figure in self.shown_ratios(name).items()
+        }
 
     def arms(self) -> list[str]:
         return [*self.spec.allocators, *self.row.arms]

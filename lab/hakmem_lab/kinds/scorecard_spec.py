@@ -16,6 +16,7 @@ from ..spec import (
     Duration,
     Environment,
     Model,
+    Ratio,
     Seed,
     Server,
     Timeout,
@@ -103,6 +104,7 @@ class WorkloadSpec(Model):
     higher_is_better: bool = False
     env: Environment = Field(default_factory=dict)
     cwd: Word | None = None
+    stdin: Word | None = None
     pin: list[int] = Field(default_factory=list)
     timeout: Timeout = 300.0
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
@@ -150,7 +152,8 @@ class WorkloadSpec(Model):
 class ScorecardSpec(Model):
     """subject: the arm that is judged. reference: no peer, but what the history is relative to.
 
-    table: whether the ratios shown are the subject's to every other arm or every arm's to the reference. budget: no
+    table: whether the ratios shown are the subject's to every other arm or every arm's to the reference. margin: what
+    is inside of it all the way is called the same. budget: no
     further round of blocks begins when it would be exceeded, after the first two.
     """
 
@@ -160,6 +163,7 @@ class ScorecardSpec(Model):
     subject: str = "hakmem"
     reference: str = "glibc"
     table: Literal["subject", "reference"] = "subject"
+    margin: Ratio = 0.05
     alpha: Alpha = 0.05
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 10
     budget: Duration | None = None

@@ -167,6 +167,7 @@ class _Segment:
         return Request(
             argv, self.arm.environment(spec.env), workload.cwd, pin, left_s + spec.timeout,
             LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
+            None if port is not None else workload.stdin,
         )  # fmt: skip
 
     def _unready(self, running: Running, port: int) -> str | None:

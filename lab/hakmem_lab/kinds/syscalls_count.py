@@ -55,8 +55,10 @@ def traced(strace: str, summary: Path, argv: Sequence[str], env: Mapping[str, st
 class Counter:
     """Counts the system calls of programs, one after the other."""
 
-    def __init__(self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float):
-        self._launcher, self._cwd, self._pin, self._timeout_s = launcher, cwd, pin, timeout_s
+    def __init__(
+        self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float, stdin: str | None = None
+    ):
+        self._launcher, self._cwd, self._pin, self._timeout_s, self._stdin = launcher, cwd, pin, timeout_s, stdin
         self._strace = find_strace()
 
     def check(self) -> None:
@@ -73,7 +75,7 @@ class Counter:
         with tempfile.TemporaryDirectory(prefix="hak-") as folder:
             summary = Path(folder) / "calls"
             command, own = traced(self._strace, summary, argv, env)
-            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0)
+            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0, stdin=self._stdin)
             outcome = self._launcher.run(request)
             return _counted(summary), outcome
 

@@ -214,9 +214,25 @@ def test_a_bar_against_an_allocator_that_was_left_out_is_not_judged():
     assert row["verdict"] is None
 
 
-def test_without_bars_the_headline_is_relative_to_the_reference():
+def test_without_bars_the_headline_says_how_often_the_subject_is_better_than_the_reference():
     found = card(workload(), records=runs("mix", TIMES))
-    assert found["headline"] == "hakmem is, as a multiple of glibc: the mix 0.500 (above 1: better)."
+    assert found["headline"] == "hakmem against glibc: slower in 1 of 1."
+
+
+@pytest.mark.parametrize(
+    ("figure", "word"),
+    [
+        (Figure(1.1, 1.05, 1.2), "faster"),
+        (Figure(0.9, 0.8, 0.94), "slower"),
+        (Figure(1.01, 0.99, 1.03), "same"),
+        (Figure(1.02, 1.01, 1.03), "same"),
+        (Figure(1.06, 0.99, 1.12), "open"),
+        (Figure(1.5, -math.inf, math.inf), "open"),
+    ],
+)
+def test_a_cell_says_what_its_interval_says(figure, word):
+    assert figure.word(0.05, ("faster", "slower")) == word
+    assert figure.word(0.05, ("faster", "slower"), unfit=True) == "open"
 
 
 @pytest.mark.parametrize(
