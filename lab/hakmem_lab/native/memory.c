@@ -1,0 +1,123 @@
+/* Resident and proportional memory over time. */
+#include "launcher.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 4096, KIB = 1024 };
+
+/* Full: two points become one, and every later point holds twice as many samples. */
+static void halve(series_t *series) {
+  for (int64_t i = 0; i < series->count / 2; i++) {
+    int64_t first = series->kib[2 * i], second = series->kib[2 * i + 1];
+    series->kib[i] = first > second ? first : second;
+    series->at_ms[i] = series->at_ms[2 * i + 1];
+  }
+  series->count /= 2;
+  series->every *= 2;
+}
+
+void series_add(series_t *series, int64_t at_ms, int64_t kib) {
+  series->every = series->every ? series->every : 1;
+  if (series->pending == 0) {
+    if (series->count == SERIES_POINTS) {
+      halve(series);
+    }
+    series->kib[series->count++] = kib;
+  }
+  int64_t last = series->count - 1;
+  series->kib[last] = kib > series->kib[last] ? kib : series->kib[last];
+  series->at_ms[last] = at_ms;
+  series->pending = (series->pending + 1) % series->every;
+}
+
+void series_print(const char *name, const series_t *series) {
+  printf(" %s=", name);
+  for (int64_t i = 0; i < series->count; i++) {
+    printf("%s%" PRId64 ":%" PRId64, i ? "," : "", series->at_ms[i], series->kib[i]);
+  }
+}
+
+bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, double age_s) {
+  char text[128];
+  ssize_t bytes = pread(statm, text, sizeof text - 1, 0);
+  int64_t pages = 0;
+  if (bytes <= 0) {
+    return false;
+  }
+  text[bytes] = 0;
+  if (sscanf(text, "%*d %" SCNd64, &pages) != 1 || pages == 0) {
+    return false;
+  }
+  int64_t kib = pages * (sysconf(_SC_PAGESIZE) / KIB);
+  memory->samples++;
+  memory->weighted_kib += (double)kib * elapsed_s;
+  memory->weight_s += elapsed_s;
+  series_add(&memory->resident, (int64_t)(age_s * 1000), kib);
+  return true;
+}
+
+static int64_t pss_kib(const char *pid) {
+  char path[PATH_BYTES], line[TEXT_BYTES];
+  int64_t kib = 0;
+  snprintf(path, sizeof path, "/proc/%.20s/smaps_rollup", pid);
+  FILE *rollup = fopen(path, "re");
+  while (rollup && fgets(line, sizeof line, rollup) && sscanf(line, "Pss: %" SCNd64, &kib) != 1) {
+  }
+  if (rollup) {
+    fclose(rollup);
+  }
+  return kib;
+}
+
+/* Every thread has a list of its own of the processes that it started. */
+static int64_t descendants_pss_kib(const char *pid) {
+  char path[PATH_BYTES], child[21];
+  int64_t kib = 0;
+  snprintf(path, sizeof path, "/proc/%.20s/task", pid);
+  DIR *threads = opendir(path);
+  for (struct dirent *entry; threads && (entry = readdir(threads));) {
+    if (entry->d_name[0] == '.') {
+      continue;
+    }
+    snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/children", pid, entry->d_name);
+    FILE *children = fopen(path, "re");
+    while (children && fscanf(children, "%20s", child) == 1) {
+      kib += pss_kib(child) + descendants_pss_kib(child);
+    }
+    if (children) {
+      fclose(children);
+    }
+  }
+  if (threads) {
+    closedir(threads);
+  }
+  return kib;
+}
+
+/* Whatever the program started is a descendant of this process, even if it was left alone: the nearest subreaper. */
+void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s) {
+  char self[21];
+  snprintf(self, sizeof self, "%d", (int)getpid());
+  int64_t kib = descendants_pss_kib(self);
+  if (kib == 0) {
+    return;
+  }
+  memory->pss_samples++;
+  memory->pss_weighted_kib += (double)kib * elapsed_s;
+  memory->pss_weight_s += elapsed_s;
+  memory->pss_peak_kib = kib > memory->pss_peak_kib ? kib : memory->pss_peak_kib;
+  series_add(&memory->proportional, (int64_t)(age_s * 1000), kib);
+}
+
+void memory_print(const memory_t *memory) {
+  printf(" samples=%" PRId64 " rss_mean_kib=%.1f pss_peak_kib=%" PRId64 " pss_mean_kib=%.1f", memory->samples,
+         memory->weight_s > 0 ? memory->weighted_kib / memory->weight_s : -1,
+         memory->pss_samples ? memory->pss_peak_kib : -1,
+         memory->pss_weight_s > 0 ? memory->pss_weighted_kib / memory->pss_weight_s : -1);
+  series_print("rss_series", &memory->resident);
+  series_print("pss_series", &memory->proportional);
+}
