@@ -1,6 +1,6 @@
 """From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out.
 
-Imports metrics, session's view of blocks, statistics.
+Imports metrics, pressure, session's view of blocks, statistics.
 """
 
 import statistics as mean
@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from scipy.stats import binom
 
 from .blocks import Blocks, finished_blocks
-from .metrics import Metric
+from .metrics import COUNTERS, PSS, TREE, Metric
+from .pressure import shared
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")
-COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults")
-FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib"}
-WARNING_EVENTS = ("load", "fitness", "fitness-unknown")
+COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
+FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups")
 JUDGED_PHASES = ("measure", "confirm")
 DISTURBED_SHARE = 0.1
 
@@ -142,6 +143,8 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
+    if pressure := shared(header, records):
+        texts.append(pressure)
     return list(dict.fromkeys(texts))
 
 

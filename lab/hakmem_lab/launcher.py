@@ -80,7 +80,7 @@ class Outcome:
 
     pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
     has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 128 points; each is the
-    greatest sample since the point before it.
+    greatest sample since the point before it. tree: what the cgroup of the run says, where it was given one.
     """
 
     exit: int | None
@@ -103,6 +103,7 @@ class Outcome:
     counts: tuple[float | None, ...] = ()
     rss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
     pss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    tree: dict | None = None
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
 
@@ -117,7 +118,8 @@ class Outcome:
         if self.too_much_output:
             return "wrote more output than the limit, killed"
         if self.signal:
-            return f"killed by {_signal_name(self.signal)}"
+            short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
+            return f"killed by {_signal_name(self.signal)}{short}"
         return None
 
 

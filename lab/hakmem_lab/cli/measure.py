@@ -15,7 +15,7 @@ from ..errors import LabError, StoreError, nearest
 Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
 Allocators = Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")]
 Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
-Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'")]
+Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'")]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
 Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
@@ -25,6 +25,8 @@ WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not c
 Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
 Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
 Timeout = Annotated[str | None, typer.Option(help="Longest time of one execution, such as 90s")]
+Duet = Annotated[bool | None, typer.Option("--duet", help="Both arms of a pair at once, each on half the processors")]
+Also = Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Measured, but not judged; repeatable")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
 Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
@@ -98,7 +100,8 @@ def ab(
     treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
+    duet: Duet = None, also: Also = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None,
+    env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("ab", ctx.params)
@@ -108,8 +111,8 @@ def aa(
     ctx: typer.Context, words: Words = None,
     allocator: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, quiet: Quiet = False,
+    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, seed: Seed = None,
+    store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 

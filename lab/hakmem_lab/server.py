@@ -1,0 +1,114 @@
+"""A server beside its client: its port, and what it uses while the client runs. Imports cgroup, launcher."""
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from .cgroup import Group
+from .launcher import Outcome
+
+RESET_PEAK = "5"
+RECENT_PORTS = 64
+
+_recent: deque[int] = deque(maxlen=RECENT_PORTS)
+_choosing = threading.Lock()
+
+
+def in_use(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
+
+
+def free_port() -> int:
+    """One that nobody listens on, and that was not given lately to a server that may not listen yet."""
+    with _choosing:
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            if port not in _recent:
+                _recent.append(port)
+                return port
+
+
+class ServerMeter:
+    """What a server uses from `begin` to `end`: its first process, or all of them where they have a group.
+
+    To be made just before the server is started.
+    """
+
+    def __init__(self, group: Group | None):
+        self._group, self._started_s = group, time.monotonic()
+        self._pid, self._cpu_s, self._window_ms = 0, None, (0.0, 0.0)
+
+    def begin(self, pid: int) -> None:
+        self._pid = pid
+        if self._group:
+            self._group.mark()
+        self._cpu_s = self._used_s()
+        with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
+            Path(f"/proc/{self._pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+        self._window_ms = (self._age_ms(), 0.0)
+
+    def _age_ms(self) -> float:
+        return (time.monotonic() - self._started_s) * 1000
+
+    def _used_s(self) -> float | None:
+        """None if the process is gone."""
+        import psutil
+
+        try:
+            times = psutil.Process(self._pid).cpu_times()
+        except psutil.Error:
+            return None
+        return times.user + times.system
+
+    def end(self) -> dict:
+        """Empty if the process is gone."""
+        self._window_ms = (self._window_ms[0], self._age_ms())
+        used_s = self._used_s()
+        try:
+            status = Path(f"/proc/{self._pid}/status").read_text(encoding="ascii")
+            peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        except (OSError, StopIteration):
+            return {}
+        if used_s is None or self._cpu_s is None:
+            return {}
+        tree = self._group.read() if self._group else None
+        whole = (tree or {}).get("cpu_s")
+        cpu_s = used_s - self._cpu_s if whole is None else whole
+        return {"cpu_s": cpu_s, "rss_peak_kib": peak, "tree": tree}
+
+    def memory(self, outcome: Outcome, used: dict) -> dict:
+        """Memory over time and its means and peaks between the two moments, from the samples of its whole life."""
+        rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
+        found = {"rss_mean_kib": time_mean(rss), "pss_mean_kib": time_mean(pss), "pss_peak_kib": peak_of(pss)}
+        if rss and "rss_peak_kib" in used:
+            found["rss_peak_kib"] = max(used["rss_peak_kib"], peak_of(rss))
+        return found
+
+
+def within(series: Sequence[tuple[int, int]], window_ms: tuple[float, float]) -> list[tuple[int, int]]:
+    """The points between two times; where there is none, the last one before."""
+    first, last = window_ms
+    before = [(at, kib) for at, kib in series if at <= last]
+    return [(at, kib) for at, kib in before if at >= first] or before[-1:]
+
+
+def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
+    return max((kib for _, kib in series), default=None)
+
+
+def time_mean(series: Sequence[tuple[int, int]]) -> float | None:
+    """Weighted by the time between the points; None where there are none."""
+    if len(series) < 2:
+        return float(series[0][1]) if series else None
+    steps = [(later - earlier, kib) for (earlier, _), (later, kib) in itertools.pairwise(series)]
+    return sum(step * kib for step, kib in steps) / sum(step for step, _ in steps)
