@@ -96,10 +96,10 @@ class ServerMeter:
 
 
 def within(series: Sequence[tuple[int, int]], window_ms: tuple[float, float]) -> list[tuple[int, int]]:
-    """The points between two times; where there is none, the last one before."""
+    """The points between two times; where there is none, the nearest one."""
     first, last = window_ms
     before = [(at, kib) for at, kib in series if at <= last]
-    return [(at, kib) for at, kib in before if at >= first] or before[-1:]
+    return [(at, kib) for at, kib in before if at >= first] or before[-1:] or list(series[:1])
 
 
 def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
