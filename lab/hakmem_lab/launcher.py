@@ -79,8 +79,8 @@ class Outcome:
     """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak).
 
     pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
-    has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 128 points; each is the
-    greatest sample since the point before it. tree: what the cgroup of the run says, where it was given one.
+    has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
+    mean of the samples from there to the next. tree: what the cgroup of the run says, where it was given one.
     """
 
     exit: int | None
@@ -285,9 +285,9 @@ def _series(text: str) -> tuple[tuple[int, int], ...]:
 
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     raw = dict(part.split("=", 1) for part in line.split())
-    whole = ("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "samples")
+    whole = ("rss_peak_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "samples")
     known = ("rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
-    mapped, resident = int(raw["mapped"]), _series(raw["rss_series"])
+    mapped = int(raw["mapped"])
     return Outcome(
         exit=int(raw["exit"]) if int(raw["exit"]) >= 0 else None,
         signal=int(raw["signal"]) or None,
@@ -296,13 +296,11 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         wall_s=float(raw["wall_s"]),
         user_s=float(raw["user_s"]),
         system_s=float(raw["system_s"]),
-        # The kernel's own peak is counted in batches, and may be a little below what was seen in between.
-        rss_peak_kib=max(int(raw["rss_peak_kib"]), *(kib for _, kib in resident), 0),
         mapped=None if mapped < 0 else bool(mapped),
         **{name: int(raw[name]) for name in whole},
         **{name: _known(raw[name]) for name in known},
         counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
-        rss_series=resident,
+        rss_series=_series(raw["rss_series"]),
         pss_series=_series(raw["pss_series"]),
         stdout=stdout,
         stderr=stderr,

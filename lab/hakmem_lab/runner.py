@@ -1,11 +1,10 @@
 """One run of one arm: start the program (and its server), measure it, read the metrics.
 
-Imports launcher, metrics, cgroup, server, arms, spec, machine. A run that fails is not an exception but a record with
-`ok: false` and `why`.
+Imports launcher, metrics, cgroup, server_meter, serving, arms, spec, machine. A run that fails is not an exception but
+a record with `ok: false` and `why`.
 """
 
 import contextlib
-import errno
 import os
 import statistics
 import time
@@ -18,7 +17,8 @@ from .arms import Arm
 from .errors import LabError
 from .launcher import Launcher, Outcome, Request, Running, wait_for_port
 from .metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
-from .server import ServerMeter, free_port, in_use
+from .server_meter import ServerMeter
+from .serving import choose_port, with_port
 from .spec import CommonSpec, Server, find_program
 
 SAMPLE_MS = 10
@@ -77,16 +77,6 @@ def _failed(outcome: Outcome) -> str | None:
 def _printable(text: str) -> str:
     """In one line, and harmless to a terminal."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _over_time(outcome: Outcome) -> dict | None:
-    """Memory over time, column by column; of the whole tree where proportional memory was asked for."""
-    if not outcome.rss_series:
-        return None
-    columns = {"t_ms": [at for at, _ in outcome.rss_series], "rss_kib": [kib for _, kib in outcome.rss_series]}
-    if outcome.pss_series:
-        columns |= {"pss_t_ms": [at for at, _ in outcome.pss_series], "pss_kib": [kib for _, kib in outcome.pss_series]}
-    return columns
 
 
 def _measures(outcome: Outcome) -> dict:
@@ -196,9 +186,10 @@ class Runner:
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
-                "mapped": outcome.mapped, "metrics": {}, "why": why, "tree": outcome.tree,
-                "memory": _over_time(outcome)}  # fmt: skip
-        if server is not None:
+                "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        if server is None:
+            part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
+        else:
             part["server"] = server
         if why is None:
             try:
@@ -217,10 +208,8 @@ class Runner:
 
     def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
         server, w = self.workload.server, self.workload
-        port = free_port() if server.port == "auto" else server.port
-        if server.port != "auto" and in_use(port):
-            raise OSError(errno.EADDRINUSE, f"port {port} is in use by another program")
-        argv = [word.replace("{port}", str(port)) for word in w.subject()]
+        port = choose_port(server)
+        argv = with_port(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
@@ -232,13 +221,12 @@ class Runner:
             finally:
                 ended = running.ended()
                 outcome = running.terminate()
-        if client:
-            usage |= meter.memory(outcome, usage)
+        usage |= meter.memory(outcome, usage)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        return self._part(client or outcome, usage, why) | {"memory": _over_time(outcome)}
+        return self._part(client or outcome, usage, why)
 
     def _clients(self, meter: ServerMeter, pid: int, port: int) -> tuple[Outcome | None, dict, str | None]:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
@@ -251,7 +239,7 @@ class Runner:
         return client, meter.end(), why
 
     def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
-        argv = [word.replace("{port}", str(port)) for word in command]
+        argv = with_port(command, port)
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:

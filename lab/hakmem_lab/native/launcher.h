@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { SERIES_POINTS = 128, MOST_COUNTERS = 8, PATH_BYTES = 64 };
+enum { SERIES_POINTS = 64, MOST_COUNTERS = 8, PATH_BYTES = 64 };
 
-/* A quantity over time in at most SERIES_POINTS points: each the greatest of `every` samples, at the last one's time. */
+/* A quantity over time in few points for a run of any length: each is the mean of `stride` samples (0 and 1: of one),
+ * from the first one's time on. When there is no more room, neighbours become one. */
 typedef struct series {
-  int64_t count, every, pending, at_ms[SERIES_POINTS], kib[SERIES_POINTS];
+  int64_t points, stride, at_ms[SERIES_POINTS], sum_kib[SERIES_POINTS], samples[SERIES_POINTS];
 } series_t;
 
 void series_add(series_t *series, int64_t at_ms, int64_t kib);
@@ -19,7 +20,7 @@ void series_print(const char *name, const series_t *series);
 
 /* Memory of one program: of its first process alone (resident), of all its descendants (proportional). */
 typedef struct memory {
-  int64_t samples, pss_samples, pss_peak_kib;
+  int64_t samples, peak_kib, pss_samples, pss_peak_kib;
   double weighted_kib, weight_s, pss_weighted_kib, pss_weight_s;
   series_t resident, proportional;
 } memory_t;

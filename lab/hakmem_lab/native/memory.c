@@ -9,35 +9,34 @@
 
 enum { TEXT_BYTES = 4096, KIB = 1024, MOST_PROCESSES = 4096 };
 
-/* Full: two points become one, and every later point holds twice as many samples. */
-static void halve(series_t *series) {
-  for (int64_t i = 0; i < series->count / 2; i++) {
-    int64_t first = series->kib[2 * i], second = series->kib[2 * i + 1];
-    series->kib[i] = first > second ? first : second;
-    series->at_ms[i] = series->at_ms[2 * i + 1];
+static void halve(series_t *s) {
+  for (int64_t i = 0; i < SERIES_POINTS / 2; i++) {
+    s->at_ms[i] = s->at_ms[2 * i];
+    s->sum_kib[i] = s->sum_kib[2 * i] + s->sum_kib[2 * i + 1];
+    s->samples[i] = s->samples[2 * i] + s->samples[2 * i + 1];
   }
-  series->count /= 2;
-  series->every *= 2;
+  s->points = SERIES_POINTS / 2;
+  s->stride *= 2;
 }
 
-void series_add(series_t *series, int64_t at_ms, int64_t kib) {
-  series->every = series->every ? series->every : 1;
-  if (series->pending == 0) {
-    if (series->count == SERIES_POINTS) {
-      halve(series);
+void series_add(series_t *s, int64_t at_ms, int64_t kib) {
+  s->stride = s->stride ? s->stride : 1;
+  if (s->points == 0 || s->samples[s->points - 1] == s->stride) {
+    if (s->points == SERIES_POINTS) {
+      halve(s);
     }
-    series->kib[series->count++] = kib;
+    s->at_ms[s->points] = at_ms;
+    s->sum_kib[s->points] = 0;
+    s->samples[s->points++] = 0;
   }
-  int64_t last = series->count - 1;
-  series->kib[last] = kib > series->kib[last] ? kib : series->kib[last];
-  series->at_ms[last] = at_ms;
-  series->pending = (series->pending + 1) % series->every;
+  s->sum_kib[s->points - 1] += kib;
+  s->samples[s->points - 1]++;
 }
 
-void series_print(const char *name, const series_t *series) {
+void series_print(const char *name, const series_t *s) {
   printf(" %s=", name);
-  for (int64_t i = 0; i < series->count; i++) {
-    printf("%s%" PRId64 ":%" PRId64, i ? "," : "", series->at_ms[i], series->kib[i]);
+  for (int64_t i = 0; i < s->points; i++) {
+    printf("%s%" PRId64 ":%" PRId64, i ? "," : "", s->at_ms[i], s->sum_kib[i] / s->samples[i]);
   }
 }
 
@@ -54,6 +53,7 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
   }
   int64_t kib = pages * (sysconf(_SC_PAGESIZE) / KIB);
   memory->samples++;
+  memory->peak_kib = kib > memory->peak_kib ? kib : memory->peak_kib;
   memory->weighted_kib += (double)kib * elapsed_s;
   memory->weight_s += elapsed_s;
   series_add(&memory->resident, (int64_t)(age_s * 1000), kib);

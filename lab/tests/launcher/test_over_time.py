@@ -1,6 +1,5 @@
 """Memory over time and of a whole tree of processes, and events that are counted."""
 
-import itertools
 import subprocess
 
 import pytest
@@ -49,30 +48,32 @@ def points(tmp_path_factory):
     return call
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 127, 128])
+@pytest.mark.parametrize("count", [0, 1, 2, 63, 64])
 def test_a_short_run_keeps_every_sample(points, count):
     samples = list(range(1000, 1000 + count))
     assert list(points(samples)) == [(10 * (i + 1), kib) for i, kib in enumerate(samples)]
 
 
-@pytest.mark.parametrize("count", [129, 130, 255, 256, 257, 1000, 4097])
-def test_a_long_run_keeps_few_points_its_peak_and_its_end(points, count):
+@pytest.mark.parametrize("count", [65, 66, 127, 128, 129, 1000, 4097])
+def test_a_long_run_keeps_few_points_each_the_mean_until_the_next(points, count):
     samples = [(i * 7919) % 1000 + 1 for i in range(count)]
-    samples[count // 3] = 5000
     kept = points(samples)
-    times = [at for at, _ in kept]
-    assert 64 <= len(kept) <= 128
-    assert times == sorted(set(times))
-    assert max(kib for _, kib in kept) == 5000
-    assert times[-1] == 10 * count
-    edges = [0, *(at // 10 for at in times)]
-    assert [kib for _, kib in kept] == [max(samples[a:b]) for a, b in itertools.pairwise(edges)]
+    starts = [at // 10 - 1 for at, _ in kept]
+    assert 32 <= len(kept) <= 64
+    assert starts[0] == 0
+    stride = starts[1]
+    assert starts == list(range(0, count, stride))
+    assert [kib for _, kib in kept] == [sum(part) // len(part) for part in parts(samples, stride)]
+
+
+def parts(samples, stride):
+    return [samples[at : at + stride] for at in range(0, len(samples), stride)]
 
 
 def test_memory_over_time_ends_at_what_the_program_filled(fakes, launch):
     outcome = launch([fakes.program, "fill", 64])
     (first, _), (last, kib) = outcome.rss_series[0], outcome.rss_series[-1]
-    assert len(outcome.rss_series) == outcome.samples >= 3
+    assert 3 <= len(outcome.rss_series) <= outcome.samples
     assert 0 < first < last <= outcome.wall_s * 1000
     assert 64 * MIB_KIB <= kib <= outcome.rss_peak_kib
 
@@ -83,7 +84,7 @@ def test_proportional_memory_is_that_of_the_whole_tree(fakes, launch):
     assert 144 * MIB_KIB <= outcome.pss_peak_kib <= 152 * MIB_KIB
     assert outcome.rss_peak_kib <= 56 * MIB_KIB
     assert 0 < outcome.pss_mean_kib < outcome.pss_peak_kib
-    assert max(kib for _, kib in outcome.pss_series) == outcome.pss_peak_kib
+    assert max(kib for _, kib in outcome.pss_series) <= outcome.pss_peak_kib
 
 
 def test_proportional_memory_includes_a_child_that_was_left_alone(fakes, launch):

@@ -8,7 +8,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.launcher import Outcome
 from hakmem_lab.metrics import Metric, MetricMissing
 from hakmem_lab.runner import Runner, Workload
-from hakmem_lab.server import peak_of, time_mean, within
+from hakmem_lab.server_meter import peak_of, time_mean, within
 from hakmem_lab.spec import AbSpec, build
 
 MIB_KIB = 1024
@@ -53,11 +53,11 @@ def groups():
 
 def test_memory_over_time_is_kept_in_the_record(fakes, run):
     record = run([fakes.program, "fill", "32"])
-    memory = record["memory"]
-    assert set(memory) == {"t_ms", "rss_kib"}
-    assert len(memory["t_ms"]) == len(memory["rss_kib"]) >= 2
-    assert memory["rss_kib"][-1] >= 32 * MIB_KIB
-    assert max(memory["rss_kib"]) <= record["rss_peak_kib"]
+    series = record["rss_series"]
+    assert len(series) >= 2
+    assert series[-1][1] >= 32 * MIB_KIB
+    assert max(kib for _, kib in series) <= record["rss_peak_kib"]
+    assert record["pss_series"] == ()
 
 
 def test_proportional_memory_is_sampled_where_a_metric_asks_for_it(fakes, run):
@@ -65,7 +65,7 @@ def test_proportional_memory_is_sampled_where_a_metric_asks_for_it(fakes, run):
     assert record["metrics"]["pss"] == record["pss_peak_kib"] >= 64 * MIB_KIB
     assert record["metrics"]["pss-mean"] == record["pss_mean_kib"] < record["pss_peak_kib"]
     assert record["metrics"]["rss"] < 48 * MIB_KIB
-    assert set(record["memory"]) == {"t_ms", "rss_kib", "pss_t_ms", "pss_kib"}
+    assert max(kib for _, kib in record["pss_series"]) >= 64 * MIB_KIB
     assert run([fakes.program, "fill", "8"])["pss_peak_kib"] is None
 
 
@@ -111,6 +111,9 @@ def test_of_a_server_the_mean_is_never_above_the_peak(fakes, run):
     client = ["/bin/sh", "-c", f"sleep 0.1; {fakes.server} {{port}} client"]
     record = run(client, (ANSWER, "rss", "rss-mean"), server=server)
     assert 0 < record["metrics"]["rss-mean"] <= record["metrics"]["rss"]
+    first, last = record["server"]["window_ms"]
+    assert 0 < first < last
+    assert any(first <= at <= last for at, _ in record["server"]["rss_series"])
 
 
 def test_without_rights_a_run_with_a_server_says_what_is_missing(here, fakes, tmp_path, no_rights):

@@ -1,11 +1,8 @@
-"""A server beside its client: its port, and what it uses while the client runs. Imports cgroup, launcher."""
+"""What a server uses while its client runs. Imports cgroup, launcher."""
 
 import contextlib
 import itertools
-import socket
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,29 +10,6 @@ from .cgroup import Group
 from .launcher import Outcome
 
 RESET_PEAK = "5"
-RECENT_PORTS = 64
-
-_recent: deque[int] = deque(maxlen=RECENT_PORTS)
-_choosing = threading.Lock()
-
-
-def in_use(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    return False
-
-
-def free_port() -> int:
-    """One that nobody listens on, and that was not given lately to a server that may not listen yet."""
-    with _choosing:
-        while True:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
-            if port not in _recent:
-                _recent.append(port)
-                return port
 
 
 class ServerMeter:
@@ -87,9 +61,11 @@ class ServerMeter:
         return {"cpu_s": cpu_s, "rss_peak_kib": peak, "tree": tree}
 
     def memory(self, outcome: Outcome, used: dict) -> dict:
-        """Memory over time and its means and peaks between the two moments, from the samples of its whole life."""
+        """Its memory over its whole life, and its means and peaks between the two moments."""
         rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
-        found = {"rss_mean_kib": time_mean(rss), "pss_mean_kib": time_mean(pss), "pss_peak_kib": peak_of(pss)}
+        found = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
+        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": time_mean(rss), "pss_mean_kib": time_mean(pss)}
+        found["pss_peak_kib"] = peak_of(pss)
         if rss and "rss_peak_kib" in used:
             found["rss_peak_kib"] = max(used["rss_peak_kib"], peak_of(rss))
         return found
