@@ -69,8 +69,8 @@ class Session(Recorder):
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
-        at_once = SIDES if self.duet else 1
-        self._announce(longest_s * self.repeat / at_once, *runs_of(len(self.arms)))
+        at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
+        self._announce(longest_s * self.repeat / at_once, *(runs + alone for runs in runs_of(len(self.arms))))
         self._tell_of_groups()
         self.warm_up()
 
