@@ -1,6 +1,8 @@
 """Both arms at once: who runs where and with whom, what comes first, and what is said about shared caches."""
 
+import json
 import os
+import signal
 
 import pytest
 
@@ -73,8 +75,6 @@ def ab(here, fakes):
 
 
 def runs_of(folder, kind):
-    import json
-
     (path,) = folder.glob(f"*-{kind}-*.jsonl")
     return [record for record in map(json.loads, path.read_text().splitlines()) if record["type"] == "run"]
 
@@ -161,6 +161,54 @@ def test_a_killed_launcher_of_either_side_stops_the_run(here, fakes, tmp_path, s
     answer = here("aa", "--duet", "--max-blocks", 12, *FAST[:2], *FAST[4:], "--", script)
     assert answer.status == 3
     assert "launcher was killed" in answer.message()
+
+
+@needs_two
+def test_ctrl_c_ends_both_sides_and_the_run_can_be_continued(begin, tmp_path, processes, until, store):
+    """What is started in a block has a padded environment, and hangs."""
+    script, mark = tmp_path / "hangs.sh", f"6{os.getpid()}"
+    script.write_text(f'#!/bin/sh\n[ "$HAK_PAD" ] && exec sleep {mark}\nexit 0\n')
+    script.chmod(0o755)
+    hak = begin("aa", "--duet", "--max-blocks", 12, *FAST[:2], *FAST[4:], "--", script)
+    until(lambda: len(processes(mark)) == 2)
+    hak.send_signal(signal.SIGINT)
+    _, said = hak.communicate(timeout=30)
+    assert hak.returncode == 130
+    assert "hak resume" in said
+    until(lambda: processes(mark) == [])
+
+
+@needs_two
+def test_each_side_has_a_server_of_its_own(here, fakes, tmp_path, store):
+    def spec(kind, arms):
+        path = tmp_path / f"{kind}.toml"
+        path.write_text(
+            f"kind = \"{kind}\"\nduet = true\n{arms}\nrepeat = 1\nmetric = 'regex:answer (\\d+)'\n"
+            f'command = ["{fakes.server}", "{{port}}", "client"]\n'
+            f'[server]\ncommand = ["{fakes.server}", "{{port}}", "serve"]\n'
+        )
+        return path
+
+    quiet = ("--quiet", "--json", "-")
+    ab = spec("ab", 'control = "default"\ntreatment = "default,X=1"\nlooks = 1\nmax-blocks = 6')
+    assert "SPEC.toml, of kind aa" in here("ab", ab, *quiet).message()
+    assert here("aa", spec("aa", 'allocator = "default"\nmax-blocks = 12'), *quiet).status == 0
+    assert here("ab", ab, *quiet).result()["verdict"] == "NEUTRAL"
+    runs = [run for run in runs_of(store, "ab") if run["phase"] == "measure"]
+    assert {run["side"] for run in runs} == {0, 1}
+    assert all(run["server"]["window_ms"][1] > 0 for run in runs)
+
+
+@needs_two
+@pytest.mark.parametrize("key", ["port = 12345", "pin = [0]"])
+def test_two_servers_cannot_share_a_port_or_a_processor(here, fakes, tmp_path, key):
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'kind = "aa"\nduet = true\nallocator = "default"\n'
+        f'command = ["{fakes.server}", "{{port}}", "client"]\n'
+        f'[server]\n{key}\ncommand = ["{fakes.server}", "{{port}}", "serve"]\n'
+    )
+    assert f"server.{key.split()[0]} cannot be given" in here("aa", path).message()
 
 
 def header(duet=True, higher=False):
