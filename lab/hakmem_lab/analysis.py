@@ -3,7 +3,6 @@
 Imports metrics, pressure, session's view of blocks, statistics.
 """
 
-import statistics as mean
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +13,7 @@ from .metrics import COUNTERS, PSS, TREE, Metric
 from .pressure import shared
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
-ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults")
+ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups")
@@ -77,8 +76,15 @@ def comparison(interval: Interval, control: str, treatment: str, metric: str, ve
     }
 
 
+def _used(run: dict) -> dict:
+    """What the subject used, with the area under its memory: how much, for how long."""
+    used = subject(run)
+    mean_kib, wall_s = used.get("rss_mean_kib"), run["wall_s"]
+    return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
+
+
 def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
-    """Medians of every arm over the finished blocks."""
+    """Medians of every arm over the finished blocks, and in `intervals` those of each median."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
@@ -86,9 +92,13 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
         row["n"] = len(runs)
         if runs:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
+            row["intervals"] = {}
+            every = [_used(run) for run in runs]
             for name in ARM_MEDIANS:
-                known = [used[name] for run in runs if (used := subject(run)).get(name) is not None]
-                row[name] = mean.median(known) if known else None
+                known = [used[name] for used in every if used.get(name) is not None]
+                row[name] = None
+                if known:
+                    row[name], *row["intervals"][name] = median_interval(known)
         rows.append(row)
     return rows
 

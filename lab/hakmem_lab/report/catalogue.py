@@ -9,22 +9,30 @@ from collections.abc import Callable
 
 from hakmem_lab.report.model import LoadedRun
 from hakmem_lab.report.pictures.blocks import blocks
-from hakmem_lab.report.pictures.distribution import distribution, memory
+from hakmem_lab.report.pictures.distribution import distribution
 from hakmem_lab.report.pictures.effects import effects, forest, selection
 from hakmem_lab.report.pictures.fitness import correlation, false_verdicts, smallest_effect
 from hakmem_lab.report.pictures.interaction import interaction
+from hakmem_lab.report.pictures.memory import memory, over_time
 from hakmem_lab.report.pictures.scores import history, scores
 from hakmem_lab.report.pictures.service import latency, syscalls
 from hakmem_lab.report.pictures.soak import resident, tails, throughput
+from hakmem_lab.report.pictures.tail import tail
 from hakmem_lab.report.svg import Picture, document, drawing
 
 Draw = Callable[[LoadedRun, str], Picture | None]
 
-GENERAL: dict[str, Draw] = {"forest": forest, "blocks": blocks, "distribution": distribution, "memory": memory}
+GENERAL: dict[str, Draw] = {
+    "forest": forest,
+    "tail": tail,
+    "blocks": blocks,
+    "distribution": distribution,
+    "memory-over-time": over_time,
+    "memory": memory,
+}
 
 # The first picture of a kind is its leading one; the general ones follow wherever there is data for them.
 OWN: dict[str, dict[str, Draw]] = {
-    "ab": {"blocks": blocks},
     "matrix": {"effects": effects, "interaction": interaction},
     "sweep": {"selection": selection},
     "soak": {"resident": resident, "throughput": throughput, "tails": tails},

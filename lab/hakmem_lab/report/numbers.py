@@ -50,21 +50,48 @@ def number(value: Any, unit: str = "", significant: int = 3) -> str:
     return f"{text}{JOIN}{unit}" if unit else text
 
 
-def percent(ratio: Any, signed: bool = True) -> str:
-    """A ratio minus one as a percentage: +2.1 %. Infinite ends are written as such."""
+def places(low: Any, high: Any) -> int | None:
+    """Decimals that an interval supports: steps of at most half its half width, and no end that is not 0 shown as 0.
+
+    Negative: tens, hundreds. None where the interval is open or a point.
+    """
+    left, right = finite(low), finite(high)
+    if left is None or right is None or abs(right - left) > _BEYOND or right - left < 1e-9:
+        return None
+    found = -math.floor(math.log10((right - left) / 4) + 1e-9)
+    while any(end and float(f"{round(end, found):.{max(found, 0)}f}") == 0 for end in (left, right)) and found < 6:
+        found += 1
+    return found
+
+
+def rounded(value: float, decimals: int) -> str:
+    """The value to that many decimals (negative: tens, hundreds), without a sign."""
+    # 1.15 * 100 is a little less than 115: what was meant as a half goes up.
+    return f"{round(abs(value) * (1 + 1e-12), decimals):.{max(decimals, 0)}f}"
+
+
+def _percent_places(size: float) -> int:
+    return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
+
+
+def percent(ratio: Any, signed: bool = True, decimals: int | None = None) -> str:
+    """A ratio minus one as a percentage: +2.1 %. Infinite ends are written as such. `decimals`: as of `places`."""
     if isinstance(ratio, float) and abs(ratio) > _BEYOND:
         return f"+∞{THIN}%" if ratio > 0 else f"{MINUS}∞{THIN}%"
     known = finite(ratio)
     if known is None:
         return UNKNOWN
     value = known * 100
-    size = abs(value)
-    places = 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
-    text = f"{size:.{places}f}"
+    text = rounded(value, _percent_places(abs(value)) if decimals is None else decimals)
     if float(text) == 0:
-        return f"0{THIN}%" if size == 0 else f"0.00{THIN}%"
+        return f"0{THIN}%" if value == 0 or decimals is not None else f"0.00{THIN}%"
     sign = MINUS if value < 0 else "+" if signed else ""
     return f"{sign}{text}{THIN}%"
+
+
+def _ratio_places(low: Any, high: Any) -> int | None:
+    left, right = finite(low), finite(high)
+    return None if left is None or right is None else places(left * 100, right * 100)
 
 
 def interval(low: Any, high: Any) -> str:
@@ -74,15 +101,16 @@ def interval(low: Any, high: Any) -> str:
     """
     if finite(low) is None and finite(high) is None:
         return UNKNOWN
-    return (
-        f"[{percent(-math.inf if finite(low) is None else low)}, {percent(math.inf if finite(high) is None else high)}]"
-    )
+    ends = -math.inf if finite(low) is None else low, math.inf if finite(high) is None else high
+    decimals = _ratio_places(low, high)
+    return f"[{percent(ends[0], decimals=decimals)}, {percent(ends[1], decimals=decimals)}]"
 
 
 def estimate(record: dict[str, Any]) -> str:
-    """Estimate and interval of a comparison: +2.1 % [+1.4 %, +2.8 %]."""
-    point = percent(record.get("estimate"))
-    ends = interval(record.get("ci_low"), record.get("ci_high"))
+    """Estimate and interval of a comparison, both to what the interval supports: +2.1 % [+1.4 %, +2.8 %]."""
+    low, high = record.get("ci_low"), record.get("ci_high")
+    point = percent(record.get("estimate"), decimals=_ratio_places(low, high))
+    ends = interval(low, high)
     return point if ends == UNKNOWN else f"{point} {ends}"
 
 
@@ -127,6 +155,21 @@ def probability(value: Any) -> str:
     return "< 0.001" if 0 <= known < 0.001 else f"{known:.3f}"
 
 
+def _scale(value: float, unit: Any) -> tuple[float, str]:
+    """(what one of the shown unit is, the shown unit): s as ms, KiB as MiB, large figures with a prefix."""
+    size = abs(value)
+    if unit in _SECONDS:
+        factors = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+        factor, name = next(((f, n) for f, n in factors if size * _SECONDS[unit] >= f), (1, "s"))
+        return factor / _SECONDS[unit], name
+    if str(unit).startswith("KiB"):
+        factor, name = next(((f, n) for f, n in ((1 << 20, "GiB"), (1 << 10, "MiB")) if size >= f), (1, "KiB"))
+        return factor, str(unit).replace("KiB", name).replace(" ", JOIN)
+    # Only large figures are shortened: a count of 12 345 is read as it is.
+    factor, prefix = next((p for p in _PREFIXES if size >= p[0]), (1, "")) if size >= 1e5 else (1, "")
+    return factor, f"{prefix}{unit or ''}"
+
+
 def measure(value: Any, unit: Any) -> str:
     """A value of the primary metric in its own unit (of time, KiB, else verbatim), to four digits, large as 72.1 M."""
     if unit in _SECONDS:
@@ -135,11 +178,30 @@ def measure(value: Any, unit: Any) -> str:
     if unit == "KiB":
         return memory(value)
     known = finite(value)
-    if known is None or abs(known) < 1e5:
+    if known is None or (abs(known) < 1e5 and unit != "KiB s"):
         return number(value, str(unit or ""), 4)
-    # Only large figures are shortened: a count of 12 345 is read as it is.
-    factor, prefix = next((f, p) for f, p in _PREFIXES if abs(known) >= f)
-    return f"{digits(known / factor, 4)}{JOIN}{prefix}{unit or ''}"
+    factor, name = _scale(known, unit)
+    return f"{digits(known / factor, 4)}{JOIN}{name}"
+
+
+def _grouped(text: str) -> str:
+    whole, point, fraction = text.partition(".")
+    return f"{int(whole):,}".replace(",", THIN) + point + fraction
+
+
+def between(value: Any, low: Any, high: Any, unit: Any) -> str:
+    """A measured value with its interval, to what that supports: 112.3 ms [111.8, 112.9]; alone where it is open."""
+    known, left, right = finite(value), finite(low), finite(high)
+    if known is None or left is None or right is None:
+        return measure(value, unit)
+    factor, name = _scale(known, unit)
+    decimals = places(left / factor, right / factor)
+    if decimals is None or decimals > 5:
+        text = measure(value, unit)
+        return f"{text} [{text}, {text}]" if left == right == known else text
+    shown = (known / factor, left / factor, right / factor)
+    point, *ends = ((MINUS if each < 0 else "") + _grouped(rounded(each, decimals)) for each in shown)
+    return f"{point}{JOIN}{name}".removesuffix(JOIN) + f" [{', '.join(ends)}]"
 
 
 def plain_measure(value: float, unit: Any) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup
 
-from hakmem_lab.report import numbers, palette, reproduce, tables, verdicts
+from hakmem_lab.report import palette, reproduce, tables, verdicts
 from hakmem_lab.report.catalogue import draw
 from hakmem_lab.report.model import LoadedRun
 from hakmem_lab.report.svg import Picture, drawing
@@ -58,7 +58,7 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
 
 def _title(articles: Sequence[Mapping[str, Any]]) -> str:
     if len(articles) == 1:
-        return f"{articles[0]['verdict'].word}: {articles[0]['question']} – hakmem laboratory"
+        return f"{articles[0]['verdict'].answer} – hakmem laboratory"
     return f"{len(articles)} runs – hakmem laboratory"
 
 
@@ -66,7 +66,6 @@ def _article(
     run: LoadedRun, key: str, pictures: Sequence[Picture], only: int | None, link: str | None
 ) -> dict[str, Any]:
     """What the template shows of one run."""
-    lead = verdicts.lead(run.result)
     spec = reproduce.specification(run)
     return {
         "key": key,
@@ -75,8 +74,8 @@ def _article(
         "created": str(run.header.get("created") or run.result.get("created") or ""),
         "question": run.question,
         "verdict": verdicts.verdict(run),
-        "estimate": numbers.estimate(lead) if lead and run.result.get("verdict") else "",
         "facts": verdicts.facts(run),
+        "earlier": verdicts.earlier(run),
         "interim": run.result.get("final") is False,
         "pictures": [(picture, Markup(picture.svg)) for picture in pictures],
         "left_out": only is not None,

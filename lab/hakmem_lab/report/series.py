@@ -30,9 +30,15 @@ class BlockRatios:
 
 
 def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
-    """The primary metric of every counted run, by arm, in the order of the arms."""
+    """The primary metric of every counted run, by arm, in the order of the arms.
+
+    Of a sweep the selection's, whose medians its result gives for all arms; the confirmation has two of them only.
+    """
     values: dict[str, list[float]] = defaultdict(list)
+    sweep = "selection" in run.result and any(record.get("phase") == "select" for record in run.counted)
     for record in run.counted:
+        if sweep and record.get("phase") != "select":
+            continue
         value = finite(record.get("value"))
         if value is not None:
             values[str(record.get("arm"))].append(value)
@@ -111,3 +117,49 @@ def autocorrelation(values: Floats, lags: int = 20) -> Floats:
     return np.array(
         [np.dot(centred[:-lag], centred[lag:]) / power for lag in range(1, min(lags, len(values) // 2) + 1)]
     )
+
+
+@dataclass
+class MemoryOverTime:
+    """The runs of an arm on a common clock: median and middle half of their resident memory, KiB. live: (s, KiB)."""
+
+    t_s: Floats
+    median: Floats
+    low: Floats
+    high: Floats
+    live: list[tuple[float, float]] | None = None
+
+
+def memory_over_time(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]:
+    """By arm, where the runs recorded it; of a server, while its client was measured."""
+    curves: dict[str, list[Floats]] = defaultdict(list)
+    for record in run.counted:
+        series, begin_ms, end_ms = _resident(record)
+        inside = [(at - begin_ms, kib) for at, kib in series if begin_ms <= at <= end_ms]
+        if len(inside) > 1:
+            curves[str(record.get("arm"))].append(np.array(inside, dtype=np.float64))
+    found = {}
+    for arm in [name for name in run.arm_names if name in curves]:
+        end_ms = float(np.median([curve[-1, 0] for curve in curves[arm]]))
+        grid = np.linspace(0, end_ms, points)
+        rows = np.array([np.interp(grid, curve[:, 0], curve[:, 1], right=np.nan) for curve in curves[arm]])
+        low, median, high = np.nanquantile(rows, (0.25, 0.5, 0.75), axis=0)
+        found[arm] = MemoryOverTime(grid / 1e3, median, low, high, _live(run, arm))
+    return found
+
+
+def _resident(record: Record) -> tuple[list[tuple[float, float]], float, float]:
+    """(points, begin, end): milliseconds and KiB of a run, or of its server in the window of the client."""
+    server = record.get("server") or {}
+    begin, end = server.get("window_ms") or (0.0, float("inf"))
+    given = server.get("rss_series") or record.get("rss_series") or []
+    pairs = [(finite(each[0]), finite(each[1])) for each in given if isinstance(each, (list, tuple)) and len(each) == 2]
+    return [(at, kib) for at, kib in pairs if at is not None and kib is not None], begin, end
+
+
+def _live(run: LoadedRun, arm: str) -> list[tuple[float, float]] | None:
+    """What the allocator itself counted as handed out, from the arm's untimed run; None where it cannot say."""
+    for record in run.runs:
+        if record.get("arm") == arm and record.get("phase") == "live" and record.get("live_series"):
+            return [(float(at) / 1e3, float(kib)) for at, kib in record["live_series"]]
+    return None

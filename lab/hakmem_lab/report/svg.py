@@ -22,8 +22,10 @@ from matplotlib.figure import Figure
 
 from hakmem_lab.report.palette import SENTINELS, variables
 
-WIDTH_IN = 6.1
-RIGHT_IN = 0.3
+# Narrow enough that the text is of a readable size on a phone, where a picture is as wide as the screen.
+WIDTH_IN = 5.0
+RIGHT_IN = 0.28
+PANEL_GAP_IN = 0.62
 FONT_PT = 11
 FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
 
@@ -96,20 +98,19 @@ def drawing() -> Iterator[None]:
 
 
 def canvas(
-    plot_height_in: float, *, left_in: float = 0.75, bottom_in: float = 0.62, top_in: float = 0.18, panels: int = 1
+    *heights_in: float, left_in: float = 0.75, bottom_in: float = 0.62, top_in: float = 0.18
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of the common width with `panels` stacked axes of `plot_height_in` each, margins in inches."""
-    gap_in = 0.35
-    height_in = top_in + bottom_in + panels * plot_height_in + (panels - 1) * gap_in
+    """A figure of the common width with stacked axes of these heights, margins in inches."""
+    height_in = top_in + bottom_in + sum(heights_in) + (len(heights_in) - 1) * PANEL_GAP_IN
     figure = Figure(figsize=(WIDTH_IN, height_in))
     FigureCanvasSVG(figure)
     width = 1 - (left_in + RIGHT_IN) / WIDTH_IN
     axes: list[Axes] = []
-    for row in range(panels):
-        below = bottom_in + (panels - 1 - row) * (plot_height_in + gap_in)
-        axes.append(
-            figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_height_in / height_in))  # type: ignore[call-overload]
-        )
+    top = height_in - top_in
+    for plot_in in heights_in:
+        below = top - plot_in
+        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_in / height_in)))  # type: ignore[call-overload]
+        top = below - PANEL_GAP_IN
     return figure, axes
 
 

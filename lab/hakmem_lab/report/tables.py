@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.report import numbers
+from hakmem_lab.report import answers, numbers, words
 from hakmem_lab.report.model import LoadedRun, Record, metric_label
 from hakmem_lab.report.numbers import UNKNOWN, finite
 from hakmem_lab.report.pictures.effects import comparison_name
-from hakmem_lab.report.pictures.scores import ratio_text, row_arms, row_name
+from hakmem_lab.report.pictures.scores import figure_text, ratio_text, row_arms, row_name
 from hakmem_lab.report.svg import Table
 
 FAILURE_ROWS = 200
@@ -53,8 +53,7 @@ def _comparisons(result: Record) -> Table | None:
         [
             comparison_name(c),
             metric_label(c.get("metric") or primary),
-            numbers.percent(c.get("estimate")),
-            numbers.interval(c.get("ci_low"), c.get("ci_high")),
+            *_told(result, c),
             numbers.percent(c.get("level"), signed=False),
             numbers.probability(c.get("p")),
             _verdict_cell(c.get("verdict")),
@@ -63,12 +62,24 @@ def _comparisons(result: Record) -> Table | None:
         for c in records
     ]
     columns = ["Comparison", "Metric", "Change", "Interval", "Level", "p", "Verdict", "Note"]
-    return Table("Comparisons (positive: the treatment is better)", columns, rows) if rows else None
+    return _known(Table("Comparisons", columns, rows)) if rows else None
+
+
+def _known(table: Table) -> Table:
+    """The table without the columns that say nothing."""
+    kept = [i for i in range(len(table.columns)) if i == 0 or any(str(row[i]) != UNKNOWN for row in table.rows)]
+    return Table(table.caption, [table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
 
 
 def _effects(result: Record) -> Table | None:
-    rows = [[_text(e.get("name")), numbers.estimate(e), _text(e.get("reading"))] for e in result.get("effects") or []]
-    return Table("What the effects say", ["Effect", "Change and interval", "Reading"], rows) if rows else None
+    rows = [[_text(e.get("name")), *_told(result, e), _text(e.get("reading"))] for e in result.get("effects") or []]
+    return _known(Table("What the effects say", ["Effect", "Change", "Interval", "Reading"], rows)) if rows else None
+
+
+def _told(result: Record, record: Record) -> list[str]:
+    """A change and its interval, in words."""
+    found = answers.change_of(result, record)
+    return [found.short, found.between or UNKNOWN] if found else [UNKNOWN, UNKNOWN]
 
 
 def _guardrails(result: Record) -> Table | None:
@@ -79,9 +90,8 @@ def _guardrails(result: Record) -> Table | None:
         rows.append(
             [
                 metric_label(rail.get("metric")),
-                numbers.percent(1 / (1 + limit) - 1) if finite(limit) is not None else _text(limit),
-                numbers.percent(rail.get("estimate")),
-                numbers.interval(rail.get("ci_low"), rail.get("ci_high")),
+                words.tolerated(rail) or _text(limit),
+                *_told(result, rail),
                 Cell(text, tone),
             ]
         )
@@ -94,8 +104,7 @@ def _looks(result: Record) -> Table | None:
         [
             f"{_text(look.get('look'))} of {_text(look.get('of'))}",
             numbers.number(look.get("blocks")),
-            numbers.percent(look.get("estimate")),
-            numbers.interval(look.get("ci_low"), look.get("ci_high")),
+            *_told(result, look),
             _verdict_cell(look.get("verdict")),
         ]
         for look in result.get("looks") or []
@@ -155,11 +164,11 @@ def _heat(record: Record) -> str | Cell:
         return UNKNOWN
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     if low is None and high is None:
-        return Cell(f"? {ratio_text(ratio)}", "inconclusive")
+        return Cell(f"? {figure_text(record)}", "inconclusive")
     better, worse = low is not None and low > 1, high is not None and high < 1
     mark, tone = ("▲", "go") if better else ("▼", "no-go") if worse else ("≈", "neutral")
     strong = (better or worse) and not 1 / 1.1 <= ratio <= 1.1
-    return Cell(f"{mark} {ratio_text(ratio)}", tone + " strong" * strong)
+    return Cell(f"{mark} {figure_text(record)}", tone + " strong" * strong)
 
 
 def findings(run: LoadedRun) -> list[Table]:
@@ -174,31 +183,34 @@ def arms(run: LoadedRun) -> list[Table]:
     return [table for table in (_medians(run), _identities(run)) if table.rows]
 
 
+_MEASURES = (
+    ("wall_s", "Time", "s"),
+    ("cpu_s", "CPU", "s"),
+    ("rss_peak_kib", "Peak memory", "KiB"),
+    ("rss_mean_kib", "Mean memory", "KiB"),
+    ("rss_area_kib_s", "Memory × time", "KiB s"),
+    ("minor_faults", "Minor faults", ""),
+    ("major_faults", "Major faults", ""),
+)
+
+
 def _medians(run: LoadedRun) -> Table:
+    """The median of each measure with its interval; what no arm has is left out."""
     measured = run.result.get("arms") or []
     unit = (run.result.get("metric") or {}).get("unit")
-    columns = ["Arm", "Runs", "Time", "CPU", "Peak memory", "Mean memory", "Minor faults", "Major faults"]
-    rows = [
-        [
-            _text(arm.get("name")),
-            numbers.number(arm.get("n")),
-            numbers.seconds(arm.get("wall_s")),
-            numbers.seconds(arm.get("cpu_s")),
-            numbers.memory(arm.get("rss_peak_kib")),
-            numbers.memory(arm.get("rss_mean_kib")),
-            numbers.number(arm.get("minor_faults")),
-            numbers.number(arm.get("major_faults")),
-        ]
-        for arm in measured
-    ]
-    if any(finite(arm.get("median")) is not None for arm in measured):
-        columns[2:2] = [f"{run.metric_name}, median", "Interval"]
+    columns, rows = ["Arm", "Runs"], [[_text(arm.get("name")), numbers.number(arm.get("n"))] for arm in measured]
+    # Of a program's own figure there is no other column.
+    if str((run.result.get("metric") or {}).get("name")) not in ("wall", "cpu", "rss", "rss-mean"):
+        columns.append(f"{run.metric_name}, median")
         for row, arm in zip(rows, measured, strict=True):
-            row[2:2] = [numbers.measure(arm.get("median"), unit), _ends(arm, unit)]
-    known = [place for place in range(len(columns)) if any(row[place] != UNKNOWN for row in rows)]
-    if len(known) == 1:
-        return Table("Medians by arm", [], [])
-    return Table("Medians by arm", [columns[p] for p in known], [[row[p] for p in known] for row in rows])
+            row.append(numbers.between(arm.get("median"), arm.get("ci_low"), arm.get("ci_high"), unit))
+    for name, title, its_unit in _MEASURES:
+        columns.append(title)
+        for row, arm in zip(rows, measured, strict=True):
+            ends = (arm.get("intervals") or {}).get(name) or (None, None)
+            row.append(numbers.between(arm.get(name), ends[0], ends[1], its_unit))
+    table = _known(Table("Medians by arm, with 95\u202f% intervals", columns, rows))
+    return table if len(table.columns) > 1 else Table(table.caption, [], [])
 
 
 def _identities(run: LoadedRun) -> Table:
@@ -219,12 +231,7 @@ def _identities(run: LoadedRun) -> Table:
         for name, arm in by_name.items()
     ]
     columns = ["Arm", "Allocator", "Version", "Settings", "Configuration", "Library", "SHA-256 of the library"]
-    return Table("What was measured", columns, rows)
-
-
-def _ends(arm: Record, unit: object) -> str:
-    ends = [numbers.measure(arm.get(name), unit) for name in ("ci_low", "ci_high")]
-    return UNKNOWN if set(ends) == {UNKNOWN} else " to ".join(ends)
+    return _known(Table("What was measured", columns, rows))
 
 
 def _settings(arm: Record) -> str:

@@ -1,101 +1,109 @@
 """The verdict as a reader meets it first: a word, a shape, a tone and one plain sentence.
 
-May import: model, numbers.
+May import: answers, model, numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.report import numbers
+from hakmem_lab.report import answers, numbers
 from hakmem_lab.report.model import LoadedRun, Record
 from hakmem_lab.report.numbers import finite
+
+EARLIER_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`tone` is one of go, no-go, neutral, inconclusive, and chooses colour and shape."""
+    """`tone` is one of go, no-go, neutral, inconclusive, and chooses colour and shape. answer: what was found, as the
+    headline; sentence: what is to be said besides."""
 
     word: str
     tone: str
+    answer: str
     sentence: str
 
 
-_OF_WORD = {
-    "GO": ("go", "The treatment is better than the control, by more than the margin that matters."),
-    "NO-GO": ("no-go", "The treatment is worse than the control, by more than the margin that matters."),
-    "NEUTRAL": ("neutral", "The difference, if there is one, is too small to matter."),
-    "INCONCLUSIVE": ("inconclusive", "The runs so far do not tell; more blocks are needed."),
-}
+_TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive"}
 
 
 def verdict(run: LoadedRun) -> Verdict:
-    """The verdict of a run; for kinds that give none, what they found: passed, fit, milestones met, measured."""
+    """The verdict of a run, and its answer in words."""
     result = run.result
-    headline = str(result.get("headline") or "")
+    if not result:
+        return Verdict("NO RESULT YET", "inconclusive", "The run has not been analysed.", "")
+    word, tone = _word(result)
+    found, more = answers.answer(result), answers.detail(result)
+    return Verdict(word, tone, found or more or _LAST_WORDS[tone], more if found else "")
+
+
+_LAST_WORDS = {
+    "go": "Better by more than chance explains.",
+    "no-go": "Worse by more than chance explains.",
+    "neutral": "The difference, if there is one, is too small to matter.",
+    "inconclusive": "Not decided: the runs so far do not tell.",
+}
+
+
+def _word(result: Record) -> tuple[str, str]:
+    """(word, tone): the verdict; of kinds that give none, what they found."""
     word = str(result.get("verdict") or "")
-    if word in _OF_WORD:
-        tone, sentence = _OF_WORD[word]
-        return Verdict(word, tone, headline or sentence)
-    other = _other(result)
-    return Verdict(other.word, other.tone, headline or other.sentence)
-
-
-def _other(result: Record) -> Verdict:
-    if "aa" in result:
-        fit = (result["aa"] or {}).get("fit")
-        if fit is not None:
-            return (
-                Verdict("FIT TO MEASURE", "go", "This machine can be trusted to tell programs apart.")
-                if fit
-                else Verdict("NOT FIT TO MEASURE", "no-go", "Verdicts of this machine cannot be trusted yet.")
-            )
+    if word in _TONES:
+        return word, _TONES[word]
+    fit = (result.get("aa") or {}).get("fit")
+    if fit is not None:
+        return ("FIT TO MEASURE", "go") if fit else ("NOT FIT TO MEASURE", "no-go")
     for kind in ("soak", "syscalls"):
         if kind in result:
             return _passed((result[kind] or {}).get("passed"))
     milestones = (result.get("scorecard") or {}).get("milestones") or []
     if milestones:
         met = sum(bool(milestone.get("met")) for milestone in milestones)
-        tone = "go" if met == len(milestones) else "inconclusive"
         plural = "" if len(milestones) == 1 else "S"
-        return Verdict(f"{met} OF {len(milestones)} MILESTONE{plural} MET", tone, "See each milestone below.")
-    if not result:
-        return Verdict("NO RESULT YET", "inconclusive", "The run has not been analysed.")
-    return Verdict("MEASURED", "neutral", "Measured; no verdict was asked for.")
+        tone = "go" if met == len(milestones) else "inconclusive"
+        return f"{met} OF {len(milestones)} MILESTONE{plural} MET", tone
+    return _of_several(result)
 
 
-def _passed(passed: object) -> Verdict:
+def _of_several(result: Record) -> tuple[str, str]:
+    """Of comparisons without one verdict for all: a winner, better and worse ones, or nothing decided."""
+    words = {str(row.get("verdict") or "") for row in answers.primary(result)} - {""}
+    effects = [answers.sure(row) for row in result.get("effects") or []]
+    if "GO" in words:
+        return ("CLEAR WINNER" if answers.winner(result) else "BETTER ONES FOUND"), "go"
+    if words == {"NEUTRAL"}:
+        return "NO DIFFERENCE THAT MATTERS", "neutral"
+    if words and words <= {"NO-GO", "NEUTRAL"}:
+        return "NONE BETTER", "no-go"
+    if words or result.get("final") is False:
+        return "NOT DECIDED", "inconclusive"
+    if effects:
+        return ("EFFECTS FOUND", "go") if any(effects) else ("NO EFFECT FOUND", "neutral")
+    return "MEASURED", "neutral"
+
+
+def _passed(passed: object) -> tuple[str, str]:
     if passed is None:
-        return Verdict("MEASURED", "neutral", "Measured; there was no budget to hold, or not enough data to tell.")
-    if passed:
-        return Verdict("PASSED", "go", "The run stayed within its budget.")
-    return Verdict("FAILED", "no-go", "The run did not stay within its budget.")
-
-
-def lead(result: Record) -> Record | None:
-    """The comparison that the verdict is about: the confirmation of a sweep, else the first of the primary metric."""
-    confirmation = (result.get("selection") or {}).get("confirmation")
-    if confirmation:
-        return confirmation
-    primary = (result.get("metric") or {}).get("name")
-    comparisons = result.get("comparisons") or []
-    return next((c for c in comparisons if primary is None or c.get("metric") in (None, primary)), None)
+        return "NOT JUDGED", "inconclusive"
+    return ("PASSED", "go") if passed else ("FAILED", "no-go")
 
 
 def facts(run: LoadedRun) -> list[tuple[str, str]]:
     """The few numbers that stand beside the verdict, as (name, text)."""
     result = run.result
     shown: list[tuple[str, str]] = []
-    comparison = lead(result)
+    comparison = answers.lead(result)
     single = len(result.get("comparisons") or []) == 1 or result.get("verdict") or "selection" in result
     if comparison and single and finite(comparison.get("estimate")) is not None:
         level = finite(comparison.get("level"))
         name = "Interval" if level is None else f"{level * 100:.3g}{numbers.THIN}% interval"
-        shown.append(("Change", numbers.percent(comparison.get("estimate"))))
-        shown.append((name, numbers.interval(comparison.get("ci_low"), comparison.get("ci_high"))))
+        found = answers.change_of(result, comparison)
+        shown.append(("Change", found.text))
+        shown.append((name, found.between or "open: too few blocks for one"))
     shown += _own_facts(result)
     if finite(result.get("margin")) is not None and (result.get("comparisons") or result.get("effects")):
-        shown.append(("Margin that matters", f"±{numbers.percent(result['margin'], signed=False)}"))
+        shown.append(("Margin that matters", f"±{answers.margin_text(result)}"))
     metric = result.get("metric") or {}
     if metric.get("name"):
         better = "higher is better" if metric.get("higher_is_better") else "lower is better"
@@ -106,6 +114,18 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
     if finite(result.get("more_blocks")):
         shown.append(("Would settle it", f"about {numbers.number(result['more_blocks'])} more blocks"))
     return shown
+
+
+def earlier(run: LoadedRun) -> str:
+    """What a reader should know of earlier runs of the same question: each is another chance for a false verdict."""
+    before = run.header.get("earlier_runs") or run.result.get("earlier_runs")
+    count = len(before) if isinstance(before, (list, tuple)) else finite(before)
+    if not count:
+        return ""
+    named = ", ".join(str(each) for each in before[:EARLIER_NAMED]) if isinstance(before, (list, tuple)) else ""
+    more = f" and {len(before) - EARLIER_NAMED} more" if named and len(before) > EARLIER_NAMED else ""
+    times = f"{count:.0f} earlier run{'s' if count > 1 else ''} of the same question"
+    return f"{times}{f' ({named}{more})' if named else ''}: of many tries one looks good by chance."
 
 
 def false_rates(machine: Record) -> dict[str, float]:

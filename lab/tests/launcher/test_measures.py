@@ -58,6 +58,27 @@ def test_mean_memory_is_unknown_where_nothing_was_sampled(launch):
     assert (outcome.rss_mean_kib, outcome.samples) == (None, 0)
 
 
+def test_memory_over_time_rises_to_the_peak_in_few_points(launch):
+    outcome = launch("fill", 64, sample_ms=1)
+    times, kib = zip(*outcome.rss_series, strict=True)
+    assert len(times) <= 64
+    assert list(times) == sorted(times)
+    assert kib[0] < kib[-1] <= outcome.rss_peak_kib
+    assert max(kib) > 32 * MIB_KIB
+
+
+def test_a_long_run_has_no_more_points_than_a_short_one_and_they_span_it(launch):
+    outcome = launch("sleep", 700, sample_ms=2)
+    times = [at_ms for at_ms, _ in outcome.rss_series]
+    assert outcome.samples > 130  # the points were halved twice at least
+    assert 32 <= len(times) <= 64
+    assert times[0] < 100 and times[-1] > 500
+
+
+def test_memory_over_time_is_empty_where_nothing_was_sampled(launch):
+    assert launch("fill", 8, sample_ms=0).rss_series == []
+
+
 @pytest.mark.parametrize("mode", ["burn", "child-burns"])
 def test_processor_time(launch, mode):
     outcome = launch(mode, 150)

@@ -14,6 +14,7 @@ from report_browser import Browser
 from hakmem_lab.report import LoadedRun, save_picture, write
 from hakmem_lab.report.palette import COLOURS
 
+PHONES = (360, 375)
 PHONE = 360
 
 
@@ -54,12 +55,15 @@ def _rgb(name: str, dark: bool) -> str:
 
 def test_the_browser_reads_the_verdict(browser: Browser, one: Path) -> None:
     browser.open(one)
-    assert browser.driver.title == "GO: Is hakmem faster than glibc on larson? – hakmem laboratory"
-    assert browser.script("return document.querySelector('.verdict .word').innerText.trim()") == "GO"
+    assert browser.driver.title == "hakmem is 2.1\u202f% faster than glibc – hakmem laboratory"
+    assert browser.script("return document.querySelector('.verdict .chip').innerText.trim()") == "GO"
+    assert (
+        browser.script("return document.querySelector('.answer').innerText") == "hakmem is 2.1\u202f% faster than glibc"
+    )
     assert browser.script("return document.querySelector('article').dataset.verdict") == "GO"
     text = browser.script("return document.querySelector('script.result').textContent")
     assert json.loads(text)["verdict"] == "GO"
-    top = browser.script("return document.querySelector('.verdict .word').getBoundingClientRect().top")
+    top = browser.script("return document.querySelector('.verdict .answer').getBoundingClientRect().top")
     assert top < 300
 
 
@@ -75,12 +79,65 @@ def test_the_browser_finds_no_error_and_asks_for_nothing(browser: Browser, every
 
 def test_hostile_text_does_not_run(browser: Browser, tmp_path: Path) -> None:
     run = ab(question="</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">")
-    run.result["headline"] = run.question
+    run.result |= {"headline": run.question, "comparisons": []}
     write([run], tmp_path / "hostile.html", {run.id: "javascript:document.title='taken'"})
     browser.open(tmp_path / "hostile.html")
     assert browser.script("return document.querySelectorAll('img, script:not([type])').length") == 0
-    assert browser.driver.title.startswith("GO: </script>")
-    assert "<img src=x" in browser.script("return document.querySelector('.headline').innerText")
+    assert browser.driver.title.startswith("</script>")
+    assert "<img src=x" in browser.script("return document.querySelector('.answer').innerText")
+
+
+@pytest.mark.parametrize("width", PHONES)
+def test_no_table_is_cut_on_a_phone_and_every_value_has_its_columns_name(
+    browser: Browser, every: Path, width: int
+) -> None:
+    browser.size(width, 740)
+    browser.open(every)
+    browser.script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    cut = browser.script(
+        "return [...document.querySelectorAll('table, tbody tr, td, tbody th, caption')]"
+        ".filter(e => { const r = e.getBoundingClientRect();"
+        " return r.width && (r.right > innerWidth + 0.5 || e.scrollWidth > e.clientWidth + 1) && e.clientWidth; })"
+        ".map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"
+    )
+    assert cut == []
+    named = browser.script(
+        "const td = document.querySelector('table:not(.facts-table) td');"
+        "return getComputedStyle(td, '::before').content"
+    )
+    assert len(named.strip('"')) > 2
+
+
+def test_a_pictures_text_is_large_enough_to_read_on_a_phone(browser: Browser, every: Path) -> None:
+    browser.size(375, 740)
+    browser.open(every)
+    smallest = browser.script(
+        "return Math.min(...[...document.querySelectorAll('svg.picture')].map(svg =>"
+        " svg.getBoundingClientRect().width / svg.viewBox.baseVal.width * 11))"
+    )
+    assert smallest >= 10
+
+
+def test_no_line_runs_through_a_label_of_a_forest_plot(browser: Browser, every: Path) -> None:
+    """Upright strokes end below the text of their row, and begin below it."""
+    browser.open(every)
+    crossed = browser.script(
+        """
+        const found = [];
+        for (const svg of document.querySelectorAll('svg.picture')) {
+          if (!/How much better|Effects and|Candidates/.test(svg.querySelector('title').textContent)) continue;
+          const texts = [...svg.querySelectorAll('text')].map(t => [t.getBoundingClientRect(), t.textContent]);
+          for (const path of svg.querySelectorAll('path')) {
+            const r = path.getBoundingClientRect();
+            if (r.width > 2 || r.height < 6) continue;
+            for (const [t, text] of texts)
+              if (r.left > t.left && r.left < t.right && r.top < t.bottom - 3 && r.bottom > t.top + 3) found.push(text);
+          }
+        }
+        return found;
+        """
+    )
+    assert crossed == []
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -150,14 +207,12 @@ def test_a_screen_reader_finds_verdict_landmarks_pictures_and_tables(browser: Br
     named = {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n["ignored"]}
     roles = [role for role, _ in named]
     headings = [name for role, name in named if role == "heading"]
-    assert "Verdict: GO Question: Is hakmem faster than glibc on larson?" in [
-        " ".join(name.split()) for name in headings
-    ]
+    assert "GO: hakmem is 2.1 % faster than glibc" in [" ".join(name.split()) for name in headings]
     assert "main" in roles
     pictures = [name for role, name in named if role in ("image", "img")]
     assert len(pictures) == 4
     assert "How much better or worse?" in pictures
-    assert ("table", "Medians by arm") in named
+    assert ("table", "Medians by arm, with 95\u202f% intervals") in named
 
 
 def test_the_keyboard_reaches_every_scrolling_table(browser: Browser, one: Path) -> None:

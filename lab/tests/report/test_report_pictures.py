@@ -12,10 +12,18 @@ import pytest
 from factories import MAKERS, ab, compare, matrix, scorecard, soak, sweep, syscalls
 from report_parts import runs
 
-from hakmem_lab.report import LoadedRun, picture, save_picture
+from hakmem_lab.report import LoadedRun, directions, picture, save_picture, words
 from hakmem_lab.report.catalogue import draw, names
 from hakmem_lab.report.palette import COLOURS
-from hakmem_lab.report.series import autocorrelation, block_ratios, envelope, running_estimate, thin_sorted
+from hakmem_lab.report.series import (
+    autocorrelation,
+    block_ratios,
+    envelope,
+    memory_over_time,
+    running_estimate,
+    thin_sorted,
+    values_by_arm,
+)
 from hakmem_lab.report.svg import drawing, label
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -223,7 +231,7 @@ def test_a_forest_of_one_pair_names_the_metrics() -> None:
     run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss", "verdict": None})
     found = drawn(run)["forest"]
     assert found.caption.startswith("hakmem against glibc. ")
-    assert "peak memory: +2.1" in found.description
+    assert "peak memory: 2.1\u202f% less [1.4 to 2.7" in found.description
 
 
 def test_a_soak_resumed_shows_the_restart() -> None:
@@ -235,6 +243,88 @@ def test_a_soak_resumed_shows_the_restart() -> None:
 
 def test_the_scorecard_counts_changes() -> None:
     assert "2 changes found" in drawn(scorecard())["history"].description
+
+
+def with_memory(run: LoadedRun) -> LoadedRun:
+    for record in run.runs:
+        top = 40_000 if record["arm"] == "glibc" else 60_000
+        record["rss_series"] = [[10 * n, top * min(n, 8) // 8] for n in range(1, 12)]
+    return run
+
+
+def test_memory_over_time_has_mean_peak_and_area() -> None:
+    run = with_memory(ab())
+    run.result["arms"][0] |= {"rss_area_kib_s": 4000.0, "intervals": {"rss_area_kib_s": [3900.0, 4100.0]}}
+    found = drawn(run)["memory-over-time"]
+    assert found.table.columns == ["Arm", "Mean", "Peak", "Area (mean × time)"]
+    assert found.table.rows[0][3].replace("\u00a0", " ") == "3.91 MiB s [3.81, 4.00]"
+    curves = memory_over_time(run)
+    assert list(curves) == ["glibc", "hakmem"]
+    assert curves["glibc"].median[-1] == 40_000
+    assert curves["hakmem"].median.max() == 60_000
+    assert (np.diff(curves["hakmem"].median) >= -1e-9).all()
+
+
+def test_memory_of_a_server_is_that_while_its_client_was_measured() -> None:
+    run = ab()
+    for record in run.runs:
+        record["server"] = {"rss_series": [[0, 9], [100, 20], [200, 30], [900, 5]], "window_ms": [100, 300]}
+    curve = memory_over_time(run)["glibc"]
+    assert (curve.median[0], curve.median[-1], float(curve.t_s[-1])) == (20, 30, 0.1)
+
+
+def test_runs_that_kept_no_memory_over_time_have_no_such_picture() -> None:
+    assert "memory-over-time" not in drawn(ab())
+
+
+def test_rare_bad_runs_get_a_picture_only_where_the_averages_disagree() -> None:
+    run = ab()
+    assert "tail" not in drawn(run)
+    run.result["comparisons"][0]["torn"] = True
+    bad = [record for record in run.runs if record["arm"] == "hakmem"][::40]
+    for record in bad:
+        record["value"] *= 20
+    found = drawn(run)["tail"]
+    glibc, hakmem = found.table.rows
+    assert found.table.columns[1:] == ["half", "1 in 10", "1 in 20", "1 in 100", "Mean"]
+    assert float(hakmem[1].split("\u00a0")[0]) < float(glibc[1].split("\u00a0")[0])
+    assert hakmem[4].endswith("\u00a0s") and glibc[4].endswith("\u00a0ms")
+
+
+def test_a_sweeps_runs_are_those_of_its_medians() -> None:
+    run = sweep()
+    assert {len(values) for values in values_by_arm(run).values()} == {24}
+
+
+def test_time_and_memory_have_no_common_axis() -> None:
+    run = ab()
+    run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss", "verdict": None})
+    run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss-mean", "verdict": None})
+    svg = drawn(run)["forest"].svg
+    shown = "".join(ElementTree.fromstring(svg.encode()).itertext())
+    assert all(text in shown for text in ("slower", "faster", "← more", "less →"))
+    card = scorecard()
+    card.result["scorecard"]["rows"][0]["unit"] = "KiB"
+    shown = "".join(ElementTree.fromstring(drawn(card)["scores"].svg.encode()).itertext())
+    assert "Memory" in shown and "Time" in shown
+
+
+def test_every_ratio_of_a_scorecard_has_its_interval() -> None:
+    table = drawn(scorecard())["scores"].table
+    cells = [cell for row in table.rows for cell in row[1:] if cell != "–"]
+    assert cells
+    assert all(re.fullmatch(r"[0-9.]+× \[[0-9.]+, [0-9.]+\]", cell) for cell in cells)
+
+
+def test_ticks_are_apart_and_say_the_amount_that_they_stand_for() -> None:
+    memory = words.style_of("rss")
+    found = directions.ticks(-0.3, 0.3, memory)
+    assert [round(at, 3) for at, _ in found] == sorted(round(at, 3) for at, _ in found)
+    for at, change in found:
+        assert math.exp(-at) == pytest.approx(1 + change)
+    assert (0.0, 0.0) in found
+    assert directions.sides(memory) == ("more", "less")
+    assert directions.tick_text(1.0) == "2 ×"
 
 
 def test_the_palette_has_distinct_names() -> None:

@@ -1,19 +1,21 @@
 """The comparison as it came in: the ratio of every block, the running estimate and the planned looks.
 
-May import: rows, series, svg, numbers, model, palette.
+May import: answers, directions, words, effects, series, svg, numbers, model, palette.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from hakmem_lab.report import numbers
+from hakmem_lab.report import answers, directions, numbers, words
 from hakmem_lab.report.model import LoadedRun, Record
 from hakmem_lab.report.numbers import finite
 from hakmem_lab.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.report.pictures.effects import comparison_name
-from hakmem_lab.report.pictures.rows import percent_axis
 from hakmem_lab.report.series import DRAWN_POINTS, BlockRatios, block_ratios, running_estimate
 from hakmem_lab.report.svg import Picture, Table, canvas, element, label
 
@@ -39,37 +41,39 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
         return None
     margin = finite(run.result.get("margin")) or 0.0
     legend = len(pairs) > 1
-    figure, (axis,) = canvas(2.5, left_in=0.8, top_in=0.24 + 0.24 * len(pairs) if legend else 0.18)
+    found = answers.change_of(run.result, pairs[0][0])
+    how = found.style if found else words.style_of(None)
+    figure, (axis,) = canvas(2.5, left_in=1.12, top_in=0.24 + 0.24 * len(pairs) if legend else 0.18)
     if margin:
-        axis.axhspan(-margin, margin, color=SENTINELS["band"], linewidth=0)
+        axis.axhspan(-math.log1p(margin), math.log1p(margin), color=SENTINELS["band"], linewidth=0)
     axis.axhline(0, color=SENTINELS["muted"], linewidth=1)
     notes = [_points(axis, pairs[0][1], margin)] if not legend else []
     rows = []
     for position, (comparison, ratios) in enumerate(pairs):
         counts, log_ratio = running_estimate(ratios.log_ratios)
-        running = np.expm1(log_ratio)
         colour = arm_colour(position) if legend else SENTINELS["ink"]
         shape = arm_marker(position) if legend else ""
         axis.plot(
-            counts, running, color=colour, marker=shape, markevery=max(1, len(counts) // 6), markersize=5,
+            counts, log_ratio, color=colour, marker=shape, markevery=max(1, len(counts) // 6), markersize=5,
             label=label(comparison_name(comparison), 44),
         )  # fmt: skip
         rows += [
-            [comparison_name(comparison), str(n), numbers.percent(float(value))]
-            for n, value in zip(counts, running, strict=True)
+            [comparison_name(comparison), str(n), _said(run, comparison, float(value))]
+            for n, value in zip(counts, log_ratio, strict=True)
         ]
     if not legend:
         _looks(axis, run.result.get("looks") or [])
     else:
         figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
         axis.margins(y=0.1)
-    percent_axis(axis, "y")
+    directions.upwards(axis, *axis.get_ylim(), how)
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axis.set_xlabel("blocks finished")
     axis.set_xlim(0, max(len(ratios.blocks) for _, ratios in pairs) + 1)
     last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in _last_rows(rows))
     title = "Block by block"
     description = f"The running estimate ends at {last}."
-    caption = "Line: the running estimate (Hodges–Lehmann), above 0 the treatment is better."
+    caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({directions.sides(how)[1]})."
     if not legend:
         caption = (
             "Dots: the ratio within each block. " + caption + " Bars: the estimate and interval at each planned look."
@@ -79,13 +83,19 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
     return Picture("blocks", title, description, element(figure, key, title, description), table, caption)
 
 
+def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
+    """An estimate on the way, in words; its interval is that of the looks."""
+    found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": math.expm1(log_ratio)})
+    return found.short if found else numbers.UNKNOWN
+
+
 def _last_rows(rows: list[list[str]]) -> list[list[str]]:
     return list({row[0]: row for row in rows}.values())
 
 
 def _points(axis: Axes, ratios: BlockRatios, margin: float) -> str:
     """Dots of the blocks; outliers sit on the edge as carets, a crowd is thinned. Returns what the caption must say."""
-    change = np.expm1(ratios.log_ratios)
+    change = ratios.log_ratios
     place = np.arange(1, len(change) + 1)
     low, high = (float(q) for q in np.quantile(change, (0.02, 0.98)))
     low, high = min(low, -1.6 * margin, 0.0), max(high, 1.6 * margin, 0.0)
@@ -115,9 +125,9 @@ def _looks(axis: Axes, looks: list[Record]) -> None:
         if place is None:
             continue
         axis.axvline(place, color=SENTINELS["line"], linewidth=1, zorder=0.5)
-        low = low_edge if low is None else max(low, low_edge)
-        high = high_edge if high is None else min(high, high_edge)
+        low = low_edge if low is None else max(directions.place(low), low_edge)
+        high = high_edge if high is None else min(directions.place(high), high_edge)
         axis.plot([place, place], [low, high], color=SENTINELS["arm-2"], linewidth=2.4)
         value = finite(look.get("estimate"))
-        if value is not None and low_edge <= value <= high_edge:
-            axis.plot([place], [value], "D", color=SENTINELS["arm-2"], markersize=6)
+        if value is not None and low_edge <= directions.place(value) <= high_edge:
+            axis.plot([place], [directions.place(value)], "D", color=SENTINELS["arm-2"], markersize=6)

@@ -14,7 +14,7 @@ from hakmem_lab.report import numbers
 from hakmem_lab.report.model import LoadedRun
 from hakmem_lab.report.numbers import finite
 from hakmem_lab.report.palette import SENTINELS
-from hakmem_lab.report.pictures.rows import Row, draw_rows
+from hakmem_lab.report.pictures.rows import Panel, Row, draw_panels
 from hakmem_lab.report.series import autocorrelation
 from hakmem_lab.report.svg import Picture, Table, canvas, element
 from hakmem_lab.report.verdicts import false_rates
@@ -35,8 +35,9 @@ def false_verdicts(run: LoadedRun, key: str) -> Picture | None:
         for name, rate in known
     ]
     top = max([rate for _, rate in known] + [bound or 0.0, 0.01]) * 1.25
-    figure = draw_rows(rows, axis_label="share of comparisons of a program with itself", bounds=(0, top))
-    axis = figure.axes[0]
+    panel = Panel(rows, (0, top), axis_label="share of comparisons of a program with itself")
+    figure = draw_panels([panel])
+    axis = panel.axes
     axis.xaxis.set_major_locator(MaxNLocator(nbins=5))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:.3g} %"))
     if bound is not None:

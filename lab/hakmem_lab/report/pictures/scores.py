@@ -16,7 +16,9 @@ from hakmem_lab.report.numbers import finite
 from hakmem_lab.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.report.svg import Picture, Table, canvas, element, label
 
-ROW_IN = 0.5
+LABEL_IN = 0.2
+LANE_IN = 0.13
+TITLE_IN = 0.26
 HISTORY_LINES = 8
 
 
@@ -51,52 +53,95 @@ def _nice(low: float, high: float) -> list[float]:
     return [tick for tick in chosen if low <= tick <= high] or [1.0]
 
 
+def _family(row: Record) -> str:
+    """Which axis a row belongs on: memory and times have none in common."""
+    unit = str(row.get("unit") or "")
+    if unit in ("KiB", "MiB", "B"):
+        return "Memory"
+    return "Rates" if unit.endswith("/s") else "System calls" if unit == "per operation" else "Time"
+
+
 def scores(run: LoadedRun, key: str) -> Picture | None:
-    """A row per workload, a dot per arm, on a logarithmic axis around 1; the bar of each row as a tick."""
+    """A row per workload, a lane per arm with its interval, on logarithmic axes around 1, one for each sort of metric;
+    the bar of each row as a tick."""
     rows = [row for row in (run.result.get("scorecard") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(rows)
-    values = [v for row in rows for arm in arms for v in (_ratio(row, arm), finite(row.get("bar"))) if v]
-    if not values:
+    groups: dict[str, list[Record]] = {}
+    for row in rows:
+        if any(_ratio(row, arm) for arm in arms):
+            groups.setdefault(_family(row), []).append(row)
+    if not groups:
         return None
-    figure, (axis,) = canvas(len(rows) * ROW_IN, left_in=0.2, top_in=0.2 + 0.24 * math.ceil(len(arms) / 2))
-    low, high = min([*values, 0.95]) / 1.08, max([*values, 1.05]) * 1.08
+    row_in = LABEL_IN + LANE_IN * len(arms)
+    heights = [TITLE_IN + row_in * len(members) for members in groups.values()]
+    figure, axes = canvas(*heights, left_in=0.3, top_in=0.2 + 0.24 * math.ceil(len(arms) / 2))
+    for axis, (family, members) in zip(axes, groups.items(), strict=True):
+        _panel(axis, family, members, arms, row_in)
+    for position, arm in enumerate(arms):
+        axes[0].plot([], [], arm_marker(position), color=arm_colour(position), label=label(arm, 22))
+    figure.legend(loc="upper left", ncols=2, bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
+    body = [[row_name(row), *(figure_text((row.get("arms") or {}).get(arm) or {}) for arm in arms)] for row in rows]
+    title = "Ratios by workload"
+    description = f"{len(rows)} rows against {', '.join(arms)}; the table has every ratio and its interval."
+    table = Table(title, ["Workload", *arms], body)
+    caption = (
+        "Right of 1 is better. Line: interval; hollow: too few blocks for one. A short upright bar: what the row has "
+        "to reach."
+    )
+    return Picture("scores", title, description, element(figure, key, title, description), table, caption)
+
+
+def figure_text(record: Record) -> str:
+    """A ratio with its interval, both to what that supports: 1.04× [1.02, 1.06]."""
+    value, low, high = (finite(record.get(name)) for name in ("ratio", "ci_low", "ci_high"))
+    decimals = None if low is None or high is None else numbers.places(low, high)
+    if value is None or decimals is None:
+        return ratio_text(value) + ("" if value is None else " [open]")
+    point, *ends = (numbers.rounded(each, max(decimals, 0)) for each in (value, low or 0.0, high or 0.0))
+    return f"{point}× [{', '.join(ends)}]"
+
+
+def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in: float) -> None:
+    """The vertical axis is in inches from the top. Bounds hold every value; a long interval is cut to an arrow."""
+    values = [v for row in rows for arm in arms for v in (_ratio(row, arm), finite(row.get("bar"))) if v]
+    low, high = min([*values, 0.95]) / 1.12, max([*values, 1.05]) * 1.12
     axis.set_xscale("log")
     axis.set_xlim(low, high)
-    axis.axvline(1, color=SENTINELS["muted"], linewidth=1)
+    axis.set_ylim(TITLE_IN + row_in * len(rows), 0)
+    side = axis.get_yaxis_transform()
+    axis.text(0, 0.1, family, transform=side, va="center", fontweight="bold")
     for position, row in enumerate(rows):
-        _draw(axis, position, row, arms)
-    for position, arm in enumerate(arms):
-        axis.plot([], [], arm_marker(position), color=arm_colour(position), label=label(arm, 22))
-    axis.set_ylim(len(rows) - 0.4, -0.65)
+        _draw(axis, TITLE_IN + position * row_in, row, arms, (low, high))
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
     axis.xaxis.set_major_locator(FixedLocator(_nice(low, high)))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
-    axis.set_xlabel("ratio (logarithmic; right of 1: better)")
-    figure.legend(loc="upper left", ncols=2, bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
-    body = [[row_name(row), *(ratio_text(_ratio(row, arm)) for arm in arms)] for row in rows]
-    title = "Ratios by workload"
-    description = f"{len(rows)} workloads against {', '.join(arms)}; the table has every ratio."
-    table = Table(title, ["Workload", *arms], body)
-    caption = "Right of 1 is better. A short upright bar: what the row has to reach."
-    return Picture("scores", title, description, element(figure, key, title, description), table, caption)
+    axis.set_xlabel("times as good (right of 1: less)" if family == "Memory" else "times as good (right of 1: better)")
 
 
-def _draw(axis: Axes, position: int, row: Record, arms: list[str]) -> None:
-    axis.text(0, position - 0.32, label(row_name(row)), transform=axis.get_yaxis_transform(), va="center")
-    axis.axhline(position + 0.08, color=SENTINELS["line"], linewidth=0.8, zorder=0.4)
+def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[float, float]) -> None:
+    """A row: its name, then a lane for each arm; the line of 1 and the bar run through the lanes only."""
+    axis.text(0, top + 0.09, label(row_name(row)), transform=axis.get_yaxis_transform(), va="center")
+    lanes = top + LABEL_IN, top + LABEL_IN + LANE_IN * len(arms) - 0.02
+    axis.plot([1, 1], lanes, color=SENTINELS["muted"], linewidth=1, zorder=0.4)
     bar = finite(row.get("bar"))
     if bar is not None and bar > 0:
-        axis.plot([bar, bar], [position - 0.14, position + 0.3], color=SENTINELS["ink"], linewidth=2.4)
+        axis.plot([bar, bar], lanes, color=SENTINELS["ink"], linewidth=2.4)
     for place, arm in enumerate(arms):
-        value = _ratio(row, arm)
+        value, colour = _ratio(row, arm), arm_colour(place)
         if value is None:
             continue
+        line = top + LABEL_IN + LANE_IN * (place + 0.4)
         ends = _ratio(row, arm, "ci_low"), _ratio(row, arm, "ci_high")
-        if ends[0] and ends[1]:
-            axis.plot(ends, [position + 0.08] * 2, color=arm_colour(place), linewidth=2)
-        axis.plot([value], [position + 0.08], arm_marker(place), color=arm_colour(place), markersize=7)
+        known = ends[0] is not None and ends[1] is not None
+        if ends[0] is not None and ends[1] is not None:
+            axis.plot([max(ends[0], bounds[0]), min(ends[1], bounds[1])], [line] * 2, color=colour, linewidth=2)
+            for end, edge, shape in ((bounds[0] - ends[0], bounds[0], "<"), (ends[1] - bounds[1], bounds[1], ">")):
+                if end > 0:
+                    axis.plot([edge], [line], shape, color=colour, markersize=6, clip_on=False)
+        face = colour if known else SENTINELS["paper"]
+        axis.plot([value], [line], arm_marker(place), color=colour, markerfacecolor=face, markersize=5.5)
 
 
 def history(run: LoadedRun, key: str) -> Picture | None:

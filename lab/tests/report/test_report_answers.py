@@ -1,0 +1,144 @@
+"""The headline: an answer with a direction, never more than the intervals say."""
+
+from __future__ import annotations
+
+import pytest
+from factories import MAKERS, aa, ab, compare, matrix, scorecard, soak, sweep, syscalls
+
+from hakmem_lab.report import LoadedRun, answers, numbers
+from hakmem_lab.report.verdicts import earlier, verdict
+
+
+def spaced(text: str) -> str:
+    return text.replace(numbers.THIN, " ").replace(numbers.JOIN, " ")
+
+
+def told(run: LoadedRun, **changes: object) -> tuple[str, str]:
+    """(answer, detail) of a run whose leading comparison is changed."""
+    run.result["comparisons"][0] |= changes
+    return spaced(answers.answer(run.result)), spaced(answers.detail(run.result))
+
+
+def test_a_go_says_how_much_and_how_sure() -> None:
+    answer, detail = told(ab())
+    assert answer == "hakmem is 2.1 % faster than glibc"
+    assert detail == "Surely 1.4 to 2.8 % faster, with 95 % confidence; surely at least the 1 % that matters."
+
+
+def test_the_margin_is_claimed_only_where_the_interval_is_beyond_it() -> None:
+    _, detail = told(ab(), ci_low=0.004)
+    assert detail.endswith("whether it is at least the 1 % that matters is not shown.")
+
+
+def test_more_memory_is_said_as_more() -> None:
+    run = ab()
+    run.result |= {"verdict": "NO-GO", "metric": {"name": "rss", "unit": "KiB", "higher_is_better": False}}
+    answer, detail = told(run, metric="rss", estimate=-0.2308, ci_low=-0.25, ci_high=-0.2, verdict="NO-GO")
+    assert answer == "hakmem needs 30 % more peak memory than glibc"
+    assert detail.startswith("Surely 25 to 33 % more")
+
+
+def test_a_guardrail_that_failed_is_part_of_the_answer() -> None:
+    run = ab()
+    run.result["verdict"] = "NO-GO"
+    run.result["guardrails"] = [
+        {"metric": "rss", "limit": 0.05, "estimate": -0.2308, "ci_low": -0.25, "ci_high": -0.2, "status": "failed"}
+    ]
+    answer, detail = told(run)
+    assert answer == "hakmem is 2.1 % faster than glibc, but at the price of 30 % more peak memory"
+    assert detail.endswith("of peak memory no more than 5 % more is tolerated.")
+
+
+def test_what_is_not_decided_claims_no_direction() -> None:
+    run = ab()
+    run.result |= {"verdict": "INCONCLUSIVE", "more_blocks": 56, "guardrails": []}
+    answer, detail = told(run, estimate=0.004, ci_low=-0.01, ci_high=0.02, verdict="INCONCLUSIVE")
+    assert answer == "Not decided: hakmem is 1.0 % slower to 2.0 % faster against glibc"
+    assert detail == "Better, equal and worse are all still possible; about 56 more blocks would likely settle it."
+
+
+def test_a_neutral_one_says_within_what() -> None:
+    run = ab()
+    run.result["verdict"] = "NEUTRAL"
+    answer, detail = told(run, verdict="NEUTRAL", equivalence_low=-0.006, equivalence_high=0.005)
+    assert answer == "hakmem is as fast as glibc, within 1 %"
+    assert detail == "Any difference is smaller than the 1 % that matters: 0.6 % slower to 0.5 % faster."
+
+
+def test_a_verdict_that_the_laboratory_withholds_is_not_given_by_the_page() -> None:
+    run = ab()
+    run.result |= {"verdict": "INCONCLUSIVE", "headline": "No verdict on this machine: too many false ones."}
+    said = verdict(run)
+    assert (said.answer, said.sentence) == ("No verdict", "No verdict on this machine: too many false ones.")
+
+
+def test_usually_better_and_rarely_much_worse_is_said() -> None:
+    run = ab()
+    run.result |= {"verdict": "INCONCLUSIVE", "headline": "The typical run and the mean disagree."}
+    answer, detail = told(run, torn=True)
+    assert answer == "hakmem is usually faster than glibc, rarely but badly slower"
+    assert detail == "The typical run and the mean disagree."
+
+
+def test_of_several_arms_better_worse_and_level_ones_are_named() -> None:
+    assert spaced(answers.answer(compare().result)) == (
+        "hakmem 3.7 % faster and mimalloc 3.2 % faster than glibc; jemalloc 2.7 % slower; tcmalloc level with glibc"
+    )
+
+
+def test_a_winner_is_one_whose_interval_overlaps_no_other() -> None:
+    run = compare()
+    assert answers.winner(run.result) is None
+    assert verdict(run).word == "BETTER ONES FOUND"
+    run.result["comparisons"][0] |= {"estimate": 0.06, "ci_low": 0.05, "ci_high": 0.07}
+    assert answers.winner(run.result) == "hakmem"
+    assert verdict(run).word == "CLEAR WINNER"
+    run.result["comparisons"][1]["ci_high"] = None
+    assert answers.winner(run.result) is None
+
+
+def test_without_a_better_one_nothing_is_green() -> None:
+    run = compare()
+    for row in run.result["comparisons"]:
+        row["verdict"] = "NO-GO"
+    assert verdict(run).tone == "no-go"
+    for row in run.result["comparisons"]:
+        row["verdict"] = "INCONCLUSIVE"
+    assert verdict(run).word == "NOT DECIDED"
+
+
+def test_settings_that_depend_on_each_other_are_answered_by_simple_effects() -> None:
+    run = matrix()
+    run.result["final"] = True
+    assert spaced(answers.answer(run.result)) == "C5: 2.6 % faster; C6: 3.1 % faster"
+    run.result["effects"][-1] |= {"ci_low": 0.002, "ci_high": 0.022}
+    assert spaced(answers.answer(run.result)).startswith("The settings depend on each other. C5 with C6: 3 % faster")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (sweep, "HAKMEM_CAPACITY=64 is as fast as default, within 1 %"),
+        (soak, "No growth of memory seen: 0.6 less to 1.3 more MiB/h"),
+        (syscalls, "System calls: glibc one in 3 200 operations, hakmem one in 8.9 million operations and mimalloc"),
+        (aa, "This machine can tell programs apart: an effect of 1.8 % can be seen in 60 blocks"),
+        (scorecard, "hakmem is surely better than glibc on"),
+    ],
+)
+def test_each_kind_has_its_answer(make: object, text: str) -> None:
+    assert text in spaced(answers.answer(make().result))
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_page_and_the_answer_say_the_same(kind: str) -> None:
+    run = MAKERS[kind]()
+    assert verdict(run).answer in (answers.answer(run.result), run.result["headline"])
+
+
+def test_earlier_runs_of_the_same_question_are_counted() -> None:
+    run = ab()
+    assert earlier(run) == ""
+    run.header["earlier_runs"] = 2
+    assert earlier(run) == "2 earlier runs of the same question: of many tries one looks good by chance."
+    run.header["earlier_runs"] = [f"run-{n}" for n in range(7)]
+    assert "(run-0, run-1, run-2, run-3, run-4 and 2 more)" in earlier(run)
