@@ -13,6 +13,27 @@ fail() {
   exit 1
 }
 
+# watched WHAT LOG COMMAND...: run it, its output into the log; say meanwhile how long it takes and where it is.
+watched() {
+  local what=$1 log=$2 status=0 ticker
+  shift 2
+  : >"$log"
+  {
+    local start=$SECONDS pause=15 line='%s: %d s: %s\n'
+    [ ! -t 2 ] || pause=1 line='\r\033[K%s: %d s: %s'
+    echo "$what"
+    while sleep "$pause"; do
+      printf "$line" "$what" $((SECONDS - start)) "$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)"
+    done
+  } >&2 &
+  ticker=$!
+  "$@" >"$log" 2>&1 || status=$?
+  kill "$ticker" 2>/dev/null
+  wait "$ticker" 2>/dev/null || true
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+  return "$status"
+}
+
 # build PRESET [TARGET...]: configure and build, silent unless it fails.
 build() {
   local preset=$1

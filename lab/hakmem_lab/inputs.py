@@ -1,7 +1,7 @@
 """The files that a run depends on: programs, libraries, and what its commands name, such as scripts and data.
 
-Imports runner, peers, project. A file that a command names may also be one that its program writes; that cannot be
-seen beforehand, so it is left out as soon as the program has been seen to change it.
+Imports runner, scripts, peers, project. A file that a command names may also be one that its program writes; that
+cannot be seen beforehand, so it is left out as soon as the program has been seen to change it.
 """
 
 import os
@@ -12,23 +12,26 @@ from . import project
 from .arms import Arm
 from .peers import file_sha256
 from .runner import Workload
+from .scripts import interpreters
 from .spec import find_program
 
 
 def _programs(workload: Workload) -> list[Path]:
-    """Programs beside the one that is under test: the client of a server, and the one that warms it up."""
-    server = workload.server
+    """Programs beside the one that is under test: what reads a script, the client of a server, what warms it up."""
+    server, readers = workload.server, interpreters(Path(workload.subject()[0]))
     if server is None:
-        return []
-    return [Path(workload.argv[0]), *([find_program(server.warm_up[0])] if server.warm_up else [])]
+        return readers
+    return [*readers, Path(workload.argv[0]), *([find_program(server.warm_up[0])] if server.warm_up else [])]
 
 
 def named_files(workload: Workload) -> list[Path]:
-    """Regular files that can be read among the arguments of all commands, as the programs see them in their folder."""
+    """Regular files that can be read among the arguments of all commands, as the programs see them in their folder,
+    and what they read as standard input."""
     server = workload.server
     words = [*workload.argv[1:], *(workload.subject()[1:] if server else [])]
     words += server.warm_up[1:] if server and server.warm_up else []
     paths = dict.fromkeys(os.path.join(workload.cwd or "", word) for word in words if word)
+    paths |= dict.fromkeys([workload.stdin] if workload.stdin else [])
     return [Path(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
 
 

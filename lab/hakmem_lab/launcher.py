@@ -36,6 +36,7 @@ class Request:
     expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
     pss_ms: how often the proportional memory of the whole tree is read; 0 = never. counters: (type, config) of events,
     the numbers of perf_event_open. groups: the lists of processes of the cgroups that it is to be in.
+    stdin: a file that it reads from its beginning; None = nothing to read.
     """
 
     argv: Sequence[str]
@@ -49,6 +50,7 @@ class Request:
     pss_ms: int = 0
     counters: Sequence[tuple[int, int]] = ()
     groups: Sequence[str] = ()
+    stdin: str | None = None
 
     def payload(self, stdout: str, stderr: str) -> bytes:
         strings = [
@@ -56,6 +58,7 @@ class Request:
             str(self.sample_ms),
             str(self.output_limit_bytes),
             self.expect or "",
+            self.stdin or os.devnull,
             stdout,
             stderr,
             self.cwd or "",
@@ -279,8 +282,8 @@ def _known(text: str) -> float | None:
     return float(text) if float(text) >= 0 else None
 
 
-def _series(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple((int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point))
+def _series(text: str) -> list[tuple[int, int]]:
+    return [(int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point)]
 
 
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:

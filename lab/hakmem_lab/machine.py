@@ -72,11 +72,15 @@ def _idle_and_total() -> tuple[int, int]:
     return sum(fields[3:5]), sum(fields[:8])
 
 
-def disturbance(load: float, steal_percent: float) -> str | None:
-    """What makes this machine a bad place to measure now; None if nothing does. load: of others than ourselves."""
+def disturbance(busy: float, steal_percent: float) -> str | None:
+    """What makes this machine a bad place to measure now; None if nothing does. busy: processors that others use."""
     processors = os.cpu_count() or 1
-    if load > BUSY_LOAD_PER_PROCESSOR * processors:
-        return f"load average {load:.1f} on {processors} processors: other work disturbs the figures"
+    if busy > BUSY_LOAD_PER_PROCESSOR * processors:
+        used = min(busy, processors)
+        return (
+            f"load average {load_1m():.1f} on {processors} processors: other programs keep {used:.1f} of them busy and "
+            f"disturb the figures"
+        )
     if steal_percent > STEAL_WARN_PERCENT:
         return f"{steal_percent:.0f} % of the processor time is stolen by other virtual machines"
     return None

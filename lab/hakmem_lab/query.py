@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Sequence
 
+from . import extras
 from .errors import LabError
 from .store import DESCRIBED, RunFile, plain
 
@@ -105,6 +106,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
     import tempfile
     from pathlib import Path
 
+    extras.need("sql", "hak export --sql")
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, duckdb.connect() as database:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import kinds, report
+from . import extras, kinds, report
 from .errors import LabError
 from .store import RunFile
 
@@ -18,6 +18,7 @@ def load(file: RunFile) -> report.LoadedRun:
 
 def write(files: Sequence[RunFile], output: Path) -> None:
     """One HTML file over the runs, their raw data linked. Raises LabError where it cannot be written."""
+    extras.need("report", "hak report")
     links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in files}
     try:
         report.write([load(file) for file in files], output, links)

@@ -20,6 +20,7 @@ from .metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from .server_meter import ServerMeter
 from .serving import choose_port, with_port
 from .spec import CommonSpec, Server, find_program
+from .stdin import check_file
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -40,6 +41,7 @@ class Workload:
     pin: Sequence[int]
     timeout_s: float
     server: Server | None = None
+    stdin: str | None = None
 
     @classmethod
     def of(cls, spec: CommonSpec) -> "Workload":
@@ -56,7 +58,8 @@ class Workload:
             if unknown := set(wanted) - allowed:
                 there = ", ".join(map(str, sorted(allowed)))
                 raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
-        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server)
+        stdin = None if spec.stdin is None else check_file(spec.stdin)
+        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
 
     def subject(self) -> list[str]:
         """The command that runs on the allocator under test."""
@@ -147,7 +150,8 @@ class Runner:
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
             self.at_start()
-            outcome = self._start(self._launchers[0], self.workload.argv, environment, arm, group=group).wait()
+            launcher, w = self._launchers[0], self.workload
+            outcome = self._start(launcher, w.argv, environment, arm, group=group, stdin=w.stdin).wait()
             outcome = replace(outcome, tree=group.read() if group else None)
         return self._part(outcome, None, _failed(outcome))
 
@@ -169,10 +173,11 @@ class Runner:
         arm: Arm | None,
         pin: Sequence[int] = (),
         group: cgroup.Group | None = None,
+        stdin: str | None = None,
     ) -> Running:
         """arm: None for a client, of which only the time is measured."""
         w = self.workload
-        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS)
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin)
         if arm:
             library = arm.library.path
             request = replace(
@@ -235,15 +240,17 @@ class Runner:
             return None, {}, why
         self.at_start()
         meter.begin(pid)
-        client, why = self._client(self.workload.argv, port, "client")
+        client, why = self._client(self.workload.argv, port, "client", self.workload.stdin)
         return client, meter.end(), why
 
-    def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
+    def _client(
+        self, command: Sequence[str], port: int, what: str, stdin: str | None = None
+    ) -> tuple[Outcome, str | None]:
         argv = with_port(command, port)
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:
-            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None).wait()
+            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None, stdin=stdin).wait()
         except OSError as error:
             raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)

@@ -1,7 +1,7 @@
 """What a server uses while its client runs. Imports cgroup, launcher."""
 
 import contextlib
-import itertools
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +64,7 @@ class ServerMeter:
         """Its memory over its whole life, and its means and peaks between the two moments."""
         rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
         found = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
-        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": time_mean(rss), "pss_mean_kib": time_mean(pss)}
+        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": mean_of(rss), "pss_mean_kib": mean_of(pss)}
         found["pss_peak_kib"] = peak_of(pss)
         if rss and "rss_peak_kib" in used:
             found["rss_peak_kib"] = max(used["rss_peak_kib"], peak_of(rss))
@@ -82,9 +82,6 @@ def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
     return max((kib for _, kib in series), default=None)
 
 
-def time_mean(series: Sequence[tuple[int, int]]) -> float | None:
-    """Weighted by the time between the points; None where there are none."""
-    if len(series) < 2:
-        return float(series[0][1]) if series else None
-    steps = [(later - earlier, kib) for (earlier, _), (later, kib) in itertools.pairwise(series)]
-    return sum(step * kib for step, kib in steps) / sum(step for step, _ in steps)
+def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
+    """Every point stands for equally many samples."""
+    return statistics.fmean(kib for _, kib in series) if series else None

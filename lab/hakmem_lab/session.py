@@ -172,15 +172,19 @@ class Session(Recorder):
                 self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat)), first
             )
 
-    def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
-        """All blocks of the phase up to `count`, running those that are not in the store yet."""
+    def run_blocks(self, phase: str, names: Sequence[str], count: int, most: int | None = None) -> Blocks:
+        """All blocks of the phase up to `count`, running those that are not in the store yet. most: blocks that the
+        phase may have in the end, where there are looks before it."""
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
-        self.progress.restart()
+        note = "blocks" if phase == "measure" else f"blocks ({phase})"
+        note += " at most" if most not in (None, count) else ""
         for index in range(len(blocks), count):
-            self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
+            self.progress.update(index, most or count, note)
             blocks.append(self.block(phase, names, index, made.get(index, 0)))
-        self.progress.restart()
+        if most in (None, count):
+            self.progress.update(count, count, note)
+            self.progress.restart()
         return blocks
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:

@@ -26,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from . import mistakes
 from .errors import LabError, closest, nearest
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class CommonSpec(Model):
     command: Command
     env: Environment = {}
     cwd: Word | None = None
+    stdin: Word | None = None
     pin: list[int] = []
     timeout: Timeout = 300.0
     seed: Seed | None = None
@@ -327,7 +329,7 @@ def _message(error: dict, model: type[BaseModel]) -> str:
     if error["type"] == "missing":
         hint = "; it follows -- or stands in a spec" if key == "command" else ""
         return f"'{key}' is missing{hint}"
-    text = error["msg"].removeprefix("Value error, ")
+    text = mistakes.said(error)
     given = error["input"]
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{key}: {text}{shown}" if key else text

@@ -27,6 +27,7 @@ class Progress:
         self._live = not quiet and self._stream.isatty()
         self._said = self._begun = time.monotonic()
         self._first: float | None = None
+        self._reached, self._spoke = 0.0, False
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -36,23 +37,33 @@ class Progress:
 
     def update(self, done: float, total: float, note: str = "") -> None:
         """done of total units; the first call sets where counting begins."""
+        self._show(done, total, f"{done:g} of {total:g}", note)
+
+    def share(self, fraction: float, note: str = "") -> None:
+        """For work whose units are not known beforehand: the part that is done, which never goes back."""
+        self._reached = max(self._reached, min(1.0, fraction))
+        self._show(self._reached, 1.0, f"{100 * self._reached:.0f} %", note)
+
+    def _show(self, done: float, total: float, text: str, note: str) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first, self._begun = done, now
         gained = done - self._first
-        left = (now - self._begun) / gained * (total - done) if gained > 0 else None
-        text = f"{done:g} of {total:g}{', ' + note if note else ''}"
-        text += f", about {duration(left)} left" if left is not None else ""
+        text += f", {note}" if note else ""
+        if done >= total:
+            text += f", took {duration(now - self._begun)}" if gained > 0 else ""
+        elif gained > 0:
+            text += f", about {duration((now - self._begun) / gained * (total - done))} left"
         if self._live:
             self._stream.write("\r\033[K" + text[:200])
             self._stream.flush()
-        elif not self._quiet and now - self._said > QUIET_LINE_S:
-            self._said = now
+        elif not self._quiet and (now - self._said > QUIET_LINE_S or (self._spoke and done >= total)):
+            self._said, self._spoke = now, done < total
             print(text, file=self._stream, flush=True)
 
     def restart(self) -> None:
         """The next update begins a new count."""
-        self._first = None
+        self._first, self._reached = None, 0.0
         self._clear()
 
     def _clear(self) -> None:

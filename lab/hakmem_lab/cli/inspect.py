@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ..errors import LabError, StoreError, nearest, one_line
-from .measure import JsonFile, StoreFolder
+from . import complete
+from .measure import JsonFile, RunName, StoreFolder
 
-RunName = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")]
 FORMATS = ("json", "csv")
 
 
@@ -76,7 +76,10 @@ def list_runs(store: StoreFolder = None) -> None:
 
 
 def export(
-    runs: Annotated[list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False)] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=complete.runs),
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="json or csv")] = "json",
     sql: Annotated[
         str | None, typer.Option(help="A query over the tables headers, arms, runs, blocks, samples, events, results")
@@ -102,7 +105,10 @@ def export(
 
 
 def report(
-    runs: Annotated[list[str] | None, typer.Argument(help="Runs; none: the last one", show_default=False)] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs; none: the last one", show_default=False, autocompletion=complete.runs),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
     store: StoreFolder = None,
 ) -> None:

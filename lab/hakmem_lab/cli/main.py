@@ -4,27 +4,44 @@ Exit status: 0 done (whatever the verdict), 1 `--require` not met, 2 bad input, 
 completed, 130 interrupted; `hak run` ends as the program does.
 """
 
+import os
 import signal
 import sys
+from typing import Annotated
 
 import typer
 
+from .. import __version__
 from ..errors import EXIT_BAD_INPUT, LabError, one_line
-from . import inspect, measure, run
+from . import inspect, measure, overview, run
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
+COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 
 app = typer.Typer(
     name="hak",
-    help="Which allocator, and which of its settings, make a program faster or leaner: verdicts with intervals.",
-    no_args_is_help=True,
+    cls=overview.Commands,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
 for module in (run, measure, inspect):
     module.register(app)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hak {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="The version")
+    ] = False,
+) -> None:
+    """What `hak` takes before the name of a command."""
 
 
 def _interrupt(*_: object) -> None:
@@ -35,6 +52,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     # Words of commands may hold bytes that are no UTF-8.
     sys.stdout.reconfigure(errors="backslashreplace")
+    if not sys.argv[1:] and COMPLETION not in os.environ:
+        print(overview.text())
+        sys.exit(0)
     try:
         status = app(measure.spread_allocators(sys.argv[1:]), prog_name="hak", standalone_mode=False)
     except KeyboardInterrupt:
@@ -58,9 +78,6 @@ def _said(text: object, status: int) -> int:
 def _known(error: Exception) -> int | None:
     """The exit status for an error that is the user's to mend, once it is said; None for a defect of ours."""
     name = type(error).__name__
-    if name == "NoArgsIsHelpError":
-        print(error.format_message())
-        return EXIT_BAD_INPUT
     if isinstance(error, LabError):
         return _said(error, EXIT_BAD_INPUT)
     if hasattr(error, "format_message"):  # of the command line's parser

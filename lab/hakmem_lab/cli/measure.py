@@ -3,6 +3,7 @@
 `hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
 """
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -11,11 +12,24 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import LabError, StoreError, nearest
+from ..stdin import check_file, inherited
+from . import complete
+from .complete import VERDICTS
 
-Words = Annotated[list[str] | None, typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False)]
-Allocators = Annotated[list[str] | None, typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=complete.words),
+]
+Allocators = Annotated[
+    list[str] | None,
+    typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=complete.arms),
+]
+Arm = Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)]
 Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
-Metric = Annotated[str | None, typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'")]
+Metric = Annotated[
+    str | None,
+    typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=complete.metrics),
+]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
 Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
@@ -34,17 +48,25 @@ Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
+Input = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE", help="Standard input of the program, in every run")
+]
 Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
+RunName = Annotated[
+    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=complete.runs)
+]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
 ]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
 ]
-Require = Annotated[str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO")]
+Require = Annotated[
+    str | None,
+    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=complete.verdicts),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 
-VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
 HELP = {
     "ab": "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
     "compare": "Several allocators on one program: time, memory, faults, each against a baseline.",
@@ -62,7 +84,7 @@ def spread_allocators(words: list[str]) -> list[str]:
     """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag. Raises LabError."""
     end = words.index("--") if "--" in words else len(words)
     spread, taking = [], False
-    for word, following in zip(words[:end], [*words[1:end], "--"], strict=True):
+    for word, following in itertools.pairwise([*words[:end], "--"]):
         if word.startswith("-"):
             taking = word == "--allocators"
             if taking and following.startswith("-"):
@@ -86,10 +108,12 @@ def register(app: typer.Typer) -> None:
 def compare(
     ctx: typer.Context, words: Words = None,
     allocators: Allocators = None,
-    baseline: Annotated[str | None, typer.Option(help="The arm that the others are compared with")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The arm that the others are compared with", autocompletion=complete.arms)
+    ] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
+    input_: Input = None, timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -98,13 +122,13 @@ def compare(
 
 def ab(
     ctx: typer.Context, words: Words = None,
-    control: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
-    treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    control: Arm = None,
+    treatment: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    duet: Duet = None, also: Also = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None,
-    env: Env = None, question: Question = None, callgrind: Callgrind = False, ops: Ops = None,
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    duet: Duet = None, also: Also = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None,
+    guardrail: Guardrail = None, env: Env = None, question: Question = None, callgrind: Callgrind = False,
+    ops: Ops = None, store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     params = {name: value for name, value in ctx.params.items() if name not in ("callgrind", "ops")}
     if callgrind:
@@ -117,10 +141,10 @@ def ab(
 
 def aa(
     ctx: typer.Context, words: Words = None,
-    allocator: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
+    allocator: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, seed: Seed = None,
-    store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
+    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, input_: Input = None,
+    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -142,7 +166,7 @@ def _simple(kind: str):
 
     def command(
         ctx: typer.Context, words: Words = None,
-        allocators: Allocators = None,
+        allocators: Allocators = None, input_: Input = None,
         set_: Keys = None,
         max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
         require: Require = None, quiet: Quiet = False,
@@ -153,7 +177,7 @@ def _simple(kind: str):
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")] = "last",
+    run: RunName = "last",
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     from .. import kinds
@@ -185,7 +209,7 @@ def _guardrails(words: list[str]) -> dict[str, str]:
 
 def _overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_"}
+    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
         keys["guardrails"] = _guardrails(params["guardrail"])
@@ -193,6 +217,8 @@ def _overrides(params: dict[str, Any]) -> dict[str, Any]:
         keys["env"] = _pairs(params["env"], "--env")
     if params.get("pin") is not None:
         keys["pin"] = params["pin"].split(",")
+    if params.get("input_") is not None:
+        keys["stdin"] = check_file(str(params["input_"]), "--input")
     for name, value in _pairs(params.get("set_"), "--set").items():
         keys[name] = value
     return keys
@@ -211,6 +237,7 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
         _check_verdict(spec)
     context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
+        spec = _with_input(spec, context)
         result = kinds.module(kind).run(spec, context)
     except LabError as error:
         raise _named(error, source) from None
@@ -240,6 +267,14 @@ def _meet(result: dict, require: str | None) -> None:
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _with_input(spec: Any, context: Any) -> Any:
+    """The spec, to which what hak itself was given as standard input is added. Raises LabError."""
+    if getattr(spec, "stdin", "") is not None:
+        return spec
+    spec.program()  # before a copy is kept for a program that is not there
+    return spec.model_copy(update={"stdin": inherited(context.folder, context.progress.say)})
 
 
 def _named(error: LabError, source: str) -> LabError:

@@ -5,10 +5,17 @@ import math
 import sys
 from pathlib import Path
 
+from .. import words
 from ..errors import LabError
 from ..store import plain
 
 WIDE_COLUMNS = 120
+SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
+# Unit of a metric -> (factor, unit shown), the greatest first.
+PREFIXES = {
+    "KiB": ((1024.0**2, "GiB"), (1024.0, "MiB"), (1.0, "KiB")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+}
 STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
 SUMMARY_KEYS = (
     "verdict",
@@ -27,26 +34,33 @@ DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "so
                "failures", "warnings")  # fmt: skip
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, places: int | None = None) -> str:
     """A ratio minus one for people; an end of an interval that the data do not bound is 'open'."""
     if value is None or not math.isfinite(value) or value <= -1:
         return "open"
-    digits = 1 if abs(value) >= 0.1 else 2
+    digits = (1 if abs(value) >= 0.1 else 2) if places is None else places
     return f"{100 * value:+.{digits}f} %"
 
 
 def interval(row: dict) -> str:
-    return f"{percent(row['estimate'])} [{percent(row['ci_low'])}, {percent(row['ci_high'])}]"
+    """Estimate and interval in per cent, with the digits that the interval supports."""
+    low, high = row["ci_low"], row["ci_high"]
+    known = low is not None and high is not None
+    digits = words.places(100 * low, 100 * high) if known else 0
+    return f"{percent(row['estimate'], digits)} [{percent(low, digits)}, {percent(high, digits)}]"
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Four significant digits; KiB are shown as MiB."""
+    """Three significant digits and all before the point, never an exponent, in the prefix that people use."""
     if value is None:
         return "-"
-    if unit == "KiB":
-        value, unit = value / 1024, "MiB"
-    text = f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
-    return f"{text} {unit}".strip()
+    steps = PREFIXES.get(unit, ((1.0, unit),))
+    factor, shown = next(((f, name) for f, name in steps if abs(value) >= f), steps[-1])
+    value /= factor
+    digits = max(0, SIGNIFICANT - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    if digits > MOST_DIGITS:
+        digits = 0 if abs(value) < TINY else MOST_DIGITS
+    return f"{value:,.{digits}f} {shown}".strip()
 
 
 def summary(result: dict) -> dict:
@@ -146,14 +160,19 @@ def _comparisons(result: dict):
     rows = result.get("comparisons") or []
     if not rows:
         return
-    level = f"{100 * rows[0]['level']:.4g} %"
-    table = new_table(
-        f"Better (+) or worse (-) than {rows[0]['control']}", "arm", "metric", f"estimate [{level} interval]", "verdict"
-    )
+    level = f"{100 * rows[0]['level']:.3g} %"
+    table = new_table(f"Against {rows[0]['control']}", "arm", "metric", f"effect [{level} interval]", "verdict")
     for row in rows:
         name = "output" if row["metric"].startswith("regex:") else row["metric"]
-        add_row(table, row["treatment"], name, interval(row), row.get("verdict") or "")
+        add_row(table, row["treatment"], name, _effect(row, result), row.get("verdict") or "")
     yield table
+
+
+def _effect(row: dict, result: dict) -> str:
+    """An estimate with its interval, in words that name the direction."""
+    own = row["metric"] == result["metric"]["name"]
+    higher = own and result["metric"]["higher_is_better"]
+    return words.effect(row["metric"], row["estimate"], row["ci_low"], row["ci_high"], higher)
 
 
 def _effects(result: dict):
@@ -182,9 +201,9 @@ def _selection(result: dict):
 def _guardrails(result: dict):
     rows = result.get("guardrails") or []
     if rows:
-        table = new_table("Guardrails", "metric", "tolerated", "estimate [interval]", "status")
+        table = new_table("Guardrails", "metric", "may get worse by", "effect [interval]", "status")
         for row in rows:
-            add_row(table, row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"])
+            add_row(table, row["metric"], f"{100 * row['limit']:.3g} %", _effect(row, result), row["status"])
         yield table
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import LabError
+from . import complete
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --")],
-    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]")] = "hakmem",
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)] = "hakmem",
     set_: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
     ] = [],  # noqa: B006

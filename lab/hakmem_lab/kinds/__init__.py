@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from .. import extras
 from ..errors import LabError, nearest
 from ..spec import build, read_toml
 from ..store import DESCRIBED, RunFile
 from ..ui import Progress
 
 DEFAULTS = ("aa",)
+NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
 NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "scorecard")
 
 
@@ -31,6 +33,8 @@ def module(kind: str) -> ModuleType:
     """Raises LabError for an unknown kind."""
     if kind not in NAMES:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, NAMES)}")
+    if kind in NEEDS:
+        extras.need(NEEDS[kind], f"hak {kind}")
     return importlib.import_module(f".{kind}", __name__)
 
 

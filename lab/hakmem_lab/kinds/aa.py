@@ -55,6 +55,17 @@ def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
     return rows, abba
 
 
+def _state(fit: bool, records: list[dict]) -> str:
+    """What was found about the machine. Under load it is the machine with that load, and not fit for anything else."""
+    if not fit:
+        return "This machine is NOT fit to measure"
+    if any(record["type"] == "event" and record["what"] == "load" for record in records):
+        return (
+            "Other programs were at work, so this says nothing about the machine alone; run it again when it is quiet"
+        )
+    return "This machine is fit to measure"
+
+
 def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     result = base_result(header, records, blocks)
@@ -86,7 +97,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "smallest_effect_percent": smallest,
         "advice": found.advice,
     }
-    state = "fit to measure" if found.fit else "NOT fit to measure"
+    state = _state(found.fit, records)
     wrong = 100 * found.rate
     old = (
         f"; ten runs of A and then ten of B would be wrong in {100 * found.sequential_rate:.0f} %"
@@ -94,7 +105,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         else ""
     )
     result["headline"] = (
-        f"This machine is {state}: {wrong:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
+        f"{state}: {wrong:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
         f"{100 * found.bound:.1f} % is expected){old}. With {len(blocks)} blocks it shows differences from "
         f"{100 * found.smallest_effect:.2f} % on."
     )

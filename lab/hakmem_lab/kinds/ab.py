@@ -57,12 +57,13 @@ def measure(session: Session) -> None:
     session.check_fitness()
     plan = looks.planned_looks(spec.max_blocks, spec.looks)
     for index, count in enumerate(plan):
-        blocks = session.run_blocks("measure", names(spec), count)
+        blocks = session.run_blocks("measure", names(spec), count, plan[-1])
         decision = decide(session.file.header(), blocks, index, plan)
         shown = comparison(decision.interval, *names(spec), spec.metric, str(decision.verdict))
         session.append({"type": "look", "look": index + 1, "blocks": count, "of": len(plan), "result": shown})
         session.progress.say(f"look {index + 1} of {len(plan)}, {count} blocks: {decision.verdict}")
         if decision.final:
+            session.progress.restart()
             return
 
 

@@ -1,5 +1,6 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
+from .. import words
 from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished, withheld
 from ..arms import Arm
 from ..conduct import conduct
@@ -65,28 +66,42 @@ def analyse(header: dict, records: list[dict]) -> dict:
         intervals = multiple.simultaneous_intervals(rows, 1 - spec["alpha"])
         result["comparisons"] += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
     result["final"] = True
-    result["headline"] = _headline(first, wide, verdicts)
     if "INCONCLUSIVE" in verdicts.values():
         alpha = spec["alpha"] / len(columns)
         wanted = [
             power.more_blocks(columns[n], spec["margin"], alpha) for n, v in verdicts.items() if v == "INCONCLUSIVE"
         ]
         result["more_blocks"] = None if None in wanted else max(wanted)
+    result["headline"] = _headline(first, wide, verdicts, metric, spec["margin"], result["more_blocks"])
     if len(others) == 1:
         result["verdict"] = verdicts[others[0]]
         withheld(result, records, first, others[0])
     return blocked(result, records)
 
 
-def _headline(first: str, intervals: dict, verdicts: dict[str, str]) -> str:
-    """Who is better than the baseline, who is worse, who is neither."""
+def _headline(
+    first: str, intervals: dict, verdicts: dict[str, str], metric: Metric, margin: float, more_blocks: int | None
+) -> str:
+    """Of every arm what is decided and what is not: the best first, the open ones last."""
+
+    def said(name: str) -> str:
+        ratio = intervals[name].ratio()
+        return words.effect(metric.name, ratio.estimate, ratio.low, ratio.high, metric.higher_is_better)
+
+    names = sorted(intervals, key=lambda name: -intervals[name].estimate)
+    decided = {"GO": "better than", "NO-GO": "worse than", "NEUTRAL": "as good as"}
     parts = []
-    for wanted, text in (("GO", "better than"), ("NO-GO", "worse than"), ("NEUTRAL", "as good as")):
-        found = [name for name in sorted(intervals, key=lambda n: -intervals[n].estimate) if verdicts[name] == wanted]
-        if found:
-            sizes = [f"{name} ({verdict.percent(intervals[name].estimate)})" for name in found]
-            parts.append(f"{', '.join(sizes)}: {text} {first}")
-    open_ones = [name for name, v in verdicts.items() if v == "INCONCLUSIVE"]
-    if open_ones:
-        parts.append(f"{', '.join(open_ones)}: not decided")
-    return "; ".join(parts) + "."
+    for wanted, text in decided.items():
+        if found := [name for name in names if verdicts[name] == wanted]:
+            sizes = [name if wanted == "NEUTRAL" else f"{name} ({said(name)})" for name in found]
+            parts.append(f"{text} {first}: {', '.join(sizes)}")
+    for name in [name for name in names if verdicts[name] == "INCONCLUSIVE"]:
+        whether = f", but whether by the {100 * margin:g} % that matters is open"
+        parts.append(f"not decided: {name} ({said(name)}{whether if intervals[name].excludes_zero() else ''})")
+    text = "; ".join(parts) + "."
+    if "INCONCLUSIVE" in verdicts.values():
+        likely = "More blocks are unlikely to settle the rest."
+        if more_blocks is not None:
+            likely = f"About {more_blocks} more blocks would likely settle the rest."
+        text += f" {likely}"
+    return text[0].upper() + text[1:]

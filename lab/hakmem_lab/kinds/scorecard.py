@@ -84,7 +84,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "arms": [{key: arm.get(key) for key in ARM_KEYS} for arm in header["arms"]],
         "comparisons": [],
         "failures": failures(records),
-        "warnings": [*warnings(header, records), *scorecard_rows.too_few(sheets)],
+        "warnings": [
+            *warnings(header, records),
+            *scorecard_rows.too_few(sheets),
+            *scorecard_history.not_looked_for(history),
+        ],
         "scorecard": {
             "subject": spec.subject,
             "reference": spec.reference,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from .. import extras
 from ..errors import LabError
 from ..statistics.drift import change_points
 from ..store import Store
@@ -17,8 +18,9 @@ from ..store import Store
 SAME_MACHINE = ("cpu", "processors")
 SAME_ARM = ("allocator", "variables")
 # What a program reads counts as well; the program itself does not, since a rebuild changes it.
-SAME_WORKLOAD = ("command", "metric", "higher-is-better", "env", "cwd", "server", "ops")
+SAME_WORKLOAD = ("command", "metric", "higher-is-better", "env", "cwd", "stdin", "server", "ops")
 LEAST_SEGMENT = 3
+CHANGES_NEED = "soak"
 LEAST_NOISE = 1e-3
 PENALTY_FACTOR = 6.0
 NORMAL_MEDIAN_STEP = 1.4826 / math.sqrt(2)
@@ -81,13 +83,26 @@ def _penalty(logs: Sequence[float]) -> float:
     return PENALTY_FACTOR * noise**2 * math.log(len(logs))
 
 
+def _long_enough(history: Sequence) -> bool:
+    """Whether changes are looked for, and can be."""
+    return len(history) >= 2 * LEAST_SEGMENT and not extras.missing(CHANGES_NEED)
+
+
+def not_looked_for(history: Sequence[dict]) -> list[str]:
+    """A warning where the history is long enough for changes, but what finds them is not installed."""
+    packages = extras.missing(CHANGES_NEED)
+    if len(history) < 2 * LEAST_SEGMENT or not packages:
+        return []
+    return [f"changes in the history are not looked for; that needs: {extras.install_line(packages)}"]
+
+
 def changes(history: Sequence[dict]) -> dict[str, list[int]]:
     """Per workload: indices into the history at which a new level of the ratio begins."""
     found = {}
     for key in dict.fromkeys(key for each in history for key in each["ratios"]):
         known = [(index, each["ratios"][key]) for index, each in enumerate(history) if each["ratios"].get(key)]
         logs = [math.log(ratio) for _, ratio in known]
-        points = change_points(logs, LEAST_SEGMENT, _penalty(logs)) if len(logs) >= 2 * LEAST_SEGMENT else []
+        points = change_points(logs, LEAST_SEGMENT, _penalty(logs)) if _long_enough(logs) else []
         if points:
             found[key] = [known[point][0] for point in points]
     return found

@@ -42,9 +42,10 @@ def block_spec(spec: ScorecardSpec, row: WorkloadSpec) -> BlockSpec:
         server = server.model_copy(update={"command": [rooted(word) for word in server.command]})
     command = scorecard_syscalls.command_for(row, row.ops[0]) if row.ops else row.command
     return BlockSpec(
-        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd, pin=row.pin,
-        timeout=row.timeout, metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1,
-        max_blocks=spec.blocks_of(row), warm_up=0, repeat=row.repeat, server=server,
+        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd,
+        stdin=row.stdin and rooted(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
+        metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1, warm_up=0,
+        max_blocks=spec.blocks_of(row),
     )  # fmt: skip
 
 
@@ -176,6 +177,7 @@ class Card(Recorder):
             done[row.key] = len(finished_blocks(own, "measure"))
             made[row.key] = attempts_made(own, "measure")
         rounds_s: list[float] = []
+        started = time.monotonic()
         for index in range(max((self.spec.blocks_of(row) for row in timed), default=0)):
             todo = [row for row in timed if done[row.key] <= index < self.spec.blocks_of(row)]
             if self._over_budget(index, rounds_s):
@@ -183,10 +185,11 @@ class Card(Recorder):
                 break
             begun = time.monotonic()
             for row in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
-                self.progress.update(sum(done.values()), self._planned(timed, rounds_s), row.title)
+                self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
                 self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
                 done[row.key] += 1
             rounds_s += [time.monotonic() - begun] if todo else []
+        self.progress.share(1.0)
         self.progress.restart()
 
     def _block(self, session: Session, index: int, attempt: int) -> None:
@@ -200,13 +203,13 @@ class Card(Recorder):
             return False
         return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
 
-    def _planned(self, timed: Sequence[WorkloadSpec], rounds_s: Sequence[float]) -> int:
-        """Blocks that will be run, as far as the budget can be foreseen."""
+    def _part_done(self, blocks: int, timed: Sequence[WorkloadSpec], started: float) -> float:
+        """Of the blocks, or of the time until the budget ends it, whichever is further."""
         planned = sum(self.spec.blocks_of(row) for row in timed)
-        if self.spec.budget is None or not rounds_s:
-            return planned
-        rounds = self.spec.budget / (sum(rounds_s) / len(rounds_s))
-        return min(planned, max(LEAST_ROUNDS, int(rounds)) * len(timed))
+        if self.spec.budget is None:
+            return blocks / planned
+        left_s = self.spec.budget - (started - self.begun)
+        return max(blocks / planned, (time.monotonic() - started) / left_s if left_s > 0 else 0.0)
 
 
 def _program(session: Session) -> dict:

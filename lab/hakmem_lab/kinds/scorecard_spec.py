@@ -103,6 +103,7 @@ class WorkloadSpec(Model):
     higher_is_better: bool = False
     env: Environment = Field(default_factory=dict)
     cwd: Word | None = None
+    stdin: Word | None = None
     pin: list[int] = Field(default_factory=list)
     timeout: Timeout = 300.0
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"

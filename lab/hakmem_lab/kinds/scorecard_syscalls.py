@@ -36,7 +36,8 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
     known = {(r["arm"], r["operations"]) for r in records if r["type"] == "count" and r["workload"] == row.key}
     try:
         with Launcher() as launcher:
-            counter = Counter(launcher, session.workload.cwd, session.workload.pin, session.workload.timeout_s)
+            work = session.workload
+            counter = Counter(launcher, work.cwd, work.pin, work.timeout_s, work.stdin)
             for arm in session.arms.values():
                 for operations in row.ops:
                     if (arm.name, operations) not in known:

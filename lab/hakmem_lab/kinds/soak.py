@@ -114,6 +114,7 @@ class _Segment:
         request = Request(
             argv, self.arm.environment(spec.env), workload.cwd, workload.pin, left_s + spec.timeout,
             LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
+            workload.stdin,
         )  # fmt: skip
         self.recorder.progress.say(f"run {self.recorder.file.id}: {ui.duration(left_s)} of one process")
         started = time.time()

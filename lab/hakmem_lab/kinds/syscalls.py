@@ -89,7 +89,7 @@ def run(spec: Spec, context: Context) -> dict:
     arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
     workload = Workload.of(spec)
     with Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
-        counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s)
+        counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s, workload.stdin)
         try:
             counter.check()
             recorder.begin()

@@ -1,4 +1,4 @@
-"""System calls of one execution, counted by strace. Imports errors, launcher, arms.
+"""System calls of one execution, counted by strace. Imports errors, launcher.
 
 The allocator must reach the program and not strace, so the variables of the dynamic linker are handed over with -E.
 """
@@ -47,8 +47,10 @@ def traced(strace: str, summary: Path, argv: Sequence[str], env: Mapping[str, st
 class Counter:
     """Counts the system calls of programs, one after the other."""
 
-    def __init__(self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float):
-        self._launcher, self._cwd, self._pin, self._timeout_s = launcher, cwd, pin, timeout_s
+    def __init__(
+        self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float, stdin: str | None = None
+    ):
+        self._launcher, self._cwd, self._pin, self._timeout_s, self._stdin = launcher, cwd, pin, timeout_s, stdin
         self._strace = find_strace()
 
     def check(self) -> None:
@@ -65,7 +67,7 @@ class Counter:
         with tempfile.TemporaryDirectory(prefix="hak-") as folder:
             summary = Path(folder) / "calls"
             command, own = traced(self._strace, summary, argv, env)
-            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0)
+            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0, stdin=self._stdin)
             outcome = self._launcher.run(request)
             text = summary.read_text(encoding="utf-8", errors="replace") if summary.exists() else ""
         return parse_summary(text), outcome

@@ -3,7 +3,7 @@
  * interpreter with scipy a hundred MiB.
  *
  * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
- *     timeout_ms sample_ms output_limit_bytes expected_library stdout_path stderr_path directory processors
+ *     timeout_ms sample_ms output_limit_bytes expected_library stdin_path stdout_path stderr_path directory processors
  *     argument_count argument... variable_count variable... pss_ms counters group_count group...
  *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of processes)
  * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
@@ -30,7 +30,7 @@ enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, ASK_MS = 1 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
-  const char *expected_library, *stdout_path, *stderr_path, *directory, *processors, *counters;
+  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters;
   char **arguments, **variables, **groups;
 } request_t;
 
@@ -70,6 +70,7 @@ static request_t parse_request(char *payload) {
   request.sample_ms = atoll(next_string(&at));
   request.output_limit_bytes = atoll(next_string(&at));
   request.expected_library = next_string(&at);
+  request.stdin_path = next_string(&at);
   request.stdout_path = next_string(&at);
   request.stderr_path = next_string(&at);
   request.directory = next_string(&at);
@@ -123,8 +124,12 @@ static int become(const request_t *request, const char **what, volatile double *
   if (*request->processors && pin(request->processors) < 0) {
     return errno;
   }
+  *what = "standard input";
+  if (redirect(request->stdin_path, O_RDONLY, 0) < 0) {
+    return errno;
+  }
   *what = "output";
-  if (redirect("/dev/null", O_RDONLY, 0) < 0 || redirect(request->stdout_path, O_WRONLY | O_APPEND, 1) < 0 ||
+  if (redirect(request->stdout_path, O_WRONLY | O_APPEND, 1) < 0 ||
       redirect(request->stderr_path, O_WRONLY | O_APPEND, 2) < 0) {
     return errno;
   }

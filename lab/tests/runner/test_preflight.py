@@ -1,7 +1,10 @@
 """What the dynamic linker says before anything is measured: is this allocator the one that answers malloc there?"""
 
 import os
+import shutil
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from hakmem_lab import launcher, preflight
 from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
 from hakmem_lab.runner import Workload
+from hakmem_lab.scripts import interpreters
 from hakmem_lab.spec import AbSpec, build
 
 AARCH64 = 183
@@ -151,3 +155,91 @@ def test_a_library_in_a_folder_with_a_space_is_refused_with_the_reason(check, fa
 @pytest.mark.skipif(not os.path.exists("/usr/bin/python3"), reason="needs a program with many libraries")
 def test_a_program_with_many_libraries_is_served(check):
     check(["/usr/bin/python3", "-I", "-c", "pass"])
+
+
+@pytest.fixture
+def script(tmp_path):
+    """script(text): an executable file of this content."""
+
+    def write(text, name="script"):
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("line", ["/usr/bin/env python3", "/usr/bin/env -S python3 -I", sys.executable])
+def test_an_executable_script_is_followed_to_its_interpreter(check, script, line):
+    check([script(f"#!{line}\nraise SystemExit\n")])
+
+
+def test_pytest_itself_is_served(check):
+    check([Path(sys.executable).parent / "pytest", "--version"])
+
+
+@pytest.mark.parametrize(
+    "words", [["env", "A=1"], ["timeout", "20"], ["nice", "-n", "1"], ["sh", "-c", 'exec "$0" "$@"']]
+)
+def test_a_program_behind_a_wrapper_is_served(check, fakes, words):
+    check([*words, fakes.program, "exit", "0"])
+
+
+def test_a_shell_script_around_a_program_is_served(check, fakes, script):
+    check([script(f"#!/bin/sh\n{fakes.program} exit 0\nexit $?\n")])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["env", "-u", "LD_PRELOAD"], id="env takes it away"),
+        pytest.param(["sh", "-c", 'unset LD_PRELOAD; exec "$0" "$@"'], id="the shell takes it away"),
+        pytest.param(["sh", "-c", 'LD_PRELOAD= "$0" "$@"; exit 0'], id="a child of the shell loses it"),
+    ],
+)
+def test_a_wrapper_that_drops_the_allocator_is_refused(check, fakes, words):
+    with pytest.raises(LabError, match=r"fake.* but .*libc\.so.* does"):
+        check([*words, fakes.program, "exit", "0"])
+
+
+def test_a_static_program_behind_a_wrapper_is_refused(check, fakes):
+    with pytest.raises(LabError, match=r"fake-static, which .*env starts: it is statically linked"):
+        check(["env", fakes.static_program, "sleep", "60000"])
+
+
+def test_a_shell_that_works_itself_is_not_waited_for(check):
+    """It is killed long before it ends."""
+    check(["sh", "-c", "while :; do :; done"])
+
+
+def test_a_script_of_a_setuid_interpreter_is_refused(check, fakes, script, tmp_path):
+    reader = tmp_path / "reader"
+    reader.write_bytes(fakes.program.read_bytes())
+    reader.chmod(0o4755)
+    with pytest.raises(LabError, match=r"reader: it is setuid"):
+        check([script(f"#!{reader} exit\n")])
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("#!/bin/sh", ["/bin/sh"]),
+        ("#! /bin/sh -e", ["/bin/sh"]),
+        ("#!/usr/bin/env -S -u X A=1 sh -e", ["/usr/bin/env", shutil.which("sh")]),
+        ("#!/usr/bin/env no-such-program-x", ["/usr/bin/env"]),
+        ("echo no mark", []),
+        ("", []),
+    ],
+)
+def test_the_interpreters_of_a_script(script, line, wanted):
+    assert [str(path) for path in interpreters(script(f"{line}\n"))] == wanted
+
+
+def test_a_script_whose_interpreter_is_a_script(script):
+    inner = script("#!/bin/sh\n", "inner")
+    assert interpreters(script(f"#!{inner}\n", "outer")) == [inner, Path("/bin/sh")]
+
+
+def test_a_script_that_is_its_own_interpreter_ends(script, tmp_path):
+    assert len(interpreters(script(f"#!{tmp_path / 'script'}\n"))) < 10

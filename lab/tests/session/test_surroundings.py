@@ -115,3 +115,16 @@ def test_the_header_says_what_the_result_depends_on(measure, records):
     assert header["command"]["program"].endswith("counted.sh")
     assert len(header["command"]["sha256"]) == 64
     assert all(len(arm["sha256"]) == 64 for arm in header["arms"])
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_machine_under_load_is_not_called_fit(here, fakes, monkeypatch, busy):
+    monkeypatch.setattr(machine, "load_1m", lambda: 9.0 if busy else 0.0)
+    monkeypatch.setattr(machine, "busy_processors", lambda: 9.0 if busy else 0.0)
+    words = ["aa", "--max-blocks", "16", "--repeat", "1", "--metric", r"regex:ops (\d+)", "--seed", "1", "--quiet"]
+    script = "echo ops $((1000 + ${#HAK_PAD} % 10))"  # the padding's length follows from the seed
+    answer = here(*words, "--", "sh", "-c", script)
+    assert answer.status == 0, answer
+    said = " ".join(answer.out.split())
+    assert ("This machine is fit to measure" in said) is not busy
+    assert ("Other programs were at work" in said) is busy

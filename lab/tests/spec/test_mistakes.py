@@ -1,6 +1,11 @@
 """Mistakes in a spec: one message that names the file, the key and the nearest valid name; nothing is started."""
 
+from typing import get_args
+
+import pydantic_core
 import pytest
+
+from hakmem_lab import mistakes
 
 BASE = {
     "ab": 'control = "glibc"\ntreatment = "glibc"\n',
@@ -96,30 +101,30 @@ def test_a_missing_command_is_named(refused, kind):
         ("guardrails = { rsss = 0.05 }", "guardrails", "did you mean 'rss'?"),
         ('guardrails = { rss = "many" }', "guardrails.rss", "many"),
         ('margin = "1 percent"', "margin", "1 percent"),
-        ("margin = 0", "margin", "greater than 0"),
+        ("margin = 0", "margin", "more than 0"),
         ("margin = 1.5", "margin", "less than 1"),
-        ("margin = -0.01", "margin", "greater than 0"),
+        ("margin = -0.01", "margin", "more than 0"),
         ("margin = nan", "margin", ""),
         ("alpha = 0.5", "alpha", "less than 0.5"),
-        ("looks = 0", "looks", "greater than or equal to 1"),
+        ("looks = 0", "looks", "at least 1"),
         ('timeout = "10 parsecs"', "timeout", "90s"),
         ('timeout = "1.2.3s"', "timeout", "1.2.3s"),
         ("timeout = inf", "timeout", ""),
-        ("timeout = 0", "timeout", "greater than 0"),
-        ("max-blocks = 0", "max-blocks", "greater than or equal to 1"),
-        ("max-blocks = 1.5", "max-blocks", "integer"),
+        ("timeout = 0", "timeout", "more than 0"),
+        ("max-blocks = 0", "max-blocks", "at least 1"),
+        ("max-blocks = 1.5", "max-blocks", "whole number"),
         ('repeat = "often"', "repeat", "often"),
         ("repeat = 0", "repeat", ""),
         ("pin = [4095]", "pin", "4095"),
         ("pin = [-1]", "pin", "-1"),
         ('pin = ["a"]', "pin", ""),
         ('cwd = "/nonexistent"', "cwd", "/nonexistent"),
-        ("env = { A = 1 }", "env.A", "string"),
+        ("env = { A = 1 }", "env.A", "text is wanted"),
         ('env = { "A=B" = "1" }', "env", "A=B"),
         ('env = { "" = "1" }', "env", ""),
         ('env = { A = "x\\u0000y" }', "env", ""),
-        ("question = 5", "question", "string"),
-        ("seed = 1.5", "seed", "integer"),
+        ("question = 5", "question", "text is wanted"),
+        ("seed = 1.5", "seed", "whole number"),
         ('higher-is-better = "maybe"', "higher-is-better", "maybe"),
         ("server = { command = \"true\", port = 70000 }", "server.port", "70000"),
         ("server = { command = \"true\", port = -1 }", "server.port", "-1"),
@@ -280,3 +285,17 @@ def test_a_metric_that_yields_nothing(refused, fakes, metric, output, text):
     )
     assert "metric" in message
     assert text in message
+
+
+@pytest.mark.parametrize("name", sorted(mistakes.WORDS))
+def test_our_words_are_for_mistakes_that_the_validator_knows(name):
+    assert name in get_args(pydantic_core.core_schema.ErrorType)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["margin = []", "looks = 99", 'pin = ["a"]', "command = []", "seed = -1", "server = 5", "alpha = true", "env = 1"],
+)
+def test_the_validator_s_own_words_are_never_shown(refused, line):
+    message = refused("ab", line)
+    assert not [word for word in ("Input should", "validation", "valid integer", "instance of") if word in message]

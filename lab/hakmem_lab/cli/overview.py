@@ -1,0 +1,63 @@
+"""What `hak` says about itself: its commands in groups, with an example each, in the order of meeting them."""
+
+from typer.core import TyperGroup
+
+ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
+# Group -> command -> (what it does, an example).
+GROUPS = {
+    "Is this machine fit?": {
+        "aa": ("one arm against itself: noise, and the smallest effect that can be seen", "hak aa -- ./program args"),
+    },
+    "Use an allocator": {
+        "run": (
+            "a program on an allocator that is checked to serve it",
+            "hak run --allocator hakmem -- ./program args",
+        ),
+    },
+    "Which one is better?": {
+        "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
+        "ab": (
+            "one treatment against one control: a verdict with its interval",
+            "hak ab --control glibc --treatment hakmem -- ./program args",
+        ),
+        "scorecard": ("many workloads, several allocators, bars to reach", "hak scorecard experiments/demo.toml"),
+    },
+    "Closer questions, each with a spec": {
+        "matrix": ("settings that act together: 2x2 and 2^k designs", "hak matrix spec.toml"),
+        "sweep": ("the best of several settings, confirmed on fresh runs", "hak sweep spec.toml"),
+        "latency": (
+            "tail latency of requests that arrive at a fixed rate",
+            "hak latency experiments/tail_latency.toml",
+        ),
+        "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
+        "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
+    },
+    "Runs that are kept": {
+        "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),
+        "show": ("a stored run, analysed again", "hak show last"),
+        "list": ("all stored runs", "hak list"),
+        "resume": ("go on with a run that was interrupted", "hak resume last"),
+        "export": ("raw runs as JSON or CSV, or an SQL query's answer", "hak export last --format csv"),
+        "decide": ("record a human's decision on a run", "hak decide last 'adopt: simpler code'"),
+    },
+}
+MORE = """\
+An arm is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
+hak COMMAND --help shows a command's flags, hak --version the version, hak --install-completion completes
+commands, flags, arms and runs on the Tab key."""
+
+
+def text() -> str:
+    lines = [ABOUT]
+    for title, commands in GROUPS.items():
+        lines += ["", title]
+        for name, (what, example) in commands.items():
+            lines += [f"  {name:<10} {what}", f"  {'':<10}   {example}"]
+    return "\n".join([*lines, "", MORE])
+
+
+class Commands(TyperGroup):
+    """The group of all commands, whose help is the overview."""
+
+    def format_help(self, ctx, formatter) -> None:
+        formatter.write(text() + "\n")

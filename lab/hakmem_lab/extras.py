@@ -1,0 +1,31 @@
+"""Packages that only some commands need, and that are not installed with the others. Imports errors.
+
+The table is that of pyproject.toml's extras: extra -> (module, package) of each.
+"""
+
+import importlib.util
+import sys
+
+from .errors import LabError
+
+EXTRAS = {
+    "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
+    "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
+    "soak": (("pymannkendall", "pymannkendall"), ("ruptures", "ruptures")),
+    "sql": (("duckdb", "duckdb"),),
+}
+
+
+def missing(extra: str) -> list[str]:
+    """The packages of an extra that are not installed."""
+    return [package for module, package in EXTRAS[extra] if importlib.util.find_spec(module) is None]
+
+
+def need(extra: str, what: str) -> None:
+    """Raises LabError, with the line that installs them, where packages of the extra are missing."""
+    if packages := missing(extra):
+        raise LabError(f"{what} needs more than hak itself; install it: {install_line(packages)}")
+
+
+def install_line(packages: list[str]) -> str:
+    return f"{sys.executable} -m pip install {' '.join(packages)}"

@@ -1,0 +1,70 @@
+"""Packages that only some commands need: said in one line, with the line that installs them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab import extras
+from hakmem_lab.kinds import NEEDS, scorecard_history
+
+PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """As if only what the package itself depends on were installed."""
+    absent = {module for entries in extras.EXTRAS.values() for module, _ in entries}
+    real = extras.importlib.util.find_spec
+    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None if name in absent else real(name))
+
+
+@pytest.mark.skipif(not PROJECT.exists(), reason="needs the sources")
+def test_the_table_is_that_of_the_package():
+    declared = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for extra, entries in extras.EXTRAS.items():
+        assert {re.split(r"[<>=]", line)[0] for line in declared[extra]} == {package for _, package in entries}
+
+
+@pytest.mark.skipif(not PROJECT.exists(), reason="needs the sources")
+def test_a_user_s_other_packages_are_not_pinned():
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    optional = [line for name, lines in project["optional-dependencies"].items() if name != "test" for line in lines]
+    assert not [line for line in project["dependencies"] + optional if "==" in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        (["soak", "--", "true"], "pymannkendall"),
+        (["latency", "--", "true"], "hdrhistogram"),
+    ],
+)
+def test_a_command_that_needs_more_says_what_before_it_measures(here, store, bare, words, package):
+    answer = here(*words)
+    assert answer.status == 2
+    assert re.search(rf"hak {words[0]} needs .* -m pip install .*{package}", answer.message())
+    assert not store.exists()
+
+
+def test_reports_and_queries_say_what_they_need(here, fakes, bare, tmp_path):
+    flags = ["--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--looks", "1", "--max-blocks", "6"]
+    assert here("ab", *flags, "--quiet", "--", fakes.program, "exit", "0").status == 0
+    report = here("report", "last", "-o", tmp_path / "report.html")
+    assert (report.status, (tmp_path / "report.html").exists()) == (2, False)
+    assert "pip install jinja2 matplotlib" in report.message()
+    assert "pip install duckdb" in here("export", "--sql", "SELECT 1").message()
+    assert here("export", "last", "--format", "csv").status == 0
+
+
+def test_a_long_history_says_that_its_changes_are_not_looked_for(bare):
+    history = [{"ratios": {"a": 1.0 + index % 2}} for index in range(6)]
+    assert scorecard_history.changes(history) == {}
+    (text,) = scorecard_history.not_looked_for(history)
+    assert "pip install" in text
+    assert scorecard_history.not_looked_for(history[:5]) == []
+
+
+def test_every_kind_that_needs_more_is_in_the_table():
+    assert set(NEEDS.values()) <= set(extras.EXTRAS)

@@ -1,0 +1,89 @@
+"""What a new user types first: nothing, --help, --version, the Tab key."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from hakmem_lab import __version__
+from hakmem_lab.cli import overview
+from hakmem_lab.cli.main import app
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_bare_hak_shows_every_command_with_an_example(here, words):
+    answer = here(*words)
+    assert (answer.status, answer.err) == (0, "")
+    for title, commands in overview.GROUPS.items():
+        assert title in answer.out
+        for name, (what, example) in commands.items():
+            assert what in answer.out
+            assert example in answer.out
+            assert shlex.split(example)[:2] == ["hak", name]
+
+
+def test_the_overview_names_exactly_the_commands_that_are_there():
+    registered = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert {name for commands in overview.GROUPS.values() for name in commands} == registered
+
+
+def test_the_version(here):
+    assert here("--version").out == f"hak {__version__}\n"
+
+
+@pytest.fixture
+def offered(here, monkeypatch):
+    """offered(line): what bash is told may stand where the line ends."""
+
+    def ask(line):
+        words = line.split(" ")
+        monkeypatch.setenv("_HAK_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        return here().out.split()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("hak res", ["resume"]),
+        ("hak ab --cont", ["--control"]),
+        ("hak ab --control glib", ["glibc"]),
+        ("hak ab --require N", ["NEUTRAL", "NO-GO"]),
+        ("hak ab --metric f", ["faults"]),
+        ("hak compare --allocators glibc jemall", ["jemalloc"]),
+        ("hak run --allocator defa", ["default"]),
+    ],
+)
+def test_the_tab_key(offered, line, wanted):
+    assert set(wanted) <= set(offered(line))
+    assert all(word.startswith(line.rpartition(" ")[2]) for word in offered(line))
+
+
+def test_the_tab_key_knows_the_stored_runs(offered, here, fakes, store, monkeypatch):
+    monkeypatch.setenv("HAK_STORE", str(store))
+    flags = ["--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--looks", "1", "--max-blocks", "6"]
+    run = here("ab", *flags, "--quiet", "--json", "-", "--", fakes.program, "exit", "0").result()["run"]
+    assert offered(f"hak show {run[:6]}") == [run]
+    assert offered("hak report la") == ["last"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_with_the_script_that_hak_prints(tmp_path):
+    """In the shell itself: the script is sourced, and its function is asked."""
+    hak = tmp_path / "hak"
+    hak.write_text(f'#!/bin/sh\nexec {sys.executable} -m hakmem_lab.cli.main "$@"\n')
+    hak.chmod(0o755)
+    script = (
+        'eval "$(_HAK_COMPLETE=source_bash hak)"\n'
+        "COMP_WORDS=(hak sco)\nCOMP_CWORD=1\n_hak_completion hak\n"
+        'echo "${COMPREPLY[@]}"\n'
+    )
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "--norc", "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["scorecard"]

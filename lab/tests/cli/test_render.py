@@ -1,0 +1,55 @@
+"""The terminal's figures: units, no exponents, directions in words, an open comparison that says what is decided."""
+
+import pytest
+
+from hakmem_lab.cli.render import interval, number
+from hakmem_lab.kinds import compare
+from hakmem_lab.metrics import Metric
+from hakmem_lab.statistics.paired import paired_interval
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "wanted"),
+    [
+        (11_450.0, "", "11,450"),
+        (1.234567e6, "", "1,234,567"),
+        (0.003011, "s", "3.01 ms"),
+        (705e-6, "s", "705 us"),
+        (12.3456, "s", "12.3 s"),
+        (1086 * 1.024, "KiB", "1.09 MiB"),
+        (3 * 1024.0**2, "KiB", "3.00 GiB"),
+        (500.0, "KiB", "500 KiB"),
+        (0.0, "s", "0 us"),
+        (0.12345, "", "0.123"),
+        (None, "s", "-"),
+    ],
+)
+def test_a_number_has_its_unit_and_no_exponent(value, unit, wanted):
+    assert number(value, unit) == wanted
+
+
+def test_an_interval_decides_how_many_digits_its_estimate_has():
+    assert interval({"estimate": 1.5989, "ci_low": 1.15, "ci_high": 2.09}) == "+160 % [+115 %, +209 %]"
+    assert interval({"estimate": 0.0202, "ci_low": 0.0141, "ci_high": 0.0263}) == "+2.0 % [+1.4 %, +2.6 %]"
+    assert interval({"estimate": 0.5, "ci_low": None, "ci_high": None}) == "+50 % [open, open]"
+
+
+def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
+    noise = [0.01, -0.01, 0.02, -0.02, 0.0, 0.03, -0.03, 0.01]
+    columns = {
+        "slow": [-0.2 + x for x in noise],
+        "fast": [0.2 + x for x in noise],
+        "same": [x / 10 for x in noise],
+        "noisy": [4 * x for x in noise],
+        "near": [0.012 + x / 4 for x in noise],
+    }
+    verdicts = dict(zip(columns, ("NO-GO", "GO", "NEUTRAL", "INCONCLUSIVE", "INCONCLUSIVE"), strict=True))
+    intervals = {name: paired_interval(d, 0.95) for name, d in columns.items()}
+    text = compare._headline("glibc", intervals, verdicts, Metric("wall"), 0.01, 40)
+    assert text == (
+        "Better than glibc: fast (22.1 % faster [19.7, 24.6]); worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
+        "as good as glibc: same; "
+        "not decided: near (1.2 % faster [0.7, 1.7], but whether by the 1 % that matters is open); "
+        "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
+        "About 40 more blocks would likely settle the rest."
+    )

@@ -1,0 +1,112 @@
+"""Standard input: every run reads the same file from its beginning, whether it was named, redirected or piped."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from hakmem_lab import peers, stdin
+
+LINES = b"one\ntwo\nthree\n"
+COUNT = ("/bin/sh", "-c", '[ -n "$LD_DEBUG" ] || echo ops $(wc -l)')
+WORDS = (
+    "ab", "--control", "glibc", "--treatment", "glibc,A=1", "--metric", r"regex:ops (\d+)", "--repeat", "1",
+    "--warm-up", "0", "--looks", "1", "--max-blocks", "6",
+)  # fmt: skip
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(LINES)
+    return path
+
+
+def counted(records):
+    """How many lines each run has read."""
+    return {run["value"] for run in records("run")}
+
+
+def test_a_named_file_is_read_from_its_beginning_by_every_run(here, records, lines):
+    answer = here(*WORDS, "--input", lines, "--quiet", "--", *COUNT)
+    assert answer.status == 0, answer
+    assert counted(records) == {3.0}
+    assert str(lines) in records("header")[0]["inputs"]
+
+
+def test_a_spec_names_it(here, records, lines, tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(f'kind = "ab"\nstdin = "{lines}"\nlooks = 1\nmax-blocks = 6\nrepeat = 1\nwarm-up = 0\n'
+                    f'control = "glibc"\ntreatment = "glibc,A=1"\nmetric = \'regex:ops (\\d+)\'\n'
+                    f"command = {json.dumps(COUNT)}\n", encoding="utf-8")  # fmt: skip
+    assert here("ab", spec, "--quiet").status == 0
+    assert counted(records) == {3.0}
+
+
+@pytest.mark.parametrize("how", ["redirected", "piped", "partly read"])
+def test_what_hak_is_given_is_replayed_to_every_run(hak, records, lines, how):
+    with open(lines, "rb") as file:
+        if how == "partly read":
+            os.lseek(file.fileno(), 4, os.SEEK_SET)
+        source = {"input": LINES.decode()} if how == "piped" else {"stdin": file}
+        answer = hak(*WORDS, "--", *COUNT, **source)
+    assert answer.status == 0, answer
+    wanted = 2 if how == "partly read" else 3
+    assert counted(records) == {float(wanted)}
+    size = len(LINES) - (4 if how == "partly read" else 0)
+    assert f"standard input: {size} bytes, given to every run" in answer.err
+
+
+def test_a_silent_pipe_is_said_and_not_waited_for(hak, records):
+    reading, writing = os.pipe()
+    try:
+        answer = hak(*WORDS, "--", "/bin/sh", "-c", "echo ops $((1 + $(wc -c)))", stdin=reading)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert answer.status == 0, answer
+    assert "standard input is open but silent" in answer.err
+    assert "--input FILE" in answer.err
+    assert counted(records) == {1.0}
+
+
+def test_without_any_there_is_nothing_to_read(hak, records):
+    answer = hak(*WORDS, "--", "/bin/sh", "-c", "echo ops $((1 + $(wc -c)))", stdin=subprocess.DEVNULL)
+    assert "standard input" not in answer.err
+    assert counted(records) == {1.0}
+
+
+@pytest.mark.parametrize(("name", "said"), [("missing", "there is no file"), (".", "no regular file")])
+def test_a_file_that_cannot_be_replayed_is_refused(here, store, tmp_path, name, said):
+    answer = here(*WORDS, "--quiet", "--input", tmp_path / name, "--", *COUNT)
+    assert answer.status == 2
+    assert answer.message().startswith("hak: --input: ")
+    assert said in answer.message()
+    assert not store.exists()
+
+
+def test_too_much_of_it_is_refused_with_the_way_out(lines, tmp_path, monkeypatch):
+    monkeypatch.setattr(stdin, "LIMIT_BYTES", 8)
+    with open(lines, "rb") as file:
+        file.seek(1)
+        os.lseek(file.fileno(), 1, os.SEEK_SET)
+        monkeypatch.setattr(stdin, "DESCRIPTOR", file.fileno())
+        with pytest.raises(stdin.LabError, match="--input FILE"):
+            stdin.inherited(tmp_path / "store", print)
+
+
+def test_nothing_is_kept_for_a_program_that_is_not_there(hak, store):
+    answer = hak(*WORDS, "--", "no-such-program-x", input="text")
+    assert answer.status == 2
+    assert not store.exists()
+
+
+def test_input_that_changed_since_is_no_longer_resumed(here, records, lines, store):
+    words = [*WORDS, "--input", lines, "--quiet", "--", *COUNT]
+    assert here(*words).status == 0
+    lines.write_bytes(b"other\n")
+    peers.file_sha256.cache_clear()
+    answer = here("resume", "last")
+    assert answer.status == 2
+    assert "lines.txt is not what run" in answer.message()
