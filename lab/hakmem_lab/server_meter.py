@@ -15,15 +15,14 @@ RESET_PEAK = "5"
 class ServerMeter:
     """What a server uses from `begin` to `end`: its first process, or all of them where they have a group.
 
-    To be made just before the server is started.
+    To be made as soon as the server has been started, from when its memory over time counts.
     """
 
-    def __init__(self, group: Group | None):
-        self._group, self._started_s = group, time.monotonic()
-        self._pid, self._cpu_s, self._window_ms = 0, None, (0.0, 0.0)
+    def __init__(self, pid: int, group: Group | None):
+        self._pid, self._group, self._started_s = pid, group, time.monotonic()
+        self._cpu_s, self._window_ms = None, (0.0, 0.0)
 
-    def begin(self, pid: int) -> None:
-        self._pid = pid
+    def begin(self) -> None:
         if self._group:
             self._group.mark()
         self._cpu_s = self._used_s()

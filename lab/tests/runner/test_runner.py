@@ -137,10 +137,12 @@ def test_the_peak_of_a_server_is_that_of_the_measured_time(serve):
     assert record["value"] < 150 * MIB_KIB
 
 
-def test_memory_over_time_is_in_the_record(serve, fakes, run):
+def test_memory_over_time_is_in_the_record(fakes, run):
     record = run([fakes.program, "fill", "32"])
     assert record["rss_series"][-1][1] <= record["rss_peak_kib"]
-    server = serve("serve", metric="server-rss")["server"]
+    given = {"command": [str(fakes.server), "{port}", "serve"]}
+    client = ["/bin/sh", "-c", f"sleep 0.1; {fakes.server} {{port}} client"]
+    server = run(client, metric="server-rss", server=given)["server"]
     begin, end = server["window_ms"]
     assert 0 <= begin <= end
     assert server["rss_series"][0][0] <= end

@@ -137,7 +137,7 @@ def test_a_window_of_a_series(window, points):
 
 
 def test_a_server_is_what_it_was_while_its_client_was_measured():
-    meter = ServerMeter(None)
+    meter = ServerMeter(0, None)
     meter._window_ms = (15.4, 35.2)
     found = meter.memory(outcome(rss_series=[(10, 900), (20, 100), (30, 300), (40, 900)]), {"rss_peak_kib": 250})
     assert found["window_ms"] == [15, 35]
