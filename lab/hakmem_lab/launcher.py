@@ -279,8 +279,8 @@ def _known(text: str) -> float | None:
     return float(text) if float(text) >= 0 else None
 
 
-def _series(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple((int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point))
+def _series(text: str) -> list[tuple[int, int]]:
+    return [(int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point)]
 
 
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:

@@ -213,11 +213,11 @@ class Runner:
         environment = arm.environment(w.env, pad_bytes)
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
-            meter = ServerMeter(group)
             running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
+            meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
-                    client, usage, why = self._clients(meter, running.pid, port)
+                    client, usage, why = self._clients(meter, port)
             finally:
                 ended = running.ended()
                 outcome = running.terminate()
@@ -228,13 +228,13 @@ class Runner:
             why = _failed(outcome)
         return self._part(client or outcome, usage, why)
 
-    def _clients(self, meter: ServerMeter, pid: int, port: int) -> tuple[Outcome | None, dict, str | None]:
+    def _clients(self, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
         warm_up = self.workload.server.warm_up
         if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
             return None, {}, why
         self.at_start()
-        meter.begin(pid)
+        meter.begin()
         client, why = self._client(self.workload.argv, port, "client")
         return client, meter.end(), why
 

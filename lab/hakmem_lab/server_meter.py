@@ -1,7 +1,7 @@
 """What a server uses while its client runs. Imports cgroup, launcher."""
 
 import contextlib
-import itertools
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,15 +15,14 @@ RESET_PEAK = "5"
 class ServerMeter:
     """What a server uses from `begin` to `end`: its first process, or all of them where they have a group.
 
-    To be made just before the server is started.
+    To be made as soon as the server has been started, from when its memory over time counts.
     """
 
-    def __init__(self, group: Group | None):
-        self._group, self._started_s = group, time.monotonic()
-        self._pid, self._cpu_s, self._window_ms = 0, None, (0.0, 0.0)
+    def __init__(self, pid: int, group: Group | None):
+        self._pid, self._group, self._started_s = pid, group, time.monotonic()
+        self._cpu_s, self._window_ms = None, (0.0, 0.0)
 
-    def begin(self, pid: int) -> None:
-        self._pid = pid
+    def begin(self) -> None:
         if self._group:
             self._group.mark()
         self._cpu_s = self._used_s()
@@ -64,7 +63,7 @@ class ServerMeter:
         """Its memory over its whole life, and its means and peaks between the two moments."""
         rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
         found = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
-        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": time_mean(rss), "pss_mean_kib": time_mean(pss)}
+        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": mean_of(rss), "pss_mean_kib": mean_of(pss)}
         found["pss_peak_kib"] = peak_of(pss)
         if rss and "rss_peak_kib" in used:
             found["rss_peak_kib"] = max(used["rss_peak_kib"], peak_of(rss))
@@ -82,9 +81,6 @@ def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
     return max((kib for _, kib in series), default=None)
 
 
-def time_mean(series: Sequence[tuple[int, int]]) -> float | None:
-    """Weighted by the time between the points; None where there are none."""
-    if len(series) < 2:
-        return float(series[0][1]) if series else None
-    steps = [(later - earlier, kib) for (earlier, _), (later, kib) in itertools.pairwise(series)]
-    return sum(step * kib for step, kib in steps) / sum(step for step, _ in steps)
+def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
+    """Every point stands for equally many samples."""
+    return statistics.fmean(kib for _, kib in series) if series else None

@@ -95,7 +95,7 @@ def test_proportional_memory_includes_a_child_that_was_left_alone(fakes, launch)
 
 def test_proportional_memory_is_unknown_where_it_was_not_asked_for(fakes, launch):
     outcome = launch([fakes.program, "fill", 8])
-    assert (outcome.pss_peak_kib, outcome.pss_mean_kib, outcome.pss_series) == (None, None, ())
+    assert (outcome.pss_peak_kib, outcome.pss_mean_kib, outcome.pss_series) == (None, None, [])
 
 
 def test_counters_see_the_program_and_what_it_starts(fakes, launch):

@@ -8,7 +8,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.launcher import Outcome
 from hakmem_lab.metrics import Metric, MetricMissing
 from hakmem_lab.runner import Runner, Workload
-from hakmem_lab.server_meter import peak_of, time_mean, within
+from hakmem_lab.server_meter import ServerMeter, within
 from hakmem_lab.spec import AbSpec, build
 
 MIB_KIB = 1024
@@ -57,7 +57,7 @@ def test_memory_over_time_is_kept_in_the_record(fakes, run):
     assert len(series) >= 2
     assert series[-1][1] >= 32 * MIB_KIB
     assert max(kib for _, kib in series) <= record["rss_peak_kib"]
-    assert record["pss_series"] == ()
+    assert record["pss_series"] == []
 
 
 def test_proportional_memory_is_sampled_where_a_metric_asks_for_it(fakes, run):
@@ -136,10 +136,16 @@ def test_a_window_of_a_series(window, points):
     assert within([(10, 5), (20, 9), (60, 7)], window) == points
 
 
-def test_a_mean_over_time_weighs_by_time():
-    assert time_mean([(0, 100), (10, 100), (110, 200)]) == pytest.approx((10 * 100 + 100 * 200) / 110)
-    assert time_mean([(10, 7)]) == 7.0
-    assert (time_mean([]), peak_of([])) == (None, None)
+def test_a_server_is_what_it_was_while_its_client_was_measured():
+    meter = ServerMeter(0, None)
+    meter._window_ms = (15.4, 35.2)
+    found = meter.memory(outcome(rss_series=[(10, 900), (20, 100), (30, 300), (40, 900)]), {"rss_peak_kib": 250})
+    assert found["window_ms"] == [15, 35]
+    assert (found["rss_mean_kib"], found["rss_peak_kib"]) == (200, 300)
+    meter._window_ms = (32, 34)
+    assert meter.memory(outcome(rss_series=[(10, 900), (30, 300), (40, 900)]), {})["rss_mean_kib"] == 300
+    empty = meter.memory(outcome(), {})
+    assert (empty["rss_mean_kib"], empty["pss_peak_kib"]) == (None, None)
 
 
 def outcome(**changes):
