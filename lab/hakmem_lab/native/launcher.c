@@ -262,11 +262,13 @@ static double seconds(struct timeval t) {
 
 static void print_end(int status, const struct rusage *used, double wall_s, int mapped, const usage_t *usage) {
   printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
-         " rss_peak_kib=%" PRId64 " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d",
+         " rss_peak_kib=%" PRId64
+         " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d",
          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
          (int)usage->timed_out, (int)usage->too_much_output, wall_s, seconds(used->ru_utime), seconds(used->ru_stime),
          /* The kernel's own peak may lag behind what a sample saw by the pages that it counts in batches. */
-         used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt, used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
+         used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt,
+         used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
   memory_print(&usage->memory);
 }
 
