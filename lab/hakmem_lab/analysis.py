@@ -1,6 +1,6 @@
 """From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out.
 
-Imports earlier, metrics, planning, session's view of blocks, statistics.
+Imports earlier, metrics, planning, pressure, session's view of blocks, statistics.
 """
 
 import math
@@ -11,14 +11,15 @@ from scipy.stats import binom
 
 from .blocks import Blocks, finished_blocks
 from .earlier import sentence
-from .metrics import Metric
+from .metrics import COUNTERS, PSS, TREE, Metric
 from .planning import most_blocks
+from .pressure import shared
 from .statistics.paired import Interval, block_log_ratio, median_interval
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
-COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults")
-FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib"}
-WARNING_EVENTS = ("load", "fitness", "fitness-unknown")
+COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
+FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups")
 JUDGED_PHASES = ("measure", "confirm")
 DISTURBED_SHARE = 0.1
 
@@ -162,6 +163,8 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
+    if pressure := shared(header, records):
+        texts.append(pressure)
     return list(dict.fromkeys(texts))
 
 

@@ -1,15 +1,17 @@
 """Whether this machine was found fit to measure: A/A runs in the store decide.
 
 The last A/A of the same program and metric on this machine, or, where there is none, this machine's last one. Imports
-errors, store, machine.
+errors, spec, store, machine, project.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import machine
+from . import machine, project
 from .errors import LabError
+from .spec import BlockSpec
 from .store import Store
 
 FIT, OPEN, UNFIT = "fit", "open", "unfit"
@@ -28,6 +30,7 @@ class Check:
     metric: str | None
     bias: tuple[float, float] | None = None
     spread: float | None = None
+    duet: bool = False
 
     def passes(self, margin: float | None) -> bool:
         """Whether a bias is inside half the margin: that of the run that asks, else that of the A/A."""
@@ -47,23 +50,36 @@ def checks(folder: Path) -> list[Check]:
         results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
         if results and all(header["machine"].get(key) == here[key] for key in SAME):
             program = (header.get("command") or {}).get("program")
-            metric = (header.get("spec") or {}).get("metric")
-            found.append(_check(results[-1], program, metric))
+            found.append(_check(results[-1], program, header.get("spec") or {}))
     return found
 
 
-def _check(result: dict, program: str | None, metric: str | None) -> Check:
+def _check(result: dict, program: str | None, spec: dict) -> Check:
     aa = result["aa"]
     ends = (aa.get("bias_low"), aa.get("bias_high"))
     state = aa.get("state") or (FIT if aa["fit"] else UNFIT)
-    return Check(result["id"], state, program, metric, None if None in ends else ends, aa.get("spread"))
+    bias = None if None in ends else ends
+    return Check(result["id"], state, program, spec.get("metric"), bias, aa.get("spread"), bool(spec.get("duet")))
 
 
-def reason(found: Sequence[Check], program: str | None, metric: str | None, margin: float | None = None) -> str | None:
+@dataclass(frozen=True)
+class Asked:
+    """What a run asks of the checks. duet: both arms at once; such an A/A says nothing about arms that take turns, nor
+    the other way round."""
+
+    program: str | None = None
+    metric: str | None = None
+    margin: float | None = None
+    duet: bool = False
+
+
+def reason(found: Sequence[Check], asked: Asked) -> str | None:
     """Why verdicts on this program and metric would not hold; None where the check that decides passed.
 
     A bias that is merely not excluded yet speaks against the program that was checked, not against others.
     """
+    program, metric, margin = asked.program, asked.metric, asked.margin
+    found = [check for check in found if check.duet == asked.duet]
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
     last = (own or found or [None])[-1]
     if last is None or last.passes(margin) or (last.state == OPEN and not own):
@@ -83,18 +99,35 @@ def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
 
     Without a header: why verdicts of this machine would not hold.
     """
-    return reason(checks(folder), *_asked(header), ((header or {}).get("spec") or {}).get("margin"))
+    return reason(checks(folder), _asked(header))
 
 
-def _asked(header: dict | None) -> tuple[str | None, str | None]:
+def _asked(header: dict | None) -> Asked:
     header = header or {}
-    return (header.get("command") or {}).get("program"), (header.get("spec") or {}).get("metric")
+    spec = header.get("spec") or {}
+    program = (header.get("command") or {}).get("program")
+    return Asked(program, spec.get("metric"), spec.get("margin"), bool(spec.get("duet")))
 
 
 def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
     """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
-    known = [check for check in checks(folder) if (check.program, check.metric) == _asked(header) and check.spread]
+    asked = _asked(header)
+    same = (asked.program, asked.metric, asked.duet)
+    known = [check for check in checks(folder) if (check.program, check.metric, check.duet) == same and check.spread]
     return (known[-1].spread, f"the A/A run {known[-1].id}") if known else None
+
+
+def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:
+    """Raises LabError where no A/A has yet shown what two arms at once do to each other with this program."""
+    key = (project.shown(program), spec.metric)
+    if not any(check.duet and (check.program, check.metric) == key for check in checks(folder)):
+        metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
+        rate = " --higher-is-better" if spec.higher_is_better else ""
+        command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
+        raise LabError(
+            "duet: the same arm on both sides comes first; there is no such A/A of this program and metric on this "
+            f"machine yet. Run: hak aa --duet{metric}{rate} {command}"
+        )
 
 
 def unknown(folder: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Starts programs through the C helper `native/launcher.c` and returns what each of them used.
+"""Starts programs through the C helper in `native/` and returns what each of them used.
 
 Imports errors only. One Launcher runs one program at a time; it is not thread-safe.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .errors import LabError
 
-SOURCE = Path(__file__).parent / "native" / "launcher.c"
+SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 
@@ -34,6 +34,8 @@ class Request:
 
     argv[0]: path of the program. timeout_s: 0 = none. sample_ms: how often resident memory is read; 0 = never.
     expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
+    pss_ms: how often the proportional memory of the whole tree is read; 0 = never. counters: (type, config) of events,
+    the numbers of perf_event_open. groups: the lists of processes of the cgroups that it is to be in.
     stdin: a file that it reads from its beginning; None = nothing to read.
     """
 
@@ -45,6 +47,9 @@ class Request:
     sample_ms: int = 10
     expect: str | None = None
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    pss_ms: int = 0
+    counters: Sequence[tuple[int, int]] = ()
+    groups: Sequence[str] = ()
     stdin: str | None = None
 
     def payload(self, stdout: str, stderr: str) -> bytes:
@@ -62,6 +67,10 @@ class Request:
             *self.argv,
             str(len(self.env)),
             *(f"{name}={value}" for name, value in self.env.items()),
+            str(self.pss_ms),
+            ",".join(f"{type_}:{config}" for type_, config in self.counters),
+            str(len(self.groups)),
+            *self.groups,
         ]
         if any("\0" in string for string in strings):
             raise ValueError("an argument or a variable holds a NUL character")
@@ -72,7 +81,9 @@ class Request:
 class Outcome:
     """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak).
 
-    rss_series: its resident memory over time, (ms since the start, KiB) of at most 64 points, each a mean.
+    pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
+    has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
+    mean of the samples from there to the next. tree: what the cgroup of the run says, where it was given one.
     """
 
     exit: int | None
@@ -90,7 +101,12 @@ class Outcome:
     involuntary_switches: int
     samples: int
     mapped: bool | None
-    rss_series: Sequence[tuple[int, int]] = ()
+    pss_peak_kib: float | None = None
+    pss_mean_kib: float | None = None
+    counts: tuple[float | None, ...] = ()
+    rss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    pss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    tree: dict | None = None
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
 
@@ -105,7 +121,8 @@ class Outcome:
         if self.too_much_output:
             return "wrote more output than the limit, killed"
         if self.signal:
-            return f"killed by {_signal_name(self.signal)}"
+            short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
+            return f"killed by {_signal_name(self.signal)}{short}"
         return None
 
 
@@ -119,7 +136,8 @@ def _signal_name(number: int) -> str:
 
 def helper_path() -> Path:
     """The compiled helper, in the user's cache; compiled at the first use of this version of its source."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    content = b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]")))
+    digest = hashlib.sha256(content).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
     path = cache / f"launcher-{digest}"
     if not path.exists():
@@ -134,7 +152,8 @@ def _compile(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         built = Path(folder) / "launcher"
-        command = [compiler, "-std=c17", "-O2", "-o", str(built), str(SOURCE)]
+        sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+        command = [compiler, "-std=c17", "-D_GNU_SOURCE", "-O2", "-o", str(built), *sources]
         # Static is smaller in memory, but not every system has a static libc.
         for extra in (["-static"], []):
             done = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
@@ -258,13 +277,20 @@ def _read_from(fd: int, start: int) -> bytes:
     return b"".join(parts)
 
 
-def _points(raw: Mapping[str, str]) -> list[str]:
-    return raw["rss_series"].split(",") if raw["rss_series"] else []
+def _known(text: str) -> float | None:
+    """The helper writes -1 for what it does not know."""
+    return float(text) if float(text) >= 0 else None
+
+
+def _series(text: str) -> list[tuple[int, int]]:
+    return [(int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point)]
 
 
 def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     raw = dict(part.split("=", 1) for part in line.split())
-    mean, mapped = float(raw["rss_mean_kib"]), int(raw["mapped"])
+    whole = ("rss_peak_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "samples")
+    known = ("rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
+    mapped = int(raw["mapped"])
     return Outcome(
         exit=int(raw["exit"]) if int(raw["exit"]) >= 0 else None,
         signal=int(raw["signal"]) or None,
@@ -273,15 +299,12 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         wall_s=float(raw["wall_s"]),
         user_s=float(raw["user_s"]),
         system_s=float(raw["system_s"]),
-        rss_peak_kib=int(raw["rss_peak_kib"]),
-        rss_mean_kib=mean if mean >= 0 else None,
-        minor_faults=int(raw["minor_faults"]),
-        major_faults=int(raw["major_faults"]),
-        voluntary_switches=int(raw["voluntary_switches"]),
-        involuntary_switches=int(raw["involuntary_switches"]),
-        samples=int(raw["samples"]),
         mapped=None if mapped < 0 else bool(mapped),
-        rss_series=[(int(ms), int(kib)) for ms, _, kib in (p.partition(":") for p in _points(raw))],
+        **{name: int(raw[name]) for name in whole},
+        **{name: _known(raw[name]) for name in known},
+        counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
+        rss_series=_series(raw["rss_series"]),
+        pss_series=_series(raw["pss_series"]),
         stdout=stdout,
         stderr=stderr,
     )

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import LabError
@@ -16,11 +17,21 @@ UNITS = {
     "server-cpu": "s",
     "server-rss": "KiB",
     "server-rss-mean": "KiB",
+    "pss": "KiB",
+    "pss-mean": "KiB",
+    "tree-memory": "KiB",
+    "tree-cpu": "s",
 }
 
 
 # With a server, these are the server's: its client runs on no arm.
-OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib"}
+OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", "pss": "pss_peak_kib",
+             "pss-mean": "pss_mean_kib"}  # fmt: skip
+PSS = {"pss": "pss_peak_kib", "pss-mean": "pss_mean_kib"}
+TREE = {"tree-memory": "memory_peak_kib", "tree-cpu": "cpu_s"}
+# (type, config) of perf_event_open: hardware events, and the misses of reads in the cache of address translations.
+COUNTERS = {"instructions": (0, 1), "cycles": (0, 0), "cache-misses": (0, 3), "dtlb-misses": (3, 3 | 1 << 16)}
+PEAKS = ("rss", "server-rss", "pss", "tree-memory")
 
 
 class MetricMissing(LabError):
@@ -43,11 +54,18 @@ class Metric:
     def record(self) -> dict:
         return {"name": self.name, "unit": self.unit, "higher_is_better": self.higher_is_better}
 
-    def read(self, outcome: Outcome, server: dict | None = None) -> float:
-        """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing."""
+    def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
+        """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing.
+
+        counted: the names of the outcome's counts.
+        """
         if self.name.startswith("regex:"):
             return self._match(outcome.stdout + "\n" + outcome.stderr)
-        if server is not None and self.name.removeprefix("server-") in OF_SERVER:
+        if self.name in COUNTERS:
+            value = dict(zip(counted, outcome.counts, strict=True)).get(self.name)
+        elif self.name in TREE:
+            value = ((outcome.tree if server is None else server.get("tree")) or {}).get(TREE[self.name])
+        elif server is not None and self.name.removeprefix("server-") in OF_SERVER:
             value = server.get(OF_SERVER[self.name.removeprefix("server-")])
         elif self.name == "faults":
             value = outcome.minor_faults + outcome.major_faults
@@ -57,10 +75,19 @@ class Metric:
                 "cpu": outcome.cpu_s,
                 "rss": outcome.rss_peak_kib,
                 "rss-mean": outcome.rss_mean_kib,
+                "pss": outcome.pss_peak_kib,
+                "pss-mean": outcome.pss_mean_kib,
             }[self.name]
         if value is None or value <= 0:
-            raise MetricMissing(f"metric '{self.name}' could not be measured: the run was too short to be sampled")
+            raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing()}")
         return float(value)
+
+    def _why_missing(self) -> str:
+        if self.name in COUNTERS:
+            return "this machine has no such counter, or we may not read it; --callgrind counts instructions anywhere"
+        if self.name in TREE:
+            return "no control group for the run tells it"
+        return "the run was too short to be sampled"
 
     def _match(self, text: str) -> float:
         """The last match: programs report their total at the end."""

@@ -1,33 +1,34 @@
 """One run of one arm: start the program (and its server), measure it, read the metrics.
 
-Imports launcher, metrics, arms, spec, machine. A run that fails is not an exception but a record with `ok: false` and
-`why`.
+Imports launcher, metrics, cgroup, server_meter, serving, arms, spec, machine. A run that fails is not an exception but
+a record with `ok: false` and `why`.
 """
 
 import contextlib
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import machine
+from . import cgroup, machine
 from .arms import Arm
 from .errors import LabError
 from .launcher import Launcher, Outcome, Request, Running, wait_for_port
-from .metrics import Metric, MetricMissing
-from .serving import choose_port
+from .metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
+from .server_meter import ServerMeter
+from .serving import choose_port, with_port
 from .spec import CommonSpec, Server, find_program
 from .stdin import check_file
 
 SAMPLE_MS = 10
+PSS_MS = 50
 TAIL_CHARACTERS = 400
-RESET_PEAK = "5"
-MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "minor_faults", "major_faults",
-            "voluntary_switches", "involuntary_switches")  # fmt: skip
+MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
+            "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
-PEAKS = ("rss_peak_kib",)
+PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,15 @@ class Runner:
 
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
+        self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
+        names = [metric.name for metric in metrics]
+        self._counted = [name for name in names if name in COUNTERS]
+        self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
+        self._groups, self.no_groups = None, None
+        if workload.server or any(name in TREE for name in names):
+            self._groups, self.no_groups = cgroup.tried()
 
     def __enter__(self) -> "Runner":
         return self
@@ -139,9 +147,23 @@ class Runner:
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
             return self._with_server(arm, pad_bytes)
-        w = self.workload
-        outcome = self._start(self._launchers[0], w.argv, arm.environment(w.env, pad_bytes), arm, stdin=w.stdin).wait()
+        environment = arm.environment(self.workload.env, pad_bytes)
+        with self._new_group() as group:
+            self.at_start()
+            launcher, w = self._launchers[0], self.workload
+            outcome = self._start(launcher, w.argv, environment, arm, group=group, stdin=w.stdin).wait()
+            outcome = replace(outcome, tree=group.read() if group else None)
         return self._part(outcome, None, _failed(outcome))
+
+    @contextlib.contextmanager
+    def _new_group(self) -> Iterator[cgroup.Group | None]:
+        """For one execution; None where there can be none, or nobody asks."""
+        group = self._groups.new() if self._groups else None
+        try:
+            yield group
+        finally:
+            if group:
+                group.close()
 
     def _start(
         self,
@@ -150,66 +172,81 @@ class Runner:
         env: dict,
         arm: Arm | None,
         pin: Sequence[int] = (),
+        group: cgroup.Group | None = None,
         stdin: str | None = None,
     ) -> Running:
-        library = arm.library.path if arm else None
-        expect = str(library.resolve()) if library else None
+        """arm: None for a client, of which only the time is measured."""
         w = self.workload
-        return launcher.start(Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin))
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin)
+        if arm:
+            library = arm.library.path
+            request = replace(
+                request,
+                expect=str(library.resolve()) if library else None,
+                pss_ms=self._pss_ms,
+                counters=[COUNTERS[name] for name in self._counted],
+                groups=group.processes() if group else (),
+            )
+        return launcher.start(request)
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
                 "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
         if server is None:
-            part["rss_series"] = outcome.rss_series
+            part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:
             part["server"] = server
         if why is None:
             try:
-                part["metrics"] = {metric.name: metric.read(outcome, server) for metric in self.metrics}
+                part["metrics"] = {metric.name: self._read(metric, outcome, server) for metric in self.metrics}
             except MetricMissing as error:
                 part["why"] = str(error)
         return part
 
+    def _read(self, metric: Metric, outcome: Outcome, server: dict | None) -> float:
+        try:
+            return metric.read(outcome, server, self._counted)
+        except MetricMissing:
+            if metric.name in TREE and self.no_groups:
+                raise MetricMissing(f"metric '{metric.name}' could not be measured: {self.no_groups}") from None
+            raise
+
     def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
         server, w = self.workload.server, self.workload
         port = choose_port(server)
-        argv = [word.replace("{port}", str(port)) for word in w.subject()]
+        argv = with_port(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
-        running = self._start(self._launchers[1], argv, environment, arm, server.pin)
-        started = time.monotonic()
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
-        try:
-            if wait_for_port(port, running, server.ready_timeout):
-                client, usage, why = self._clients(running, port, started)
-        finally:
-            ended = running.ended()
-            outcome = running.terminate()
+        with self._new_group() as group:
+            running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
+            meter = ServerMeter(running.pid, group)
+            try:
+                if wait_for_port(port, running, server.ready_timeout):
+                    client, usage, why = self._clients(meter, port)
+            finally:
+                ended = running.ended()
+                outcome = running.terminate()
+        usage |= meter.memory(outcome, usage)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        usage |= _while_measured(outcome, usage)
         return self._part(client or outcome, usage, why)
 
-    def _clients(self, running: Running, port: int, started: float) -> tuple[Outcome | None, dict, str | None]:
-        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed).
-
-        started: when the server was, on the monotonic clock.
-        """
+    def _clients(self, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
+        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
         warm_up = self.workload.server.warm_up
         if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
             return None, {}, why
-        meter = _ServerMeter(running.pid)
-        begin = time.monotonic()
+        self.at_start()
+        meter.begin()
         client, why = self._client(self.workload.argv, port, "client", self.workload.stdin)
-        window = [round((at - started) * 1000) for at in (begin, time.monotonic())]
-        return client, meter.read() | {"window_ms": window}, why
+        return client, meter.end(), why
 
     def _client(
         self, command: Sequence[str], port: int, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
-        argv = [word.replace("{port}", str(port)) for word in command]
+        argv = with_port(command, port)
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:
@@ -220,47 +257,6 @@ class Runner:
         return outcome, f"{what}: {failed}" if failed else None
 
 
-class _ServerMeter:
-    """Processor time and peak memory of a running process from now on."""
-
-    def __init__(self, pid: int):
-        self._pid = pid
-        self._cpu_s = self._used_s()
-        with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
-            Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
-
-    def _used_s(self) -> float | None:
-        """None if the process is gone."""
-        import psutil
-
-        try:
-            times = psutil.Process(self._pid).cpu_times()
-        except psutil.Error:
-            return None
-        return times.user + times.system
-
-    def read(self) -> dict:
-        """Empty if the process is gone."""
-        used_s = self._used_s()
-        try:
-            status = Path(f"/proc/{self._pid}/status").read_text(encoding="ascii")
-            peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        except (OSError, StopIteration):
-            return {}
-        return {"cpu_s": used_s - self._cpu_s, "rss_peak_kib": peak} if used_s is not None else {}
-
-
-def _while_measured(outcome: Outcome, usage: Mapping) -> dict:
-    """A server's memory while its client was measured: the series of samples, their mean, a peak not below them."""
-    first, last = usage.get("window_ms", (0, 0))
-    before = [kib for at_ms, kib in outcome.rss_series if at_ms <= last]
-    within = [kib for at_ms, kib in outcome.rss_series if first <= at_ms <= last] or before[-1:]
-    found = {"rss_series": outcome.rss_series, "rss_mean_kib": statistics.fmean(within) if within else None}
-    if "rss_peak_kib" in usage:
-        found["rss_peak_kib"] = max([usage["rss_peak_kib"], *within])
-    return found
-
-
 def _combined(parts: Sequence[dict]) -> dict:
     """One record of several executions: means, greatest peaks, the last one's end."""
     record = dict(parts[-1])
@@ -268,10 +264,10 @@ def _combined(parts: Sequence[dict]) -> dict:
         for name in MEASURES:
             values = [part[name] for part in parts if part[name] is not None]
             if values:
-                record[name] = max(values) if name in PEAKS else statistics.fmean(values)
+                record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
         record["metrics"] = {
             name: max(part["metrics"][name] for part in parts)
-            if name in ("rss", "server-rss")
+            if name in PEAKS
             else statistics.fmean(part["metrics"][name] for part in parts)
             for name in record["metrics"]
         }

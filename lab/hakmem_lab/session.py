@@ -7,13 +7,16 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import fitness, machine, schedule, ui
 from .arms import Arm, parse_arm
 from .blocks import Blocks, attempts_made, finished_blocks
+from .duet import SIDES, Duet
 from .errors import LabError
 from .launcher import LauncherEnded
 from .metrics import Metric
+from .pressure import SOLO
 from .recorder import Recorder, Stopped, Watch, files_under_test
 from .runner import Runner, Workload
 from .spec import BlockSpec
@@ -42,13 +45,18 @@ class Session(Recorder):
         super().__init__(spec, arms, Workload.of(spec), progress, tag)
         secondary = [Metric(name) for name in metrics[1:]] or spec.guardrail_metrics()
         self.metrics = [Metric(spec.metric, spec.higher_is_better), *secondary]
+        known = {metric.name for metric in self.metrics}
+        self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
         self.repeat = 1
         self.run_s = 0.0
-        self.runner = Runner(self.workload, self.metrics)
+        self.duet: Duet | None = None
+        if getattr(spec, "duet", False):
+            self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
+        self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
         self._watch = Watch(files_under_test(self.workload, arms))
 
     def __exit__(self, *details: object) -> None:
-        self.runner.close()
+        (self.duet or self.runner).close()
         super().__exit__(*details)
 
     def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
@@ -56,12 +64,16 @@ class Session(Recorder):
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
+        if self.duet and self.spec.kind != "aa":
+            fitness.check_duet(folder, self.workload.subject()[0], self.spec)
         trials = self.try_arms()
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
-        self.run_s = longest_s * self.repeat
-        self._announce(*runs_of(len(self.arms)))
+        at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
+        self.run_s = longest_s * self.repeat / at_once
+        self._announce(*(runs + alone for runs in runs_of(len(self.arms))))
+        self._tell_of_groups()
         self.warm_up()
 
     def try_arms(self) -> list[dict]:
@@ -96,10 +108,9 @@ class Session(Recorder):
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
 
     def _announce(self, most: int, first: int) -> None:
-        run_s = self.run_s
-        text = f"run {self.file.id}: at most {ui.duration(run_s * most)} ({most} runs)"
+        text = f"run {self.file.id}: at most {ui.duration(self.run_s * most)} ({most} runs)"
         if first < most:
-            text += f", {ui.duration(run_s * first)} if the difference is large"
+            text += f", {ui.duration(self.run_s * first)} if the difference is large"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {run_s / self.repeat * 1e3:.1f} ms"
         self.progress.say(text)
@@ -115,20 +126,53 @@ class Session(Recorder):
         elif reason := fitness.unknown(self.file.path.parent):
             self.warn("fitness-unknown", reason)
 
-    def warm_up(self) -> None:
-        """Runs that count for nothing: caches of the file system, the processor's clock."""
-        for index in range(self.spec.warm_up):
-            for position, arm in enumerate(self.arms.values()):
-                record = self._run(arm, 0)
-                self.append(
-                    {"type": "run", "block": index, "attempt": 0, "position": position, "phase": "warm-up"} | record
-                )
+    def _tell_of_groups(self) -> None:
+        """Where a server's further processes are not seen, or not all of what they use."""
+        if self.workload.server and self.runner.no_groups:
+            self.warn(
+                "no-groups",
+                "processor time and peak memory are those of the server's first process, without the processes that it "
+                f"starts: {self.runner.no_groups}",
+            )
 
-    def _run(self, arm: Arm, pad_bytes: int) -> dict:
+    def warm_up(self) -> None:
+        """Runs that count for nothing: caches of the file system, the processor's clock.
+
+        Arms that will run at once also run alone here, once on each side.
+        """
+        for index in range(self.spec.warm_up):
+            for position, record in self._runs_of(list(self.arms), [0] * len(self.arms)):
+                self._keep("warm-up", index, 0, position, record)
+        if self.duet:
+            control, treatment = self.arms.values()
+            for index, pair in enumerate(((control, treatment), (treatment, control))):
+                for side, arm in enumerate(pair):
+                    record = self._careful(lambda arm=arm, side=side: self.duet.alone(side, arm, 0, self.repeat))
+                    self._keep(SOLO, index, 0, side, record)
+
+    def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
+        key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
+        self.append({"type": "run", **key} | record)
+
+    def _careful(self, run: Callable[[], Any]) -> Any:
+        """What `run` returns. Raises Stopped where the launcher was killed."""
         try:
-            return self.runner.run(arm, pad_bytes, self.repeat)
+            return run()
         except LauncherEnded as error:
             raise Stopped(f"{error}. Go on with: hak resume {self.file.id}") from None
+
+    def _runs_of(self, names: Sequence[str], pads: Sequence[int]) -> Iterator[tuple[int, dict]]:
+        """(position, record) of these runs: one after the other, or two at once, which both come when both are done."""
+        arms = [self.arms[name] for name in names]
+        if self.duet is None:
+            for position, (arm, pad) in enumerate(zip(arms, pads, strict=True)):
+                yield position, self._careful(lambda arm=arm, pad=pad: self.runner.run(arm, pad, self.repeat))
+            return
+        for first in range(0, len(arms), SIDES):
+            pair = slice(first, first + SIDES)
+            yield from enumerate(
+                self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat)), first
+            )
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
@@ -172,13 +216,12 @@ class Session(Recorder):
         runs: dict[str, list[dict]] = {}
         key = {"block": plan.index, "attempt": attempt, "phase": phase}
         failed, disturbed = None, None
-        for position, (name, pad) in enumerate(zip(plan.order, plan.pads, strict=True)):
-            record = self._run(self.arms[name], pad)
-            self.append({"type": "run", **key, "position": position} | record)
-            runs.setdefault(name, []).append(record)
+        for position, record in self._runs_of(plan.order, plan.pads):
+            self._keep(phase, plan.index, attempt, position, record)
+            runs.setdefault(plan.order[position], []).append(record)
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
-            if not record["ok"]:
-                failed = record
+            failed = failed or (None if record["ok"] else record)
+            if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept
                 break
         changed = self._watch.changed()
         why = f"{changed} changed during the run" if changed else failed and failed["why"]
@@ -193,7 +236,8 @@ class Session(Recorder):
         """Once a run: what others do that was not there when it began. Our own programs are load, too."""
         if not self.warned_of_load:
             shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
-            self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
+            own = statistics.fmean(shares) * (SIDES if self.duet else 1)
+            self.warned_of_load = self.warn_of_load(machine.load_1m() - own)
 
 
 def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:

@@ -38,7 +38,9 @@ SHORTEST_TIMEOUT_S = 1e-3
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults")
+COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
+BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
+                    *COUNTED_METRICS)  # fmt: skip
 SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
 
 
@@ -177,6 +179,7 @@ class BlockSpec(CommonSpec):
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
     guardrails: dict[str, Guardrail] = {}
+    also: list[Annotated[str, AfterValidator(check_metric)]] = []
     server: Server | None = None
 
     @field_validator("metric")
@@ -193,11 +196,12 @@ class BlockSpec(CommonSpec):
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":
-        used = [name for name in (self.metric, *self.guardrails) if name in SERVER_METRICS]
+        asked = (self.metric, *self.guardrails, *self.also)
+        used = [name for name in asked if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
-        if self.server is not None and "faults" in (self.metric, *self.guardrails):
-            raise ValueError("the metric 'faults' is not counted for a [server]")
+        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED_METRICS)]):
+            raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         return self
 
     def guardrail_metrics(self) -> "list[Metric]":
@@ -216,6 +220,7 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 class AbSpec(BlockSpec):
     kind: Literal["ab"] = "ab"
+    duet: bool = False
     control: str
     treatment: str
     detect: Ratio | None = None
@@ -263,6 +268,7 @@ class AaSpec(BlockSpec):
     """One arm against itself."""
 
     kind: Literal["aa"] = "aa"
+    duet: bool = False
     allocator: str = "glibc"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}

@@ -28,7 +28,7 @@ Arm = Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VA
 Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
 Metric = Annotated[
     str | None,
-    typer.Option(help="wall, cpu, rss, rss-mean, faults or 'regex:PATTERN'", autocompletion=complete.metrics),
+    typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=complete.metrics),
 ]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
@@ -40,6 +40,10 @@ WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not c
 Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
 Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
 Timeout = Annotated[str | None, typer.Option(help="Longest time of one execution, such as 90s")]
+Callgrind = Annotated[bool, typer.Option("--callgrind", help="Count instructions instead, in one run of each arm")]
+Ops = Annotated[str | None, typer.Option(metavar="N,N", help="With --callgrind: two lengths that {ops} stands for")]
+Duet = Annotated[bool | None, typer.Option("--duet", help="Both arms of a pair at once, each on half the processors")]
+Also = Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Measured, but not judged; repeatable")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
 Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
@@ -124,19 +128,26 @@ def ab(
     treatment: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
-    repeat: Repeat = None, pin: Pin = None, input_: Input = None,
-    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    repeat: Repeat = None, pin: Pin = None,
+    duet: Duet = None, also: Also = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None,
+    guardrail: Guardrail = None, env: Env = None, question: Question = None, callgrind: Callgrind = False,
+    ops: Ops = None, store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    _measure("ab", ctx.params)
+    params = {name: value for name, value in ctx.params.items() if name not in ("callgrind", "ops")}
+    if callgrind:
+        _count_instructions(params, ops)
+    elif ops is not None:
+        raise LabError("--ops: two lengths of a run belong to --callgrind, and to hak syscalls")
+    else:
+        _measure("ab", params)
 
 
 def aa(
     ctx: typer.Context, words: Words = None,
     allocator: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, input_: Input = None, seed: Seed = None,
-    store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
+    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, input_: Input = None,
+    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -242,6 +253,29 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
     _finish(result, params["json"], params.get("require"))
 
 
+def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
+    """`hak ab --callgrind`: nothing is stored, since the same count can be had again at any time."""
+    from .. import callgrind, kinds
+    from . import instructions
+
+    _check_require(params["require"])
+    _check_json(params["json"])
+    source, spec = _spec_of("ab", params["words"] or [], _overrides(params))
+    try:
+        result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
+    except LabError as error:
+        raise _named(error, source) from None
+    instructions.show(result, params["json"])
+    _meet(result, params["require"])
+
+
+def _meet(result: dict, require: str | None) -> None:
+    """Raises Exit where another verdict was required."""
+    if require is not None and result.get("verdict") != require:
+        print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
 def _with_input(spec: Any, context: Any) -> Any:
     """The spec, to which what hak itself was given as standard input is added. Raises LabError."""
     if getattr(spec, "stdin", "") is not None:
@@ -315,6 +349,4 @@ def _finish(result: dict, json_file: Path | None, require: str | None) -> None:
         render.write_json(result, json_file)
     if json_file is None or str(json_file) != "-":
         render.show(result)
-    if require is not None and result.get("verdict") != require:
-        print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
-        raise typer.Exit(1)
+    _meet(result, require)

@@ -19,6 +19,7 @@ def run(
     set_: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
     ] = [],  # noqa: B006
+    callgrind: Annotated[bool, typer.Option("--callgrind", help="Count its instructions, on standard error")] = False,
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
     from ..arms import parse_arm
@@ -33,6 +34,10 @@ def run(
     if preload := arm.preload(os.environ.get("LD_PRELOAD")):
         env["LD_PRELOAD"] = preload
     check_arm(arm, workload, env)
+    if callgrind:
+        from . import instructions
+
+        raise typer.Exit(instructions.run(workload.argv, env))
     try:
         os.execve(workload.argv[0], list(workload.argv), env)
     except OSError as error:

@@ -137,7 +137,7 @@ class Card(Recorder):
             self.warn("fitness-unknown", fitness.UNCHECKED)
         reasons = {}
         for row in [row for row in self.spec.chosen() if row.ops is None]:
-            reason = fitness.reason(known, programs[row.key]["program"], row.metric)
+            reason = fitness.reason(known, fitness.Asked(programs[row.key]["program"], row.metric))
             if reason and (row.key, reason) not in said:
                 self.sessions[row.key].event("fitness", reason)
                 reasons[reason] = [*reasons.get(reason, ()), row.key]

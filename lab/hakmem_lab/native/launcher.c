@@ -4,18 +4,18 @@
  *
  * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
  *     timeout_ms sample_ms output_limit_bytes expected_library stdin_path stdout_path stderr_path directory processors
- *     argument_count argument... variable_count variable...           (an empty string: not wanted; processors: "0,2")
+ *     argument_count argument... variable_count variable... pss_ms counters group_count group...
+ *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of processes)
  * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
  * When stdin closes, the program and everything it started is killed: a laboratory that dies leaves nothing behind. */
-#define _GNU_SOURCE
+#include "launcher.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -26,25 +26,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, PATH_BYTES = 64, ASK_MS = 1, POINTS = 64 };
+enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, ASK_MS = 1 };
 
 typedef struct request {
-  int64_t timeout_ms, sample_ms, output_limit_bytes;
-  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors;
-  char **arguments, **variables;
+  int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
+  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters;
+  char **arguments, **variables, **groups;
 } request_t;
 
-/* Memory over time in few points for a run of any length: each is the mean of `stride` samples, from the first one's
- * time on. When there is no more room, neighbours become one. */
-typedef struct series {
-  double at_ms[POINTS], sum_kib[POINTS];
-  int64_t samples[POINTS], points, stride;
-} series_t;
-
 typedef struct usage {
-  int64_t samples, found, timed_out, too_much_output, greatest_kib;
-  double weighted_kib, weight_s;
-  series_t series;
+  int64_t found, timed_out, too_much_output;
+  memory_t memory;
 } usage_t;
 
 static double now_s(void) {
@@ -85,6 +77,9 @@ static request_t parse_request(char *payload) {
   request.processors = next_string(&at);
   request.arguments = next_list(&at);
   request.variables = next_list(&at);
+  request.pss_ms = atoll(next_string(&at));
+  request.counters = next_string(&at);
+  request.groups = next_list(&at);
   return request;
 }
 
@@ -104,13 +99,26 @@ static int redirect(const char *path, int flags, int target) {
   return fd < 0 || dup2(fd, target) < 0 || (fd != target && close(fd) < 0) ? -1 : 0;
 }
 
-/* In the child of vfork: the parent's memory, until exec. */
-static int become(const request_t *request, const char **what) {
+/* This process, and what it starts from now on. */
+static int join(const char *group) {
+  int fd = open(group, O_WRONLY | O_CLOEXEC);
+  return fd < 0 || write(fd, "0", 1) != 1 || close(fd) < 0 ? -1 : 0;
+}
+
+/* In the child of vfork: the parent's memory, until exec. *start_s: just before that, since it may take the kernel
+ * 20 ms to put a process into a cgroup. */
+static int become(const request_t *request, const char **what, volatile double *start_s) {
   sigset_t none;
   sigemptyset(&none);
   *what = "prepare";
   if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0) {
     return errno;
+  }
+  *what = "cgroup";
+  for (char **group = request->groups; *group; group++) {
+    if (join(*group) < 0) {
+      return errno;
+    }
   }
   *what = "processors";
   if (*request->processors && pin(request->processors) < 0) {
@@ -130,18 +138,21 @@ static int become(const request_t *request, const char **what) {
     return errno;
   }
   *what = "program";
+  *start_s = now_s();
   execve(request->arguments[0], request->arguments, request->variables);
   return errno;
 }
 
-static pid_t spawn(const request_t *request, int *error, const char **what) {
+static pid_t spawn(const request_t *request, int *error, const char **what, double *start_s) {
   volatile int failed = 0;
+  volatile double begun_s = now_s();
   pid_t pid = vfork();
   if (pid == 0) {
-    failed = become(request, what);
+    failed = become(request, what, &begun_s);
     _exit(127);
   }
   *error = pid < 0 ? errno : failed;
+  *start_s = begun_s;
   if (failed) {
     waitpid(pid, NULL, 0);
   }
@@ -164,48 +175,9 @@ static bool maps_name(pid_t pid, const char *library) {
   return found;
 }
 
-static void halve(series_t *s) {
-  for (int64_t i = 0; i < POINTS / 2; i++) {
-    s->at_ms[i] = s->at_ms[2 * i];
-    s->sum_kib[i] = s->sum_kib[2 * i] + s->sum_kib[2 * i + 1];
-    s->samples[i] = s->samples[2 * i] + s->samples[2 * i + 1];
-  }
-  s->points = POINTS / 2;
-  s->stride *= 2;
-}
-
-static void keep(series_t *s, double at_ms, double kib) {
-  if (s->points == 0 || s->samples[s->points - 1] == s->stride) {
-    if (s->points == POINTS) {
-      halve(s);
-    }
-    s->at_ms[s->points] = at_ms;
-    s->sum_kib[s->points] = 0;
-    s->samples[s->points++] = 0;
-  }
-  s->sum_kib[s->points - 1] += kib;
-  s->samples[s->points - 1]++;
-}
-
-/* elapsed_s: since the sample before; at_ms: since the start. */
-static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, double at_ms, usage_t *usage) {
-  char text[128];
-  ssize_t bytes = pread(statm, text, sizeof text - 1, 0);
-  int64_t pages = 0;
-  if (bytes <= 0) {
-    return;
-  }
-  text[bytes] = 0;
-  if (sscanf(text, "%*d %" SCNd64, &pages) != 1 || pages == 0) {
-    return;
-  }
-  int64_t kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
-  usage->samples++;
-  usage->greatest_kib = kib > usage->greatest_kib ? kib : usage->greatest_kib;
-  keep(&usage->series, at_ms, (double)kib);
-  usage->weighted_kib += (double)kib * elapsed_s;
-  usage->weight_s += elapsed_s;
-  if (*request->expected_library && !usage->found) {
+static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, double age_s, usage_t *usage) {
+  bool read = memory_sample_resident(&usage->memory, statm, elapsed_s, age_s);
+  if (read && *request->expected_library && !usage->found) {
     usage->found = maps_name(pid, request->expected_library);
   }
 }
@@ -247,7 +219,7 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
   snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
   int statm = open(path, O_RDONLY | O_CLOEXEC);
   int pause_ms = request->sample_ms > 0 ? (int)request->sample_ms : 1000;
-  double last_s = start_s;
+  double last_s = start_s, last_pss_s = start_s;
   for (;;) {
     struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN}, {.fd = 0, .events = 0}};
     int ready = poll(fds, 2, pidfd < 0 ? ASK_MS : pause_ms);
@@ -266,7 +238,11 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
       continue;
     }
     if (request->sample_ms > 0) {
-      sample(pid, request, statm, t - last_s, (t - start_s) * 1000, usage);
+      sample(pid, request, statm, t - last_s, t - start_s, usage);
+    }
+    if (request->pss_ms > 0 && (usage->memory.pss_samples == 0 || (t - last_pss_s) * 1000 >= (double)request->pss_ms)) {
+      memory_sample_proportional(&usage->memory, t - last_pss_s, t - start_s);
+      last_pss_s = t;
     }
     last_s = t;
     usage->timed_out = request->timeout_ms > 0 && (t - start_s) * 1000 > (double)request->timeout_ms;
@@ -284,21 +260,27 @@ static double seconds(struct timeval t) {
   return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
 }
 
-/* "10:2040,20:2101": milliseconds and KiB; and the end of the line. */
-static void print_series(const series_t *s) {
-  for (int64_t i = 0; i < s->points; i++) {
-    printf("%s%.0f:%.0f", i ? "," : "", s->at_ms[i], s->sum_kib[i] / (double)s->samples[i]);
-  }
-  putchar('\n');
+static void print_end(int status, const struct rusage *used, double wall_s, int mapped, const usage_t *usage) {
+  printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
+         " rss_peak_kib=%" PRId64
+         " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d",
+         WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+         (int)usage->timed_out, (int)usage->too_much_output, wall_s, seconds(used->ru_utime), seconds(used->ru_stime),
+         /* The kernel's own peak may lag behind what a sample saw by the pages that it counts in batches. */
+         used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt,
+         used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
+  memory_print(&usage->memory);
 }
 
 static void serve(const request_t *request) {
   int error = 0;
   const char *what = "fork";
-  usage_t usage = {.series.stride = 1};
-  double start_s = now_s();
-  pid_t pid = spawn(request, &error, &what);
+  usage_t usage = {0};
+  double start_s;
+  counters_t counters = counters_open(request->counters);
+  pid_t pid = spawn(request, &error, &what, &start_s);
   if (pid < 0) {
+    counters_close(&counters);
     printf("failed %d %s\n", error, what);
     return;
   }
@@ -314,18 +296,11 @@ static void serve(const request_t *request) {
   wait4(pid, &status, 0, &used);
   double wall_s = now_s() - start_s;
   end_descendants(pid);
-  int mapped = usage.found ? 1 : usage.samples >= FIRST_SAMPLES && *request->expected_library ? 0 : -1;
-  printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
-         " rss_peak_kib=%" PRId64 " "
-         "rss_mean_kib=%.1f samples=%" PRId64 " minor_faults=%ld major_faults=%ld voluntary_switches=%ld "
-         "involuntary_switches=%ld mapped=%d rss_series=",
-         WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0, (int)usage.timed_out,
-         (int)usage.too_much_output, wall_s, seconds(used.ru_utime), seconds(used.ru_stime),
-         /* The kernel's own peak may lag behind what a sample saw by the pages that it counts in batches. */
-         used.ru_maxrss > usage.greatest_kib ? (int64_t)used.ru_maxrss : usage.greatest_kib,
-         usage.weight_s > 0 ? usage.weighted_kib / usage.weight_s : -1, usage.samples, used.ru_minflt, used.ru_majflt,
-         used.ru_nvcsw, used.ru_nivcsw, mapped);
-  print_series(&usage.series);
+  bool enough = usage.memory.samples >= FIRST_SAMPLES && *request->expected_library;
+  print_end(status, &used, wall_s, usage.found ? 1 : enough ? 0 : -1, &usage);
+  counters_print(&counters);
+  counters_close(&counters);
+  printf("\n");
 }
 
 static bool read_all(char *buffer, size_t bytes) {
@@ -370,6 +345,7 @@ int main(void) {
     fflush(stdout);
     free(request.arguments);
     free(request.variables);
+    free(request.groups);
     free(payload);
   }
   return 0;

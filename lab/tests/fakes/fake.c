@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,28 @@ static void orphans(int count, const char *seconds) {
     }
     wait(NULL);
   }
+}
+
+/* Children that hold so many MiB each, all of them at the same time for 0.3 s. */
+static void family(int count, size_t mib) {
+  int ready[2];
+  char bytes[64];
+  if (pipe(ready) < 0) {
+    _exit(9);
+  }
+  for (int i = 0; i < count; i++) {
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      fill(mib);
+      if (write(ready[1], "", 1) == 1) {
+        pause();
+      }
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < count && read(ready[0], bytes, 1) == 1; i++) {
+  }
+  pause_ms(300);
 }
 
 static void print_environment(void) {
@@ -151,6 +174,8 @@ static int act(const char *mode, const char *argument, int argc, char **argv) {
   } else if (!strcmp(mode, "orphans-hang")) {
     orphans(atoi(argument), argv[3]);
     pause_ms(60000);
+  } else if (!strcmp(mode, "family")) {
+    family(atoi(argument), (size_t)atol(argv[3]));
   } else if (!strcmp(mode, "child-burns")) {
     if (fork() == 0) {
       burn(atof(argument));

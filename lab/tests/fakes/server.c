@@ -1,12 +1,14 @@
 /* A TCP server on 127.0.0.1: server PORT MODE. Modes: serve (until SIGTERM), stubborn (ignores SIGTERM), deaf (never
- * listens), one-connection (ends after the first), careless (goes on where the port is taken), client (connects,
- * reads). */
+ * listens), one-connection (ends after the first), careless (goes on where the port is taken), prefork (a child
+ * answers, and takes 48 MiB and 60 ms of processor time for it), client (connects, reads). */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct sockaddr_in address(int port) {
@@ -34,6 +36,17 @@ static volatile char *fill(size_t mib) {
   return block;
 }
 
+static double used_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void burn(double ms) {
+  for (double start = used_ms(); used_ms() - start < ms;) {
+  }
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 2 ? argv[2] : "serve";
   int port = argc > 1 ? atoi(argv[1]) : 0;
@@ -54,10 +67,19 @@ int main(int argc, char **argv) {
   if (!strcmp(mode, "deaf") || listen(s, 8) < 0) {
     pause();
   }
+  int prefork = !strcmp(mode, "prefork");
+  if (prefork && fork() > 0) {
+    pause();
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (;;) {
     int c = accept(s, NULL, NULL);
     if (c < 0) {
       pause();
+    }
+    if (prefork) {
+      fill(48);
+      burn(60);
     }
     if (write(c, "42", 2) < 0) {
       return 3;

@@ -194,7 +194,8 @@ def old_kernel(tmp_path, monkeypatch):
     refuse = tmp_path / "refuse.c"
     refuse.write_text("#include <errno.h>\nlong __wrap_syscall(long n, ...) { (void)n; errno = ENOSYS; return -1; }\n")
     path = tmp_path / "helper"
-    words = ["cc", "-std=c17", "-O1", "-o", path, module.SOURCE, refuse, "-Wl,--wrap=syscall"]
+    sources = [*sorted(module.SOURCES.glob("*.c")), refuse]
+    words = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O1", "-o", path, *sources, "-Wl,--wrap=syscall"]
     subprocess.run(words, check=True, capture_output=True)
     monkeypatch.setattr(module, "helper_path", lambda: path)
 

@@ -8,7 +8,7 @@ from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
 from hakmem_lab.launcher import Outcome
 from hakmem_lab.metrics import Metric, MetricMissing
-from hakmem_lab.runner import MEASURES, Runner, Workload, _while_measured
+from hakmem_lab.runner import MEASURES, Runner, Workload
 from hakmem_lab.spec import AbSpec, build
 
 ARM = "glibc"
@@ -137,21 +137,15 @@ def test_the_peak_of_a_server_is_that_of_the_measured_time(serve):
     assert record["value"] < 150 * MIB_KIB
 
 
-def test_memory_over_time_is_in_the_record(serve, fakes, run):
+def test_memory_over_time_is_in_the_record(fakes, run):
     record = run([fakes.program, "fill", "32"])
     assert record["rss_series"][-1][1] <= record["rss_peak_kib"]
-    server = serve("serve", metric="server-rss")["server"]
+    given = {"command": [str(fakes.server), "{port}", "serve"]}
+    client = ["/bin/sh", "-c", f"sleep 0.1; {fakes.server} {{port}} client"]
+    server = run(client, metric="server-rss", server=given)["server"]
     begin, end = server["window_ms"]
     assert 0 <= begin <= end
     assert server["rss_series"][0][0] <= end
-
-
-def test_the_mean_of_a_server_is_that_of_the_measured_time():
-    outcome = an_outcome(rss_series=[(10, 900), (20, 100), (30, 300), (40, 900)])
-    found = _while_measured(outcome, {"window_ms": [15, 35], "rss_peak_kib": 250})
-    assert (found["rss_mean_kib"], found["rss_peak_kib"]) == (200, 300)
-    assert _while_measured(outcome, {"window_ms": [32, 34]})["rss_mean_kib"] == 300
-    assert _while_measured(an_outcome(), {})["rss_mean_kib"] is None
 
 
 def test_a_server_that_never_listens_is_given_up(serve, processes):

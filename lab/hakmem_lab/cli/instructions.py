@@ -1,0 +1,49 @@
+"""`hak ab --callgrind` and `hak run --callgrind`: instructions counted, shown and written as JSON."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..callgrind import find_valgrind, total, traced
+from ..errors import LabError
+from . import render
+
+
+def show(result: dict, json_file: Path | None) -> None:
+    """On the terminal, or as one JSON object."""
+    if json_file is not None:
+        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if str(json_file) == "-":
+            sys.stdout.write(text)
+            return
+        try:
+            json_file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise LabError(f"--json: cannot write {json_file}: {error.strerror}") from None
+    console = render.output()
+    console.print(result["verdict"], style=render.STYLES[result["verdict"]], end="  ", markup=False)
+    console.print(result["headline"], markup=False)
+    each = result["arms"][0]["per_op"] is not None
+    table = render.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
+    for arm in result["arms"]:
+        render.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
+    console.print(table)
+
+
+def run(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Runs the program in the foreground, says on standard error what it needed; its exit status."""
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        process = subprocess.Popen(traced(find_valgrind(), argv, Path(folder)), env=env)
+        while True:
+            try:
+                status = process.wait()
+                break
+            except KeyboardInterrupt:  # the terminal has told the program, too; it decides how it ends
+                continue
+        found = total(Path(folder), process.pid)
+    said = "counted nothing: the program was killed, or became another one" if found is None else f"{found:,}"
+    print(f"hak: instructions: {said}", file=sys.stderr)
+    return 128 - status if status < 0 else status

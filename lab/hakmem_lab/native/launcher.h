@@ -1,0 +1,41 @@
+/* What the launcher's files share. Each of them measures one thing of a program that launcher.c starts. */
+#ifndef HAK_LAUNCHER_H
+#define HAK_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { SERIES_POINTS = 64, MOST_COUNTERS = 8, PATH_BYTES = 64 };
+
+/* A quantity over time in few points for a run of any length: each is the mean of `stride` samples (0 and 1: of one),
+ * from the first one's time on. When there is no more room, neighbours become one. */
+typedef struct series {
+  int64_t points, stride, at_ms[SERIES_POINTS], sum_kib[SERIES_POINTS], samples[SERIES_POINTS];
+} series_t;
+
+void series_add(series_t *series, int64_t at_ms, int64_t kib);
+void series_print(const char *name, const series_t *series);
+
+/* Memory of one program: of its first process alone (resident), of all its descendants (proportional). */
+typedef struct memory {
+  int64_t samples, peak_kib, pss_samples, pss_peak_kib;
+  double weighted_kib, weight_s, pss_weighted_kib, pss_weight_s;
+  series_t resident, proportional;
+} memory_t;
+
+bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, double age_s);
+void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s);
+void memory_print(const memory_t *memory);
+
+/* Events that the processor or the kernel counts in the next program and all its descendants, from its exec on. */
+typedef struct counters {
+  int count, fds[MOST_COUNTERS];
+} counters_t;
+
+counters_t counters_open(const char *wanted);
+void counters_print(const counters_t *counters);
+void counters_close(counters_t *counters);
+
+#endif
