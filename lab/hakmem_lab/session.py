@@ -48,7 +48,7 @@ class Session(Recorder):
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
         self.repeat = 1
-        self.run_s = 0.0
+        self.once_s = self.run_s = 0.0  # an execution; a run, which may be one of two at a time
         self.duet: Duet | None = None
         if getattr(spec, "duet", False):
             self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
@@ -71,7 +71,7 @@ class Session(Recorder):
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
         at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
-        self.run_s = longest_s * self.repeat / at_once
+        self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
         self._announce(*(runs + alone for runs in runs_of(len(self.arms))))
         self._tell_of_groups()
         self.warm_up()
@@ -112,7 +112,7 @@ class Session(Recorder):
         if first < most:
             text += f", {ui.duration(self.run_s * first)} if the difference is large"
         if self.repeat > 1:
-            text += f"; a run is {self.repeat} executions, since one takes only {run_s / self.repeat * 1e3:.1f} ms"
+            text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
 
     def note_unfit(self, reason: str) -> None:
