@@ -58,8 +58,8 @@ class Decision:
     """A verdict with what it rests on.
 
     `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha), both in logs.
-    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned. `more_blocks` is
-    for INCONCLUSIVE: further blocks that would likely settle it; None where that is unknown, or where a direction is
+    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned. `more_blocks`
+    is for INCONCLUSIVE: further blocks that would likely settle it; None where that is unknown, or where a direction is
     shown and more than four times these would be needed: an effect at the margin never settles. `means`: the other
     average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back; `consistent`: some
     effect explains all blocks.
