@@ -45,6 +45,7 @@ static bool prefer_medium(char *base) {
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
   size_t bytes = HAK_CHUNK_BYTES - HAK_SLAB_BYTES;
   if ((tried && !hak_arena.medium) || !hak_os_prefer_huge(from, bytes)) {
+    tried = true;
     return false;
   }
   if (!tried) {

@@ -98,11 +98,20 @@ static void two_slabs_are_not_too_large(void) {
   CHECK(chunk_brings(1, 0) && hak_arena.medium);
 }
 
-/* Where the kernel refuses the advice nothing was tried, and the next chunk may be luckier. */
-static void refusal_changes_nothing(void) {
+/* Where the kernel refuses the advice it is not given again; later refusals are for one chunk each. */
+static void refusal_is_an_answer(void) {
   begin(slab_pages);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
-  CHECK(chunk_brings(1, 1) && !hak_arena.medium);
+  CHECK(chunk_brings(1, 1));
+  system_allow();
+  CHECK(chunk_brings(0, 1) && !hak_arena.medium);
+  slices_add_up();
+}
+
+static void a_late_refusal_is_for_one_chunk(void) {
+  begin_medium();
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  CHECK(chunk_brings(1, 1));
   system_allow();
   CHECK(chunk_brings(1, 0) && hak_arena.medium);
   slices_add_up();
@@ -253,7 +262,8 @@ int main(void) {
   child_succeeds(unknown_ones_are_not_wanted);
   child_succeeds(a_slice_is_large_enough);
   child_succeeds(two_slabs_are_not_too_large);
-  child_succeeds(refusal_changes_nothing);
+  child_succeeds(refusal_is_an_answer);
+  child_succeeds(a_late_refusal_is_for_one_chunk);
   child_succeeds(nobody_asks_where_they_are_off);
   child_succeeds(the_lean_profile_does_without);
   child_succeeds(other_chunks_get_none);
