@@ -164,8 +164,7 @@ static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t 
   hak_mask_t lists = in->runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
   while (lists) {
     int probes = PROBES;
-    for (hak_chunk_t *chunk = in->runs[hak_mask_lowest(lists)], *next; chunk && probes > 0;
-         chunk = next, probes--) {
+    for (hak_chunk_t *chunk = in->runs[hak_mask_lowest(lists)], *next; chunk && probes > 0; chunk = next, probes--) {
       next = chunk->next;
       hak_mask_t starts = hak_mask_starts(chunk->free, slices);
       if (starts & aligned) {

@@ -31,8 +31,8 @@ typedef struct hak_arena {
   size_t peak_slices;          /* most slices ever used */
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
-  hak_chunk_lists_t lists[2];  /* [1]: chunks for slabs */
-  _Atomic bool medium;         /* the kernel has pages as large as slabs, and chunks for slabs get them */
+  hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
+  _Atomic bool medium;        /* the kernel has pages as large as slabs, and chunks for slabs get them */
   /* FREE extents; [1]: dirty ones */
   hak_chunk_t *extents[2][HAK_EXTENT_LISTS];
   uint32_t extents_listed[2];

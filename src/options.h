@@ -15,7 +15,7 @@ typedef enum hak_huge_pages { HAK_HUGE_PAGES_OFF, HAK_HUGE_PAGES_DENSE } hak_hug
 
 typedef struct hak_options {
   _Atomic bool unified_cache, os_stats, stats, keep_deepbind;
-  _Atomic int huge_pages; /* HAK_OPTION_AUTO, or a hak_huge_pages_t */
+  _Atomic int huge_pages;                      /* HAK_OPTION_AUTO, or a hak_huge_pages_t */
   _Atomic int64_t band_blocks[HAK_BAND_COUNT]; /* HAK_OPTION_AUTO or a fixed capacity */
   _Atomic size_t cache_class_bytes;
   _Atomic size_t warm_pool_slices, retain_slices, retain_percent, retain_learned_slices;
