@@ -47,6 +47,7 @@ static const char prefix[] = "HAKMEM_";
 #define MIB_SLICES(mib) ((size_t)(mib)*1024 * 1024 / HAK_SLICE_BYTES)
 hak_options_t hak_options = {
     .unified_cache = true,
+    .huge_pages = HAK_OPTION_AUTO,
     .band_blocks = {HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO,
                     HAK_OPTION_AUTO, HAK_OPTION_AUTO, HAK_OPTION_AUTO},
     .cache_class_bytes = 4 * 1024 * 1024,
@@ -86,7 +87,7 @@ static size_t slices_of(int id) {
 
 static void derive(void) {
   hak_options.unified_cache = value_of(OPTION_UNIFIED_CACHE) != 0;
-  hak_options.huge_pages = value_of(OPTION_HUGE_PAGES) != 0;
+  hak_options.huge_pages = (int)value_of(OPTION_HUGE_PAGES);
   hak_options.os_stats = value_of(OPTION_OS_STATS) != 0;
   hak_options.keep_deepbind = value_of(OPTION_KEEP_DEEPBIND) != 0;
   hak_options.stats = value_of(OPTION_STATS) != 0;

@@ -11,8 +11,11 @@
 
 typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
 
+typedef enum hak_huge_pages { HAK_HUGE_PAGES_OFF, HAK_HUGE_PAGES_DENSE } hak_huge_pages_t;
+
 typedef struct hak_options {
-  _Atomic bool unified_cache, huge_pages, os_stats, stats, keep_deepbind;
+  _Atomic bool unified_cache, os_stats, stats, keep_deepbind;
+  _Atomic int huge_pages;                      /* HAK_OPTION_AUTO, or a hak_huge_pages_t */
   _Atomic int64_t band_blocks[HAK_BAND_COUNT]; /* HAK_OPTION_AUTO or a fixed capacity */
   _Atomic size_t cache_class_bytes;
   _Atomic size_t warm_pool_slices, retain_slices, retain_percent, retain_learned_slices;
