@@ -29,7 +29,12 @@ class Cell:
 
 
 _TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive", "open": "inconclusive"}
-_STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "unclear": ("? unclear", "inconclusive")}
+_STATUS = {
+    "held": ("✓ held", "go"),
+    "failed": ("✕ failed", "no-go"),
+    "unclear": ("? unclear", "inconclusive"),
+    "open": ("? open", "inconclusive"),
+}
 
 
 def _text(value: object) -> str:
@@ -96,6 +101,9 @@ def _guardrails(result: Record) -> Table | None:
             ]
         )
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
+    if any(rail.get("arm") for rail in result.get("guardrails") or []):
+        columns = ["Arm", *columns]
+        rows = [[_text(rail.get("arm")), *row] for rail, row in zip(result["guardrails"], rows, strict=True)]
     return Table("Guardrails: a failed one forbids GO", columns, rows) if rows else None
 
 

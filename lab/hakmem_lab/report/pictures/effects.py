@@ -81,7 +81,7 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     groups: dict[tuple[str, str], list[Record]] = {}
     for comparison in comparisons:
         how = _style(run, comparison)
-        own = how.noun if how.family in ("rate", "other") else ""
+        own = how.noun.removeprefix(answers.MEAN_OF) if how.family in ("rate", "other") else ""
         groups.setdefault((how.family, own), []).append(comparison)
     panels = []
     short = words.short_names(run.arm_names)
@@ -140,16 +140,16 @@ def _told(run: LoadedRun, record: Record) -> list[str]:
 
 
 def effects(run: LoadedRun, key: str) -> Picture | None:
-    """Main, simple and interaction effects of a matrix; the interaction has its own shape."""
+    """What the settings of a matrix do, at each level of the others first; the interaction has its own shape."""
     records = [e for e in run.result.get("effects") or [] if finite(e.get("estimate")) is not None]
     if not records:
         return None
-    shapes = {"main": "o", "interaction": "D", "simple": "s"}
+    shapes = {"main": "o", "interaction": "D", "simple": "s", "combined": "s"}
     rows = []
     for record in records:
         row = _row(run, record, str(record.get("name") or "effect"))
         row.marker = shapes.get(str(record.get("kind")), "o")
-        row.hollow = record.get("kind") == "simple"
+        row.hollow = record.get("kind") == "combined"
         row.colour = SENTINELS["arm-4"] if record.get("kind") == "interaction" else SENTINELS["ink"]
         rows.append(row)
     table = Table(
@@ -167,8 +167,8 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         ],
     )
     caption = (
-        "● main effect, □ simple effect, ◆ interaction: the contrast within each block. The parts add up more or less "
-        "than each alone only where the interaction's interval leaves out 0."
+        "■ one setting at a level of the others, □ several against none, ◆ interaction, ● main effect, an average: "
+        "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
     )
     margin = finite(run.result.get("margin")) or 0.0
     title = "Effects and their interaction"
