@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hakmem_lab.report import numbers, words
@@ -15,6 +16,7 @@ from hakmem_lab.report.words import Change
 
 Record = dict[str, Any]
 
+MEAN_OF = "mean of "
 NAMED = 4
 SHOWN_EFFECTS = 3
 
@@ -38,11 +40,16 @@ def _withheld(result: Record) -> bool:
 
 
 def change_of(result: Record, row: Record) -> Change | None:
-    """The change of a comparison in the result's metric, or its own."""
+    """The change of a comparison in the result's metric, or its own; `mean of …`: the primary metric's other average."""
     metric = result.get("metric") or {}
     name = row.get("metric") or metric.get("name")
-    higher = bool(metric.get("higher_is_better")) and name == metric.get("name")
-    return words.change(row, name, higher)
+    mean = str(name).startswith(MEAN_OF)
+    if mean:
+        name = metric.get("name")
+    found = words.change(row, name, bool(metric.get("higher_is_better")) and name == metric.get("name"))
+    if found is None or not mean:
+        return found
+    return replace(found, style=replace(found.style, noun=MEAN_OF + found.style.noun))
 
 
 def sure(row: Record) -> int:
@@ -124,7 +131,9 @@ def _shown(result: Record, row: Record, found: Change) -> str:
     if margin is not None and found.sure:
         near = min(abs(finite(row.get(end)) or 0.0) for end in ("ci_low", "ci_high") if row.get(end) is not None)
         matters = f"at least the {margin_text(result)} that matters"
-        parts.append(f"surely {matters}" if near >= margin else f"whether it is {matters} is not shown")
+        shown = row.get("at_least_margin")
+        beyond = near >= margin if shown is None else bool(shown)
+        parts.append(f"surely {matters}" if beyond else f"whether it is {matters} is not shown")
     failed = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
     limits = []
     for rail in failed:
@@ -144,7 +153,7 @@ def _alike(result: Record, row: Record, found: Change) -> str:
 
 
 def _open(result: Record, row: Record, found: Change) -> str:
-    unclear = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "unclear"]
+    unclear = [rail for rail in result.get("guardrails") or [] if rail.get("status") in ("unclear", "open")]
     if found.sure:
         parts = [f"Surely {found.between}; whether by the {margin_text(result)} that matters is open"]
     else:

@@ -118,14 +118,22 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
 
 def earlier(run: LoadedRun) -> str:
     """What a reader should know of earlier runs of the same question: each is another chance for a false verdict."""
-    before = run.header.get("earlier_runs") or run.result.get("earlier_runs")
+    header = run.header
+    before = header.get("earlier") or header.get("earlier_runs")
     count = len(before) if isinstance(before, (list, tuple)) else finite(before)
     if not count:
         return ""
-    named = ", ".join(str(each) for each in before[:EARLIER_NAMED]) if isinstance(before, (list, tuple)) else ""
+    named = ", ".join(map(_try, before[:EARLIER_NAMED])) if isinstance(before, (list, tuple)) else ""
     more = f" and {len(before) - EARLIER_NAMED} more" if named and len(before) > EARLIER_NAMED else ""
     times = f"{count:.0f} earlier run{'s' if count > 1 else ''} of the same question"
     return f"{times}{f' ({named}{more})' if named else ''}: of many tries one looks good by chance."
+
+
+def _try(each: object) -> str:
+    """An earlier run: its id, with the verdict where it is known."""
+    if not isinstance(each, dict):
+        return str(each)
+    return f"{each.get('id')}: {each.get('verdict') or 'no verdict'}"
 
 
 def false_rates(machine: Record) -> dict[str, float]:

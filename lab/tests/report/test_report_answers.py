@@ -80,6 +80,13 @@ def test_usually_better_and_rarely_much_worse_is_said() -> None:
     assert detail == "The typical run and the mean disagree."
 
 
+def test_the_other_average_has_the_direction_of_its_metric() -> None:
+    result = ab().result | {"metric": {"name": r"regex:Rate = (\d+)", "unit": "", "higher_is_better": True}}
+    row = {"metric": "mean of output", "estimate": 0.1, "ci_low": 0.05, "ci_high": 0.15}
+    found = answers.change_of(result, row)
+    assert (spaced(found.short), found.style.noun) == ("10 % higher", "mean of Rate")
+
+
 def test_of_several_arms_better_worse_and_level_ones_are_named() -> None:
     assert spaced(answers.answer(compare().result)) == (
         "hakmem 3.7 % faster and mimalloc 3.2 % faster than glibc; jemalloc 2.7 % slower; tcmalloc level with glibc"
@@ -140,5 +147,8 @@ def test_earlier_runs_of_the_same_question_are_counted() -> None:
     assert earlier(run) == ""
     run.header["earlier_runs"] = 2
     assert earlier(run) == "2 earlier runs of the same question: of many tries one looks good by chance."
-    run.header["earlier_runs"] = [f"run-{n}" for n in range(7)]
+    run.header["earlier_runs"] = None
+    run.header["earlier"] = [{"id": "run-a", "verdict": "INCONCLUSIVE"}, {"id": "run-b", "verdict": None}]
+    assert "2 earlier runs of the same question (run-a: INCONCLUSIVE, run-b: no verdict)" in earlier(run)
+    run.header["earlier"] = [f"run-{n}" for n in range(7)]
     assert "(run-0, run-1, run-2, run-3, run-4 and 2 more)" in earlier(run)

@@ -138,14 +138,14 @@ def test_the_peak_of_a_server_is_that_of_the_measured_time(serve):
 
 
 def test_memory_over_time_is_in_the_record(fakes, run):
-    record = run([fakes.program, "fill", "32"])
+    record = run([fakes.program, "fill", "200"])
     assert record["rss_series"][-1][1] <= record["rss_peak_kib"]
     given = {"command": [str(fakes.server), "{port}", "serve"]}
     client = ["/bin/sh", "-c", f"sleep 0.1; {fakes.server} {{port}} client"]
     server = run(client, metric="server-rss", server=given)["server"]
     begin, end = server["window_ms"]
     assert 0 <= begin <= end
-    assert server["rss_series"][0][0] <= end
+    assert all(kib > 0 for _, kib in server["rss_series"])
 
 
 def test_a_server_that_never_listens_is_given_up(serve, processes):

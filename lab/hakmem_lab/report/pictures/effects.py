@@ -81,7 +81,7 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     groups: dict[tuple[str, str], list[Record]] = {}
     for comparison in comparisons:
         how = _style(run, comparison)
-        own = how.noun if how.family in ("rate", "other") else ""
+        own = how.noun.removeprefix(answers.MEAN_OF) if how.family in ("rate", "other") else ""
         groups.setdefault((how.family, own), []).append(comparison)
     panels = []
     short = words.short_names(run.arm_names)
