@@ -5,7 +5,7 @@ import pytest
 from hakmem_lab.cli.render import interval, number
 from hakmem_lab.kinds import compare
 from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics.paired import paired_interval
+from hakmem_lab.statistics.verdict import decide
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
         "fast": [0.2 + x for x in noise],
         "same": [x / 10 for x in noise],
         "noisy": [4 * x for x in noise],
-        "near": [0.012 + x / 4 for x in noise],
+        "near": [0.008 + x / 4 for x in noise],
     }
-    verdicts = dict(zip(columns, ("NO-GO", "GO", "NEUTRAL", "INCONCLUSIVE", "INCONCLUSIVE"), strict=True))
-    intervals = {name: paired_interval(d, 0.95) for name, d in columns.items()}
-    text = compare._headline("glibc", intervals, verdicts, Metric("wall"), 0.01, 40)
+    found = {name: decide(d, 0.01, 0.05) for name, d in columns.items()}
+    text = compare._headline("glibc", found, Metric("wall"), 0.01)
     assert text == (
-        "Better than glibc: fast (22.1 % faster [19.7, 24.6]); worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
+        "Surely better than glibc: fast (22.1 % faster [19.7, 24.6]); "
+        "surely worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
         "as good as glibc: same; "
-        "not decided: near (1.2 % faster [0.7, 1.7], but whether by the 1 % that matters is open); "
+        "not decided: near (0.8 % faster [0.3, 1.3], but whether by the 1 % that matters is open); "
         "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
-        "About 40 more blocks would likely settle the rest."
+        "More blocks are unlikely to settle the rest."
     )
