@@ -5,7 +5,7 @@ log encoding, with the group `encoded`; the optional group `series` says what it
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hdrh.histogram import HdrHistogram
@@ -120,9 +120,9 @@ class Percentile:
     reader: Reader
     higher_is_better: bool = False
 
-    def read(self, outcome: Outcome, server: dict | None = None) -> float:
+    def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
         """Raises MetricMissing where the output has no such series."""
-        del server
+        del server, counted
         known = percentiles_us(self.reader.histograms(outcome))
         if self.name not in known:
             raise MetricMissing(f"metric '{self.name}': the program prints no service times")

@@ -44,7 +44,8 @@ def test_phase_76_2_both_classes_together_are_go():
 
 def test_phase_76_2_simple_effects_are_the_published_deltas():
     found = {effect.name: as_ratio(effect.interval.estimate) for effect in simple_effects(matrix(), NAMES)}
-    assert found == pytest.approx({"C4": -0.0008, "C5C6": 0.0563, "C4+C5C6": 0.0705}, abs=5e-4)
+    published = {"C4 while C5C6 is off": -0.0008, "C5C6 while C4 is off": 0.0563, "C4+C5C6": 0.0705}
+    assert {name: found[name] for name in published} == pytest.approx(published, abs=5e-4)
 
 
 def test_phase_76_2_c4_alone_is_no_regression_and_with_the_others_is_go():
