@@ -80,6 +80,15 @@ static inline __attribute__((always_inline)) void hak_pause(void) {
 #define HAK_MINIMAL 0
 #endif
 
+/* What a caller did wrong, stopped before the heap is harmed: prints "hakmem: FUNCTION(): REASON: 0xADDRESS" on stderr,
+ * without allocating, and aborts. */
+#define HAK_MISUSE(name, text) HAK_MISUSE_##name,
+typedef enum hak_misuse {
+#include "misuse.def"
+} hak_misuse_t;
+#undef HAK_MISUSE
+_Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, const void *block);
+
 /* A violated assumption about our own state. Checked in debug builds; compiled but not run in release builds. */
 #ifdef NDEBUG
 #define HAK_ASSERT(condition) ((void)(0 && (condition)))
@@ -90,6 +99,6 @@ static inline __attribute__((always_inline)) void hak_pause(void) {
 /* The same, checked always: for hak_check() and for states no caller can cause. */
 #define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_verify_failed(#condition, __FILE__, __LINE__))
 
-_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, int line);
+_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line);
 
 #endif

@@ -1,7 +1,6 @@
 #include "cache.h"
 
 #include "arena.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
 #include "run.h"

@@ -1,7 +1,6 @@
 #include "huge.h"
 
 #include "arena.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
 

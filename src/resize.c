@@ -4,7 +4,6 @@
 #include "fast.h"
 #include "foreign.h"
 #include "huge.h"
-#include "misuse.h"
 #include "run.h"
 #include "slab.h"
 #include "slow.h"

@@ -1,7 +1,6 @@
 #include "run.h"
 
 #include "arena.h"
-#include "misuse.h"
 #include "pagemap.h"
 #include "slab.h"
 

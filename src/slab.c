@@ -2,7 +2,6 @@
 
 #include "arena.h"
 #include "lock.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
 #include "slab_internal.h"

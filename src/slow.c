@@ -2,7 +2,6 @@
 
 #include "foreign.h"
 #include "huge.h"
-#include "misuse.h"
 #include "run.h"
 #include "slab.h"
 #include "slow.h"

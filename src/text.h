@@ -12,15 +12,11 @@ typedef struct hak_text {
 } hak_text_t;
 
 hak_text_t hak_text_on(char *buffer, size_t capacity);
-void hak_text_string(hak_text_t *text, const char *string);
-void hak_text_number(hak_text_t *text, uint64_t number);
-void hak_text_hex(hak_text_t *text, uint64_t number);
-/* `string`, then blanks up to `width` columns. */
-void hak_text_padded(hak_text_t *text, const char *string, size_t width);
-/* `number`, right-aligned in `width` columns. */
-void hak_text_column(hak_text_t *text, uint64_t number, size_t width);
-void hak_text_to_stderr(const hak_text_t *text);
+/* Append as printf does, of whose conversions there are: %s, %-24s, %zu, %16zu, %zx. */
+__attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const char *format, ...);
 /* A report at exit: see hak_os_write_report. */
 void hak_text_report(const hak_text_t *text);
+/* The same to stderr, up to 400 characters. */
+__attribute__((format(printf, 1, 2))) void hak_text_say(const char *format, ...);
 
 #endif

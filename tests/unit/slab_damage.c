@@ -4,7 +4,6 @@
 
 #include "chain.h"
 #include "child.h"
-#include "misuse.h"
 #include "pagemap.h"
 #include "slab.h"
 #include "slab_internal.h"
