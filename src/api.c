@@ -1,10 +1,9 @@
-/* The hak_ functions, but for resize.c and aligned.c. The standard names (override.c) and the C++ operators
+/* The hak_ functions, but for resize.c, aligned.c, options.c and stats.c. The standard names (override.c) and the C++ operators
  * (operators.c) rest on these. */
 #include "hakmem.h"
 
 #include "arena.h"
 #include "fast.h"
-#include "options.h"
 #include "slab.h"
 #include "slow.h"
 #include "transfer.h"
@@ -54,14 +53,6 @@ void hak_thread_flush(void) {
   int saved = errno;
   hak_heap_flush_mine("free");
   errno = saved;
-}
-
-int hak_option_get(const char *name, char *value, size_t capacity) {
-  return hak_options_get(name, value, capacity);
-}
-
-int hak_option_set(const char *name, const char *value) {
-  return hak_options_set(name, value);
 }
 
 void hak_check(void) {

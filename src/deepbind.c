@@ -5,7 +5,6 @@
  * KEEP_DEEPBIND says that the program needs it more. */
 #include "hakmem.h"
 
-#include "base.h"
 #include "options.h"
 
 #include <dlfcn.h>
@@ -17,12 +16,8 @@ const bool hak_never_unloaded = true;
 typedef void *(*dlopen_t)(const char *file, int mode);
 
 static dlopen_t find_next(void) {
-  static _Atomic(dlopen_t) next;
-  dlopen_t found = atomic_load_explicit(&next, memory_order_relaxed);
-  if (!found) {
-    *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
-    atomic_store_explicit(&next, found, memory_order_relaxed);
-  }
+  dlopen_t found;
+  *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
   return found;
 }
 
@@ -30,5 +25,5 @@ static dlopen_t find_next(void) {
  * entered by a jump, which the optimiser makes of the last call. */
 HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
   dlopen_t next = find_next();
-  return next(file, hak_options.keep_deepbind ? mode : mode & ~RTLD_DEEPBIND);
+  return next(file, hak_option(HAK_OPTION_KEEP_DEEPBIND) ? mode : mode & ~RTLD_DEEPBIND);
 }

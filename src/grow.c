@@ -4,8 +4,9 @@
 
 enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many below the kernel's choice */
 
-/* Below, huge pages would make a small program large, and gain it little. */
-#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+/* Mapped or in use: below, huge pages would make a small program large and gain it little; and what they waste costs
+ * more than the faults that they save. */
+enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 
 static void count_mapped_locked(size_t slices) {
   size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
@@ -50,7 +51,7 @@ static char *map(size_t bytes, size_t align) {
   }
   if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
     hak_os_avoid_huge(base, bytes);
-  } else if (hak_options.huge_pages && used >= hak_options.huge_pages_from_slices) {
+  } else if (hak_option(HAK_OPTION_HUGE_PAGES) && used >= HUGE_PAGES_FROM) {
     hak_os_prefer_huge(base, bytes);
   }
   return base;

@@ -22,11 +22,15 @@ typedef struct step {
   size_t ranges, slices;
 } step_t;
 
+static size_t warm_pool_slices(void) {
+  return (size_t)hak_option(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+}
+
 size_t hak_release_target_locked(void) {
-  size_t target = hak_options.warm_pool_slices;
-  size_t share = hak_arena.used_slices * hak_options.retain_percent / 100;
+  size_t target = warm_pool_slices();
+  size_t share = hak_arena.used_slices * (size_t)hak_option(HAK_OPTION_RETAIN_SHARE) / 100;
   size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
-  size_t least = hak_options.retain_slices > cached ? hak_options.retain_slices - cached : 0;
+  size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   target = target > least ? target : least;
   target = target > share ? target : share;
   return target > hak_arena.learned_slices ? target : hak_arena.learned_slices;
@@ -46,7 +50,7 @@ void hak_release_refaulted_locked(size_t slices) {
     return;
   }
   size_t learned = hak_release_target_locked() * 2;
-  size_t most = hak_options.retain_learned_slices;
+  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
   most = most < hak_arena.peak_slices ? most : hak_arena.peak_slices;
   hak_arena.learned_slices = learned < most ? learned : most;
   hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
@@ -212,7 +216,7 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
 void hak_release_after_give(size_t given) {
   for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
+    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices, warm = warm_pool_slices();
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
     hak_unlock(&hak_arena.lock);
     size_t keep = above && target / 2 > warm ? target / 2 : warm, done = 0;
@@ -235,7 +239,7 @@ void hak_release_after_give(size_t given) {
 bool hak_arena_decay(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
   /* The caller may have read the clock before another thread began the epoch. */
-  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= (int64_t)hak_options.decay_ms;
+  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= hak_option(HAK_OPTION_DECAY);
   if (begins) {
     if (hak_arena.refaulted_slices == 0) {
       hak_arena.learned_slices /= 2;
@@ -271,8 +275,8 @@ bool hak_arena_purge(size_t keep) {
 }
 
 bool hak_release_within_limit(size_t slices) {
-  size_t limit = hak_options.memory_limit_slices;
-  if (HAK_LIKELY(limit == 0)) {
+  size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
+  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
     return true;
   }
   for (int tries = 0; tries < 2; tries++) {

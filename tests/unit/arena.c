@@ -225,9 +225,9 @@ static uint64_t advices(void) {
   return counts.madvise;
 }
 
-/* 32 MiB of small pages first; then as the option says. */
+/* 32 MiB of small pages first; then, from 128 MiB up, as the option says. */
 static void only_dense_heaps_ask_for_huge_pages(void) {
-  enum { SMALL_CHUNKS = 16 };
+  enum { SMALL_CHUNKS = 16, DENSE_CHUNKS = 64 };
   CHECK(chunks_take(1, 0) != NULL);
   for (size_t i = 1; i < SMALL_CHUNKS; i++) {
     uint64_t before = advices();
@@ -235,11 +235,11 @@ static void only_dense_heaps_ask_for_huge_pages(void) {
   }
   uint64_t before = advices();
   CHECK(chunks_take(1, 0) != NULL && chunks_take(1, 0) != NULL && advices() == before);
-  CHECK(hak_options_set("HUGE_PAGES", "dense") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "dense") == 0);
   CHECK(chunks_take(1, 0) != NULL && advices() == before); /* too few are in use */
-  hak_options.huge_pages_from_slices = hak_arena_used_slices();
+  CHECK(chunks_take(DENSE_CHUNKS, 0) != NULL && advices() == before);
   CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
-  CHECK(hak_options_set("HUGE_PAGES", "off") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "off") == 0);
   CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
 }
 

@@ -176,6 +176,8 @@ static void a_limit_is_kept(void) {
   slices_add_up();
   limit_slices(2 * CHUNK + 20);
   CHECK(!chunks_take(2, 11) && chunks_take(2, 10) && !slices_take(1));
+  set_number("MEMORY_LIMIT", 1); /* below a slice is not without a limit */
+  CHECK(!slices_take(1));
   limit_slices(0);
   CHECK(chunks_take(2, 1) != NULL);
   slices_add_up();

@@ -151,7 +151,7 @@ static void what_is_earned_has_limits(void) {
     CHECK(capacity(c) >= 1);
     first_blocks += hak_class_sizes[c];
   }
-  CHECK(heap.large_budget_bytes <= (hak_options.retain_slices << HAK_SLICE_SHIFT) + first_blocks);
+  CHECK(heap.large_budget_bytes <= (hak_option_slices(HAK_OPTION_RETAIN) << HAK_SLICE_SHIFT) + first_blocks);
   lists_budgets_add_up(&heap);
 }
 
