@@ -82,7 +82,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);
 /* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
-void hak_extent_forget_locked(hak_extent_t extent);
+void hak_extent_remove_locked(hak_extent_t extent);
 /* They are unmapped now; what lies there may be somebody's already. */
 void hak_extent_gone_locked(hak_extent_t extent);
 

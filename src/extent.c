@@ -217,7 +217,7 @@ hak_chunk_t *hak_extent_slice_locked(void) {
   return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
 }
 
-void hak_extent_forget_locked(hak_extent_t extent) {
+void hak_extent_remove_locked(hak_extent_t extent) {
   hak_set_chunk(extent.base, extent.chunks, &gone);
 }
 

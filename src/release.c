@@ -74,7 +74,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_extent_forget_locked(extent); /* before others can map something there */
+        hak_extent_remove_locked(extent); /* before others can map something there */
         step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
