@@ -24,49 +24,21 @@ EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 
-EXPORT void *calloc(size_t count, size_t bytes) {
-  return hak_calloc(count, bytes);
-}
-
-EXPORT void *realloc(void *block, size_t bytes) {
-  return hak_realloc(block, bytes);
-}
-
-EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {
-  return hak_reallocarray(block, count, bytes);
-}
-
-EXPORT void free_sized(void *block, size_t bytes) {
-  hak_free_sized(block, bytes);
-}
-
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-  hak_free_aligned_sized(block, alignment, bytes);
-}
-
-EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  return hak_aligned_alloc(alignment, bytes);
-}
-
-EXPORT void *memalign(size_t alignment, size_t bytes) {
-  return hak_memalign(alignment, bytes);
-}
-
-EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  return hak_posix_memalign(block, alignment, bytes);
-}
-
-EXPORT void *valloc(size_t bytes) {
-  return hak_valloc(bytes);
-}
-
-EXPORT void *pvalloc(size_t bytes) {
-  return hak_pvalloc(bytes);
-}
-
-EXPORT size_t malloc_usable_size(void *block) {
-  return hak_malloc_usable_size(block);
-}
+#define FORWARD(type, name, parameters, ...) \
+  EXPORT type name parameters { \
+    return hak_##name(__VA_ARGS__); \
+  }
+FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
+FORWARD(void *, realloc, (void *block, size_t bytes), block, bytes)
+FORWARD(void *, reallocarray, (void *block, size_t count, size_t bytes), block, count, bytes)
+FORWARD(void, free_sized, (void *block, size_t bytes), block, bytes)
+FORWARD(void, free_aligned_sized, (void *block, size_t alignment, size_t bytes), block, alignment, bytes)
+FORWARD(void *, aligned_alloc, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD(void *, memalign, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD(int, posix_memalign, (void **block, size_t alignment, size_t bytes), block, alignment, bytes)
+FORWARD(void *, valloc, (size_t bytes), bytes)
+FORWARD(void *, pvalloc, (size_t bytes), bytes)
+FORWARD(size_t, malloc_usable_size, (void *block), block)
 
 EXPORT int malloc_trim(size_t keep_bytes) {
   return hak_trim(keep_bytes);
