@@ -5,7 +5,6 @@
 #include "huge.h"
 #include "os.h"
 #include "run.h"
-#include "slow.h"
 
 #include <errno.h>
 

@@ -1,11 +1,10 @@
-/* The hak_ functions, but for resize.c, aligned.c, options.c and stats.c. The standard names (override.c) and the C++ operators
- * (operators.c) rest on these. */
+/* The hak_ functions, but for resize.c, aligned.c, options.c and stats.c. The standard names (override.c) and the C++
+ * operators (operators.c) rest on these. */
 #include "hakmem.h"
 
 #include "arena.h"
 #include "fast.h"
 #include "slab.h"
-#include "slow.h"
 #include "transfer.h"
 
 #include <errno.h>

@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void hak_pause(void) {
 #endif
 
 /* What a caller did wrong, stopped before the heap is harmed: prints "hakmem: FUNCTION(): REASON: 0xADDRESS" on stderr,
- * without allocating, and aborts. */
+ * without allocating, and aborts. Function NULL: a fork. */
 #define HAK_MISUSE(name, text) HAK_MISUSE_##name,
 typedef enum hak_misuse {
 #include "misuse.def"

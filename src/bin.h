@@ -71,10 +71,8 @@ HAK_INLINE int32_t hak_bin_capacity(hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
-  hak_free_block_t *head = bin->head;
   hak_bin_set_room(bin, hak_bin_room(bin) - 1);
-  block->link = head;
-  block->tag = (uintptr_t)head ^ heap->key;
+  hak_link(block, bin->head, heap->key);
   bin->head = block;
 }
 

@@ -34,6 +34,7 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
+/* Without a function: the heap's thread did not survive a fork. */
 static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
   if (hak_class_is_run(cls)) {
     hak_run_return(chain, heap->key, cls, function);
@@ -57,15 +58,14 @@ static hak_free_block_t *cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep,
   hak_free_block_t *older = bin->head, *last = NULL;
   int32_t kept = 0;
   for (; kept < keep && older; kept++) {
-    if (((uintptr_t)older->link ^ older->tag) != heap->key) {
+    if (!hak_is_linked(older, heap->key)) {
       hak_misuse(function, HAK_MISUSE_CORRUPTED, older);
     }
     last = older;
     older = older->link;
   }
   if (last) {
-    last->link = NULL;
-    last->tag = heap->key;
+    hak_link(last, NULL, heap->key);
   } else {
     bin->head = NULL;
   }
@@ -103,7 +103,7 @@ void hak_cache_close(hak_heap_t *heap) {
 /* A block that is in the chain twice is met a second time with its own address for a tag. */
 static void verify_chain(hak_free_block_t *chain, uint32_t cls, uintptr_t key, const char *function) {
   for (hak_free_block_t *block = chain; block; block = block->link) {
-    if (((uintptr_t)block->link ^ block->tag) != key) {
+    if (!hak_is_linked(block, key)) {
       hak_slab_damaged(function, block);
     }
     if (!hak_class_is_run(cls) && hak_slab_holds(block)) {
@@ -125,7 +125,7 @@ void hak_cache_verify(hak_heap_t *heap, const char *function) {
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
   const hak_free_block_t *block = heap->bin[cls].head;
-  while (block && block != wanted && ((uintptr_t)block->link ^ block->tag) == heap->key) {
+  while (block && block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
   return block == wanted;
@@ -135,22 +135,14 @@ void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }
 
-static void return_orphans(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {
-  if (hak_class_is_run(cls)) {
-    hak_run_return_orphans(chain, heap->key, cls);
-  } else {
-    hak_slab_return_orphans(chain, heap->key);
-  }
-}
-
 void hak_cache_close_orphan(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     hak_free_block_t *chains[] = {heap->bin[c].head, info->outgoing};
     heap->bin[c].head = info->outgoing = NULL;
     info->outgoing_count = 0;
-    return_orphans(heap, c, chains[0]);
-    return_orphans(heap, c, chains[1]);
+    return_chain(heap, c, chains[0], NULL);
+    return_chain(heap, c, chains[1], NULL);
     drop_current(info);
   }
   hak_policy_close(heap);
@@ -260,8 +252,7 @@ bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *b
   if (!info->closed || info->outgoing == block || info->outgoing_count >= OUTGOING_BATCH) {
     return false;
   }
-  block->link = info->outgoing;
-  block->tag = (uintptr_t)info->outgoing ^ heap->key;
+  hak_link(block, info->outgoing, heap->key);
   info->outgoing = block;
   info->outgoing_count++;
   return true;
@@ -308,11 +299,10 @@ void hak_cache_check(hak_heap_t *heap) {
     int32_t blocks = 0;
     uint32_t outgoing = 0;
     for (hak_free_block_t *block = heap->bin[c].head; block; block = block->link, blocks++) {
-      HAK_VERIFY(hak_class_at(block) == c && hak_is_block_start(block, hak_class_inverses[c], hak_class_limits[c]));
-      HAK_VERIFY(((uintptr_t)block->link ^ block->tag) == heap->key);
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_start_in_class(block, c) && hak_is_linked(block, heap->key));
     }
     for (hak_free_block_t *block = info->outgoing; block; block = block->link, outgoing++) {
-      HAK_VERIFY(hak_class_at(block) == c && ((uintptr_t)block->link ^ block->tag) == heap->key);
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_linked(block, heap->key));
     }
     HAK_VERIFY(outgoing == info->outgoing_count);
     HAK_VERIFY(info->closed ? blocks == 0 : blocks == hak_bin_capacity(info) - hak_bin_room(&heap->bin[c]));

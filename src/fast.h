@@ -13,6 +13,10 @@ HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
 /* HAK_SMALL_MAX < bytes */
 HAK_NOINLINE void *hak_alloc_large(size_t bytes);
+/* As malloc; *zeroed: all of it reads as zeros. */
+void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
+/* NULL, with ENOMEM. */
+void *hak_no_memory(void);
 
 /* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
  * anew. */
@@ -75,7 +79,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     return;
   }
   hak_observe_free(block, code / HAK_BIN_WORDS);
-  block->link = head;
+  block->link = head; /* hak_link, but the key is read last */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
 }

@@ -36,8 +36,6 @@ enum {
   HAK_RUN_FIRST = 1 /* class 0: no block starts here */
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band)
 #define HAK_RUN_CLASS(index, kib, below) +1
@@ -45,8 +43,6 @@ enum {
   HAK_CLASS_COUNT = HAK_RUN_FIRST
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 enum {
   HAK_CLASS_NONE = 0,
@@ -101,8 +97,9 @@ HAK_INLINE bool hak_is_block_start(const void *block, uint32_t inverse, uint32_t
 HAK_INLINE uint32_t hak_block_index(const void *block, uint32_t inverse) {
   return (uint32_t)(((uint64_t)hak_slab_offset(block) * inverse) >> 32);
 }
-HAK_INLINE uint32_t hak_class_blocks(uint32_t cls) {
-  return HAK_SLAB_BYTES / hak_class_sizes[cls];
+/* Whether a block of the class may start there. */
+HAK_INLINE bool hak_is_start_in_class(const void *block, uint32_t cls) {
+  return hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]);
 }
 
 HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {

@@ -9,7 +9,7 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
 #include "misuse.def"
   };
 #undef HAK_MISUSE
-  hak_text_say("hakmem: %s(): %s: 0x%zx\n", function, reasons[reason], (uintptr_t)block);
+  hak_text_say("hakmem: %s(): %s: 0x%zx\n", function ? function : "fork", reasons[reason], (uintptr_t)block);
   hak_observe_explain(block);
   abort();
 }

@@ -32,27 +32,11 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   hak_arena_give(block, slices_of(cls));
 }
 
-static void return_chain(hak_free_block_t *block, uintptr_t key, uint32_t cls, const char *function, bool orphans) {
-  while (block) {
-    hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
-      if (orphans) {
-        break;
-      }
-      hak_slab_damaged(function, block);
-    }
+void hak_run_return(hak_free_block_t *chain, uintptr_t key, uint32_t cls, const char *function) {
+  for (hak_free_block_t *block; (block = hak_slab_unchain(&chain, key, function));) {
     block->tag = (uintptr_t)block;
     hak_run_give(block, cls, function);
-    block = next;
   }
-}
-
-void hak_run_return(hak_free_block_t *chain, uintptr_t key, uint32_t cls, const char *function) {
-  return_chain(chain, key, cls, function, false);
-}
-
-void hak_run_return_orphans(hak_free_block_t *chain, uintptr_t key, uint32_t cls) {
-  return_chain(chain, key, cls, "fork", true);
 }
 
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {

@@ -1,10 +1,8 @@
-#include "slab.h"
+#include "slab_internal.h"
 
 #include "arena.h"
-#include "lock.h"
 #include "os.h"
 #include "pagemap.h"
-#include "slab_internal.h"
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic uintptr_t hak_slab_key;
@@ -162,8 +160,7 @@ static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t ke
     if (HAK_UNLIKELY(!hak_slab_tagged(block)) && !(slab->discarded && block->tag == 0)) {
       hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
     }
-    block->link = chain->first;
-    block->tag = (uintptr_t)chain->first ^ key;
+    hak_link(block, chain->first, key);
     chain->first = block;
     chain->count++;
     mask &= ~(1ULL << bit);
@@ -293,13 +290,19 @@ static void gather_flush(gather_t *gather, size_t i) {
   }
 }
 
-static void gather_add(gather_t *gather, hak_free_block_t *block) {
-  hak_slab_t *slab = hak_slab_at(block);
-  uint32_t index = hak_block_index(block, slab->inverse), word = index / 64;
+/* The index of a block that comes back, tagged now. */
+static uint32_t admit(const hak_slab_t *slab, hak_free_block_t *block, const char *function) {
+  uint32_t index = hak_block_index(block, slab->inverse);
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
-    hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
+    hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
   hak_slab_tag(block);
+  return index;
+}
+
+static void gather_add(gather_t *gather, hak_free_block_t *block) {
+  hak_slab_t *slab = hak_slab_at(block);
+  uint32_t index = admit(slab, block, gather->function), word = index / 64;
   size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
   if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
     gather_flush(gather, i);
@@ -313,31 +316,10 @@ static void gather_add(gather_t *gather, hak_free_block_t *block) {
   gather->entry[i].mask |= bit;
 }
 
-static void return_chain(hak_free_block_t *block, uintptr_t key, const char *function, bool orphans) {
+void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {
   gather_t gather = {.function = function};
-  while (block) {
-    hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
-      if (orphans) {
-        break;
-      }
-      hak_slab_damaged(function, block);
-    }
+  for (hak_free_block_t *block; (block = hak_slab_unchain(&chain, key, function));) {
     gather_add(&gather, block);
-    block = next;
-  }
-  for (size_t i = 0; i < GATHER_ENTRIES; i++) {
-    gather_flush(&gather, i);
-  }
-}
-
-void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function) {
-  gather_t gather = {.function = function};
-  for (uint32_t i = 0; i < count; i++) {
-    if (HAK_UNLIKELY(!hak_slab_tagged(blocks[i]))) {
-      hak_slab_damaged(function, blocks[i]);
-    }
-    gather_add(&gather, blocks[i]);
   }
   for (size_t i = 0; i < GATHER_ENTRIES; i++) {
     gather_flush(&gather, i);
@@ -362,21 +344,9 @@ bool hak_slab_holds(const void *block) {
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
-void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {
-  return_chain(chain, key, function, false);
-}
-
-void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
-  return_chain(chain, key, "fork", true);
-}
-
 void hak_slab_return_one(void *block, const char *function) {
   hak_slab_t *slab = hak_slab_at(block);
-  uint32_t index = hak_block_index(block, slab->inverse);
-  if (HAK_UNLIKELY(index >= carved_of(slab))) {
-    hak_misuse(function, HAK_MISUSE_INVALID, block);
-  }
-  hak_slab_tag(block);
+  uint32_t index = admit(slab, block, function);
   return_bits(slab, index / 64, 1ULL << index % 64, function);
 }
 

@@ -28,13 +28,8 @@ void hak_slab_drop(hak_slab_t *slab);
  * under `key`. An empty chain: nothing left in it. */
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
 
-/* Return every block of a chain linked under `key` to its slab. `function` is named when a block is damaged. */
+/* Return every block of a chain to its slab. `key`, `function`: as for hak_slab_unchain. */
 void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function);
-/* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
-void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
-
-/* Return blocks that carry the slabs' tag. */
-void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function);
 
 /* The tag of a block that lies in a slab, or is on its way between threads. */
 extern _Atomic uintptr_t hak_slab_key;
@@ -46,6 +41,22 @@ HAK_INLINE bool hak_slab_tagged(const hak_free_block_t *block) {
 }
 /* A block of a list does not carry the list's tag: freed twice, as far as its tag tells, or written to. Aborts. */
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
+/* Take the first block off a chain linked under `key`. NULL: there is none. A damaged one aborts and names `function`;
+ * without that, the chain is of a thread that did not survive a fork, and ends before the first that does not fit. */
+HAK_INLINE hak_free_block_t *hak_slab_unchain(hak_free_block_t **chain, uintptr_t key, const char *function) {
+  hak_free_block_t *block = *chain;
+  if (!block) {
+    return NULL;
+  }
+  if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
+    if (function) {
+      hak_slab_damaged(function, block);
+    }
+    return NULL;
+  }
+  *chain = block->link;
+  return block;
+}
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
 

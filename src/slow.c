@@ -4,7 +4,6 @@
 #include "huge.h"
 #include "run.h"
 #include "slab.h"
-#include "slow.h"
 
 #include <errno.h>
 
@@ -83,7 +82,7 @@ void *hak_no_memory(void) {
 }
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {
-  if (!hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls])) {
+  if (!hak_is_start_in_class(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   hak_heap_t *heap = hak_heap_mine();
@@ -112,8 +111,7 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   uint32_t cls = hak_class_at(block);
   hak_observe_free(block, cls);
-  if (hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]) &&
-      hak_cache_free_outgoing(hak_heap, cls, block)) {
+  if (hak_is_start_in_class(block, cls) && hak_cache_free_outgoing(hak_heap, cls, block)) {
     return;
   }
   int saved = errno;

@@ -70,8 +70,7 @@ static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t cou
                                     uintptr_t key) {
   while (count-- > 0) {
     hak_free_block_t *block = batch[count];
-    block->link = chain;
-    block->tag = (uintptr_t)chain ^ key;
+    hak_link(block, chain, key);
     chain = block;
   }
   return chain;
@@ -83,14 +82,8 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
   uint32_t room = chain ? room_in(transfer, cls) : 0;
   while (chain && room > 0) {
     uint32_t count = 0, put;
-    for (; chain && count < BATCH && count < room; count++) {
-      hak_free_block_t *next = chain->link;
-      if (HAK_UNLIKELY(((uintptr_t)next ^ chain->tag) != key)) {
-        hak_slab_damaged(function, chain);
-      }
-      hak_slab_tag(chain);
-      batch[count] = chain;
-      chain = next;
+    while (count < BATCH && count < room && (batch[count] = hak_slab_unchain(&chain, key, function))) {
+      hak_slab_tag(batch[count++]);
     }
     put = put_batch(transfer, cls, batch, count);
     room -= put;
@@ -101,7 +94,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
   return chain;
 }
 
-hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
+static hak_chain_t take(uint32_t cls, uint32_t want, uintptr_t key, const char *function) {
   hak_free_block_t *batch[BATCH];
   hak_chain_t chain = {NULL, 0};
   while (chain.count < want) {
@@ -111,13 +104,17 @@ hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
     }
     for (uint32_t i = 0; i < count; i++) {
       if (HAK_UNLIKELY(!hak_slab_tagged(batch[i]))) {
-        hak_slab_damaged("malloc", batch[i]);
+        hak_slab_damaged(function, batch[i]);
       }
     }
     chain.first = link_batch(batch, count, chain.first, key);
     chain.count += count;
   }
   return chain;
+}
+
+hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
+  return take(cls, want, key, "malloc");
 }
 
 static void flush_class(uint32_t cls, bool idle_only) {
@@ -127,9 +124,8 @@ static void flush_class(uint32_t cls, bool idle_only) {
   transfer->taken = false;
   hak_unlock(&transfer->lock);
   if (idle || !idle_only) {
-    hak_free_block_t *batch[BATCH];
-    for (uint32_t count; (count = take_batch(transfer, batch, BATCH)) > 0;) {
-      hak_slab_return_tagged(batch, count, "free");
+    for (hak_free_block_t *chain; (chain = take(cls, BATCH, 0, "free").first);) {
+      hak_slab_return(chain, 0, "free");
     }
     hak_lock(&transfer->lock);
     transfer->taken = false;

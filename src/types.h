@@ -19,6 +19,15 @@ typedef struct hak_free_block {
   uintptr_t tag;
 } __attribute__((may_alias)) hak_free_block_t;
 
+/* In front of `next`, in a list under `key`. */
+HAK_INLINE void hak_link(hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
+  block->link = next;
+  block->tag = (uintptr_t)next ^ key;
+}
+HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
+  return ((uintptr_t)block->link ^ block->tag) == key;
+}
+
 /* A block that is handed out links to itself, until its owner writes there: no free block does. Of the two words it is
  * the link that is marked: marking the tag cost half as much again a pair (docs/experiments). */
 HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {

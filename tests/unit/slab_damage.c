@@ -40,13 +40,6 @@ static void return_twice_in_one_chain(void) {
   return_chain_of(chain);
 }
 
-/* Two threads passed it on, one after the other. */
-static void return_tagged_twice(void) {
-  hak_free_block_t *const copies[] = {block[OUT], block[OUT]};
-  hak_slab_tag(block[OUT]);
-  hak_slab_return_tagged(copies, 2, "test");
-}
-
 /* It was freed again while its word was taken out. */
 static void put_back_twice(void) {
   hak_slab_put_back(slab, 0, (uint64_t)1 << FREE, "test");
@@ -223,7 +216,6 @@ int main(void) {
   child_is_stopped(return_alone_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_chained_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_twice_in_one_chain, "test", TWICE, block[OUT]);
-  child_is_stopped(return_tagged_twice, "test", TWICE, block[OUT]);
   child_is_stopped(put_back_twice, "test", TWICE, block[FREE]);
   child_is_stopped(return_with_a_live_owner, "test", TWICE, block[OUT]);
   child_is_stopped(return_damaged, "test", CORRUPTED, block[OUT]);

@@ -181,6 +181,13 @@ static void flush_what_lies_in_a_slab(void) {
   hak_transfer_flush();
 }
 
+/* Two threads passed it on, one after the other. */
+static void flush_twice(void) {
+  put_all(0, 10);
+  put_all(5, 1);
+  hak_transfer_flush();
+}
+
 static void verify_what_was_freed_again(void) {
   put_all(0, 10);
   hak_transfer_verify("test");
@@ -204,6 +211,7 @@ static void damage_is_noticed(void) {
   child_is_stopped(take_damaged, "malloc", corrupted, blocks[5]);
   child_is_stopped(take_handed_out, "malloc", twice, blocks[5]);
   child_is_stopped(flush_damaged, "free", corrupted, blocks[5]);
+  child_is_stopped(flush_twice, "free", twice, blocks[5]);
   child_is_stopped(verify_what_was_freed_again, "test", corrupted, blocks[5]);
   child_is_stopped(flush_what_lies_in_a_slab, "free", twice, blocks[5]);
 }
