@@ -50,7 +50,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
     return hak_alloc_slow(bytes);
   }
   hak_bin_pop(heap, bin, block);
-  hak_observe_alloc(block, bytes);
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
   return block;
 }
 
@@ -78,7 +78,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_observe_free(block, code / HAK_BIN_WORDS);
+  HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
   block->link = head; /* hak_link, but the key is read last */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;

@@ -30,24 +30,15 @@ enum {
   HAK_BITS_WORDS = HAK_BLOCKS_MAX / 64,
 };
 
-#define HAK_CLASS(index, bytes, below, band) +1
-#define HAK_RUN_CLASS(index, kib, below)
+#define HAK_CLASS(index, bytes, below, band) HAK_CLASS_##bytes = (index),
+#define HAK_RUN_CLASS(index, kib, below) HAK_CLASS_##kib##K = (index),
 enum {
-  HAK_RUN_FIRST = 1 /* class 0: no block starts here */
+  HAK_CLASS_NONE, /* no block starts here */
 #include "classes.def"
-};
-
-#define HAK_CLASS(index, bytes, below, band)
-#define HAK_RUN_CLASS(index, kib, below) +1
-enum {
-  HAK_CLASS_COUNT = HAK_RUN_FIRST
-#include "classes.def"
-};
-
-enum {
-  HAK_CLASS_NONE = 0,
+  HAK_CLASS_COUNT,
   HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
-  HAK_BIN_COUNT = HAK_CLASS_COUNT + 1,
+  HAK_BIN_COUNT,
+  HAK_RUN_FIRST = HAK_CLASS_32768 + 1,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
 
   HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,

@@ -10,7 +10,7 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
   };
 #undef HAK_MISUSE
   hak_text_say("hakmem: %s(): %s: 0x%zx\n", function ? function : "fork", reasons[reason], (uintptr_t)block);
-  hak_observe_explain(block);
+  HAK_OBSERVE(hak_observe_explain(block));
   abort();
 }
 

@@ -114,24 +114,14 @@ size_t hak_malloc_usable_size(const void *block) {
   return checked_usable(block, cls, "malloc_usable_size");
 }
 
-static void check_size(const void *block, size_t bytes) {
-#ifdef NDEBUG
-  (void)block;
-  (void)bytes;
-#else
-  if (block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
+void hak_free_sized(void *block, size_t bytes) {
+  if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
     hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
   }
-#endif
-}
-
-void hak_free_sized(void *block, size_t bytes) {
-  check_size(block, bytes);
   hak_fast_free(block);
 }
 
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   (void)alignment;
-  check_size(block, bytes);
-  hak_fast_free(block);
+  hak_free_sized(block, bytes);
 }

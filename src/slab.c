@@ -30,48 +30,37 @@ void hak_slab_unlink_locked(hak_slab_t *slab) {
   slab->next = slab->prev = NULL;
 }
 
-static uint32_t carved_of(const hak_slab_t *slab) {
-  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
-}
-
 /* Under the class's lock: a return that is on its way there must find the slab gone. */
 static void retire(hak_slab_t *slab) {
   hak_set_class(slab->base, slab->slices, HAK_CLASS_NONE);
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
 }
 
-/* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
-static bool has_something(const hak_slab_t *slab) {
-  if (carved_of(slab) < slab->blocks) {
-    return true;
-  }
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static uint32_t bits_set(const hak_slab_t *slab) {
+/* At least `enough`, or all there are. */
+static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   uint32_t count = 0;
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+  for (uint32_t w = 0; w * 64 < slab->blocks && count < enough; w++) {
     count += hak_count_bits(atomic_load_explicit(&slab->bits[w], memory_order_relaxed));
   }
   return count;
 }
 
+/* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
+static bool has_something(const hak_slab_t *slab) {
+  return hak_slab_carved(slab) < slab->blocks || bits_set(slab, 1) > 0;
+}
+
 /* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
-  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = carved_of(slab);
+  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
   if ((control & HAK_SLAB_CURRENT) || !has_something(slab)) { /* detached: the next return lists it */
     hak_unlock(&class->lock);
     return;
   }
   /* The bits have the last word: a block freed by two threads at once, or a fork in the middle of a return, may have
    * left a count that is not theirs. */
-  if (count == carved && bits_set(slab) == carved) {
+  if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
       hak_slab_unlink_locked(slab);
     }
@@ -220,7 +209,7 @@ static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_
 
 /* New blocks; their memory is touched here for the first time. */
 static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
-  uint32_t first = carved_of(slab), left = slab->blocks - first;
+  uint32_t first = hak_slab_carved(slab), left = slab->blocks - first;
   uint32_t n = want < left ? want : left;
   atomic_store_explicit(&slab->carved, first + n, memory_order_relaxed);
   atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, not give them twice */
@@ -257,7 +246,7 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
     return;
   }
   /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
-  uint32_t carved = carved_of(slab), sparse_from = hak_slab_sparse_from(carved);
+  uint32_t carved = hak_slab_carved(slab), sparse_from = hak_slab_sparse_from(carved);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   if (!(control & HAK_SLAB_LISTED) || count == carved) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
@@ -293,7 +282,7 @@ static void gather_flush(gather_t *gather, size_t i) {
 /* The index of a block that comes back, tagged now. */
 static uint32_t admit(const hak_slab_t *slab, hak_free_block_t *block, const char *function) {
   uint32_t index = hak_block_index(block, slab->inverse);
-  if (HAK_UNLIKELY(index >= carved_of(slab))) {
+  if (HAK_UNLIKELY(index >= hak_slab_carved(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
   hak_slab_tag(block);
@@ -335,7 +324,7 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
 }
 
 bool hak_slab_is_whole(const hak_slab_t *slab) {
-  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT == carved_of(slab);
+  return hak_slab_count(slab) == hak_slab_carved(slab);
 }
 
 bool hak_slab_holds(const void *block) {

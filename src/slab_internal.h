@@ -14,6 +14,14 @@ typedef struct hak_slab_class {
 
 extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
 
+HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+}
+/* Of free blocks; may be a moment old. */
+HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+}
+
 /* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
  * they come and go too quickly for calls to pay. */
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {

@@ -48,7 +48,7 @@ static void *alloc(size_t bytes, bool *zeroed) {
   if (HAK_UNLIKELY(!block)) {
     return hak_no_memory();
   }
-  hak_observe_alloc(block, bytes);
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
   errno = saved;
   return block;
 }
@@ -64,7 +64,7 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
     hak_bin_t *bin = &heap->bin[hak_run_class_of(bytes)];
     if (HAK_LIKELY(bin->head != NULL)) {
       *zeroed = false;
-      hak_observe_alloc(bin->head, bytes);
+      HAK_OBSERVE(hak_observe_alloc(bin->head, bytes));
       return hak_bin_pop(heap, bin, bin->head);
     }
   }
@@ -110,7 +110,7 @@ HAK_COLD void hak_free_slow(void *block) {
     return;
   }
   uint32_t cls = hak_class_at(block);
-  hak_observe_free(block, cls);
+  HAK_OBSERVE(hak_observe_free(block, cls));
   if (hak_is_start_in_class(block, cls) && hak_cache_free_outgoing(hak_heap, cls, block)) {
     return;
   }

@@ -176,7 +176,7 @@ static void report_os_calls(const hak_stats_t *stats) {
 void hak_stats_at_exit(void) {
   bool all = hak_option(HAK_OPTION_STATS), os_calls = hak_option(HAK_OPTION_OS_STATS);
   hak_stats_t stats;
-  hak_observe_print();
+  HAK_OBSERVE(hak_observe_print());
   if (all || os_calls) {
     hak_stats_read(&stats);
   }

@@ -50,7 +50,6 @@ enum {
   HAK_SLAB_CURRENT = 1, /* one thread takes blocks from it, and nobody else does */
   HAK_SLAB_LISTED = 2,  /* it stands in its class's list */
   HAK_SLAB_COUNT_SHIFT = 8,
-  HAK_SLAB_COUNT_ONE = 1 << HAK_SLAB_COUNT_SHIFT,
 };
 
 /*   blocks handed out or cached  =  carved - count        (once no return is in flight)

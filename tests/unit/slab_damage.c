@@ -14,6 +14,7 @@
 
 enum { BLOCKS = 64, FREE = 5, OUT = 9 };
 
+static const uint32_t one_block = 1U << HAK_SLAB_COUNT_SHIFT; /* in hak_slab_t.control */
 static hak_slab_t *slab;
 static hak_free_block_t *block[BLOCKS]; /* the first 32 were carved; FREE lies in the slab, OUT does not */
 
@@ -143,7 +144,7 @@ static void take_zeros_of_another_slab(void) {
 /* A block that two threads free at once may be counted twice. */
 static void a_wrong_count_gives_nothing_back(void) {
   uint32_t cls = slab->cls;
-  atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
+  atomic_fetch_add(&slab->control, one_block);
   return_all_but(FREE, OUT);
   CHECK(hak_slab_is_whole(slab)); /* by its count */
   hak_slab_drop(slab);
@@ -161,13 +162,13 @@ static void alone_it_is_marked(void) {
 /* Who takes has seen a bit whose count is still to come. */
 static void a_return_in_flight_counts_as_free(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
-  atomic_fetch_sub(&slab->control, 2 * (uint32_t)HAK_SLAB_COUNT_ONE);
+  atomic_fetch_sub(&slab->control, 2 * one_block);
   hak_slab_totals(totals);
   CHECK(totals[slab->cls].free_blocks == totals[slab->cls].carved_blocks);
 }
 
 static void damage_count(void) {
-  atomic_fetch_add(&slab->control, (uint32_t)HAK_SLAB_COUNT_ONE);
+  atomic_fetch_add(&slab->control, one_block);
   hak_slab_check();
 }
 
