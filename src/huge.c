@@ -176,13 +176,6 @@ void *hak_huge_move(void *block, size_t bytes) {
   return fresh;
 }
 
-_Noreturn HAK_COLD void hak_huge_diagnose(const char *function, const void *address) {
-  static const hak_misuse_t reasons[] = {[HAK_ARENA_NOT_OURS] = HAK_MISUSE_INVALID,
-                                         [HAK_ARENA_FREED] = HAK_MISUSE_DOUBLE_FREE,
-                                         [HAK_ARENA_INSIDE] = HAK_MISUSE_NOT_START};
-  hak_misuse(function, reasons[hak_arena_what(address)], address);
-}
-
 hak_huge_totals_t hak_huge_totals(void) {
   hak_huge_totals_t totals = {atomic_load_explicit(&live_blocks, memory_order_relaxed),
                               atomic_load_explicit(&live_bytes, memory_order_relaxed)};

@@ -1,8 +1,7 @@
 /* Duty: blocks over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next.
  * Data: the descriptor of the first chunk belongs, as far as the block goes, to whoever has the block; at most one such
  * block begins in a chunk. Layers below: arena, pagemap, types, misuse. */
-#ifndef HAK_HUGE_H
-#define HAK_HUGE_H
+#pragma once
 
 #include "types.h"
 
@@ -18,12 +17,7 @@ bool hak_huge_resize(void *block, size_t bytes);
  * stays as it was. */
 void *hak_huge_move(void *block, size_t bytes);
 
-/* An address where no block starts: say why, and abort. */
-_Noreturn HAK_COLD void hak_huge_diagnose(const char *function, const void *address);
-
 typedef struct hak_huge_totals {
   size_t blocks, bytes;
 } hak_huge_totals_t;
 hak_huge_totals_t hak_huge_totals(void);
-
-#endif

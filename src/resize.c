@@ -1,11 +1,11 @@
 /* realloc, and how large a block is. */
 #include "hakmem.h"
 
+#include "arena.h"
 #include "fast.h"
 #include "foreign.h"
 #include "huge.h"
 #include "run.h"
-#include "slab.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* The usable size of a block that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_NONE) {
-    hak_huge_diagnose(function, block);
+    hak_misuse(function, hak_arena_why(block), block);
   }
   if (cls == HAK_CLASS_HUGE) {
     if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {

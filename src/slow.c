@@ -1,9 +1,9 @@
 #include "fast.h"
 
+#include "arena.h"
 #include "foreign.h"
 #include "huge.h"
 #include "run.h"
-#include "slab.h"
 
 #include <errno.h>
 
@@ -120,7 +120,7 @@ HAK_COLD void hak_free_slow(void *block) {
   } else if (cls != HAK_CLASS_NONE) {
     cached_free(cls, block);
   } else if (HAK_MINIMAL || !hak_foreign_free(block)) {
-    hak_huge_diagnose("free", block);
+    hak_misuse("free", hak_arena_why(block), block);
   }
   errno = saved;
 }

@@ -103,7 +103,7 @@ static void a_chunk_may_be_mapped_in_part(void) {
   size_t first = slice_number(base);
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     bool ours = i >= first && i < first + 3;
-    CHECK(hak_arena_what(slice_of(chunk->base, i)) == (ours ? HAK_ARENA_INSIDE : HAK_ARENA_NOT_OURS));
+    CHECK(hak_arena_why(slice_of(chunk->base, i)) == (ours ? HAK_MISUSE_NOT_START : HAK_MISUSE_INVALID));
   }
   CHECK(!hak_arena_extend(base, 3, 2) && hak_arena_extend(base, 3, 1));
   hak_arena_give(base, 4);

@@ -312,7 +312,7 @@ static void free_address(void) {
 }
 
 static void diagnose_address(void) {
-  hak_huge_diagnose("some_function", address);
+  hak_misuse("some_function", hak_arena_why(address), address);
 }
 
 static void free_twice(void) {
