@@ -1,7 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
  * mapping) and release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
-#ifndef HAK_ARENA_INTERNAL_H
-#define HAK_ARENA_INTERNAL_H
+#pragma once
 
 #include "arena.h"
 #include "lock.h"
@@ -103,5 +102,3 @@ void hak_release_refaulted_locked(size_t slices);
 void hak_release_after_give(size_t given);
 /* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
 bool hak_release_within_limit(size_t slices);
-
-#endif

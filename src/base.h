@@ -1,6 +1,5 @@
 /* Duty: compiler vocabulary and the three kinds of check. No state. Below: nothing. */
-#ifndef HAK_BASE_H
-#define HAK_BASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,5 +90,3 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
 #define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_verify_failed(#condition, __FILE__, __LINE__))
 
 _Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line);
-
-#endif

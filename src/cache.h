@@ -1,7 +1,6 @@
 /* Duty: the way between a thread's lists and what lies behind them: refills, overflows, idle lists.
  * Data: the heap of the calling thread, see bin.h. Layers below: policy, transfer, slab, run, bin. */
-#ifndef HAK_CACHE_H
-#define HAK_CACHE_H
+#pragma once
 
 #include "policy.h"
 
@@ -30,5 +29,3 @@ void hak_cache_request_flush(void);
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted);
 
 void hak_cache_check(hak_heap_t *heap);
-
-#endif

@@ -1,8 +1,5 @@
-/* dlopen without RTLD_DEEPBIND, in the preloadable library only.
- *
- * A plugin loaded with RTLD_DEEPBIND finds libc's malloc and free before ours, while libc's own functions, such as
- * strdup, find ours: its free() gets blocks that libc's heap never made. The flag is dropped, unless the option
- * KEEP_DEEPBIND says that the program needs it more. */
+/* dlopen without RTLD_DEEPBIND, which makes plugins free with libc's free what libc took from us; in the preloadable
+ * library only, and not where the option KEEP_DEEPBIND says that the program needs the flag more. */
 #include "hakmem.h"
 
 #include "options.h"

@@ -1,7 +1,6 @@
 /* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
  * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap, cache. */
-#ifndef HAK_FAST_H
-#define HAK_FAST_H
+#pragma once
 
 #include "heap.h"
 #include "observe.h"
@@ -83,5 +82,3 @@ HAK_INLINE void hak_fast_free(void *pointer) {
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Duty: blocks that another allocator of the process made: libc's own heap (a plugin loaded with RTLD_DEEPBIND
  * allocates there), or a second copy of this library. Data: the list of copies, in the copy loaded first.
  * Layers below: types, os. */
-#ifndef HAK_FOREIGN_H
-#define HAK_FOREIGN_H
+#pragma once
 
 #include "base.h"
 
@@ -13,5 +12,3 @@ void hak_foreign_start(void);
 bool hak_foreign_free(void *block);
 bool hak_foreign_realloc(void *block, size_t bytes, void **result);
 bool hak_foreign_usable(const void *block, size_t *bytes);
-
-#endif

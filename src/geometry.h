@@ -6,8 +6,7 @@
  *   run     1 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
  *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next
  */
-#ifndef HAK_GEOMETRY_H
-#define HAK_GEOMETRY_H
+#pragma once
 
 #include "base.h"
 
@@ -99,5 +98,3 @@ HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {
 HAK_INLINE size_t hak_slices_for(size_t bytes) {
   return (bytes + HAK_SLICE_BYTES - 1) >> HAK_SLICE_SHIFT;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
  *
- * No thread waits for one of these locks while it holds another, and none makes a system call under one: each section
- * ends by itself, in bounded time. Only fork() takes all of them (process.c). Between its handlers, other libraries'
+ * Who may wait for what: docs/invariants.md. Between the handlers of a fork, which takes all locks, other libraries'
  * may allocate: hak_lock_passes makes the forking thread's own lock operations do nothing there. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H

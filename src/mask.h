@@ -1,6 +1,5 @@
 /* Duty: sets of slices of one chunk, as bits. Pure functions. Layers below: types. */
-#ifndef HAK_MASK_H
-#define HAK_MASK_H
+#pragma once
 
 #include "types.h"
 
@@ -83,5 +82,3 @@ HAK_INLINE uint32_t hak_mask_row(hak_mask_t mask, uint32_t *count) {
   *count = rest ? hak_mask_lowest(rest) : HAK_CHUNK_SLICES;
   return first;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Duty: what the observe build counts on the hot path: blocks and frees by class, and the latest events.
  * In any other build nothing of it is left.
  * Data: counters and a ring, shared by all threads (relaxed atomics). Layers below: text, geometry. */
-#ifndef HAK_OBSERVE_H
-#define HAK_OBSERVE_H
+#pragma once
 
 #include "geometry.h"
 
@@ -18,5 +17,3 @@ void hak_observe_free(const void *block, size_t cls);
 void hak_observe_print(void);
 /* Print what happened to the block lately. */
 void hak_observe_explain(const void *block);
-
-#endif

@@ -79,27 +79,18 @@ HAK_INLINE void *new_block(size_t alignment, size_t bytes, bool nothrow) {
   return nothrow ? new_nothrow(alignment, bytes) : new_throwing(alignment, bytes);
 }
 
-#define NEW(suffix) \
-  HAK_EXPORT void *_Zn##suffix##m(size_t bytes); \
-  HAK_ENTRY void *_Zn##suffix##m(size_t bytes) { \
-    return new_block(0, bytes, false); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag); \
-  void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag) { \
-    (void)tag; \
-    return new_block(0, bytes, true); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment); \
-  void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment) { \
-    return new_block(alignment, bytes, false); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag); \
-  void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag) { \
-    (void)tag; \
-    return new_block(alignment, bytes, true); \
+#define NEW(suffix, alignment, nothrow, ...) \
+  HAK_EXPORT void *_Zn##suffix(size_t bytes __VA_ARGS__); \
+  HAK_ENTRY void *_Zn##suffix(size_t bytes __VA_ARGS__) { \
+    return new_block(alignment, bytes, nothrow); \
   }
-NEW(w) /* operator new */
-NEW(a) /* operator new[] */
+#define NEW_ALL(kind) \
+  NEW(kind##m, 0, false) \
+  NEW(kind##mRKSt9nothrow_t, ((void)tag, 0), true, , const void *tag) \
+  NEW(kind##mSt11align_val_t, alignment, false, , size_t alignment) \
+  NEW(kind##mSt11align_val_tRKSt9nothrow_t, ((void)tag, alignment), true, , size_t alignment, const void *tag)
+NEW_ALL(w) /* operator new */
+NEW_ALL(a) /* operator new[] */
 
 #define DELETE(suffix, parameters, ...) \
   HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__); \

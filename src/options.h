@@ -1,8 +1,7 @@
 /* Duty: the options: one table (options.def), read once from the environment.
  * Data: hak_option_values; written at start-up and by hak_option_set (any thread, last one wins), read anywhere. No
  * option is read on the way to a cached block. Layers below: text, os. */
-#ifndef HAK_OPTIONS_H
-#define HAK_OPTIONS_H
+#pragma once
 
 #include "geometry.h"
 #include "lock.h"
@@ -31,5 +30,3 @@ HAK_INLINE size_t hak_option_slices(hak_option_id_t id) {
 
 /* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */
 void hak_options_load(char **environment);
-
-#endif

@@ -1,8 +1,7 @@
 /* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope.
  * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base.
  * A call that fails may set errno; the entry points restore it where it must not change. */
-#ifndef HAK_OS_H
-#define HAK_OS_H
+#pragma once
 
 #include "base.h"
 
@@ -61,5 +60,3 @@ void hak_os_remember_stderr(void);
 void hak_os_write_report(const char *text, size_t length);
 
 void hak_os_read_counts(hak_os_counts_t *counts);
-
-#endif

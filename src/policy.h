@@ -1,7 +1,6 @@
 /* Duty: how much a thread caches: capacities that are granted, earned and lost, and how much a refill fetches.
  * Data: the info of the calling thread's bins. Layers below: bin, arena (how much is in use), options. */
-#ifndef HAK_POLICY_H
-#define HAK_POLICY_H
+#pragma once
 
 #include "bin.h"
 
@@ -30,5 +29,3 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);
-
-#endif

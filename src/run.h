@@ -1,8 +1,7 @@
 /* Duty: blocks that are runs of slices, 48 KiB .. 1 MiB: taken from the arena one by one, grown and shrunk in place.
  * Data: a run belongs to whoever has the block; counts of what is out, by class (relaxed atomics).
  * Layers below: arena, pagemap, types, misuse. */
-#ifndef HAK_RUN_H
-#define HAK_RUN_H
+#pragma once
 
 #include "types.h"
 
@@ -17,5 +16,3 @@ bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);
 
 /* Blocks handed out or cached, by class. */
 size_t hak_run_out(uint32_t cls);
-
-#endif

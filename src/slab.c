@@ -15,7 +15,7 @@ void hak_slab_init(void) {
   }
 }
 
-void hak_slab_link_locked(hak_slab_t *slab) {
+static void link_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
   slab->next = NULL;
   slab->prev = class->last;
@@ -23,7 +23,7 @@ void hak_slab_link_locked(hak_slab_t *slab) {
   class->last = slab;
 }
 
-void hak_slab_unlink_locked(hak_slab_t *slab) {
+static void unlink_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
   *(slab->prev ? &slab->prev->next : &class->first) = slab->next;
   *(slab->next ? &slab->next->prev : &class->last) = slab->prev;
@@ -62,7 +62,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
    * left a count that is not theirs. */
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
-      hak_slab_unlink_locked(slab);
+      unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
     char *base = slab->base;
@@ -74,7 +74,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   }
   if (!(control & HAK_SLAB_LISTED)) {
     atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
-    hak_slab_link_locked(slab);
+    link_locked(slab);
   }
   hak_unlock(&class->lock);
 }
@@ -117,7 +117,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
 }
 
 void hak_slab_hold_locked(hak_slab_t *slab) {
-  hak_slab_unlink_locked(slab);
+  unlink_locked(slab);
   atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
 }
 
@@ -165,7 +165,8 @@ static uint64_t above_lowest(uint64_t mask, uint32_t keep) {
 }
 
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function) {
-  uint64_t twice = atomic_fetch_or_explicit(&slab->bits[w], bits, memory_order_release) & bits;
+  uint64_t before = atomic_fetch_or_explicit(&slab->bits[w], bits, memory_order_release); /* pairs with take_bits */
+  uint64_t twice = before & bits;
   if (HAK_UNLIKELY(twice)) {
     uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(twice);
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
@@ -179,7 +180,8 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
       continue;
     }
-    uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with return_bits */
+    uint64_t mask =
+        atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with hak_slab_put_back */
     uint32_t room = want - chain->count;
     if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
@@ -235,11 +237,7 @@ hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
 /* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
 static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint64_t before = atomic_fetch_or_explicit(&slab->bits[w], mask, memory_order_release); /* pairs with take_bits */
-  if (HAK_UNLIKELY(before & mask)) {
-    uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(before & mask);
-    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
-  }
+  hak_slab_put_back(slab, w, mask, function);
   uint32_t n = hak_count_bits(mask);
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
   if (control & HAK_SLAB_CURRENT) {

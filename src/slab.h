@@ -8,11 +8,8 @@
  *   CURRENT ── exhausted ──> detached ── a block returns ──> LISTED ── chosen ──> CURRENT
  *      └──────────── dropped with blocks left ────────────────>┘└── every block is back ──> arena
  *
- * Why an empty slab can be released: let B = bits set and P = blocks whose bit is set but not yet counted by the
- * thread that returns them. Then count = B - P, and count = carved implies B = carved and P = 0: nobody is still
- * about to touch the slab. */
-#ifndef HAK_SLAB_H
-#define HAK_SLAB_H
+ * Why an empty slab can be released: docs/invariants.md. */
+#pragma once
 
 #include "types.h"
 
@@ -81,4 +78,3 @@ typedef struct hak_slab_totals {
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_slab_check(void);
-#endif

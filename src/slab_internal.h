@@ -1,8 +1,7 @@
 /* Duty: what slab.c (exchange of blocks) and sweep.c (passes over many slabs) share.
  * Data: the classes' lists, each under its own lock, and the key of blocks in slabs, set once at start-up.
  * Layers below: slab. */
-#ifndef HAK_SLAB_INTERNAL_H
-#define HAK_SLAB_INTERNAL_H
+#pragma once
 
 #include "lock.h"
 #include "slab.h"
@@ -30,15 +29,11 @@ HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
   return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
 }
 
-void hak_slab_link_locked(hak_slab_t *slab);
 /* A LISTED slab becomes CURRENT, the caller's. */
 void hak_slab_hold_locked(hak_slab_t *slab);
-void hak_slab_unlink_locked(hak_slab_t *slab);
 
 /* Bits of a word that the caller took, without a change of the count. A block that was freed again meanwhile aborts. */
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
 
 /* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
 void hak_slab_became_sparse(void);
-
-#endif

@@ -17,19 +17,6 @@ enum {
 static _Atomic size_t sparse_since_sweep;
 static _Atomic size_t most_used; /* slabs' worth, since the last sweep */
 
-/* Take every free block of a listed slab, so that nobody else can get one while its page is given back. */
-static void hold_free_blocks(hak_slab_t *slab, uint64_t held[HAK_BITS_WORDS]) {
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    held[w] = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
-  }
-}
-
-static void let_go(hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS]) {
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    hak_slab_put_back(slab, w, held[w], "free");
-  }
-}
-
 /* Whether all of [from, to) bytes of the slab are free blocks that are held, or were never carved. */
 static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS], size_t from, size_t to) {
   uint32_t carved = hak_slab_carved(slab);
@@ -41,11 +28,14 @@ static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_W
   return true;
 }
 
+/* Every free block is held meanwhile, so that nobody else can get one while its page is given back. */
 static bool discard_free_pages(hak_slab_t *slab) {
   uint64_t held[HAK_BITS_WORDS] = {0};
   size_t page = hak_os_page_bytes(), slab_bytes = (size_t)slab->slices << HAK_SLICE_SHIFT, run = 0;
   bool any = false;
-  hold_free_blocks(slab, held);
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    held[w] = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
+  }
   for (size_t at = 0; at <= slab_bytes; at += page) {
     if (at < slab_bytes && is_free_range(slab, held, at, at + page)) {
       run += page;
@@ -57,7 +47,9 @@ static bool discard_free_pages(hak_slab_t *slab) {
     }
   }
   slab->discarded |= any;
-  let_go(slab, held);
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    hak_slab_put_back(slab, w, held[w], "free");
+  }
   return any;
 }
 

@@ -1,7 +1,6 @@
 /* Duty: build text in a buffer without allocating (snprintf may allocate, and is not ours to call inside malloc).
  * Data: the caller's. Layers below: os. */
-#ifndef HAK_TEXT_H
-#define HAK_TEXT_H
+#pragma once
 
 #include "base.h"
 
@@ -18,5 +17,3 @@ __attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const 
 void hak_text_report(const hak_text_t *text);
 /* The same to stderr, up to 400 characters. */
 __attribute__((format(printf, 1, 2))) void hak_text_say(const char *format, ...);
-
-#endif

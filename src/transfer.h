@@ -1,9 +1,7 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
  * Data: per class an array of blocks, at most 32 KiB of them, under a lock of its own; each carries the tag of a block
- * that lies in a slab. An array, because whoever takes them up can then touch many at a time, while a list that comes
- * from another core's cache is walked one miss after the other. Layers below: slab. */
-#ifndef HAK_TRANSFER_H
-#define HAK_TRANSFER_H
+ * that lies in a slab. Layers below: slab. */
+#pragma once
 
 #include "lock.h"
 #include "slab.h"
@@ -26,5 +24,3 @@ void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]);
 
 /* Of one class, for process.c. */
 hak_lock_t *hak_transfer_lock(uint32_t cls);
-
-#endif

@@ -9,8 +9,7 @@
  *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs
  * The tag is verified before the link is followed, and replaced when the block is handed out: a block that
  * is in a list twice, and a block written to while it was free, both stop the process there. */
-#ifndef HAK_TYPES_H
-#define HAK_TYPES_H
+#pragma once
 
 #include "geometry.h"
 
@@ -28,8 +27,7 @@ HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
   return ((uintptr_t)block->link ^ block->tag) == key;
 }
 
-/* A block that is handed out links to itself, until its owner writes there: no free block does. Of the two words it is
- * the link that is marked: marking the tag cost half as much again a pair (docs/experiments). */
+/* A block that is handed out links to itself, until its owner writes there: no free block does. */
 HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {
   block->link = block;
 }
@@ -116,5 +114,3 @@ typedef struct hak_chunk {
   uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
   bool moved;          /* realloc moved pages to the huge block that begins here */
 } hak_chunk_t;
-
-#endif
