@@ -4,7 +4,6 @@
 #include "os.h"
 #include "pagemap.h"
 #include "run.h"
-#include "slab.h"
 #include "transfer.h"
 
 enum {
@@ -95,8 +94,8 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   }
 }
 
-void hak_cache_close(hak_heap_t *heap) {
-  hak_cache_flush(heap, "free");
+void hak_cache_close(hak_heap_t *heap, const char *function) {
+  hak_cache_flush(heap, function);
   hak_policy_close(heap);
 }
 
@@ -133,19 +132,6 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_
 
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
-}
-
-void hak_cache_close_orphan(hak_heap_t *heap) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_bin_info_t *info = &heap->info[c];
-    hak_free_block_t *chains[] = {heap->bin[c].head, info->outgoing};
-    heap->bin[c].head = info->outgoing = NULL;
-    info->outgoing_count = 0;
-    return_chain(heap, c, chains[0], NULL);
-    return_chain(heap, c, chains[1], NULL);
-    drop_current(info);
-  }
-  hak_policy_close(heap);
 }
 
 /* A class that the thread did not touch since the last look holds slabs for nothing. */

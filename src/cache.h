@@ -6,10 +6,9 @@
 
 /* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
-/* Its thread ends: return everything. */
-void hak_cache_close(hak_heap_t *heap);
-/* Return everything that a thread cached which did not survive a fork, perhaps in the middle of something. */
-void hak_cache_close_orphan(hak_heap_t *heap);
+/* Its thread ends: return everything. `function` NULL: it did not survive a fork, perhaps in the middle of something.
+ */
+void hak_cache_close(hak_heap_t *heap, const char *function);
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
  * *zeroed: a run, all of which reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);

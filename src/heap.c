@@ -2,7 +2,6 @@
 
 #include "meta.h"
 #include "os.h"
-#include "slab.h"
 #include "transfer.h"
 
 #include <pthread.h>
@@ -32,7 +31,7 @@ static void put_idle(hak_heap_t *heap) {
 /* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
-  hak_cache_close(heap);
+  hak_cache_close(heap, "free");
   hak_heap = &hak_heap_gone; /* before another thread can have it */
   put_idle(heap);
 }
@@ -170,7 +169,7 @@ static hak_heap_t *take_orphan(void) {
 bool hak_heap_adopt_orphan(void) {
   hak_heap_t *heap = atomic_load_explicit(&heaps.orphans, memory_order_relaxed) > 0 ? take_orphan() : NULL;
   if (heap) {
-    hak_cache_close_orphan(heap);
+    hak_cache_close(heap, NULL);
     put_idle(heap);
   }
   return heap != NULL;

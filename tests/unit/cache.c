@@ -292,7 +292,7 @@ static void an_orphan_returns_what_it_can(void) {
   lists_free(&mine, blocks[0]);
   CHECK(lists_length(&mine, cls) >= 2);
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
-  hak_cache_close_orphan(&mine);
+  hak_cache_close(&mine, NULL);
   CHECK(!mine.bin[cls].head && !mine.info[cls].current && mine.info[hak_class_of(32)].outgoing_count == 0);
   CHECK(hak_slab_holds(blocks[0]));
   hak_cache_open(&mine);

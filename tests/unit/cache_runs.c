@@ -140,7 +140,7 @@ static void an_orphan_returns_its_runs(void) {
   int32_t kept = lists_length(&mine, cls);
   CHECK(kept >= 3);
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
-  hak_cache_close_orphan(&mine);
+  hak_cache_close(&mine, NULL);
   CHECK(!mine.bin[cls].head && hak_run_out(cls) == (size_t)kept - 1);
   hak_arena_check();
 }

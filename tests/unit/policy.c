@@ -195,7 +195,7 @@ static void the_arena_keeps_the_rest(void) {
     CHECK(capacity(cls) == 3);
     CHECK(hak_arena_totals().target_slices == retained - 3 * (HAK_CACHED_MAX >> HAK_SLICE_SHIFT));
     if (thread % 2 == 0) {
-      hak_cache_close(&heap);
+      hak_cache_close(&heap, "free");
       CHECK(hak_arena_totals().target_slices == retained);
     }
   }
