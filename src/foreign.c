@@ -1,27 +1,19 @@
 #include "foreign.h"
 
+#include "arena.h"
 #include "hakmem.h"
 #include "pagemap.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* One record for each copy of the library in the process. The layout is shared between versions: only append. */
-typedef struct copy {
-  struct copy *next;
-  bool (*owns)(const void *block);
-  void (*free)(void *block);
-  void *(*realloc)(void *block, size_t bytes);
-  size_t (*usable)(const void *block);
-} copy_t;
-
-typedef _Atomic(copy_t *) copies_t;
+typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
   return hak_class_at(block) != HAK_CLASS_NONE;
 }
 
-static copy_t this_copy = {NULL, owns, hak_free, hak_realloc, hak_malloc_usable_size};
+static hak_owner_t this_copy = {NULL, owns, hak_free, hak_realloc, hak_malloc_usable_size};
 static copies_t first_copy_list;
 static copies_t *copies = &first_copy_list;
 
@@ -37,7 +29,7 @@ static bool is_in_libc_heap(const void *block) {
   return libc_heap_start && at >= libc_heap_start && at < (char *)sbrk(0);
 }
 
-static copy_t libc_heap = {NULL, is_in_libc_heap, __libc_free, __libc_realloc, NULL};
+static hak_owner_t libc_heap = {NULL, is_in_libc_heap, __libc_free, __libc_realloc, NULL};
 
 /* How a copy that is loaded later finds the list. */
 HAK_EXPORT copies_t *hak_internal_copies(void);
@@ -63,34 +55,13 @@ void hak_foreign_start(void) {
   }
 }
 
-static const copy_t *owner(const void *block) {
-  const copy_t *copy = atomic_load(copies);
+const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
+  const hak_owner_t *copy = atomic_load(copies);
   while (copy && (copy == &this_copy || !copy->owns(block))) {
     copy = copy->next;
   }
-  return !copy && is_in_libc_heap(block) ? &libc_heap : copy;
-}
-
-bool hak_foreign_free(void *block) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    copy->free(block);
+  if (!copy && !is_in_libc_heap(block)) {
+    hak_misuse(function, hak_arena_why(block), block);
   }
-  return copy != NULL;
-}
-
-bool hak_foreign_realloc(void *block, size_t bytes, void **result) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    *result = copy->realloc(block, bytes);
-  }
-  return copy != NULL;
-}
-
-bool hak_foreign_usable(const void *block, size_t *bytes) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    *bytes = copy->usable(block);
-  }
-  return copy != NULL;
+  return copy ? copy : &libc_heap;
 }

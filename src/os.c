@@ -187,12 +187,8 @@ uint64_t hak_os_now_ns(void) {
 /* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t parts[] = {(uint64_t)now.tv_nsec, (uint64_t)now.tv_sec,
-                      (uintptr_t)&now,       (uintptr_t)&counters,
-                      (uint64_t)getpid(),    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed)};
-  uint64_t bits = 0x9e3779b97f4a7c15U;
+  uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, (uint64_t)getpid(), call};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -224,26 +220,21 @@ bool hak_os_secure_mode(void) {
 
 static struct {
   bool known;
-  dev_t device;
-  ino_t inode;
+  struct stat status;
   char name[256]; /* empty: it has none */
 } remembered;
 
 static bool is_remembered(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && status.st_dev == remembered.device && status.st_ino == remembered.inode;
+  return fstat(fd, &status) == 0 && status.st_dev == remembered.status.st_dev &&
+         status.st_ino == remembered.status.st_ino;
 }
 
 void hak_os_remember_stderr(void) {
   int saved = errno;
-  struct stat status;
-  if (fstat(STDERR_FILENO, &status) == 0) {
-    remembered.known = true;
-    remembered.device = status.st_dev;
-    remembered.inode = status.st_ino;
-    ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
-    remembered.name[length > 0 ? length : 0] = '\0';
-  }
+  remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
+  ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
+  remembered.name[length > 0 ? length : 0] = '\0';
   errno = saved;
 }
 

@@ -1,7 +1,6 @@
 /* realloc, and how large a block is. */
 #include "hakmem.h"
 
-#include "arena.h"
 #include "fast.h"
 #include "foreign.h"
 #include "huge.h"
@@ -10,11 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The usable size of a block that must be live; aborts on anything else. */
+/* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
-  if (cls == HAK_CLASS_NONE) {
-    hak_misuse(function, hak_arena_why(block), block);
-  }
   if (cls == HAK_CLASS_HUGE) {
     if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {
       hak_misuse(function, HAK_MISUSE_NOT_START, block);
@@ -87,9 +83,8 @@ void *hak_realloc(void *block, size_t bytes) {
     return NULL;
   }
   uint32_t cls = hak_class_at(block);
-  void *result;
-  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE) && hak_foreign_realloc(block, bytes, &result)) {
-    return result;
+  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
+    return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
   return resize(block, cls, bytes);
 }
@@ -107,9 +102,8 @@ size_t hak_malloc_usable_size(const void *block) {
     return 0;
   }
   uint32_t cls = hak_class_at(block);
-  size_t usable;
-  if (cls == HAK_CLASS_NONE && hak_foreign_usable(block, &usable)) {
-    return usable;
+  if (cls == HAK_CLASS_NONE) {
+    return hak_foreign_owner(block, "malloc_usable_size")->usable(block);
   }
   return checked_usable(block, cls, "malloc_usable_size");
 }

@@ -199,17 +199,7 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
   }
 }
 
-/* Never handed out, so where its memory is new nobody may have written there. The link is written first, so that the
- * page fault is one for writing. */
-static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
-  block->link = next;
-  if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
-    hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
-  }
-  block->tag = (uintptr_t)next ^ key;
-}
-
-/* New blocks; their memory is touched here for the first time. */
+/* New blocks; their memory is touched here for the first time, and where it is new nobody may have written there. */
 static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
   uint32_t first = hak_slab_carved(slab), left = slab->blocks - first;
   uint32_t n = want < left ? want : left;
@@ -219,7 +209,11 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
   for (uint32_t i = 0; i < n; i++) {
     at -= slab->block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
-    chain_new(slab, block, chain->first, key);
+    block->link = chain->first; /* first, so that the page fault is one for writing */
+    if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
+      hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
+    }
+    block->tag = (uintptr_t)chain->first ^ key;
     chain->first = block;
   }
   chain->count += n;

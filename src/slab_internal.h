@@ -32,7 +32,7 @@ HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
 /* A LISTED slab becomes CURRENT, the caller's. */
 void hak_slab_hold_locked(hak_slab_t *slab);
 
-/* Bits of a word that the caller took, without a change of the count. A block that was freed again meanwhile aborts. */
+/* Sets bits of a word, without a change of the count. One that is set already is of a block freed twice: aborts. */
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
 
 /* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */

@@ -1,6 +1,5 @@
 #include "fast.h"
 
-#include "arena.h"
 #include "foreign.h"
 #include "huge.h"
 #include "run.h"
@@ -119,8 +118,8 @@ HAK_COLD void hak_free_slow(void *block) {
     hak_huge_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {
     cached_free(cls, block);
-  } else if (HAK_MINIMAL || !hak_foreign_free(block)) {
-    hak_misuse("free", hak_arena_why(block), block);
+  } else {
+    hak_foreign_owner(block, "free")->free(block);
   }
   errno = saved;
 }
