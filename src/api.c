@@ -44,16 +44,6 @@ static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* A class whose blocks are aligned so; or, without memory for it, of a larger one, whose blocks perhaps are not. */
-static void *alloc_of_aligned_class(size_t alignment, size_t bytes) {
-  char *block = hak_fast_alloc(bytes);
-  if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) {
-    hak_fast_free(block);
-    return hak_no_memory();
-  }
-  return block;
-}
-
 /* `alignment` is a power of two. */
 static void *alloc_aligned(size_t alignment, size_t bytes) {
   bool zeroed;
@@ -66,7 +56,12 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
     while (hak_class_sizes[cls] % alignment != 0) {
       cls++;
     }
-    return alloc_of_aligned_class(alignment, hak_class_sizes[cls]);
+    void *block = hak_fast_alloc(hak_class_sizes[cls]);
+    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* of a larger class, for want of memory */
+      hak_fast_free(block);
+      return hak_no_memory();
+    }
+    return block;
   }
   if (bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES) {
     return hak_fast_alloc(bytes); /* a run */
@@ -131,13 +126,11 @@ void *hak_pvalloc(size_t bytes) {
   return alloc_aligned(page, hak_round_up(bytes ? bytes : 1, page));
 }
 
-/* The rest */
-
 bool hak_trim(size_t keep_bytes) {
   int saved = errno;
   hak_cache_request_flush();
   hak_heap_flush_mine("malloc_trim");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   bool any = hak_slab_discard_sparse();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;

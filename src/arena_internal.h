@@ -82,8 +82,6 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 hak_chunk_t *hak_extent_slice_locked(void);
 /* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
 void hak_extent_remove_locked(hak_extent_t extent);
-/* They are unmapped now; what lies there may be somebody's already. */
-void hak_extent_gone_locked(hak_extent_t extent);
 
 /* grow.c */
 

@@ -166,7 +166,7 @@ static void look_around(hak_heap_t *heap) {
       heap->looked_ms = now_ms;
       if (hak_arena_decay(now_ms)) {
         hak_slab_decay();
-        hak_transfer_decay();
+        hak_transfer_flush(true);
       }
       return_idle_lists(heap);
     }
@@ -244,14 +244,11 @@ bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *b
   return true;
 }
 
-static void return_one(uint32_t cls, hak_bin_info_t *info, hak_free_block_t *block) {
+void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   if (hak_class_is_run(cls)) {
     hak_run_give(block, cls, "free");
-    return;
-  }
-  hak_slab_return_one(block, "free");
-  if (info->current && hak_slab_is_whole(info->current)) {
-    drop_current(info);
+  } else {
+    hak_slab_return_one(block, "free");
   }
 }
 
@@ -267,7 +264,10 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   int32_t capacity = hak_bin_capacity(info);
   hak_overflow_t what = hak_policy_overflow(heap, cls);
   if (what == HAK_OVERFLOW_NONE) {
-    return_one(cls, info, block);
+    hak_cache_return_one(cls, block);
+    if (info->current && hak_slab_is_whole(info->current)) {
+      drop_current(info);
+    }
     return;
   }
   if (what == HAK_OVERFLOW_FREES) {

@@ -16,6 +16,8 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
 bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* The list has no room: make some, or return the block to its slab. `block` is the start of a block. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
+/* Past every list. */
+void hak_cache_return_one(uint32_t cls, hak_free_block_t *block);
 /* Return everything. Names `function` when a damaged block turns up. */
 void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks that were freed twice or damaged since; changes nothing and takes no lock, for the end of a process

@@ -39,21 +39,21 @@ hak_chunk_t *hak_chunk_hold_locked(size_t count) {
 }
 
 bool hak_arena_stock(void) {
-  for (;;) {
+  bool chunks = false;
+  for (void *fresh = NULL;;) {
     hak_lock(&hak_arena.lock);
-    bool enough = hak_arena_stocked_locked(), chunks = hak_arena.spare_chunks_count >= STOCK;
+    if (fresh && chunks) {
+      add_spare_slabs_locked(fresh);
+    } else if (fresh) {
+      hak_chunk_spare_locked(fresh);
+    }
+    bool enough = hak_arena_stocked_locked();
+    chunks = hak_arena.spare_chunks_count >= STOCK;
     hak_unlock(&hak_arena.lock);
-    void *fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
+    fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
     if (!fresh) {
       return enough;
     }
-    hak_lock(&hak_arena.lock);
-    if (chunks) {
-      add_spare_slabs_locked(fresh);
-    } else {
-      hak_chunk_spare_locked(fresh);
-    }
-    hak_unlock(&hak_arena.lock);
   }
 }
 
@@ -216,12 +216,6 @@ hak_chunk_t *hak_extent_slice_locked(void) {
 
 void hak_extent_remove_locked(hak_extent_t extent) {
   hak_set_chunk(extent.base, extent.chunks, &gone);
-}
-
-void hak_extent_gone_locked(hak_extent_t extent) {
-  hak_arena.mapped_slices -= extent.chunks * HAK_CHUNK_SLICES;
-  hak_arena.unmapped_ever += extent.chunks * HAK_CHUNK_SLICES;
-  hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;
 }
 
 /* Huge blocks */

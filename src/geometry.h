@@ -4,8 +4,7 @@
  *   slice   16 KiB; 128 to a chunk; what is handed out inside a chunk
  *   slab    4 slices at a multiple of 64 KiB, cut into equal blocks of one class, 16 bytes .. 32 KiB
  *   run     1 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
- *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next
- */
+ *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next */
 #pragma once
 
 #include "base.h"

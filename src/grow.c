@@ -18,8 +18,7 @@ static void count_mapped_locked(size_t slices) {
   }
 }
 
-/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
- * nothing is left below 2 MiB. */
+/* Where the kernel would put the first chunk, less a random distance. */
 static char *choose_first_place(void) {
   uint64_t random = hak_os_random();
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
@@ -50,9 +49,9 @@ static char *map(size_t bytes, size_t align) {
     return NULL;
   }
   if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    hak_os_avoid_huge(base, bytes);
+    hak_os_set_huge(base, bytes, false);
   } else if (hak_option(HAK_OPTION_HUGE_PAGES) && used >= HUGE_PAGES_FROM) {
-    hak_os_prefer_huge(base, bytes);
+    hak_os_set_huge(base, bytes, true);
   }
   return base;
 }

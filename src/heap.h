@@ -1,6 +1,5 @@
 /* Duty: which heap (thread cache) a thread has; heaps of ended threads; all heaps, for statistics and fork.
- * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost).
- * Layers below: cache. */
+ * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost). Layers below: cache. */
 #pragma once
 
 #include "cache.h"

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* A range that pages were moved to is a mapping of its own, of which a process may have some 65,000. With so many
- * blocks in such ranges, contents are copied. */
+/* Blocks in ranges that pages were moved to, each a mapping of its own; with more, contents are copied. */
 enum { MOVED_MAX = 4096 };
 
 static _Atomic size_t live_blocks, live_bytes, moved_blocks;
@@ -177,7 +176,6 @@ void *hak_huge_move(void *block, size_t bytes) {
 }
 
 hak_huge_totals_t hak_huge_totals(void) {
-  hak_huge_totals_t totals = {atomic_load_explicit(&live_blocks, memory_order_relaxed),
-                              atomic_load_explicit(&live_bytes, memory_order_relaxed)};
-  return totals;
+  return (hak_huge_totals_t){atomic_load_explicit(&live_blocks, memory_order_relaxed),
+                             atomic_load_explicit(&live_bytes, memory_order_relaxed)};
 }

@@ -62,10 +62,6 @@ HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
 }
 
-HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
-  hak_os_wake(&lock->word);
-}
-
 bool hak_lock_is_mine(const hak_lock_t *lock) {
   uint32_t word = atomic_load_explicit(&lock->word, memory_order_relaxed) & ~HAK_LOCK_WAITERS;
   return word != 0 && word == hak_lock_id;

@@ -24,8 +24,11 @@ extern hak_lock_t hak_options_lock; /* of changes */
 HAK_INLINE int64_t hak_option(hak_option_id_t id) {
   return atomic_load_explicit(&hak_option_values[id], memory_order_relaxed);
 }
+HAK_INLINE size_t hak_option_size(hak_option_id_t id) {
+  return (size_t)hak_option(id);
+}
 HAK_INLINE size_t hak_option_slices(hak_option_id_t id) {
-  return (size_t)hak_option(id) >> HAK_SLICE_SHIFT;
+  return hak_option_size(id) >> HAK_SLICE_SHIFT;
 }
 
 /* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */

@@ -36,9 +36,7 @@ size_t hak_os_page_bytes(void) {
   size_t bytes = atomic_load_explicit(&page_bytes, memory_order_relaxed);
   if (HAK_UNLIKELY(bytes == 0)) {
     bytes = (size_t)getauxval(AT_PAGESZ);
-    if (bytes == 0) {
-      bytes = 4096;
-    }
+    bytes = bytes ? bytes : 4096;
     atomic_store_explicit(&page_bytes, bytes, memory_order_relaxed);
   }
   return bytes;
@@ -68,10 +66,6 @@ bool hak_os_make_writable(void *at, size_t bytes) {
          map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == at;
 }
 
-static bool is_multiple(const void *at, size_t align) {
-  return ((uintptr_t)at & (align - 1)) == 0;
-}
-
 /* Where an aligned range would fit. For a wide alignment the memory must not be asked for beside it: the kernel might
  * refuse so much. */
 static void *aligned_gap(size_t bytes, size_t align) {
@@ -88,7 +82,7 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
   enum { TRIES = 8 }; /* others may map there meanwhile */
   for (int i = 0; i < TRIES; i++) {
     char *p = hak_os_map(wish, bytes);
-    if (!p || is_multiple(p, align)) {
+    if (!p || ((uintptr_t)p & (align - 1)) == 0) {
       return p;
     }
     hak_os_unmap(p, bytes);
@@ -122,14 +116,9 @@ bool hak_os_discard(void *at, size_t bytes) {
   return succeeded(madvise(at, bytes, MADV_DONTNEED) == 0);
 }
 
-bool hak_os_prefer_huge(void *at, size_t bytes) {
+bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   count(&counters.madvise, 1);
-  return succeeded(madvise(at, bytes, MADV_HUGEPAGE) == 0);
-}
-
-bool hak_os_avoid_huge(void *at, size_t bytes) {
-  count(&counters.madvise, 1);
-  return succeeded(madvise(at, bytes, MADV_NOHUGEPAGE) == 0);
+  return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
 }
 
 static bool move_pages(void *from, void *to, size_t bytes) {

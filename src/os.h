@@ -30,8 +30,7 @@ bool hak_os_unmap(void *at, size_t bytes);
 /* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether the range gets huge pages from the next fault on. */
-bool hak_os_prefer_huge(void *at, size_t bytes);
-bool hak_os_avoid_huge(void *at, size_t bytes);
+bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
 /* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
  * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
@@ -47,7 +46,7 @@ uint64_t hak_os_random(void);
 /* Sleep while the word has that value; may wake without a reason. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one that sleeps. */
-void hak_os_wake(_Atomic uint32_t *word);
+HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 void hak_os_yield(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);

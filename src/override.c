@@ -11,21 +11,19 @@
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
-#define EXPORT HAK_EXPORT
+HAK_EXPORT void free_sized(void *block, size_t bytes);
+HAK_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
-EXPORT void free_sized(void *block, size_t bytes);
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
-
-EXPORT HAK_ENTRY void *malloc(size_t bytes) {
+HAK_EXPORT HAK_ENTRY void *malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
 }
 
-EXPORT HAK_ENTRY void free(void *block) {
+HAK_EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 
 #define FORWARD(type, name, parameters, ...) \
-  EXPORT type name parameters { \
+  HAK_EXPORT type name parameters { \
     return hak_##name(__VA_ARGS__); \
   }
 FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
@@ -40,12 +38,12 @@ FORWARD(void *, valloc, (size_t bytes), bytes)
 FORWARD(void *, pvalloc, (size_t bytes), bytes)
 FORWARD(size_t, malloc_usable_size, (void *block), block)
 
-EXPORT int malloc_trim(size_t keep_bytes) {
+HAK_EXPORT int malloc_trim(size_t keep_bytes) {
   return hak_trim(keep_bytes);
 }
 
 /* The fields of glibc that have a meaning here; the others stay 0. */
-EXPORT struct mallinfo2 mallinfo2(void) {
+HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
   hak_stats_t stats;
   struct mallinfo2 info = {0};
@@ -64,22 +62,21 @@ static int clamp_int(size_t n) {
   return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 
-EXPORT struct mallinfo mallinfo(void) {
+HAK_EXPORT struct mallinfo mallinfo(void) {
   struct mallinfo2 wide = mallinfo2();
-  struct mallinfo info = {.arena = clamp_int(wide.arena),
-                          .uordblks = clamp_int(wide.uordblks),
-                          .fordblks = clamp_int(wide.fordblks),
-                          .hblks = clamp_int(wide.hblks),
-                          .hblkhd = clamp_int(wide.hblkhd),
-                          .keepcost = clamp_int(wide.keepcost)};
-  return info;
+  return (struct mallinfo){.arena = clamp_int(wide.arena),
+                           .uordblks = clamp_int(wide.uordblks),
+                           .fordblks = clamp_int(wide.fordblks),
+                           .hblks = clamp_int(wide.hblks),
+                           .hblkhd = clamp_int(wide.hblkhd),
+                           .keepcost = clamp_int(wide.keepcost)};
 }
 
-EXPORT void malloc_stats(void) {
+HAK_EXPORT void malloc_stats(void) {
   hak_stats_print(stderr);
 }
 
-EXPORT int malloc_info(int options, FILE *out) {
+HAK_EXPORT int malloc_info(int options, FILE *out) {
   hak_stats_t stats;
   if (options != 0) {
     errno = EINVAL;
@@ -101,7 +98,7 @@ EXPORT int malloc_info(int options, FILE *out) {
 }
 
 /* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */
-EXPORT int mallopt(int parameter, int value) {
+HAK_EXPORT int mallopt(int parameter, int value) {
   int saved = errno;
   char text[24];
   if (parameter != M_TRIM_THRESHOLD || value < 0) {

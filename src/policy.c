@@ -33,12 +33,9 @@ static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t hi
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-static size_t class_bytes_max(void) {
-  return (size_t)hak_option(HAK_OPTION_CACHE_BYTES);
-}
-
 static size_t start_bytes(void) {
-  return class_bytes_max() < START_BYTES ? class_bytes_max() : START_BYTES;
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
+  return most < START_BYTES ? most : START_BYTES;
 }
 
 /* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
@@ -134,11 +131,12 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     return;
   }
   info->returned -= again;
-  size_t most = class_bytes_max() / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES) / hak_class_sizes[cls],
+         wanted = (size_t)hak_bin_capacity(info) + again;
   size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
   size_t least = BUDGET_MIN_BYTES;
   if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
-    least = (size_t)hak_option(HAK_OPTION_RETAIN) / hak_caches_open();
+    least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
   }
   size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
@@ -149,7 +147,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 static bool grant(hak_heap_t *heap, uint32_t cls) {
   size_t bytes = hak_class_sizes[cls];
-  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > class_bytes_max()) {
+  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > hak_option_size(HAK_OPTION_CACHE_BYTES)) {
     return false;
   }
   heap->granted_bytes += bytes;

@@ -5,7 +5,6 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
-#include "pagemap.h"
 #include "slab_internal.h"
 #include "stats.h"
 #include "transfer.h"

@@ -22,13 +22,9 @@ typedef struct step {
   size_t ranges, slices;
 } step_t;
 
-static size_t warm_pool_slices(void) {
-  return (size_t)hak_option(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
-}
-
 size_t hak_release_target_locked(void) {
-  size_t target = warm_pool_slices();
-  size_t share = hak_arena.used_slices * (size_t)hak_option(HAK_OPTION_RETAIN_SHARE) / 100;
+  size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+  size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
   size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
   size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   target = target > least ? target : least;
@@ -147,7 +143,8 @@ static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   return done;
 }
 
-static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask) {
+/* Free again; of these, `done` are clean now. */
+static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
   chunk->transit &= ~mask;
   if (chunk->transit == 0) {
     hak_chunk_t **link = &hak_arena.transit;
@@ -156,6 +153,11 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask) {
     }
     *link = chunk->next_transit;
   }
+  chunk->free |= mask;
+  chunk->dirty &= ~done;
+  chunk->purged |= done;
+  hak_arena.dirty_slices += hak_mask_count(mask & ~done);
+  hak_arena_settle_locked(chunk);
 }
 
 static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
@@ -163,12 +165,7 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   mask &= chunk->transit; /* not in the child of a fork out of a signal handler: there they are free again */
   done &= mask;
   if (mask) {
-    out_of_transit(chunk, mask);
-    chunk->free |= mask;
-    chunk->dirty &= ~done;
-    chunk->purged |= done;
-    hak_arena.dirty_slices += hak_mask_count(mask & ~done);
-    hak_arena_settle_locked(chunk);
+    out_of_transit(chunk, mask, done);
   }
   hak_arena.given_back_slices += hak_mask_count(done);
   hak_unlock(&hak_arena.lock);
@@ -185,8 +182,10 @@ static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
     hak_chunk_spare_locked(held);
     held = next;
   }
-  if (unmapped) {
-    hak_extent_gone_locked(extent);
+  if (unmapped) { /* what lies there now may be somebody's already */
+    hak_arena.mapped_slices -= slices;
+    hak_arena.unmapped_ever += slices;
+    hak_arena.unmapped_lately += slices;
   } else {
     extent.dirty = !cleaned;
     hak_set_chunk(extent.base, extent.chunks, NULL);
@@ -214,9 +213,10 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
 }
 
 void hak_release_after_give(size_t given) {
+  size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
   for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices, warm = warm_pool_slices();
+    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
     hak_unlock(&hak_arena.lock);
     size_t keep = above && target / 2 > warm ? target / 2 : warm, done = 0;
@@ -296,11 +296,6 @@ bool hak_release_within_limit(size_t slices) {
 
 void hak_arena_fork_child(void) {
   while (hak_arena.transit) {
-    hak_chunk_t *chunk = hak_arena.transit;
-    hak_mask_t mask = chunk->transit;
-    out_of_transit(chunk, mask);
-    chunk->free |= mask;
-    hak_arena.dirty_slices += hak_mask_count(mask);
-    hak_arena_settle_locked(chunk);
+    out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
   }
 }

@@ -58,12 +58,11 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     return hak_no_memory();
   }
   int saved = errno;
-  if (resize_in_place(block, cls, usable, bytes)) {
-    errno = saved;
-    return block;
+  void *fresh = block;
+  if (!resize_in_place(block, cls, usable, bytes)) {
+    bool huge = cls == HAK_CLASS_HUGE && bytes > usable;
+    fresh = huge ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   }
-  void *fresh =
-      cls == HAK_CLASS_HUGE && bytes > usable ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   if (!fresh && bytes <= usable) { /* without memory a smaller block may stay where it is */
     fresh = block;
   }

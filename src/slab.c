@@ -30,12 +30,6 @@ static void unlink_locked(hak_slab_t *slab) {
   slab->next = slab->prev = NULL;
 }
 
-/* Under the class's lock: a return that is on its way there must find the slab gone. */
-static void retire(hak_slab_t *slab) {
-  hak_set_class(slab->base, slab->slices, HAK_CLASS_NONE);
-  atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
-}
-
 /* At least `enough`, or all there are. */
 static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   uint32_t count = 0;
@@ -58,8 +52,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     hak_unlock(&class->lock);
     return;
   }
-  /* The bits have the last word: a block freed by two threads at once, or a fork in the middle of a return, may have
-   * left a count that is not theirs. */
+  /* The bits have the last word: the count may be off for good (docs/invariants.md). */
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
       unlink_locked(slab);
@@ -67,7 +60,9 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
     char *base = slab->base;
     size_t slices = slab->slices;
-    retire(slab);
+    hak_set_class(base, slices, HAK_CLASS_NONE);
+    /* under the class's lock, where a return that is on its way there must find the slab gone */
+    atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
     hak_arena_give(base, slices);
     return;

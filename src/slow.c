@@ -85,12 +85,8 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   hak_heap_t *heap = hak_heap_mine();
-  if (!heap && hak_class_is_run(cls)) {
-    hak_run_give(block, cls, "free");
-    return;
-  }
   if (!heap) {
-    hak_slab_return_one(block, "free");
+    hak_cache_return_one(cls, block);
     return;
   }
   hak_bin_t *bin = &heap->bin[cls];

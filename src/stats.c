@@ -124,23 +124,25 @@ static void put_json(hak_text_t *text, const hak_stats_t *stats) {
   hak_text_put(text, "]}");
 }
 
-static void put_text(hak_text_t *text, const hak_stats_t *stats) {
+static hak_text_t as_text(char buffer[TEXT_BYTES_MAX], const hak_stats_t *stats) {
+  hak_text_t text = hak_text_on(buffer, TEXT_BYTES_MAX);
   table_t tables[TABLES];
   make_tables(stats, tables);
   for (const table_t *table = tables; table < tables + TABLES; table++) {
-    hak_text_put(text, "%s\n", table->title);
+    hak_text_put(&text, "%s\n", table->title);
     for (size_t i = 0; table->row[i].name; i++) {
-      hak_text_put(text, "%-24s%16zu\n", table->row[i].name, table->row[i].value);
+      hak_text_put(&text, "%-24s%16zu\n", table->row[i].name, table->row[i].value);
     }
   }
-  hak_text_put(text, "class      slabs         live       cached         free     rounding\n");
+  hak_text_put(&text, "class      slabs         live       cached         free     rounding\n");
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats->classes[c];
     if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
-      hak_text_put(text, "%7zu%9zu%13zu%13zu%13zu%13zu\n", class->block_bytes, class->slabs, class->live_blocks,
+      hak_text_put(&text, "%7zu%9zu%13zu%13zu%13zu%13zu\n", class->block_bytes, class->slabs, class->live_blocks,
                    class->cached_blocks, class->free_blocks, class->rounding_bytes);
     }
   }
+  return text;
 }
 
 size_t hak_stats_json(char *buffer, size_t capacity) {
@@ -157,8 +159,7 @@ void hak_stats_print(FILE *out) {
   hak_stats_t stats;
   char buffer[TEXT_BYTES_MAX];
   hak_stats_read(&stats);
-  hak_text_t text = hak_text_on(buffer, sizeof buffer);
-  put_text(&text, &stats);
+  (void)as_text(buffer, &stats);
   fputs(buffer, out);
 }
 
@@ -182,8 +183,7 @@ void hak_stats_at_exit(void) {
   }
   if (all) {
     char buffer[TEXT_BYTES_MAX];
-    hak_text_t text = hak_text_on(buffer, sizeof buffer);
-    put_text(&text, &stats);
+    hak_text_t text = as_text(buffer, &stats);
     hak_text_report(&text);
   }
   if (os_calls) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "arena.h"
-#include "geometry.h"
 #include "lock.h"
 #include "os.h"
 

@@ -148,8 +148,7 @@ void hak_slab_decay(void) {
 
 static void add_to_totals(hak_slab_t *slab, void *context) {
   hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint32_t count = atomic_load_explicit(&slab->control, memory_order_acquire) >> HAK_SLAB_COUNT_SHIFT;
-  uint32_t carved = hak_slab_carved(slab);
+  uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
   totals->slabs++;
   totals->carved_blocks += carved;
   totals->free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */

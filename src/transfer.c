@@ -25,21 +25,19 @@ static uint32_t capacity_of(uint32_t cls) {
 }
 
 static uint32_t room_in(transfer_t *transfer, uint32_t cls) {
-  hak_lock(&transfer->lock);
-  uint32_t room = transfer->blocks ? capacity_of(cls) - transfer->count : 0;
-  bool make = transfer->blocks == NULL;
-  hak_unlock(&transfer->lock);
-  if (!make) {
-    return room;
+  hak_free_block_t **made = NULL;
+  for (;;) {
+    hak_lock(&transfer->lock);
+    if (!transfer->blocks) { /* else another thread made it, too, and this one is lost */
+      transfer->blocks = made;
+    }
+    bool ready = transfer->blocks != NULL;
+    uint32_t room = ready ? capacity_of(cls) - transfer->count : 0;
+    hak_unlock(&transfer->lock);
+    if (ready || !(made = hak_meta_alloc(capacity_of(cls) * sizeof(hak_free_block_t *)))) {
+      return room;
+    }
   }
-  hak_free_block_t **blocks = hak_meta_alloc(capacity_of(cls) * sizeof(hak_free_block_t *));
-  hak_lock(&transfer->lock);
-  if (!transfer->blocks) { /* else another thread made it, too, and this one is lost */
-    transfer->blocks = blocks;
-  }
-  room = transfer->blocks ? capacity_of(cls) - transfer->count : 0;
-  hak_unlock(&transfer->lock);
-  return room;
 }
 
 /* Returns how many of them found room. */
@@ -133,15 +131,9 @@ static void flush_class(uint32_t cls, bool idle_only) {
   }
 }
 
-void hak_transfer_decay(void) {
+void hak_transfer_flush(bool idle_only) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    flush_class(cls, true);
-  }
-}
-
-void hak_transfer_flush(void) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    flush_class(cls, false);
+    flush_class(cls, idle_only);
   }
 }
 

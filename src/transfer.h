@@ -13,8 +13,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
 hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key);
 
 /* Return to the slabs what nobody took for a decay time, or all. */
-void hak_transfer_decay(void);
-void hak_transfer_flush(void);
+void hak_transfer_flush(bool idle_only);
 
 /* Look for a block that was freed again since; for the end of the process. Passes what another thread holds. */
 void hak_transfer_verify(const char *function);

@@ -6,9 +6,7 @@
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
  * A free block carries two words:   link  the next free block of its list
- *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs
- * The tag is verified before the link is followed, and replaced when the block is handed out: a block that
- * is in a list twice, and a block written to while it was free, both stop the process there. */
+ *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs */
 #pragma once
 
 #include "geometry.h"

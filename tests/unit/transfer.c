@@ -119,13 +119,13 @@ static void nothing_stays_that_nobody_takes(void) {
   size_t before = free_in_slabs();
   put_all(0, 20);
   CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
-  hak_transfer_decay(); /* somebody took one */
+  hak_transfer_flush(true); /* somebody took one */
   CHECK(waiting() == 19 && free_in_slabs() == before);
-  hak_transfer_decay();
+  hak_transfer_flush(true);
   CHECK(waiting() == 0 && free_in_slabs() == before + 19);
   put_all(20, 20);
   CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   CHECK(waiting() == 0 && free_in_slabs() == before + 38);
   hak_slab_check();
 }
@@ -141,7 +141,7 @@ static void without_memory_all_is_the_callers(void) {
   CHECK(hak_transfer_put(largest, chain, CHAIN_KEY, "test") == chain && length_of(chain, CHAIN_KEY) == 1);
   system_allow();
   CHECK(hak_transfer_put(largest, chain, CHAIN_KEY, "test") == NULL);
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 static void put_damaged(void) {
@@ -172,20 +172,20 @@ static void take_handed_out(void) {
 static void flush_damaged(void) {
   put_all(0, 10);
   memset(blocks[5], 'x', sizeof(hak_free_block_t));
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 static void flush_what_lies_in_a_slab(void) {
   put_all(0, 10);
   hak_slab_return_one(blocks[5], "test");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 /* Two threads passed it on, one after the other. */
 static void flush_twice(void) {
   put_all(0, 10);
   put_all(5, 1);
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 static void verify_what_was_freed_again(void) {
