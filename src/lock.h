@@ -6,7 +6,7 @@
  *
  * Who may wait for what: docs/invariants.md. Between the handlers of a fork, which takes all locks, other libraries'
  * may allocate: hak_lock_passes makes the forking thread's own lock operations do nothing there. */
-#ifndef HAK_LOCK_H
+#ifndef HAK_LOCK_H /* tests/protocol defines it, and locks of its own */
 #define HAK_LOCK_H
 
 #include "os.h"

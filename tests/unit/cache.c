@@ -5,32 +5,11 @@
 
 #include "arena.h"
 #include "child.h"
-#include "lists.h"
 #include "setting.h"
 #include "system.h"
+#include "two_lists.h"
 
 enum { BYTES = 1024, BLOCKS = 4000 };
-
-static hak_heap_t mine, other;
-static void *blocks[BLOCKS];
-
-static void open_both(void) {
-  lists_open(&mine, 1);
-  lists_open(&other, 2);
-}
-
-static void alloc_many(hak_heap_t *heap, size_t bytes, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    blocks[i] = lists_alloc(heap, bytes);
-    memset(blocks[i], 'x', bytes);
-  }
-}
-
-static void free_many(hak_heap_t *heap, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    lists_free(heap, blocks[i]);
-  }
-}
 
 static void nothing_is_left(void) {
   lists_return(&mine, &other);

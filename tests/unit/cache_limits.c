@@ -4,21 +4,14 @@
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
-#include "lists.h"
 #include "options.h"
 #include "setting.h"
 #include "system.h"
+#include "two_lists.h"
 
 enum { BYTES = 1024, BLOCKS = 6000 };
 
-static hak_heap_t mine, other;
-static void *blocks[BLOCKS];
 static size_t peak_bytes;
-
-static void open_both(void) {
-  lists_open(&mine, 1);
-  lists_open(&other, 2);
-}
 
 static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; i++) {
