@@ -2,7 +2,7 @@
  * Data: a heap belongs to one thread; other threads read `room` and `capacity` for statistics and nothing else.
  * Layers below: types.
  *
- *   heap ─ bin[class]   head ─> block ─> block ─> NULL     linked under heap->key
+ *   heap ─ bin[class]   head ─> block ─> block ─> HAK_LIST_END     linked under heap->key
  *        │              room    how many more blocks may be freed into the list before it overflows
  *        └ info[class]  capacity and what it adapts to (policy.h), current slab
  *
@@ -23,8 +23,8 @@ typedef struct hak_bin {
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
 
 typedef struct hak_bin_info {
-  hak_slab_t *current; /* refills come from here; may be NULL */
-  hak_free_block_t *outgoing;
+  hak_slab_t *current;        /* refills come from here; may be NULL */
+  hak_free_block_t *outgoing; /* a list */
   _Atomic uint32_t outgoing_count;
   _Atomic int32_t capacity;
   uint32_t refill_blocks; /* wanted by the next refill */

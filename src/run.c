@@ -32,11 +32,13 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   hak_arena_give(block, slices_of(cls));
 }
 
-void hak_run_return(hak_free_block_t *chain, uintptr_t key, uint32_t cls, const char *function) {
-  for (hak_free_block_t *block; (block = hak_slab_unchain(&chain, key, function));) {
+hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
+                                 const char *function) {
+  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
     block->tag = (uintptr_t)block;
     hak_run_give(block, cls, function);
   }
+  return chain;
 }
 
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {

@@ -6,6 +6,7 @@
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic uintptr_t hak_slab_key;
+const hak_free_block_t hak_list_end;
 
 void hak_slab_init(void) {
   uintptr_t none = 0;
@@ -215,7 +216,7 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
 }
 
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
-  hak_chain_t chain = {NULL, 0};
+  hak_chain_t chain = {HAK_LIST_END, 0};
   take_bits(slab, want, key, &chain);
   if (chain.count == 0) {
     carve(slab, want, key, &chain);
@@ -256,6 +257,7 @@ typedef struct gather {
     uint64_t mask;
     uint32_t word;
   } entry[GATHER_ENTRIES];
+  hak_slab_t *last; /* of the block before: neighbours in a list are often neighbours in memory */
   const char *function;
 } gather_t;
 
@@ -276,8 +278,11 @@ static uint32_t admit(const hak_slab_t *slab, hak_free_block_t *block, const cha
   return index;
 }
 
-static void gather_add(gather_t *gather, hak_free_block_t *block) {
-  hak_slab_t *slab = hak_slab_at(block);
+HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
+  hak_slab_t *slab = gather->last;
+  if (!slab || slab->base != (char *)block - hak_slab_offset(block)) {
+    gather->last = slab = hak_slab_at(block);
+  }
   uint32_t index = admit(slab, block, gather->function), word = index / 64;
   size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
   if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
@@ -292,14 +297,15 @@ static void gather_add(gather_t *gather, hak_free_block_t *block) {
   gather->entry[i].mask |= bit;
 }
 
-void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {
+hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {
   gather_t gather = {.function = function};
-  for (hak_free_block_t *block; (block = hak_slab_unchain(&chain, key, function));) {
+  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
     gather_add(&gather, block);
   }
   for (size_t i = 0; i < GATHER_ENTRIES; i++) {
     gather_flush(&gather, i);
   }
+  return chain;
 }
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
@@ -327,8 +333,8 @@ void hak_slab_return_one(void *block, const char *function) {
 }
 
 void *hak_slab_take_one(uint32_t cls) {
-  hak_chain_t chain = {NULL, 0};
-  while (!chain.first) {
+  hak_chain_t chain = {HAK_LIST_END, 0};
+  while (chain.count == 0) {
     hak_slab_t *slab = hak_slab_acquire(cls);
     if (!slab) {
       return NULL;

@@ -25,8 +25,9 @@ void hak_slab_drop(hak_slab_t *slab);
  * under `key`. An empty chain: nothing left in it. */
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
 
-/* Return every block of a chain to its slab. `key`, `function`: as for hak_slab_unchain. */
-void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function);
+/* Return up to `most` blocks of a chain to their slabs. Returns the rest of it. `key`, `function`: see
+ * hak_slab_unchain. */
+hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function);
 
 /* The tag of a block that lies in a slab, or is on its way between threads. */
 extern _Atomic uintptr_t hak_slab_key;
@@ -42,7 +43,7 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
  * without that, the chain is of a thread that did not survive a fork, and ends before the first that does not fit. */
 HAK_INLINE hak_free_block_t *hak_slab_unchain(hak_free_block_t **chain, uintptr_t key, const char *function) {
   hak_free_block_t *block = *chain;
-  if (!block) {
+  if (block == HAK_LIST_END) {
     return NULL;
   }
   if (HAK_UNLIKELY(!hak_is_linked(block, key))) {

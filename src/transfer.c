@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-  BYTES_MAX = 32 << 10,
-  BLOCKS_MAX = 1024,
+  BYTES_MAX = 128 << 10,
+  BLOCKS_MAX = 2048,
   BATCH = 64, /* blocks moved under the lock at a time */
 };
 
@@ -74,17 +74,19 @@ static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t cou
   return chain;
 }
 
-hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintptr_t key, const char *function) {
+hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
+                                   const char *function) {
   transfer_t *transfer = &transfers[cls];
   hak_free_block_t *batch[BATCH];
-  uint32_t room = chain ? room_in(transfer, cls) : 0;
-  while (chain && room > 0) {
+  uint32_t room = chain != HAK_LIST_END ? room_in(transfer, cls) : 0;
+  while (chain != HAK_LIST_END && room > 0 && *most > 0) {
     uint32_t count = 0, put;
-    while (count < BATCH && count < room && (batch[count] = hak_slab_unchain(&chain, key, function))) {
+    while (count < BATCH && count < room && count < *most && (batch[count] = hak_slab_unchain(&chain, key, function))) {
       hak_slab_tag(batch[count++]);
     }
     put = put_batch(transfer, cls, batch, count);
     room -= put;
+    *most -= put;
     if (put < count) {
       return link_batch(batch + put, count - put, chain, key);
     }
@@ -94,7 +96,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
 
 static hak_chain_t take(uint32_t cls, uint32_t want, uintptr_t key, const char *function) {
   hak_free_block_t *batch[BATCH];
-  hak_chain_t chain = {NULL, 0};
+  hak_chain_t chain = {HAK_LIST_END, 0};
   while (chain.count < want) {
     uint32_t left = want - chain.count, count = take_batch(&transfers[cls], batch, left < BATCH ? left : BATCH);
     if (count == 0) {
@@ -122,8 +124,9 @@ static void flush_class(uint32_t cls, bool idle_only) {
   transfer->taken = false;
   hak_unlock(&transfer->lock);
   if (idle || !idle_only) {
-    for (hak_free_block_t *chain; (chain = take(cls, BATCH, 0, "free").first);) {
-      hak_slab_return(chain, 0, "free");
+    const uintptr_t key = 1; /* of no heap, and the end of lists does not fit it */
+    for (hak_chain_t chain; (chain = take(cls, BATCH, key, "free")).count > 0;) {
+      hak_slab_return(chain.first, UINT32_MAX, key, "free");
     }
     hak_lock(&transfer->lock);
     transfer->taken = false;

@@ -16,6 +16,11 @@ typedef struct hak_free_block {
   uintptr_t tag;
 } __attribute__((may_alias)) hak_free_block_t;
 
+/* What the last block of a list links to, and an empty list begins with: one that can be read like any, so that the
+ * paths of `malloc` need no test for it, and that no key fits. */
+extern const hak_free_block_t hak_list_end;
+#define HAK_LIST_END ((hak_free_block_t *)(uintptr_t)&hak_list_end)
+
 /* In front of `next`, in a list under `key`. */
 HAK_INLINE void hak_link(hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
   block->link = next;
@@ -35,7 +40,7 @@ HAK_INLINE bool hak_is_marked_taken(const hak_free_block_t *block) {
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");
 
-/* A list of free blocks under one key: first, and how many. */
+/* A list of free blocks under one key: first (or HAK_LIST_END), and how many. */
 typedef struct hak_chain {
   hak_free_block_t *first;
   uint32_t count;
