@@ -4,9 +4,8 @@
 
 #include "arena.h"
 #include "fast.h"
-#include "huge.h"
+#include "large.h"
 #include "os.h"
-#include "run.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -37,8 +36,6 @@ void *hak_calloc(size_t count, size_t bytes) {
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
   return block && !zeroed ? memset(block, 0, total) : block;
 }
-
-/* Alignment */
 
 static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;

@@ -80,8 +80,6 @@ void hak_extent_put_locked(hak_extent_t extent);
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);
-/* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
-void hak_extent_remove_locked(hak_extent_t extent);
 
 /* grow.c */
 

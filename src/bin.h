@@ -4,7 +4,7 @@
  *
  *   heap ─ bin[class]   head ─> block ─> block ─> HAK_LIST_END     linked under heap->key
  *        │              room    how many more blocks may be freed into the list before it overflows
- *        └ info[class]  capacity and what it adapts to (policy.h), current slab
+ *        └ info[class]  capacity and what it adapts to (policy.c), current slab
  *
  *   blocks in the list  =  capacity - room          (a closed bin: 0)
  *

@@ -1,9 +1,9 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "large.h"
 #include "os.h"
 #include "pagemap.h"
-#include "run.h"
 #include "transfer.h"
 
 enum {

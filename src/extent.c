@@ -3,8 +3,6 @@
 
 enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most */
 
-static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
-
 /* Descriptors */
 
 bool hak_arena_stocked_locked(void) {
@@ -212,10 +210,6 @@ hak_chunk_t *hak_extent_slice_locked(void) {
   hak_chunk_t *first = find_extent(true, 1, HAK_CHUNK_BYTES, &offset);
   first = first ? first : find_extent(false, 1, HAK_CHUNK_BYTES, &offset);
   return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
-}
-
-void hak_extent_remove_locked(hak_extent_t extent) {
-  hak_set_chunk(extent.base, extent.chunks, &gone);
 }
 
 /* Huge blocks */

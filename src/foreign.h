@@ -1,6 +1,6 @@
 /* Duty: blocks that another allocator of the process made: libc's own heap (a plugin loaded with RTLD_DEEPBIND
- * allocates there), or a second copy of this library. Data: the list of copies, in the copy loaded first.
- * Layers below: arena, pagemap. */
+ * allocates there), or a second copy of this library. Layers below: arena, pagemap.
+ * Data: the list of copies, in the copy loaded first. */
 #pragma once
 
 #include "base.h"

@@ -7,11 +7,8 @@
 #include <pthread.h>
 
 /* No block fits the key. */
-#define WITHOUT_LISTS \
-  { \
-    .key = 1, .bin = { [0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END} } \
-  }
-hak_heap_t hak_heap_none = WITHOUT_LISTS, hak_heap_gone = WITHOUT_LISTS;
+hak_heap_t hak_heap_none = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
+hak_heap_t hak_heap_gone = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
@@ -55,18 +52,13 @@ static hak_heap_t *make_heap(void) {
   return heap;
 }
 
-static hak_heap_t *take_idle(void) {
+static hak_heap_t *acquire(void) {
   hak_lock(&hak_heaps_lock);
   hak_heap_t *heap = heaps.idle;
   if (heap) {
     heaps.idle = heap->next_idle;
   }
   hak_unlock(&hak_heaps_lock);
-  return heap;
-}
-
-static hak_heap_t *acquire(void) {
-  hak_heap_t *heap = take_idle();
   heap = heap ? heap : make_heap();
   if (heap) {
     hak_cache_open(heap);
@@ -113,10 +105,8 @@ void hak_heap_verify_mine(const char *function) {
 }
 
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
-  size_t in_transfer[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(in_transfer);
-  for (int c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] = (hak_heap_totals_t){.cached_blocks = in_transfer[c]};
+  for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
+    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_transfer_count(c) : 0};
   }
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {

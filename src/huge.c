@@ -1,4 +1,4 @@
-#include "huge.h"
+#include "large.h"
 
 #include "arena.h"
 #include "os.h"

@@ -35,24 +35,19 @@ _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
 static const char *const profile_names[] = {"speed", "balanced", "lean", NULL};
 static const char *const profile_aliases[] = {"MIXED_TINYV3_C7_SAFE", "MIXED_TINYV3_C7_BALANCED", NULL};
 static const char *const huge_names[] = {"off", "dense", NULL};
-static const char auto_name[] = "auto";
 static const char prefix[] = "HAKMEM_";
 
 hak_lock_t hak_options_lock = HAK_LOCK_INIT;
 static bool given[HAK_OPTION_COUNT];
-
-static bool is_release_option(int id) {
-  return id == HAK_OPTION_WARM_POOL || id == HAK_OPTION_RETAIN || id == HAK_OPTION_RETAIN_SHARE ||
-         id == HAK_OPTION_RETAIN_LEARNED || id == HAK_OPTION_DECAY;
-}
 
 /* What is not given follows from the profile. */
 static void derive(void) {
   bool lean = given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
   int64_t profile = given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
+    bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* they stand in a row */
     if (!given[id]) {
-      hak_option_values[id] = options[id].defaults[lean && is_release_option(id) ? HAK_PROFILE_LEAN : profile];
+      hak_option_values[id] = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
     }
   }
 }
@@ -95,7 +90,7 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
 }
 
 static bool parse(const option_t *option, const char *text, int64_t *value) {
-  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && strcasecmp(text, auto_name) == 0) {
+  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && strcasecmp(text, "auto") == 0) {
     *value = HAK_OPTION_AUTO;
     return true;
   }
@@ -112,7 +107,7 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
 
 static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   if (value == HAK_OPTION_AUTO) {
-    hak_text_put(&text, "%s", auto_name);
+    hak_text_put(&text, "auto");
   } else if (kind == PROFILE || kind == HUGE) {
     hak_text_put(&text, "%s", (kind == PROFILE ? profile_names : huge_names)[value]);
   } else {

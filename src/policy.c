@@ -1,4 +1,4 @@
-#include "policy.h"
+#include "cache.h"
 
 #include "arena.h"
 #include "options.h"

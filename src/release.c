@@ -17,6 +17,8 @@ typedef struct range {
   hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
 } range_t;
 
+static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
+
 typedef struct step {
   range_t range[STEP_RANGES];
   size_t ranges, slices;
@@ -70,7 +72,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_extent_remove_locked(extent); /* before others can map something there */
+        hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
         step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
@@ -279,19 +281,18 @@ bool hak_release_within_limit(size_t slices) {
   if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
     return true;
   }
-  for (int tries = 0; tries < 2; tries++) {
+  for (bool purged = false;; purged = true) {
     hak_lock(&hak_arena.lock);
     size_t used = hak_arena.used_slices, dirty = hak_arena.dirty_slices;
     hak_unlock(&hak_arena.lock);
     if (used + dirty + slices <= limit) {
       return true;
     }
-    if (used + slices > limit || tries > 0) {
+    if (used + slices > limit || purged) {
       return false;
     }
     hak_arena_purge(limit - slices - used);
   }
-  return false;
 }
 
 void hak_arena_fork_child(void) {

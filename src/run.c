@@ -1,4 +1,4 @@
-#include "run.h"
+#include "large.h"
 
 #include "arena.h"
 #include "pagemap.h"

@@ -1,4 +1,4 @@
-#include "slab_internal.h"
+#include "slab.h"
 
 #include "arena.h"
 #include "os.h"
@@ -40,20 +40,15 @@ static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   return count;
 }
 
-/* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
-static bool has_something(const hak_slab_t *slab) {
-  return hak_slab_carved(slab) < slab->blocks || bits_set(slab, 1) > 0;
-}
-
 /* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
-  if ((control & HAK_SLAB_CURRENT) || !has_something(slab)) { /* detached: the next return lists it */
-    hak_unlock(&class->lock);
+  /* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
+  if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
+    hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
   }
-  /* The bits have the last word: the count may be off for good (docs/invariants.md). */
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
       unlink_locked(slab);
@@ -100,7 +95,6 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->word = 0;
   slab->discarded = false;
   slab->zeroed = zeroed;
-  slab->next = slab->prev = NULL;
   slab->swept_count = 0;
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
@@ -314,10 +308,6 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
              met || hak_is_marked_taken(block) || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE
                                                                          : HAK_MISUSE_CORRUPTED,
              block);
-}
-
-bool hak_slab_is_whole(const hak_slab_t *slab) {
-  return hak_slab_count(slab) == hak_slab_carved(slab);
 }
 
 bool hak_slab_holds(const void *block) {

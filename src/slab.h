@@ -11,6 +11,7 @@
  * Why an empty slab can be released: docs/invariants.md. */
 #pragma once
 
+#include "lock.h"
 #include "types.h"
 
 /* Start-up: the key of blocks that lie in slabs. Callable often; the first call wins. */
@@ -58,9 +59,6 @@ HAK_INLINE hak_free_block_t *hak_slab_unchain(hak_free_block_t **chain, uintptr_
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
 
-/* Whether all blocks that the slab ever gave lie in it; a hint where others return some. */
-bool hak_slab_is_whole(const hak_slab_t *slab);
-
 /* One block without any thread cache. */
 void *hak_slab_take_one(uint32_t cls);
 void hak_slab_return_one(void *block, const char *function);
@@ -79,3 +77,41 @@ typedef struct hak_slab_totals {
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_slab_check(void);
+
+/* What slab.c (exchange of blocks) and sweep.c (passes over many slabs) share. */
+
+typedef struct hak_slab_class {
+  hak_lock_t lock;
+  hak_slab_t *first, *last; /* LISTED slabs; the one that waited longest comes first, for it has most to give */
+} __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
+
+extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
+
+HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+}
+/* Of free blocks; may be a moment old. */
+HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+}
+/* Whether all blocks that the slab ever gave lie in it; a hint where others return some. */
+HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
+  return hak_slab_count(slab) == hak_slab_carved(slab);
+}
+
+/* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
+ * they come and go too quickly for calls to pay. */
+HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
+  enum { CARVED_MIN = 8 };
+  uint32_t out = carved / 32;
+  return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
+}
+
+/* A LISTED slab becomes CURRENT, the caller's. */
+void hak_slab_hold_locked(hak_slab_t *slab);
+
+/* Sets bits of a word, without a change of the count. One that is set already is of a block freed twice: aborts. */
+void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
+
+/* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
+void hak_slab_became_sparse(void);

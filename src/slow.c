@@ -1,8 +1,7 @@
 #include "fast.h"
 
 #include "foreign.h"
-#include "huge.h"
-#include "run.h"
+#include "large.h"
 
 #include <errno.h>
 

@@ -2,11 +2,10 @@
 
 #include "hakmem.h"
 #include "heap.h"
-#include "huge.h"
+#include "large.h"
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
-#include "run.h"
 #include "slab.h"
 #include "text.h"
 

@@ -1,4 +1,4 @@
-#include "slab_internal.h"
+#include "slab.h"
 
 #include "arena.h"
 #include "os.h"

@@ -157,12 +157,11 @@ void hak_transfer_verify(const char *function) {
   }
 }
 
-void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    hak_lock(&transfers[cls].lock);
-    blocks[cls] = transfers[cls].count;
-    hak_unlock(&transfers[cls].lock);
-  }
+size_t hak_transfer_count(uint32_t cls) {
+  hak_lock(&transfers[cls].lock);
+  size_t count = transfers[cls].count;
+  hak_unlock(&transfers[cls].lock);
+  return count;
 }
 
 hak_lock_t *hak_transfer_lock(uint32_t cls) {

@@ -19,8 +19,8 @@ void hak_transfer_flush(bool idle_only);
 /* Look for a block that was freed again since; for the end of the process. Passes what another thread holds. */
 void hak_transfer_verify(const char *function);
 
-/* Blocks in transfer, by class. */
-void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]);
+/* Blocks of a class in transfer. */
+size_t hak_transfer_count(uint32_t cls);
 
 /* Of one class, for process.c. */
 hak_lock_t *hak_transfer_lock(uint32_t cls);

@@ -178,12 +178,6 @@ static void idle_memory_decays(void) {
   hak_arena_check();
 }
 
-static size_t in_transfer(uint32_t cls) {
-  size_t counts[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(counts);
-  return counts[cls];
-}
-
 /* A thread that frees small blocks of others, and allocates none, keeps them apart and passes them on in batches. */
 static void closed_lists_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
@@ -198,7 +192,7 @@ static void closed_lists_pass_on_what_others_made(void) {
   }
   CHECK(most > 0 && most < BLOCKS / 4);
   hak_cache_check(&mine);
-  CHECK(in_transfer(cls) > 0);
+  CHECK(hak_transfer_count(cls) > 0);
   nothing_is_left();
 }
 
@@ -216,7 +210,7 @@ static void what_is_passed_on_is_taken_up(void) {
   }
   CHECK(hak_arena_used_slices() <= used + 4 * HAK_SLAB_SLICES);
   free_many(&mine, BATCH);
-  CHECK(in_transfer(hak_class_of(BYTES)) > 0);
+  CHECK(hak_transfer_count(hak_class_of(BYTES)) > 0);
   nothing_is_left();
 }
 

@@ -5,7 +5,7 @@
 #include "arena.h"
 #include "check.h"
 #include "child.h"
-#include "huge.h"
+#include "large.h"
 #include "pagemap.h"
 #include "pattern.h"
 #include "setting.h"

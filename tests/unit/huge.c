@@ -1,5 +1,5 @@
 /* Huge blocks: size, alignment, growing and shrinking in place, moving, and what wrong addresses are called. */
-#include "huge.h"
+#include "large.h"
 
 #include "child.h"
 #include "prng.h"

@@ -1,5 +1,5 @@
 /* Capacities: what a new cache grants, what is earned and lost, what the options fix, and how much a refill fetches. */
-#include "policy.h"
+#include "cache.h"
 
 #include "arena.h"
 #include "child.h"

@@ -1,5 +1,5 @@
 /* Blocks that are runs of slices: taken and given one by one and in chains, made larger and smaller where they are. */
-#include "run.h"
+#include "large.h"
 
 #include "child.h"
 #include "setting.h"

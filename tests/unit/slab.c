@@ -9,7 +9,6 @@
 #include "pagemap.h"
 #include "prng.h"
 #include "setting.h"
-#include "slab_internal.h"
 #include "system.h"
 
 static void *blocks[4 * HAK_BLOCKS_MAX];

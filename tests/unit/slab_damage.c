@@ -6,7 +6,6 @@
 #include "child.h"
 #include "pagemap.h"
 #include "slab.h"
-#include "slab_internal.h"
 
 #define CORRUPTED "double free or corrupted free block"
 #define TWICE "double free"

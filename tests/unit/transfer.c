@@ -18,12 +18,10 @@ static uint32_t cls;
 static void *blocks[BLOCKS];
 
 static size_t waiting(void) {
-  size_t counts[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(counts);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    CHECK(c == cls || counts[c] == 0);
+    CHECK(c == cls || hak_transfer_count(c) == 0);
   }
-  return counts[cls];
+  return hak_transfer_count(cls);
 }
 
 static void set_up(void) {
