@@ -14,46 +14,48 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
 }
 
 static void relist_run(hak_chunk_t *chunk, uint32_t run) {
+  hak_chunk_lists_t *lists = &hak_arena.lists[chunk->for_slabs];
   if (chunk->run == run) {
     return;
   }
   if (chunk->run) {
-    *(chunk->prev ? &chunk->prev->next : &hak_arena.runs[chunk->run]) = chunk->next;
+    *(chunk->prev ? &chunk->prev->next : &lists->runs[chunk->run]) = chunk->next;
     if (chunk->next) {
       chunk->next->prev = chunk->prev;
     }
-    if (!hak_arena.runs[chunk->run]) {
-      hak_arena.runs_listed &= ~((hak_mask_t)1 << chunk->run);
+    if (!lists->runs[chunk->run]) {
+      lists->runs_listed &= ~((hak_mask_t)1 << chunk->run);
     }
   }
   chunk->run = (uint8_t)run;
   if (run) {
     chunk->prev = NULL;
-    chunk->next = hak_arena.runs[run];
+    chunk->next = lists->runs[run];
     if (chunk->next) {
       chunk->next->prev = chunk;
     }
-    hak_arena.runs[run] = chunk;
-    hak_arena.runs_listed |= (hak_mask_t)1 << run;
+    lists->runs[run] = chunk;
+    lists->runs_listed |= (hak_mask_t)1 << run;
   }
 }
 
 /* `list`: 0 for none, else one more than its number. */
 static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
+  hak_chunk_lists_t *lists = &hak_arena.lists[chunk->for_slabs];
   if (chunk->dirty_list == list) {
     return;
   }
   if (chunk->dirty_list) {
     uint32_t was = chunk->dirty_list - 1U;
-    *(chunk->prev_dirty ? &chunk->prev_dirty->next_dirty : &hak_arena.dirty[was].first) = chunk->next_dirty;
-    *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &hak_arena.dirty[was].last) = chunk->prev_dirty;
+    *(chunk->prev_dirty ? &chunk->prev_dirty->next_dirty : &lists->dirty[was].first) = chunk->next_dirty;
+    *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &lists->dirty[was].last) = chunk->prev_dirty;
   }
   chunk->dirty_list = (uint8_t)list;
   if (list) {
     chunk->prev_dirty = NULL;
-    chunk->next_dirty = hak_arena.dirty[list - 1].first;
-    *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &hak_arena.dirty[list - 1].last) = chunk;
-    hak_arena.dirty[list - 1].first = chunk;
+    chunk->next_dirty = lists->dirty[list - 1].first;
+    *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &lists->dirty[list - 1].last) = chunk;
+    lists->dirty[list - 1].first = chunk;
   }
 }
 
@@ -136,10 +138,10 @@ static uint32_t choose(hak_mask_t starts, size_t slices) {
 }
 
 /* Resident slices come before any that would become so; those of the fullest chunks, so that others become empty. */
-static place_t find_dirty(size_t slices, hak_mask_t aligned) {
+static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
   int probes = PROBES;
   for (size_t i = 0; i < HAK_DIRTY_LISTS; i++) {
-    for (hak_chunk_t *chunk = hak_arena.dirty[i].first; chunk; chunk = chunk->next_dirty) {
+    for (hak_chunk_t *chunk = in->dirty[i].first; chunk; chunk = chunk->next_dirty) {
       if (chunk->dirty_run >= slices) {
         hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices);
         if (starts & aligned) {
@@ -158,12 +160,11 @@ static place_t find_dirty(size_t slices, hak_mask_t aligned) {
 }
 
 /* A run that is hardly longer is the best one. A run may be long enough and yet hold no aligned one. */
-static place_t find_free(size_t slices, hak_mask_t aligned) {
-  hak_mask_t lists = hak_arena.runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
+static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
+  hak_mask_t lists = in->runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
   while (lists) {
     int probes = PROBES;
-    for (hak_chunk_t *chunk = hak_arena.runs[hak_mask_lowest(lists)], *next; chunk && probes > 0;
-         chunk = next, probes--) {
+    for (hak_chunk_t *chunk = in->runs[hak_mask_lowest(lists)], *next; chunk && probes > 0; chunk = next, probes--) {
       next = chunk->next;
       hak_mask_t starts = hak_mask_starts(chunk->free, slices);
       if (starts & aligned) {
@@ -178,29 +179,35 @@ static place_t find_free(size_t slices, hak_mask_t aligned) {
   return (place_t){NULL, 0};
 }
 
-static place_t find_locked(size_t slices, size_t align) {
+/* What is clean in chunks of the other kind only in need. */
+static place_t find_locked(size_t slices, size_t align, bool slab, bool need) {
+  hak_chunk_lists_t *own = &hak_arena.lists[slab], *other = &hak_arena.lists[!slab];
   hak_mask_t aligned = hak_mask_aligned(align);
-  place_t place = find_dirty(slices, aligned);
-  return place.chunk ? place : find_free(slices, aligned);
+  place_t place = find_dirty(own, slices, aligned);
+  place = place.chunk || !hak_arena.medium ? place : find_dirty(other, slices, aligned);
+  place = place.chunk ? place : find_free(own, slices, aligned);
+  return place.chunk || !need ? place : find_free(other, slices, aligned);
 }
 
 /* In a chunk of its own; this takes descriptors. */
-static place_t find_chunk_locked(size_t slices, size_t align) {
+static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   place_t place = {hak_extent_slice_locked(), 0};
   if (place.chunk) {
+    place.chunk->for_slabs = slab;
     place.first = choose(hak_mask_starts(HAK_MASK_ALL, slices) & hak_mask_aligned(align), slices);
   }
   return place;
 }
 
 /* What can be had without mapping more. *retry: after descriptors were made. */
-static void *take_now(size_t slices, size_t align, bool *zeroed, bool *retry) {
+static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool *retry) {
   void *base = NULL;
   hak_lock(&hak_arena.lock);
-  place_t place = find_locked(slices, align);
+  bool slab = hak_arena.medium && slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+  place_t place = find_locked(slices, align, slab, need);
   *retry = !place.chunk && !hak_arena_stocked_locked();
   if (!place.chunk && !*retry) {
-    place = find_chunk_locked(slices, align);
+    place = find_chunk_locked(slices, align, slab);
   }
   if (place.chunk) {
     base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
@@ -217,16 +224,17 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
     return NULL;
   }
   for (;;) {
-    void *base = take_now(slices, align, zeroed, &retry);
+    void *base = take_now(slices, align, purged, zeroed, &retry);
     if (base) {
       return base;
     }
     if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, align <= HAK_SLAB_SLICES ? slices : align)) {
       continue;
     }
-    if (purged || !hak_arena_purge(0)) { /* what goes back may be wanted for descriptors, or in another place */
+    if (purged) {
       return NULL;
     }
+    hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
     purged = true;
   }
 }

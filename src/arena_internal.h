@@ -12,6 +12,16 @@ enum {
   HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
 };
 
+/* SLICED chunks by their longest run, a bit tells which lists are not empty; and those with free dirty slices, of which
+ * what became free last stands first. */
+typedef struct hak_chunk_lists {
+  hak_chunk_t *runs[HAK_CHUNK_SLICES];
+  hak_mask_t runs_listed;
+  struct {
+    hak_chunk_t *first, *last;
+  } dirty[HAK_DIRTY_LISTS];
+} hak_chunk_lists_t;
+
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices;  /* written under the lock, read anywhere */
@@ -20,13 +30,8 @@ typedef struct hak_arena {
   size_t peak_slices;          /* most slices ever used */
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
-  /* SLICED chunks by their longest run; a bit tells which lists are not empty */
-  hak_chunk_t *runs[HAK_CHUNK_SLICES];
-  hak_mask_t runs_listed;
-  /* the same chunks, those with free dirty slices; what became free last stands first */
-  struct {
-    hak_chunk_t *first, *last;
-  } dirty[HAK_DIRTY_LISTS];
+  hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
+  _Atomic bool medium;        /* the kernel has pages as large as slabs, and chunks for slabs get them */
   /* FREE extents; [1]: dirty ones */
   hak_chunk_t *extents[2][HAK_EXTENT_LISTS];
   uint32_t extents_listed[2];

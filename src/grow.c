@@ -7,6 +7,9 @@ enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many bel
 /* Mapped or in use: below, huge pages would make a small program large and gain it little; and what they waste costs
  * more than the faults that they save. */
 enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
+#define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
+#define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
+enum { MEDIUM_PAGE_MAX = 128 << 10 };
 
 static void count_mapped_locked(size_t slices) {
   size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
@@ -33,7 +36,28 @@ static char *choose_first_place(void) {
   return near;
 }
 
-static char *map(size_t bytes, size_t align) {
+/* Pages of 16 to 128 KiB, where the kernel has them for who asks. What it has is not read but tried, once: files can be
+ * out of reach, and the setting of each larger size matters. A slab at the end of each chunk does not ask, so that no
+ * page of 2 MiB fits anywhere, neither by a fault nor by the kernel's later collecting; it lies next to the one of a
+ * neighbour, for the fewest mappings. False: nothing was asked. */
+static bool prefer_medium(char *base) {
+  static _Atomic bool tried;
+  char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
+  size_t bytes = HAK_CHUNK_BYTES - HAK_SLAB_BYTES;
+  if ((tried && !hak_arena.medium) || !hak_os_set_huge(from, bytes, true)) {
+    tried = true;
+    return false;
+  }
+  if (!tried) {
+    size_t fault = hak_os_fault_bytes(from, bytes);
+    hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
+    tried = true;
+  }
+  return hak_arena.medium || hak_os_set_huge(from, bytes, false);
+}
+
+/* `slices`: how many are wanted, of a chunk that is cut into such. */
+static char *map(size_t bytes, size_t align, size_t slices) {
   hak_lock(&hak_arena.lock);
   char *wish = hak_arena.wish;
   size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
@@ -48,9 +72,13 @@ static char *map(size_t bytes, size_t align) {
     hak_os_unmap(base, bytes);
     return NULL;
   }
+  bool medium = slices == HAK_SLAB_SLICES && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
+  if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
+    return base;
+  }
   if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
     hak_os_set_huge(base, bytes, false);
-  } else if (hak_option(HAK_OPTION_HUGE_PAGES) && used >= HUGE_PAGES_FROM) {
+  } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
   }
   return base;
@@ -98,7 +126,7 @@ bool hak_arena_is_tight(void) {
 
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = map(bytes, align);
+  char *base = map(bytes, align, slices);
   if (base && !hak_arena_lock_stocked()) {
     hak_os_unmap(base, bytes);
     base = NULL;

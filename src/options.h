@@ -10,6 +10,8 @@
 
 typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
 
+typedef enum hak_huge_pages { HAK_HUGE_PAGES_OFF, HAK_HUGE_PAGES_DENSE } hak_huge_pages_t;
+
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) HAK_OPTION_##id,
 typedef enum hak_option_id {
 #include "options.def"

@@ -121,6 +121,21 @@ bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
 }
 
+size_t hak_os_fault_bytes(void *at, size_t bytes) {
+  unsigned char resident[512];
+  size_t page = hak_os_page_bytes(), pages = bytes / page, count = 0;
+  volatile char *middle = (char *)at + bytes / 2;
+  pages = pages < sizeof resident ? pages : sizeof resident;
+  *middle = 0;
+  if (mincore(at, pages * page, resident) == 0) {
+    for (size_t i = 0; i < pages; i++) {
+      count += resident[i] & 1U;
+    }
+  }
+  hak_os_discard(at, bytes);
+  return count * page;
+}
+
 static bool move_pages(void *from, void *to, size_t bytes) {
   count(&counters.mremap, 1);
   return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);

@@ -31,6 +31,9 @@ bool hak_os_unmap(void *at, size_t bytes);
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether the range gets huge pages from the next fault on. */
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
+/* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
+ * looked at. 0: nobody knows. */
+size_t hak_os_fault_bytes(void *at, size_t bytes);
 typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
 /* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
  * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and

@@ -102,8 +102,8 @@ static hak_mask_t highest(hak_mask_t mask, size_t count) {
 
 /* The emptiest chunks first: they may become whole ones. */
 static void collect_slices(step_t *step, size_t most, bool aged_only) {
-  for (int list = HAK_DIRTY_LISTS - 1; list >= 0; list--) {
-    hak_chunk_t *chunk = hak_arena.dirty[list].last;
+  for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
+    hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last;
     while (chunk && step->slices < most && step->ranges < STEP_RANGES) {
       hak_chunk_t *before = chunk->prev_dirty;
       if (aged_only && !is_aged(chunk)) {

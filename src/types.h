@@ -115,5 +115,6 @@ typedef struct hak_chunk {
   uint8_t dirty_run;   /* SLICED: at least the longest run of free and dirty slices */
   uint8_t free_slices; /* SLICED: bits of `free` */
   uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
+  bool for_slabs;      /* SLICED: others take dirty slices only, but in need */
   bool moved;          /* realloc moved pages to the huge block that begins here */
 } hak_chunk_t;

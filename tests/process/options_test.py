@@ -29,7 +29,7 @@ GOOD_VALUES = {
     "SS_MEM_LEAN": ["0", "1"],
     "SS_OS_STATS": ["0"],
     "DECAY_MS": ["0", "1", "1000", "60000"],
-    "HUGE_PAGES": ["off", "dense"],
+    "HUGE_PAGES": ["auto", "off", "dense"],
     "MEMORY_LIMIT": ["0", "1G", "256M", "1048576K", "2147483648"],
     "STATS": ["0"],
     "HELP": ["0"],

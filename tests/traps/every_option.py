@@ -22,6 +22,7 @@ SETTINGS = [
     {"RETAIN": "4G", "DECAY_MS": "3600000"},
     {"SS_MEM_LEAN": "1"},
     {"HUGE_PAGES": "dense"},
+    {"HUGE_PAGES": "off"},
     {"MEMORY_LIMIT": "512M"},
     {"KEEP_DEEPBIND": "1"},
     *({f"TINY_UNIFIED_C{band}": blocks} for band in range(8) for blocks in ("0", "1")),

@@ -66,6 +66,7 @@ static const Row rows[] = {
     {"HAKMEM_TINY_UNIFIED_C7=-1", "TINY_UNIFIED_C7", REFUSED},
     {"HAKMEM_HUGE_PAGES=OFF", "HUGE_PAGES", "off"},
     {"HAKMEM_HUGE_PAGES=dense", "HUGE_PAGES", "dense"},
+    {"HAKMEM_HUGE_PAGES=Auto", "HUGE_PAGES", "auto"},
     {"HAKMEM_HUGE_PAGES=always", "HUGE_PAGES", REFUSED},
     {"HAKMEM_HUGE_PAGES=1", "HUGE_PAGES", REFUSED},
 };

@@ -30,6 +30,12 @@ static struct {
   unsigned long type, value;
 } fixed_auxiliary;
 static bool noreplace_is_unknown;
+static struct {
+  bool set;
+  size_t pages;
+} fixed_fault;
+enum { ADVICES = 32, ADVICE_COUNTED_FROM = 1 << 20 };
+static size_t advices[ADVICES];
 
 void system_refuse(SystemCall call, uint32_t skip, uint32_t count) {
   plans[call].skip = skip;
@@ -89,6 +95,15 @@ void system_set_auxiliary(unsigned long type, unsigned long value) {
   fixed_auxiliary.value = value;
 }
 
+size_t system_advices(int advice) {
+  return advices[advice];
+}
+
+void system_set_fault_pages(size_t pages) {
+  fixed_fault.set = true;
+  fixed_fault.pages = pages;
+}
+
 void system_forget_noreplace(void) {
   noreplace_is_unknown = true;
 }
@@ -99,6 +114,7 @@ int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __real_mprotect(void *at, size_t bytes, int protection);
 void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+int __real_mincore(void *at, size_t bytes, unsigned char *resident);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 unsigned long __real_getauxval(unsigned long type);
 long __real_syscall(long number, ...);
@@ -107,6 +123,7 @@ int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __wrap_mprotect(void *at, size_t bytes, int protection);
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+int __wrap_mincore(void *at, size_t bytes, unsigned char *resident);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 unsigned long __wrap_getauxval(unsigned long type);
 long __wrap_syscall(long number, ...);
@@ -128,6 +145,7 @@ int __wrap_munmap(void *at, size_t bytes) {
 }
 
 int __wrap_madvise(void *at, size_t bytes, int advice) {
+  advices[advice] += bytes >= ADVICE_COUNTED_FROM;
   return is_refused(SYSTEM_MADVISE) ? -1 : __real_madvise(at, bytes, advice);
 }
 
@@ -142,6 +160,16 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
     return MAP_FAILED;
   }
   return __real_mremap(at, bytes, new_bytes, flags, to);
+}
+
+int __wrap_mincore(void *at, size_t bytes, unsigned char *resident) {
+  if (!fixed_fault.set) {
+    return __real_mincore(at, bytes, resident);
+  }
+  for (size_t i = 0; i < bytes / (size_t)sysconf(_SC_PAGESIZE); i++) {
+    resident[i] = i < fixed_fault.pages;
+  }
+  return fixed_fault.pages > 0 ? 0 : -1;
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {

@@ -42,6 +42,12 @@ void system_advance_clock_ms(uint64_t ms);
 /* The answer to getauxval(type) from now on; one type at a time. */
 void system_set_auxiliary(unsigned long type, unsigned long value);
 
+/* How often this advice was given for at least a MiB, refused or not. */
+size_t system_advices(int advice);
+
+/* A kernel on which a touch makes so many pages resident, the touched one among them. 0: it does not tell. */
+void system_set_fault_pages(size_t pages);
+
 /* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */
 void system_forget_noreplace(void);
 
