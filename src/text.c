@@ -51,45 +51,37 @@ static void put_number(hak_text_t *text, size_t number, unsigned base, size_t wi
   }
 }
 
-static void put_all(hak_text_t *text, const char *format, va_list values) {
+static size_t kept(const hak_text_t *text) {
+  return text->length < text->capacity ? text->length : text->capacity - 1;
+}
+
+void hak_text_put(hak_text_t *text, const char *format, ...) {
+  char line[LINE_BYTES + 1];
+  hak_text_t said = hak_text_on(line, sizeof line), *to = text ? text : &said;
+  va_list values;
+  va_start(values, format);
   for (; *format; format++) {
     size_t width = 0;
     if (*format != '%') {
-      put(text, *format);
+      put(to, *format);
       continue;
     }
     for (format += format[1] == '-' ? 2 : 1; *format >= '0' && *format <= '9'; format++) {
       width = width * 10 + (size_t)(*format - '0');
     }
     if (*format == 's') {
-      put_string(text, va_arg(values, const char *), width);
-    } else { /* zu or zx */
-      put_number(text, va_arg(values, size_t), *++format == 'x' ? 16 : 10, width);
+      put_string(to, va_arg(values, const char *), width); /* NOLINT(clang-analyzer-valist.Uninitialized) */
+    } else {                                               /* zu or zx */
+      size_t number = va_arg(values, size_t); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
+      put_number(to, number, *++format == 'x' ? 16 : 10, width);
     }
   }
-}
-
-void hak_text_put(hak_text_t *text, const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  put_all(text, format, values);
   va_end(values);
-}
-
-static size_t kept(const hak_text_t *text) {
-  return text->length < text->capacity ? text->length : text->capacity - 1;
+  if (!text) {
+    hak_os_write_error(line, kept(&said));
+  }
 }
 
 void hak_text_report(const hak_text_t *text) {
   hak_os_write_report(text->buffer, kept(text));
-}
-
-void hak_text_say(const char *format, ...) {
-  char line[LINE_BYTES + 1];
-  hak_text_t text = hak_text_on(line, sizeof line);
-  va_list values;
-  va_start(values, format);
-  put_all(&text, format, values);
-  va_end(values);
-  hak_os_write_error(line, kept(&text));
 }
