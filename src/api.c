@@ -1,12 +1,11 @@
-/* The hak_ functions, but for resize.c and aligned.c. The standard names (override.c) and the C++ operators
- * (operators.c) rest on these. */
+/* The hak_ functions, but for resize.c, options.c and stats.c. The standard names (override.c) and the C++
+ * operators (operators.c) rest on these. */
 #include "hakmem.h"
 
 #include "arena.h"
 #include "fast.h"
-#include "options.h"
-#include "slab.h"
-#include "slow.h"
+#include "large.h"
+#include "os.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -27,8 +26,7 @@ HAK_ENTRY void hak_free(void *block) {
 void *hak_calloc(size_t count, size_t bytes) {
   size_t total;
   if (HAK_UNLIKELY(__builtin_mul_overflow(count, bytes, &total))) {
-    errno = ENOMEM;
-    return NULL;
+    return hak_no_memory();
   }
   if (HAK_LIKELY(total <= HAK_SMALL_MAX)) {
     void *block = hak_fast_alloc(total);
@@ -39,11 +37,97 @@ void *hak_calloc(size_t count, size_t bytes) {
   return block && !zeroed ? memset(block, 0, total) : block;
 }
 
+static bool is_power_of_two(size_t n) {
+  return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* `alignment` is a power of two. */
+static void *alloc_aligned(size_t alignment, size_t bytes) {
+  bool zeroed;
+  if (alignment <= HAK_BLOCK_MIN) {
+    return hak_fast_alloc(bytes);
+  }
+  if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
+    /* A slab begins at a multiple of any such alignment, so a class whose size is one will do; powers of two are. */
+    uint32_t cls = hak_class_of(bytes > alignment ? bytes : alignment);
+    while (hak_class_sizes[cls] % alignment != 0) {
+      cls++;
+    }
+    void *block = hak_fast_alloc(hak_class_sizes[cls]);
+    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* of a larger class, for want of memory */
+      hak_fast_free(block);
+      return hak_no_memory();
+    }
+    return block;
+  }
+  if (bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES) {
+    return hak_fast_alloc(bytes); /* a run */
+  }
+  int saved = errno;
+  void *block;
+  if (bytes <= HAK_CACHED_MAX && alignment <= HAK_CHUNK_BYTES) {
+    block = hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), alignment, &zeroed);
+  } else {
+    block = hak_huge_alloc(bytes, alignment, &zeroed);
+  }
+  if (!block) {
+    return hak_no_memory();
+  }
+  errno = saved;
+  return block;
+}
+
+void *hak_aligned_alloc(size_t alignment, size_t bytes) {
+  if (!is_power_of_two(alignment)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  return alloc_aligned(alignment, bytes);
+}
+
+void *hak_memalign(size_t alignment, size_t bytes) {
+  if (alignment > PTRDIFF_MAX) {
+    errno = EINVAL;
+    return NULL;
+  }
+  size_t power = HAK_BLOCK_MIN;
+  while (power < alignment) {
+    power *= 2;
+  }
+  return alloc_aligned(power, bytes);
+}
+
+int hak_posix_memalign(void **block, size_t alignment, size_t bytes) {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) {
+    return EINVAL;
+  }
+  int saved = errno;
+  void *fresh = alloc_aligned(alignment, bytes);
+  errno = saved;
+  if (!fresh) {
+    return ENOMEM;
+  }
+  *block = fresh;
+  return 0;
+}
+
+void *hak_valloc(size_t bytes) {
+  return alloc_aligned(hak_os_page_bytes(), bytes);
+}
+
+void *hak_pvalloc(size_t bytes) {
+  size_t page = hak_os_page_bytes();
+  if (bytes > PTRDIFF_MAX) {
+    return hak_no_memory();
+  }
+  return alloc_aligned(page, hak_round_up(bytes ? bytes : 1, page));
+}
+
 bool hak_trim(size_t keep_bytes) {
   int saved = errno;
   hak_cache_request_flush();
   hak_heap_flush_mine("malloc_trim");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   bool any = hak_slab_discard_sparse();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
@@ -54,14 +138,6 @@ void hak_thread_flush(void) {
   int saved = errno;
   hak_heap_flush_mine("free");
   errno = saved;
-}
-
-int hak_option_get(const char *name, char *value, size_t capacity) {
-  return hak_options_get(name, value, capacity);
-}
-
-int hak_option_set(const char *name, const char *value) {
-  return hak_options_set(name, value);
 }
 
 void hak_check(void) {

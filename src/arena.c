@@ -273,8 +273,8 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   return ok;
 }
 
-hak_arena_what_t hak_arena_what(const void *address) {
-  hak_arena_what_t what = HAK_ARENA_NOT_OURS;
+hak_misuse_t hak_arena_why(const void *address) {
+  hak_misuse_t why = HAK_MISUSE_INVALID;
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_chunk_at(address);
   if (chunk) {
@@ -282,10 +282,10 @@ hak_arena_what_t hak_arena_what(const void *address) {
     bool freed = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_GONE || (chunk->free & slice);
     bool ours = chunk->state != HAK_CHUNK_SLICED || (chunk->present & slice);
     bool touched = chunk->state != HAK_CHUNK_SLICED || ((chunk->dirty | chunk->purged) & slice);
-    what = !ours || !touched ? HAK_ARENA_NOT_OURS : freed ? HAK_ARENA_FREED : HAK_ARENA_INSIDE;
+    why = !ours || !touched ? HAK_MISUSE_INVALID : freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
   }
   hak_unlock(&hak_arena.lock);
-  return what;
+  return why;
 }
 
 size_t hak_arena_used_slices(void) {

@@ -4,13 +4,8 @@
  * Layers below: pagemap, types, options, os.
  *
  * Invariants (slices):  mapped = used + free + in transit,  dirty free <= free,  resident heap <= used + dirty free.
- * Release policy: after a give, dirty free slices above a target go back, a step at a time:
- *   target = max(warm pool, floor of the profile - what threads may cache of large blocks, used * share of the profile,
- * learned) `learned` doubles (up to the peak of used) when most of what was given back is asked for again within a
- * decay time, and halves in every decay time in which that does not happen. Besides, chunks in which nothing became
- * free for a decay time give back what they have, at the next visits to the arena. */
-#ifndef HAK_ARENA_H
-#define HAK_ARENA_H
+ * What stays resident: docs/design.md. */
+#pragma once
 
 #include "types.h"
 
@@ -42,9 +37,8 @@ bool hak_arena_purge(size_t keep);
  * another decay time has begun. */
 bool hak_arena_decay(uint64_t now_ms);
 
-/* Why no block starts at an address. */
-typedef enum hak_arena_what { HAK_ARENA_NOT_OURS, HAK_ARENA_FREED, HAK_ARENA_INSIDE } hak_arena_what_t;
-hak_arena_what_t hak_arena_what(const void *address);
+/* Why no block starts at an address: INVALID, not ours; DOUBLE_FREE, one did; NOT_START, it is inside of one. */
+hak_misuse_t hak_arena_why(const void *address);
 
 /* The system had no memory for a whole chunk lately: who can do with less should. */
 bool hak_arena_is_tight(void);
@@ -63,5 +57,3 @@ void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *c
 void hak_arena_check(void);
 /* In the child of a fork: what a thread that is gone was giving back is free again. */
 void hak_arena_fork_child(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
  * mapping) and release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
-#ifndef HAK_ARENA_INTERNAL_H
-#define HAK_ARENA_INTERNAL_H
+#pragma once
 
 #include "arena.h"
 #include "lock.h"
@@ -86,10 +85,6 @@ void hak_extent_put_locked(hak_extent_t extent);
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);
-/* These chunks, in no list, are about to be unmapped: the page map says that they are GONE. */
-void hak_extent_forget_locked(hak_extent_t extent);
-/* They are unmapped now; what lies there may be somebody's already. */
-void hak_extent_gone_locked(hak_extent_t extent);
 
 /* grow.c */
 
@@ -108,5 +103,3 @@ void hak_release_refaulted_locked(size_t slices);
 void hak_release_after_give(size_t given);
 /* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
 bool hak_release_within_limit(size_t slices);
-
-#endif

@@ -1,6 +1,5 @@
 /* Duty: compiler vocabulary and the three kinds of check. No state. Below: nothing. */
-#ifndef HAK_BASE_H
-#define HAK_BASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,8 +12,9 @@
 #define HAK_COLD __attribute__((cold, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
 #define HAK_INLINE static inline __attribute__((always_inline))
+
 /* Without an instruction for it, which plain x86-64 lacks, the builtin is a call. */
-static inline __attribute__((always_inline)) uint32_t hak_count_bits(uint64_t bits) {
+HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   bits -= bits >> 1 & 0x5555555555555555U;
   bits = (bits & 0x3333333333333333U) + (bits >> 2 & 0x3333333333333333U);
   bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fU;
@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) uint32_t hak_count_bits(uint64_t bi
 
 /* A counter that its owner changes and others read: one instruction where the machine has one that works on memory.
  * Relaxed in the sense of the memory model; not atomic against a second writer. */
-static inline __attribute__((always_inline)) void hak_count_up(_Atomic int32_t *counter) {
+HAK_INLINE void hak_count_up(_Atomic int32_t *counter) {
 #ifdef __x86_64__
   __asm__("addl $1, %0" : "+m"(*counter) : : "cc");
 #else
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void hak_count_up(_Atomic int32_t *
 #endif
 }
 /* True when the counter is negative now. */
-static inline __attribute__((always_inline)) bool hak_count_down(_Atomic int32_t *counter) {
+HAK_INLINE bool hak_count_down(_Atomic int32_t *counter) {
 #ifdef __x86_64__
   bool negative;
   __asm__("subl $1, %0" : "+m"(*counter), "=@ccs"(negative));
@@ -44,24 +44,13 @@ static inline __attribute__((always_inline)) bool hak_count_down(_Atomic int32_t
 }
 
 /* In a loop that waits for another thread. */
-static inline __attribute__((always_inline)) void hak_pause(void) {
+HAK_INLINE void hak_pause(void) {
 #ifdef __x86_64__
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
 #endif
 }
-
-#if defined(__has_feature)
-#define HAK_HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAK_HAS_FEATURE(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define HAK_SANITIZED 1
-#else
-#define HAK_SANITIZED (HAK_HAS_FEATURE(thread_sanitizer) || HAK_HAS_FEATURE(address_sanitizer))
-#endif
 
 /* An entry point that nearly every call goes through: begins a cache line, so that fewer of them are fetched. */
 #define HAK_ENTRY __attribute__((aligned(HAK_CACHE_LINE)))
@@ -80,16 +69,24 @@ static inline __attribute__((always_inline)) void hak_pause(void) {
 #define HAK_MINIMAL 0
 #endif
 
-/* A violated assumption about our own state. Checked in debug builds; compiled but not run in release builds. */
+/* What a caller did wrong, stopped before the heap is harmed: prints "hakmem: FUNCTION(): REASON: 0xADDRESS" on stderr,
+ * without allocating, and aborts. Function NULL: a fork. */
+#define HAK_MISUSE(name, text) HAK_MISUSE_##name,
+typedef enum hak_misuse {
+#include "misuse.def"
+} hak_misuse_t;
+#undef HAK_MISUSE
+_Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, const void *block);
+
 #ifdef NDEBUG
-#define HAK_ASSERT(condition) ((void)(0 && (condition)))
+#define HAK_DEBUG 0
 #else
-#define HAK_ASSERT(condition) HAK_VERIFY(condition)
+#define HAK_DEBUG 1
 #endif
+/* A violated assumption about our own state. Checked in debug builds; compiled but not run in release builds. */
+#define HAK_ASSERT(condition) HAK_VERIFY(!HAK_DEBUG || (condition))
 
 /* The same, checked always: for hak_check() and for states no caller can cause. */
 #define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_verify_failed(#condition, __FILE__, __LINE__))
 
-_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, int line);
-
-#endif
+_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line);

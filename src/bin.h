@@ -4,15 +4,12 @@
  *
  *   heap ─ bin[class]   head ─> block ─> block ─> HAK_LIST_END     linked under heap->key
  *        │              room    how many more blocks may be freed into the list before it overflows
- *        └ info[class]  capacity and what it adapts to (policy.h), current slab
+ *        └ info[class]  capacity and what it adapts to (policy.c), current slab
  *
  *   blocks in the list  =  capacity - room          (a closed bin: 0)
  *
- * A bin of a class up to 64 bytes is closed (room 0) until the thread allocates from it: blocks that others made and
- * this thread frees go to `outgoing` instead, and from there back, so that two threads do not end up writing to the
- * same cache line. */
-#ifndef HAK_BIN_H
-#define HAK_BIN_H
+ * A bin that is closed has no room: blocks that others made and this thread frees go to `outgoing`. */
+#pragma once
 
 #include "types.h"
 
@@ -75,5 +72,3 @@ HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t 
   hak_link(block, bin->head, heap->key);
   bin->head = block;
 }
-
-#endif

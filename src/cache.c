@@ -1,11 +1,9 @@
 #include "cache.h"
 
 #include "arena.h"
-#include "misuse.h"
+#include "large.h"
 #include "os.h"
 #include "pagemap.h"
-#include "run.h"
-#include "slab.h"
 #include "transfer.h"
 
 enum {
@@ -36,7 +34,8 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
-/* Up to `most` blocks of the chain. Returns the rest of it. */
+/* Up to `most` blocks of the chain. Returns the rest of it. Without a function: the heap's thread did not survive a
+ * fork. */
 static hak_free_block_t *return_some(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, uint32_t most,
                                      const char *function) {
   if (hak_class_is_run(cls)) {
@@ -96,8 +95,8 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   }
 }
 
-void hak_cache_close(hak_heap_t *heap) {
-  hak_cache_flush(heap, "free");
+void hak_cache_close(hak_heap_t *heap, const char *function) {
+  hak_cache_flush(heap, function);
   hak_policy_close(heap);
 }
 
@@ -144,27 +143,6 @@ void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }
 
-static void return_orphans(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {
-  if (hak_class_is_run(cls)) {
-    hak_run_return_orphans(chain, heap->key, cls);
-  } else {
-    hak_slab_return_orphans(chain, heap->key);
-  }
-}
-
-void hak_cache_close_orphan(hak_heap_t *heap) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_bin_info_t *info = &heap->info[c];
-    hak_free_block_t *chains[] = {heap->bin[c].head, info->outgoing};
-    heap->bin[c].head = info->outgoing = HAK_LIST_END;
-    info->outgoing_count = 0;
-    return_orphans(heap, c, chains[0]);
-    return_orphans(heap, c, chains[1]);
-    drop_current(info);
-  }
-  hak_policy_close(heap);
-}
-
 /* A class that the thread did not touch since the last look holds slabs for nothing. */
 static void return_idle_lists(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
@@ -197,7 +175,7 @@ static void look_around(hak_heap_t *heap) {
       heap->looked_ms = now_ms;
       if (hak_arena_decay(now_ms)) {
         hak_slab_decay();
-        hak_transfer_decay();
+        hak_transfer_flush(true);
       }
       return_idle_lists(heap);
     }
@@ -275,14 +253,11 @@ bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *b
   return true;
 }
 
-static void return_one(uint32_t cls, hak_bin_info_t *info, hak_free_block_t *block) {
+void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   if (hak_class_is_run(cls)) {
     hak_run_give(block, cls, "free");
-    return;
-  }
-  hak_slab_return_one(block, "free");
-  if (info->current && hak_slab_is_whole(info->current)) {
-    drop_current(info);
+  } else {
+    hak_slab_return_one(block, "free");
   }
 }
 
@@ -312,7 +287,10 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   int32_t capacity = hak_bin_capacity(info);
   hak_overflow_t what = hak_policy_overflow(heap, cls);
   if (what == HAK_OVERFLOW_NONE) {
-    return_one(cls, info, block);
+    hak_cache_return_one(cls, block);
+    if (info->current && hak_slab_is_whole(info->current)) {
+      drop_current(info);
+    }
     return;
   }
   if (what == HAK_OVERFLOW_FREES) {
@@ -330,8 +308,7 @@ void hak_cache_check(hak_heap_t *heap) {
     int32_t blocks = 0;
     uint32_t outgoing = 0;
     for (hak_free_block_t *block = heap->bin[c].head; block != HAK_LIST_END; block = block->link, blocks++) {
-      HAK_VERIFY(hak_class_at(block) == c && hak_is_block_start(block, hak_class_inverses[c], hak_class_limits[c]));
-      HAK_VERIFY(hak_is_linked(block, heap->key));
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_start_in_class(block, c) && hak_is_linked(block, heap->key));
     }
     for (hak_free_block_t *block = info->outgoing; block != HAK_LIST_END; block = block->link, outgoing++) {
       HAK_VERIFY(hak_class_at(block) == c && hak_is_linked(block, heap->key));

@@ -1,16 +1,13 @@
 /* Duty: the way between a thread's lists and what lies behind them: refills, overflows, idle lists.
- * Data: the heap of the calling thread, see bin.h. Layers below: policy, transfer, slab, run, bin. */
-#ifndef HAK_CACHE_H
-#define HAK_CACHE_H
+ * Data: the heap of the calling thread, see bin.h. Layers below: transfer, slab, large, bin. */
+#pragma once
 
-#include "policy.h"
+#include "bin.h"
 
 /* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
 void hak_cache_open(hak_heap_t *heap);
-/* Its thread ends: return everything. */
-void hak_cache_close(hak_heap_t *heap);
-/* Return everything that a thread cached which did not survive a fork, perhaps in the middle of something. */
-void hak_cache_close_orphan(hak_heap_t *heap);
+/* Its thread ends: return everything. `function` NULL: it did not survive a fork, perhaps amid a change. */
+void hak_cache_close(hak_heap_t *heap, const char *function);
 /* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
  * *zeroed: a run, all of which reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
@@ -18,6 +15,8 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
 bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* The list has no room: make some, or return the block to its slab. `block` is the start of a block. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
+/* Past every list. */
+void hak_cache_return_one(uint32_t cls, hak_free_block_t *block);
 /* Return everything. Names `function` when a damaged block turns up. */
 void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks that were freed twice or damaged since; changes nothing and takes no lock, for the end of a process
@@ -31,4 +30,30 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_
 
 void hak_cache_check(hak_heap_t *heap);
 
-#endif
+/* policy.c: how much a thread caches: capacities that are granted, earned and lost, and how much a refill fetches. */
+
+/* Caches that a thread has now, as the owner of their list says; at least 1. */
+void hak_cache_set_open(size_t caches);
+size_t hak_caches_open(void);
+
+/* A thread takes the cache. */
+void hak_policy_open(hak_heap_t *heap, uint32_t cls);
+/* It has the cache no more: what that might keep counts no longer. */
+void hak_policy_close(hak_heap_t *heap);
+/* Nothing of the class is ever cached, by an option. */
+bool hak_policy_is_off(const hak_bin_info_t *info);
+
+/* How many blocks the next refill fetches. */
+uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls);
+/* So many were fetched: the capacity may grow. */
+void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* Whether the thread should keep the slab that it fetched from. */
+bool hak_policy_keeps_current(const hak_bin_info_t *info);
+
+/* The list overflows. NONE: there is no room at all, not even for one. FREES: the thread seems to free only; its
+ * capacity shrank, and all should go. */
+typedef enum hak_overflow { HAK_OVERFLOW_NONE, HAK_OVERFLOW_HALF, HAK_OVERFLOW_FREES } hak_overflow_t;
+hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
+
+/* Nothing was fetched or returned for a while. */
+void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

@@ -1,11 +1,7 @@
-/* dlopen without RTLD_DEEPBIND, in the preloadable library only.
- *
- * A plugin loaded with RTLD_DEEPBIND finds libc's malloc and free before ours, while libc's own functions, such as
- * strdup, find ours: its free() gets blocks that libc's heap never made. The flag is dropped, unless the option
- * KEEP_DEEPBIND says that the program needs it more. */
+/* dlopen without RTLD_DEEPBIND, which makes plugins free with libc's free what libc took from us; in the preloadable
+ * library only, and not where the option KEEP_DEEPBIND says that the program needs the flag more. */
 #include "hakmem.h"
 
-#include "base.h"
 #include "options.h"
 
 #include <dlfcn.h>
@@ -17,12 +13,8 @@ const bool hak_never_unloaded = true;
 typedef void *(*dlopen_t)(const char *file, int mode);
 
 static dlopen_t find_next(void) {
-  static _Atomic(dlopen_t) next;
-  dlopen_t found = atomic_load_explicit(&next, memory_order_relaxed);
-  if (!found) {
-    *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
-    atomic_store_explicit(&next, found, memory_order_relaxed);
-  }
+  dlopen_t found;
+  *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
   return found;
 }
 
@@ -30,5 +22,5 @@ static dlopen_t find_next(void) {
  * entered by a jump, which the optimiser makes of the last call. */
 HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
   dlopen_t next = find_next();
-  return next(file, hak_options.keep_deepbind ? mode : mode & ~RTLD_DEEPBIND);
+  return next(file, hak_option(HAK_OPTION_KEEP_DEEPBIND) ? mode : mode & ~RTLD_DEEPBIND);
 }

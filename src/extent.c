@@ -3,8 +3,6 @@
 
 enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most */
 
-static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
-
 /* Descriptors */
 
 bool hak_arena_stocked_locked(void) {
@@ -39,21 +37,21 @@ hak_chunk_t *hak_chunk_hold_locked(size_t count) {
 }
 
 bool hak_arena_stock(void) {
-  for (;;) {
+  bool chunks = false;
+  for (void *fresh = NULL;;) {
     hak_lock(&hak_arena.lock);
-    bool enough = hak_arena_stocked_locked(), chunks = hak_arena.spare_chunks_count >= STOCK;
+    if (fresh && chunks) {
+      add_spare_slabs_locked(fresh);
+    } else if (fresh) {
+      hak_chunk_spare_locked(fresh);
+    }
+    bool enough = hak_arena_stocked_locked();
+    chunks = hak_arena.spare_chunks_count >= STOCK;
     hak_unlock(&hak_arena.lock);
-    void *fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
+    fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
     if (!fresh) {
       return enough;
     }
-    hak_lock(&hak_arena.lock);
-    if (chunks) {
-      add_spare_slabs_locked(fresh);
-    } else {
-      hak_chunk_spare_locked(fresh);
-    }
-    hak_unlock(&hak_arena.lock);
   }
 }
 
@@ -72,10 +70,7 @@ bool hak_arena_lock_stocked(void) {
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the descriptor keeps it */
 hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
-  hak_chunk_t *chunk = hak_arena.spare_chunks;
-  HAK_ASSERT(chunk);
-  hak_arena.spare_chunks = chunk->next;
-  hak_arena.spare_chunks_count--;
+  hak_chunk_t *chunk = hak_chunk_hold_locked(1);
   *chunk = (hak_chunk_t){.base = base, .state = (uint8_t)state, .present = HAK_MASK_ALL, .epoch = hak_arena.epoch};
   if (state == HAK_CHUNK_SLICED) {
     chunk->slabs = hak_arena.spare_slabs;
@@ -217,17 +212,17 @@ hak_chunk_t *hak_extent_slice_locked(void) {
   return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
 }
 
-void hak_extent_forget_locked(hak_extent_t extent) {
-  hak_set_chunk(extent.base, extent.chunks, &gone);
-}
-
-void hak_extent_gone_locked(hak_extent_t extent) {
-  hak_arena.mapped_slices -= extent.chunks * HAK_CHUNK_SLICES;
-  hak_arena.unmapped_ever += extent.chunks * HAK_CHUNK_SLICES;
-  hak_arena.unmapped_lately += extent.chunks * HAK_CHUNK_SLICES;
-}
-
 /* Huge blocks */
+
+/* The first `tail` slices of a chunk, the rest of which becomes free. */
+static void take_tail_locked(hak_extent_t extent, size_t tail) {
+  hak_chunk_t *rest = slice_locked(extent);
+  hak_mask_t mask = hak_mask_of(0, tail);
+  rest->free &= ~mask;
+  hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
+  rest->dirty |= mask;
+  hak_arena_settle_locked(rest);
+}
 
 static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
@@ -244,13 +239,7 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
   if (tail) {
-    hak_chunk_t *rest =
-        slice_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty, extent.epoch});
-    hak_mask_t mask = hak_mask_of(0, tail);
-    rest->free &= ~mask;
-    hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
-    rest->dirty |= mask;
-    hak_arena_settle_locked(rest);
+    take_tail_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty, extent.epoch}, tail);
   }
   return extent.base;
 }
@@ -263,17 +252,16 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
   }
   for (;;) {
     char *base = NULL;
-    hak_lock(&hak_arena.lock);
-    bool enough = hak_arena_stocked_locked();
-    if (enough) {
+    bool stocked = hak_arena_lock_stocked();
+    if (stocked) {
       base = take_chunks_locked(chunks, tail, align, zeroed);
+      hak_unlock(&hak_arena.lock);
     }
-    hak_unlock(&hak_arena.lock);
     if (base) {
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
       return base;
     }
-    if (enough ? hak_extent_grow(chunks + (tail > 0), align, 0) : hak_arena_stock()) {
+    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0)) {
       continue;
     }
     if (purged || !hak_arena_purge(0)) {
@@ -310,10 +298,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_arena_count_used_locked(given, false);
   hak_set_chunk(end, chunks - keep, NULL);
   if (tail) {
-    hak_chunk_t *rest = slice_locked((hak_extent_t){end, 1, true, hak_arena.epoch});
-    rest->free &= ~hak_mask_of(0, tail);
-    hak_arena.dirty_slices -= tail;
-    hak_arena_settle_locked(rest);
+    take_tail_locked((hak_extent_t){end, 1, true, hak_arena.epoch}, tail);
     end += HAK_CHUNK_BYTES;
   }
   hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, hak_arena.epoch});

@@ -1,7 +1,6 @@
 /* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
  * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap, cache. */
-#ifndef HAK_FAST_H
-#define HAK_FAST_H
+#pragma once
 
 #include "heap.h"
 #include "observe.h"
@@ -13,6 +12,10 @@ HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
 /* HAK_SMALL_MAX < bytes */
 HAK_NOINLINE void *hak_alloc_large(size_t bytes);
+/* As malloc; *zeroed: all of it reads as zeros. */
+void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
+/* NULL, with ENOMEM. */
+void *hak_no_memory(void);
 
 /* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
  * anew. */
@@ -45,7 +48,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(!block)) {
     return hak_alloc_slow(bytes);
   }
-  hak_observe_alloc(block, bytes);
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
   return block;
 }
 
@@ -73,10 +76,8 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     hak_free_slow(block);
     return;
   }
-  hak_observe_free(block, code / HAK_BIN_WORDS);
+  HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
   block->link = head; /* hak_link, but the key is read after this: an instruction less */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
 }
-
-#endif

@@ -1,35 +1,35 @@
 #include "foreign.h"
 
+#include "arena.h"
 #include "hakmem.h"
 #include "pagemap.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* One record for each copy of the library in the process. The layout is shared between versions: only append. */
-typedef struct copy {
-  struct copy *next;
-  bool (*owns)(const void *block);
-  void (*free)(void *block);
-  void *(*realloc)(void *block, size_t bytes);
-  size_t (*usable)(const void *block);
-} copy_t;
-
-typedef _Atomic(copy_t *) copies_t;
+typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
   return hak_class_at(block) != HAK_CLASS_NONE;
 }
 
-static copy_t this_copy = {NULL, owns, hak_free, hak_realloc, hak_malloc_usable_size};
+static hak_owner_t this_copy = {NULL, owns, hak_free, hak_realloc, hak_malloc_usable_size};
 static copies_t first_copy_list;
 static copies_t *copies = &first_copy_list;
-static char *libc_heap_start;
 
 /* Defined where malloc is overridden: only then can blocks of libc's heap come here by a caller's right. */
 extern const bool hak_override_present __attribute__((weak));
 extern void __libc_free(void *block) __attribute__((weak));
 extern void *__libc_realloc(void *block, size_t bytes) __attribute__((weak));
+static char *libc_heap_start; /* NULL: libc's own functions are not known */
+
+/* While this library serves malloc, the program break moves for libc's own heap and for direct callers of sbrk. */
+static bool is_in_libc_heap(const void *block) {
+  const char *at = block;
+  return libc_heap_start && at >= libc_heap_start && at < (char *)sbrk(0);
+}
+
+static hak_owner_t libc_heap = {NULL, is_in_libc_heap, __libc_free, __libc_realloc, NULL};
 
 /* How a copy that is loaded later finds the list. */
 HAK_EXPORT copies_t *hak_internal_copies(void);
@@ -38,9 +38,12 @@ copies_t *hak_internal_copies(void) {
 }
 
 void hak_foreign_start(void) {
-  libc_heap_start = sbrk(0);
   if (!&hak_override_present) {
     return;
+  }
+  *(void **)&libc_heap.usable = dlsym(RTLD_NEXT, "malloc_usable_size");
+  if (libc_heap.free && libc_heap.realloc && libc_heap.usable) {
+    libc_heap_start = sbrk(0);
   }
   copies_t *(*find)(void) = NULL;
   *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies");
@@ -52,59 +55,13 @@ void hak_foreign_start(void) {
   }
 }
 
-static const copy_t *owner(const void *block) {
-  const copy_t *copy = atomic_load(copies);
+const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
+  const hak_owner_t *copy = atomic_load(copies);
   while (copy && (copy == &this_copy || !copy->owns(block))) {
     copy = copy->next;
   }
-  return copy;
-}
-
-/* While this library serves malloc, the program break moves for libc's own heap and for direct callers of sbrk. */
-static bool is_in_libc_heap(const void *block) {
-  const char *at = block;
-  return &hak_override_present && libc_heap_start && at >= libc_heap_start && at < (char *)sbrk(0);
-}
-
-bool hak_foreign_free(void *block) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    copy->free(block);
-    return true;
+  if (!copy && !is_in_libc_heap(block)) {
+    hak_misuse(function, hak_arena_why(block), block);
   }
-  if (__libc_free && is_in_libc_heap(block)) {
-    __libc_free(block);
-    return true;
-  }
-  return false;
-}
-
-bool hak_foreign_realloc(void *block, size_t bytes, void **result) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    *result = copy->realloc(block, bytes);
-    return true;
-  }
-  if (__libc_realloc && is_in_libc_heap(block)) {
-    *result = __libc_realloc(block, bytes);
-    return true;
-  }
-  return false;
-}
-
-bool hak_foreign_usable(const void *block, size_t *bytes) {
-  const copy_t *copy = owner(block);
-  if (copy) {
-    *bytes = copy->usable(block);
-    return true;
-  }
-  size_t (*libc_usable)(const void *) = NULL;
-  if (is_in_libc_heap(block)) {
-    *(void **)&libc_usable = dlsym(RTLD_NEXT, "malloc_usable_size");
-  }
-  if (libc_usable) {
-    *bytes = libc_usable(block);
-    return true;
-  }
-  return false;
+  return copy ? copy : &libc_heap;
 }

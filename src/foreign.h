@@ -1,17 +1,21 @@
 /* Duty: blocks that another allocator of the process made: libc's own heap (a plugin loaded with RTLD_DEEPBIND
- * allocates there), or a second copy of this library. Data: the list of copies, in the copy loaded first.
- * Layers below: types, os. */
-#ifndef HAK_FOREIGN_H
-#define HAK_FOREIGN_H
+ * allocates there), or a second copy of this library. Layers below: arena, pagemap.
+ * Data: the list of copies, in the copy loaded first. */
+#pragma once
 
 #include "base.h"
+
+/* One record for each copy of the library in the process. The layout is shared between versions: only append. */
+typedef struct hak_owner {
+  struct hak_owner *next;
+  bool (*owns)(const void *block);
+  void (*free)(void *block);
+  void *(*realloc)(void *block, size_t bytes);
+  size_t (*usable)(const void *block);
+} hak_owner_t;
 
 /* Before main, and before libc's own malloc could have been called. */
 void hak_foreign_start(void);
 
-/* Each returns false when nobody is known to own the block. */
-bool hak_foreign_free(void *block);
-bool hak_foreign_realloc(void *block, size_t bytes, void **result);
-bool hak_foreign_usable(const void *block, size_t *bytes);
-
-#endif
+/* Who made a block that is not ours. Where nobody is known to have, says why and aborts. */
+const hak_owner_t *hak_foreign_owner(const void *block, const char *function);

@@ -7,16 +7,12 @@ _Alignas(HAK_CACHE_LINE) const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK
     [0] = HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) [index] = (bytes),
 #define HAK_RUN_CLASS(index, kib, below) [index] = (kib)*1024,
 const uint32_t hak_class_sizes[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define INVERSE(bytes) (((1ULL << 32) + (bytes)-1) / (bytes))
 #define HAK_CLASS(index, bytes, below, band) [index] = (uint32_t)INVERSE(bytes),
@@ -24,8 +20,6 @@ const uint32_t hak_class_sizes[HAK_BIN_COUNT] = {
 const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) \
   [index] = (uint32_t)((HAK_SLAB_BYTES / (bytes)-1) * (INVERSE(bytes) * (bytes) - (1ULL << 32)) + 1),
@@ -33,21 +27,15 @@ const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
 const uint32_t hak_class_limits[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) [index] = (band),
 #define HAK_RUN_CLASS(index, kib, below) [index] = HAK_BAND_COUNT,
 const uint8_t hak_class_bands[HAK_BIN_COUNT] = {
 #include "classes.def"
 };
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
 
 #define HAK_CLASS(index, bytes, below, band) \
   _Static_assert((bytes) % HAK_BLOCK_MIN == 0 && (bytes) > (below), "class " #index ": sizes ascend in steps of 16");
 #define HAK_RUN_CLASS(index, kib, below) \
   _Static_assert((kib)*1024 % HAK_SLICE_BYTES == 0 && (kib) > (below), "class " #index ": whole slices, ascending");
 #include "classes.def"
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS

@@ -4,10 +4,8 @@
  *   slice   16 KiB; 128 to a chunk; what is handed out inside a chunk
  *   slab    4 slices at a multiple of 64 KiB, cut into equal blocks of one class, 16 bytes .. 32 KiB
  *   run     1 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
- *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next
- */
-#ifndef HAK_GEOMETRY_H
-#define HAK_GEOMETRY_H
+ *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next */
+#pragma once
 
 #include "base.h"
 
@@ -30,28 +28,15 @@ enum {
   HAK_BITS_WORDS = HAK_BLOCKS_MAX / 64,
 };
 
-#define HAK_CLASS(index, bytes, below, band) +1
-#define HAK_RUN_CLASS(index, kib, below)
+#define HAK_CLASS(index, bytes, below, band) HAK_CLASS_##bytes = (index),
+#define HAK_RUN_CLASS(index, kib, below) HAK_CLASS_##kib##K = (index),
 enum {
-  HAK_RUN_FIRST = 1 /* class 0: no block starts here */
+  HAK_CLASS_NONE, /* no block starts here */
 #include "classes.def"
-};
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
-
-#define HAK_CLASS(index, bytes, below, band)
-#define HAK_RUN_CLASS(index, kib, below) +1
-enum {
-  HAK_CLASS_COUNT = HAK_RUN_FIRST
-#include "classes.def"
-};
-#undef HAK_CLASS
-#undef HAK_RUN_CLASS
-
-enum {
-  HAK_CLASS_NONE = 0,
+  HAK_CLASS_COUNT,
   HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
-  HAK_BIN_COUNT = HAK_CLASS_COUNT + 1,
+  HAK_BIN_COUNT,
+  HAK_RUN_FIRST = HAK_CLASS_32768 + 1,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
 
   HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
@@ -101,8 +86,9 @@ HAK_INLINE bool hak_is_block_start(const void *block, uint32_t inverse, uint32_t
 HAK_INLINE uint32_t hak_block_index(const void *block, uint32_t inverse) {
   return (uint32_t)(((uint64_t)hak_slab_offset(block) * inverse) >> 32);
 }
-HAK_INLINE uint32_t hak_class_blocks(uint32_t cls) {
-  return HAK_SLAB_BYTES / hak_class_sizes[cls];
+/* Whether a block of the class may start there. */
+HAK_INLINE bool hak_is_start_in_class(const void *block, uint32_t cls) {
+  return hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]);
 }
 
 HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {
@@ -111,5 +97,3 @@ HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {
 HAK_INLINE size_t hak_slices_for(size_t bytes) {
   return (bytes + HAK_SLICE_BYTES - 1) >> HAK_SLICE_SHIFT;
 }
-
-#endif

@@ -4,8 +4,9 @@
 
 enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many below the kernel's choice */
 
-/* Below, huge pages would make a small program large, and gain it little. */
-#define HUGE_PAGES_AVOIDED_BELOW ((size_t)32 << 20 >> HAK_SLICE_SHIFT)
+/* Mapped or in use: below, huge pages would make a small program large and gain it little; and what they waste costs
+ * more than the faults that they save. */
+enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
 #define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
 enum { MEDIUM_PAGE_MAX = 128 << 10 };
@@ -20,8 +21,7 @@ static void count_mapped_locked(size_t slices) {
   }
 }
 
-/* Where the kernel would put the first chunk, less a random distance: it has chosen the pages at random, but of that
- * nothing is left below 2 MiB. */
+/* Where the kernel would put the first chunk, less a random distance. */
 static char *choose_first_place(void) {
   uint64_t random = hak_os_random();
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
@@ -44,7 +44,7 @@ static bool prefer_medium(char *base) {
   static _Atomic bool tried;
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
   size_t bytes = HAK_CHUNK_BYTES - HAK_SLAB_BYTES;
-  if ((tried && !hak_arena.medium) || !hak_os_prefer_huge(from, bytes)) {
+  if ((tried && !hak_arena.medium) || !hak_os_set_huge(from, bytes, true)) {
     tried = true;
     return false;
   }
@@ -53,7 +53,7 @@ static bool prefer_medium(char *base) {
     hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
     tried = true;
   }
-  return hak_arena.medium || hak_os_avoid_huge(from, bytes);
+  return hak_arena.medium || hak_os_set_huge(from, bytes, false);
 }
 
 /* `slices`: how many are wanted, of a chunk that is cut into such. */
@@ -73,13 +73,13 @@ static char *map(size_t bytes, size_t align, size_t slices) {
     return NULL;
   }
   bool medium = slices == HAK_SLAB_SLICES && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
-  if (medium && hak_options.huge_pages == HAK_OPTION_AUTO && prefer_medium(base)) {
+  if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
   if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    hak_os_avoid_huge(base, bytes);
-  } else if (hak_options.huge_pages == HAK_HUGE_PAGES_DENSE && used >= hak_options.huge_pages_from_slices) {
-    hak_os_prefer_huge(base, bytes);
+    hak_os_set_huge(base, bytes, false);
+  } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
+    hak_os_set_huge(base, bytes, true);
   }
   return base;
 }

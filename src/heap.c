@@ -2,17 +2,13 @@
 
 #include "meta.h"
 #include "os.h"
-#include "slab.h"
 #include "transfer.h"
 
 #include <pthread.h>
 
 /* No block fits the key. */
-#define WITHOUT_LISTS \
-  { \
-    .key = 1, .bin = { [0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END} } \
-  }
-hak_heap_t hak_heap_none = WITHOUT_LISTS, hak_heap_gone = WITHOUT_LISTS;
+hak_heap_t hak_heap_none = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
+hak_heap_t hak_heap_gone = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
@@ -25,21 +21,21 @@ static struct {
   bool have_key;
 } heaps;
 
-static void put_idle_locked(hak_heap_t *heap) {
+static void put_idle(hak_heap_t *heap) {
+  hak_lock(&hak_heaps_lock);
   heap->busy = false;
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
   hak_cache_set_open(--heaps.busy);
+  hak_unlock(&hak_heaps_lock);
 }
 
 /* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
-  hak_cache_close(heap);
+  hak_cache_close(heap, "free");
   hak_heap = &hak_heap_gone; /* before another thread can have it */
-  hak_lock(&hak_heaps_lock);
-  put_idle_locked(heap);
-  hak_unlock(&hak_heaps_lock);
+  put_idle(heap);
 }
 
 static hak_heap_t *make_heap(void) {
@@ -56,18 +52,13 @@ static hak_heap_t *make_heap(void) {
   return heap;
 }
 
-static hak_heap_t *take_idle(void) {
+static hak_heap_t *acquire(void) {
   hak_lock(&hak_heaps_lock);
   hak_heap_t *heap = heaps.idle;
   if (heap) {
     heaps.idle = heap->next_idle;
   }
   hak_unlock(&hak_heaps_lock);
-  return heap;
-}
-
-static hak_heap_t *acquire(void) {
-  hak_heap_t *heap = take_idle();
   heap = heap ? heap : make_heap();
   if (heap) {
     hak_cache_open(heap);
@@ -97,26 +88,25 @@ hak_heap_t *hak_heap_mine(void) {
   return heap;
 }
 
+static bool has_heap(void) {
+  return hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone;
+}
+
 void hak_heap_flush_mine(const char *function) {
-  if (hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone) {
+  if (has_heap()) {
     hak_cache_flush(hak_heap, function);
   }
 }
 
 void hak_heap_verify_mine(const char *function) {
-  if (hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone) {
+  if (has_heap()) {
     hak_cache_verify(hak_heap, function);
   }
 }
 
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
-  for (int c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] = (hak_heap_totals_t){0, 0, 0};
-  }
-  size_t in_transfer[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(in_transfer);
-  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-    totals[c].cached_blocks = in_transfer[c];
+  for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
+    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_transfer_count(c) : 0};
   }
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
@@ -149,7 +139,7 @@ void hak_heap_check(void) {
 }
 
 void hak_heap_fork_child(void) {
-  bool mine = hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone;
+  bool mine = has_heap();
   heaps.forks++;
   heaps.orphans = heaps.busy - mine;
   if (mine) {
@@ -174,10 +164,8 @@ static hak_heap_t *take_orphan(void) {
 bool hak_heap_adopt_orphan(void) {
   hak_heap_t *heap = atomic_load_explicit(&heaps.orphans, memory_order_relaxed) > 0 ? take_orphan() : NULL;
   if (heap) {
-    hak_cache_close_orphan(heap);
-    hak_lock(&hak_heaps_lock);
-    put_idle_locked(heap);
-    hak_unlock(&hak_heaps_lock);
+    hak_cache_close(heap, NULL);
+    put_idle(heap);
   }
   return heap != NULL;
 }

@@ -1,8 +1,6 @@
 /* Duty: which heap (thread cache) a thread has; heaps of ended threads; all heaps, for statistics and fork.
- * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost).
- * Layers below: cache. */
-#ifndef HAK_HEAP_H
-#define HAK_HEAP_H
+ * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost). Layers below: cache. */
+#pragma once
 
 #include "cache.h"
 #include "lock.h"
@@ -36,5 +34,3 @@ void hak_heap_fork_child(void);
 /* One of them: return what it holds, so that threads can use it and its blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
 extern hak_lock_t hak_heaps_lock;
-
-#endif

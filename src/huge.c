@@ -1,14 +1,12 @@
-#include "huge.h"
+#include "large.h"
 
 #include "arena.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
 
 #include <string.h>
 
-/* A range that pages were moved to is a mapping of its own, of which a process may have some 65,000. With so many
- * blocks in such ranges, contents are copied. */
+/* Blocks in ranges that pages were moved to, each a mapping of its own; with more, contents are copied. */
 enum { MOVED_MAX = 4096 };
 
 static _Atomic size_t live_blocks, live_bytes, moved_blocks;
@@ -177,15 +175,7 @@ void *hak_huge_move(void *block, size_t bytes) {
   return fresh;
 }
 
-_Noreturn HAK_COLD void hak_huge_diagnose(const char *function, const void *address) {
-  static const hak_misuse_t reasons[] = {[HAK_ARENA_NOT_OURS] = HAK_MISUSE_INVALID,
-                                         [HAK_ARENA_FREED] = HAK_MISUSE_DOUBLE_FREE,
-                                         [HAK_ARENA_INSIDE] = HAK_MISUSE_NOT_START};
-  hak_misuse(function, reasons[hak_arena_what(address)], address);
-}
-
 hak_huge_totals_t hak_huge_totals(void) {
-  hak_huge_totals_t totals = {atomic_load_explicit(&live_blocks, memory_order_relaxed),
-                              atomic_load_explicit(&live_bytes, memory_order_relaxed)};
-  return totals;
+  return (hak_huge_totals_t){atomic_load_explicit(&live_blocks, memory_order_relaxed),
+                             atomic_load_explicit(&live_bytes, memory_order_relaxed)};
 }

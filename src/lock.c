@@ -24,19 +24,10 @@ static bool try_lock(hak_lock_t *lock, uint32_t value) {
 }
 
 bool hak_lock_try(hak_lock_t *lock) {
-  return try_lock(lock, hak_lock_id != 0 ? hak_lock_id : hak_lock_make_id());
+  return try_lock(lock, hak_lock_make_id());
 }
 
 static _Atomic uint64_t waits[HAK_LOCK_WAIT_COUNTS];
-
-static void note_wait(uint64_t since_ns) {
-  uint64_t waited_ns = hak_os_now_ns() - since_ns;
-  int at = 0;
-  for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
-    at++;
-  }
-  atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
-}
 
 void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]) {
   for (int i = 0; i < HAK_LOCK_WAIT_COUNTS; i++) {
@@ -63,11 +54,12 @@ static void wait(hak_lock_t *lock, uint32_t self) {
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   uint64_t since_ns = hak_os_now_ns();
   wait(lock, self);
-  note_wait(since_ns);
-}
-
-HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
-  hak_os_wake(&lock->word);
+  uint64_t waited_ns = hak_os_now_ns() - since_ns;
+  int at = 0;
+  for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
+    at++;
+  }
+  atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
 }
 
 bool hak_lock_is_mine(const hak_lock_t *lock) {
@@ -76,14 +68,13 @@ bool hak_lock_is_mine(const hak_lock_t *lock) {
 }
 
 void hak_lock_before_fork(hak_lock_t *lock, bool holds_some) {
-  uint32_t self = hak_lock_id != 0 ? hak_lock_id : hak_lock_make_id();
   if (!holds_some) {
     hak_lock(lock);
   } else if (hak_lock_is_mine(lock)) {
     lock->kept = true;
   } else {
     uint64_t since_ms = hak_os_now_ms();
-    while (!try_lock(lock, self) && hak_os_now_ms() - since_ms < PATIENCE_MS) {
+    while (!hak_lock_try(lock) && hak_os_now_ms() - since_ms < PATIENCE_MS) {
       hak_os_yield();
     }
   }

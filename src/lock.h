@@ -4,13 +4,12 @@
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
  *
- * No thread waits for one of these locks while it holds another, and none makes a system call under one: each section
- * ends by itself, in bounded time. Only fork() takes all of them (process.c). Between its handlers, other libraries'
+ * Who may wait for what: docs/invariants.md. Between the handlers of a fork, which takes all locks, other libraries'
  * may allocate: hak_lock_passes makes the forking thread's own lock operations do nothing there. */
-#ifndef HAK_LOCK_H
+#ifndef HAK_LOCK_H /* tests/protocol defines it, and locks of its own */
 #define HAK_LOCK_H
 
-#include "base.h"
+#include "os.h"
 
 typedef struct hak_lock {
   _Atomic uint32_t word;
@@ -27,7 +26,6 @@ extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec
 
 uint32_t hak_lock_make_id(void);
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self);
-HAK_COLD void hak_lock_wake(hak_lock_t *lock);
 
 HAK_INLINE void hak_lock(hak_lock_t *lock) {
   if (HAK_UNLIKELY(hak_lock_passes)) {
@@ -46,7 +44,7 @@ HAK_INLINE void hak_unlock(hak_lock_t *lock) {
   }
   /* release: pairs with hak_lock */
   if (HAK_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) & HAK_LOCK_WAITERS)) {
-    hak_lock_wake(lock);
+    hak_os_wake(&lock->word);
   }
 }
 
@@ -58,9 +56,8 @@ enum { HAK_LOCK_WAIT_COUNTS = 6 };
 void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]);
 
 bool hak_lock_is_mine(const hak_lock_t *lock);
-/* Before a fork: take the lock unless this thread holds it already. `holds_some`: of any of ours. A thread that forks
- * in a signal handler while it holds a lock, and meets another that does the same, would wait for ever: it gives up
- * after a while. */
+/* Before a fork: take the lock unless this thread holds it already. `holds_some`: of any of ours. Such a thread gives
+ * up after a while: another may do the same. */
 void hak_lock_before_fork(hak_lock_t *lock, bool holds_some);
 /* After it, in either process: as it was before. In the child the threads that waited are gone. */
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child);

@@ -1,6 +1,5 @@
 /* Duty: sets of slices of one chunk, as bits. Pure functions. Layers below: types. */
-#ifndef HAK_MASK_H
-#define HAK_MASK_H
+#pragma once
 
 #include "types.h"
 
@@ -39,23 +38,13 @@ HAK_INLINE hak_mask_t hak_mask_aligned(size_t align) {
 /* The longest row of bits. */
 HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
   hak_mask_t rows[8]; /* rows[i]: where 2^i bits begin */
-  uint32_t top = 0, longest = 0;
-  if (mask == 0) {
-    return 0;
-  }
+  uint32_t top = 0, longest = mask != 0;
   rows[0] = mask;
-  for (; top < 7; top++) {
-    rows[top + 1] = rows[top] & rows[top] >> (1U << top);
-    if (rows[top + 1] == 0) {
-      break;
-    }
-  }
-  if (top == 7) {
-    return HAK_CHUNK_SLICES;
+  while (top < 7 && (rows[top + 1] = rows[top] & rows[top] >> longest)) {
+    longest = 1U << ++top;
   }
   hak_mask_t starts = rows[top];
-  longest = 1U << top;
-  for (uint32_t i = top; i-- > 0;) {
+  for (uint32_t i = top; i-- > 0 && longest < HAK_CHUNK_SLICES;) {
     hak_mask_t longer = starts & rows[i] >> longest;
     if (longer) {
       starts = longer;
@@ -83,5 +72,3 @@ HAK_INLINE uint32_t hak_mask_row(hak_mask_t mask, uint32_t *count) {
   *count = rest ? hak_mask_lowest(rest) : HAK_CHUNK_SLICES;
   return first;
 }
-
-#endif

@@ -1,7 +1,6 @@
 #include "meta.h"
 
 #include "geometry.h"
-#include "lock.h"
 #include "os.h"
 
 /* A piece: the first ones are small, for small programs; and the least that is tried. */
@@ -47,7 +46,7 @@ static bool map_piece(size_t bytes) {
     fresh = hak_os_map(NULL, piece);
   }
   if (fresh) {
-    hak_os_avoid_huge(fresh, piece);
+    hak_os_set_huge(fresh, piece, false);
     hak_lock(&hak_meta_lock);
     meta.at = fresh;
     meta.left = piece;

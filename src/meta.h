@@ -1,8 +1,7 @@
 /* Duty: memory for the allocator's own objects, in mappings that hold nothing of the caller's.
  * Data: one piece that is being cut; lock: its own. Nothing is ever given back: the owners recycle.
  * Layers below: os, lock. */
-#ifndef HAK_META_H
-#define HAK_META_H
+#pragma once
 
 #include "lock.h"
 
@@ -10,5 +9,3 @@
 void *hak_meta_alloc(size_t bytes);
 size_t hak_meta_bytes(void);
 extern hak_lock_t hak_meta_lock;
-
-#endif

@@ -1,5 +1,3 @@
-#include "misuse.h"
-
 #include "observe.h"
 #include "text.h"
 
@@ -11,30 +9,12 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
 #include "misuse.def"
   };
 #undef HAK_MISUSE
-  char line[160];
-  hak_text_t text = hak_text_on(line, sizeof line);
-  hak_text_string(&text, "hakmem: ");
-  hak_text_string(&text, function);
-  hak_text_string(&text, "(): ");
-  hak_text_string(&text, reasons[reason]);
-  hak_text_string(&text, ": 0x");
-  hak_text_hex(&text, (uintptr_t)block);
-  hak_text_string(&text, "\n");
-  hak_text_to_stderr(&text);
-  hak_observe_explain(block);
+  hak_text_say("hakmem: %s(): %s: 0x%zx\n", function ? function : "fork", reasons[reason], (uintptr_t)block);
+  HAK_OBSERVE(hak_observe_explain(block));
   abort();
 }
 
-_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, int line) {
-  char buffer[400];
-  hak_text_t text = hak_text_on(buffer, sizeof buffer);
-  hak_text_string(&text, "hakmem: heap invariant violated: ");
-  hak_text_string(&text, condition);
-  hak_text_string(&text, " (");
-  hak_text_string(&text, file);
-  hak_text_string(&text, ":");
-  hak_text_number(&text, (uint64_t)line);
-  hak_text_string(&text, ")\n");
-  hak_text_to_stderr(&text);
+_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line) {
+  hak_text_say("hakmem: heap invariant violated: %s (%s:%zu)\n", condition, file, line);
   abort();
 }

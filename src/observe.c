@@ -32,24 +32,17 @@ void hak_observe_free(const void *block, size_t cls) {
 }
 
 void hak_observe_print(void) {
-  char line[128];
-  hak_text_t text = hak_text_on(line, sizeof line);
-  hak_text_string(&text, "class         allocs        frees  mean request\n");
-  hak_text_to_stderr(&text);
+  hak_text_say("class         allocs        frees  mean request\n");
   for (int c = 1; c < HAK_BIN_COUNT; c++) {
     uint64_t allocs = atomic_load_explicit(&classes[c].allocs, memory_order_relaxed);
     uint64_t frees = atomic_load_explicit(&classes[c].frees, memory_order_relaxed);
     if (allocs + frees > 0) {
-      text = hak_text_on(line, sizeof line);
-      hak_text_padded(&text, c == HAK_CLASS_HUGE ? "huge" : "", c == HAK_CLASS_HUGE ? 7 : 0);
-      if (c != HAK_CLASS_HUGE) {
-        hak_text_column(&text, hak_class_sizes[c], 7);
+      if (c == HAK_CLASS_HUGE) {
+        hak_text_say("huge   ");
+      } else {
+        hak_text_say("%7zu", (size_t)hak_class_sizes[c]);
       }
-      hak_text_column(&text, allocs, 13);
-      hak_text_column(&text, frees, 13);
-      hak_text_column(&text, allocs ? classes[c].asked_bytes / allocs : 0, 14);
-      hak_text_string(&text, "\n");
-      hak_text_to_stderr(&text);
+      hak_text_say("%13zu%13zu%14zu\n", allocs, frees, allocs ? classes[c].asked_bytes / allocs : 0);
     }
   }
 }
@@ -60,12 +53,7 @@ void hak_observe_explain(const void *block) {
   for (uint64_t n = first; n < end; n++) {
     uintptr_t event = atomic_load_explicit(&ring[n % RING_EVENTS], memory_order_relaxed);
     if ((event & ~(uintptr_t)1) == (uintptr_t)block) {
-      char line[96];
-      hak_text_t text = hak_text_on(line, sizeof line);
-      hak_text_string(&text, event & 1 ? "hakmem: observed: freed, " : "hakmem: observed: handed out, ");
-      hak_text_number(&text, end - n);
-      hak_text_string(&text, " events ago\n");
-      hak_text_to_stderr(&text);
+      hak_text_say("hakmem: observed: %s, %zu events ago\n", event & 1 ? "freed" : "handed out", end - n);
     }
   }
 }

@@ -32,7 +32,7 @@ _Noreturn static void throw_bad_alloc(void) {
   abort();
 }
 
-static void *allocate(size_t alignment, size_t bytes) {
+HAK_INLINE void *allocate(size_t alignment, size_t bytes) {
   return alignment > HAK_BLOCK_MIN ? hak_memalign(alignment, bytes) : hak_fast_alloc(bytes);
 }
 
@@ -70,41 +70,27 @@ HAK_COLD static void *new_nothrow(size_t alignment, size_t bytes) {
   return aligned ? aligned(bytes, alignment, NULL) : call_handlers(alignment, bytes);
 }
 
-static void *new_slow(size_t alignment, size_t bytes, bool nothrow) {
+/* `alignment` 0: that of every block. */
+HAK_INLINE void *new_block(size_t alignment, size_t bytes, bool nothrow) {
+  void *block = allocate(alignment, bytes);
+  if (HAK_LIKELY(block != NULL)) {
+    return block;
+  }
   return nothrow ? new_nothrow(alignment, bytes) : new_throwing(alignment, bytes);
 }
 
-HAK_INLINE void *new_block(size_t bytes, bool nothrow) {
-  void *block = hak_fast_alloc(bytes);
-  return HAK_LIKELY(block != NULL) ? block : new_slow(0, bytes, nothrow);
-}
-
-HAK_INLINE void *new_aligned(size_t bytes, size_t alignment, bool nothrow) {
-  void *block = allocate(alignment, bytes);
-  return HAK_LIKELY(block != NULL) ? block : new_slow(alignment, bytes, nothrow);
-}
-
-#define NEW(suffix) \
-  HAK_EXPORT void *_Zn##suffix##m(size_t bytes); \
-  HAK_ENTRY void *_Zn##suffix##m(size_t bytes) { \
-    return new_block(bytes, false); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag); \
-  void *_Zn##suffix##mRKSt9nothrow_t(size_t bytes, const void *tag) { \
-    (void)tag; \
-    return new_block(bytes, true); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment); \
-  void *_Zn##suffix##mSt11align_val_t(size_t bytes, size_t alignment) { \
-    return new_aligned(bytes, alignment, false); \
-  } \
-  HAK_EXPORT void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag); \
-  void *_Zn##suffix##mSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *tag) { \
-    (void)tag; \
-    return new_aligned(bytes, alignment, true); \
+#define NEW(suffix, alignment, nothrow, ...) \
+  HAK_EXPORT void *_Zn##suffix(size_t bytes __VA_ARGS__); \
+  HAK_ENTRY void *_Zn##suffix(size_t bytes __VA_ARGS__) { \
+    return new_block(alignment, bytes, nothrow); \
   }
-NEW(w) /* operator new */
-NEW(a) /* operator new[] */
+#define NEW_ALL(kind) \
+  NEW(kind##m, 0, false) \
+  NEW(kind##mRKSt9nothrow_t, ((void)tag, 0), true, , const void *tag) \
+  NEW(kind##mSt11align_val_t, alignment, false, , size_t alignment) \
+  NEW(kind##mSt11align_val_tRKSt9nothrow_t, ((void)tag, alignment), true, , size_t alignment, const void *tag)
+NEW_ALL(w) /* operator new */
+NEW_ALL(a) /* operator new[] */
 
 #define DELETE(suffix, parameters, ...) \
   HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__); \

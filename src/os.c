@@ -36,9 +36,7 @@ size_t hak_os_page_bytes(void) {
   size_t bytes = atomic_load_explicit(&page_bytes, memory_order_relaxed);
   if (HAK_UNLIKELY(bytes == 0)) {
     bytes = (size_t)getauxval(AT_PAGESZ);
-    if (bytes == 0) {
-      bytes = 4096;
-    }
+    bytes = bytes ? bytes : 4096;
     atomic_store_explicit(&page_bytes, bytes, memory_order_relaxed);
   }
   return bytes;
@@ -68,10 +66,6 @@ bool hak_os_make_writable(void *at, size_t bytes) {
          map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == at;
 }
 
-static bool is_multiple(const void *at, size_t align) {
-  return ((uintptr_t)at & (align - 1)) == 0;
-}
-
 /* Where an aligned range would fit. For a wide alignment the memory must not be asked for beside it: the kernel might
  * refuse so much. */
 static void *aligned_gap(size_t bytes, size_t align) {
@@ -88,7 +82,7 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
   enum { TRIES = 8 }; /* others may map there meanwhile */
   for (int i = 0; i < TRIES; i++) {
     char *p = hak_os_map(wish, bytes);
-    if (!p || is_multiple(p, align)) {
+    if (!p || ((uintptr_t)p & (align - 1)) == 0) {
       return p;
     }
     hak_os_unmap(p, bytes);
@@ -122,14 +116,9 @@ bool hak_os_discard(void *at, size_t bytes) {
   return succeeded(madvise(at, bytes, MADV_DONTNEED) == 0);
 }
 
-bool hak_os_prefer_huge(void *at, size_t bytes) {
+bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   count(&counters.madvise, 1);
-  return succeeded(madvise(at, bytes, MADV_HUGEPAGE) == 0);
-}
-
-bool hak_os_avoid_huge(void *at, size_t bytes) {
-  count(&counters.madvise, 1);
-  return succeeded(madvise(at, bytes, MADV_NOHUGEPAGE) == 0);
+  return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
 }
 
 size_t hak_os_fault_bytes(void *at, size_t bytes) {
@@ -188,10 +177,8 @@ hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes) {
 }
 
 uint64_t hak_os_now_ms(void) {
-  struct timespec now;
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
-    return 0;
-  }
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -204,12 +191,8 @@ uint64_t hak_os_now_ns(void) {
 /* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t parts[] = {(uint64_t)now.tv_nsec, (uint64_t)now.tv_sec,
-                      (uintptr_t)&now,       (uintptr_t)&counters,
-                      (uint64_t)getpid(),    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed)};
-  uint64_t bits = 0x9e3779b97f4a7c15U;
+  uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, (uint64_t)getpid(), call};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -241,26 +224,21 @@ bool hak_os_secure_mode(void) {
 
 static struct {
   bool known;
-  dev_t device;
-  ino_t inode;
+  struct stat status;
   char name[256]; /* empty: it has none */
 } remembered;
 
 static bool is_remembered(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && status.st_dev == remembered.device && status.st_ino == remembered.inode;
+  return fstat(fd, &status) == 0 && status.st_dev == remembered.status.st_dev &&
+         status.st_ino == remembered.status.st_ino;
 }
 
 void hak_os_remember_stderr(void) {
   int saved = errno;
-  struct stat status;
-  if (fstat(STDERR_FILENO, &status) == 0) {
-    remembered.known = true;
-    remembered.device = status.st_dev;
-    remembered.inode = status.st_ino;
-    ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
-    remembered.name[length > 0 ? length : 0] = '\0';
-  }
+  remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
+  ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
+  remembered.name[length > 0 ? length : 0] = '\0';
   errno = saved;
 }
 

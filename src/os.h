@@ -1,8 +1,7 @@
 /* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope.
  * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base.
  * A call that fails may set errno; the entry points restore it where it must not change. */
-#ifndef HAK_OS_H
-#define HAK_OS_H
+#pragma once
 
 #include "base.h"
 
@@ -31,8 +30,7 @@ bool hak_os_unmap(void *at, size_t bytes);
 /* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether the range gets huge pages from the next fault on. */
-bool hak_os_prefer_huge(void *at, size_t bytes);
-bool hak_os_avoid_huge(void *at, size_t bytes);
+bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 /* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
  * looked at. 0: nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
@@ -51,7 +49,7 @@ uint64_t hak_os_random(void);
 /* Sleep while the word has that value; may wake without a reason. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one that sleeps. */
-void hak_os_wake(_Atomic uint32_t *word);
+HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 void hak_os_yield(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);
@@ -64,5 +62,3 @@ void hak_os_remember_stderr(void);
 void hak_os_write_report(const char *text, size_t length);
 
 void hak_os_read_counts(hak_os_counts_t *counts);
-
-#endif

@@ -11,69 +11,39 @@
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
-#define EXPORT HAK_EXPORT
+HAK_EXPORT void free_sized(void *block, size_t bytes);
+HAK_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
-EXPORT void free_sized(void *block, size_t bytes);
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
-
-EXPORT HAK_ENTRY void *malloc(size_t bytes) {
+HAK_EXPORT HAK_ENTRY void *malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
 }
 
-EXPORT HAK_ENTRY void free(void *block) {
+HAK_EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 
-EXPORT void *calloc(size_t count, size_t bytes) {
-  return hak_calloc(count, bytes);
-}
+#define FORWARD(type, name, parameters, ...) \
+  HAK_EXPORT type name parameters { \
+    return hak_##name(__VA_ARGS__); \
+  }
+FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
+FORWARD(void *, realloc, (void *block, size_t bytes), block, bytes)
+FORWARD(void *, reallocarray, (void *block, size_t count, size_t bytes), block, count, bytes)
+FORWARD(void, free_sized, (void *block, size_t bytes), block, bytes)
+FORWARD(void, free_aligned_sized, (void *block, size_t alignment, size_t bytes), block, alignment, bytes)
+FORWARD(void *, aligned_alloc, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD(void *, memalign, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD(int, posix_memalign, (void **block, size_t alignment, size_t bytes), block, alignment, bytes)
+FORWARD(void *, valloc, (size_t bytes), bytes)
+FORWARD(void *, pvalloc, (size_t bytes), bytes)
+FORWARD(size_t, malloc_usable_size, (void *block), block)
 
-EXPORT void *realloc(void *block, size_t bytes) {
-  return hak_realloc(block, bytes);
-}
-
-EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {
-  return hak_reallocarray(block, count, bytes);
-}
-
-EXPORT void free_sized(void *block, size_t bytes) {
-  hak_free_sized(block, bytes);
-}
-
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-  hak_free_aligned_sized(block, alignment, bytes);
-}
-
-EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  return hak_aligned_alloc(alignment, bytes);
-}
-
-EXPORT void *memalign(size_t alignment, size_t bytes) {
-  return hak_memalign(alignment, bytes);
-}
-
-EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  return hak_posix_memalign(block, alignment, bytes);
-}
-
-EXPORT void *valloc(size_t bytes) {
-  return hak_valloc(bytes);
-}
-
-EXPORT void *pvalloc(size_t bytes) {
-  return hak_pvalloc(bytes);
-}
-
-EXPORT size_t malloc_usable_size(void *block) {
-  return hak_malloc_usable_size(block);
-}
-
-EXPORT int malloc_trim(size_t keep_bytes) {
+HAK_EXPORT int malloc_trim(size_t keep_bytes) {
   return hak_trim(keep_bytes);
 }
 
 /* The fields of glibc that have a meaning here; the others stay 0. */
-EXPORT struct mallinfo2 mallinfo2(void) {
+HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
   hak_stats_t stats;
   struct mallinfo2 info = {0};
@@ -92,22 +62,21 @@ static int clamp_int(size_t n) {
   return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 
-EXPORT struct mallinfo mallinfo(void) {
+HAK_EXPORT struct mallinfo mallinfo(void) {
   struct mallinfo2 wide = mallinfo2();
-  struct mallinfo info = {.arena = clamp_int(wide.arena),
-                          .uordblks = clamp_int(wide.uordblks),
-                          .fordblks = clamp_int(wide.fordblks),
-                          .hblks = clamp_int(wide.hblks),
-                          .hblkhd = clamp_int(wide.hblkhd),
-                          .keepcost = clamp_int(wide.keepcost)};
-  return info;
+  return (struct mallinfo){.arena = clamp_int(wide.arena),
+                           .uordblks = clamp_int(wide.uordblks),
+                           .fordblks = clamp_int(wide.fordblks),
+                           .hblks = clamp_int(wide.hblks),
+                           .hblkhd = clamp_int(wide.hblkhd),
+                           .keepcost = clamp_int(wide.keepcost)};
 }
 
-EXPORT void malloc_stats(void) {
+HAK_EXPORT void malloc_stats(void) {
   hak_stats_print(stderr);
 }
 
-EXPORT int malloc_info(int options, FILE *out) {
+HAK_EXPORT int malloc_info(int options, FILE *out) {
   hak_stats_t stats;
   if (options != 0) {
     errno = EINVAL;
@@ -129,7 +98,7 @@ EXPORT int malloc_info(int options, FILE *out) {
 }
 
 /* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */
-EXPORT int mallopt(int parameter, int value) {
+HAK_EXPORT int mallopt(int parameter, int value) {
   int saved = errno;
   char text[24];
   if (parameter != M_TRIM_THRESHOLD || value < 0) {

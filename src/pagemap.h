@@ -2,8 +2,7 @@
  * 16 GiB and is made when memory there first becomes ours, for good.
  * Data: the table of leaves. A class byte is written by whoever owns the slice, a chunk pointer under the arena's lock;
  * all are read without a lock. Layers below: types, meta, os. */
-#ifndef HAK_PAGEMAP_H
-#define HAK_PAGEMAP_H
+#pragma once
 
 #include "types.h"
 
@@ -86,5 +85,3 @@ void hak_pagemap_fork_child(void);
 
 /* Every SLICED chunk, one after the other: start with NULL. Under the arena's lock. */
 hak_chunk_t *hak_pagemap_next_sliced(const hak_chunk_t *after);
-
-#endif

@@ -1,4 +1,4 @@
-#include "policy.h"
+#include "cache.h"
 
 #include "arena.h"
 #include "options.h"
@@ -34,7 +34,8 @@ static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t hi
 }
 
 static size_t start_bytes(void) {
-  return hak_options.cache_class_bytes < START_BYTES ? hak_options.cache_class_bytes : START_BYTES;
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
+  return most < START_BYTES ? most : START_BYTES;
 }
 
 /* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
@@ -70,11 +71,11 @@ static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
 }
 
 static int64_t fixed_capacity(uint32_t cls) {
-  int band = hak_class_bands[cls];
-  if (!hak_options.unified_cache) {
+  uint32_t band = hak_class_bands[cls];
+  if (!hak_option(HAK_OPTION_UNIFIED_CACHE)) {
     return 0;
   }
-  return band < HAK_BAND_COUNT ? hak_options.band_blocks[band] : HAK_OPTION_AUTO;
+  return band < HAK_BAND_COUNT ? hak_option(HAK_OPTION_CACHE_C0 + band) : HAK_OPTION_AUTO;
 }
 
 static int32_t start_capacity(uint32_t cls) {
@@ -130,11 +131,12 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     return;
   }
   info->returned -= again;
-  size_t most = hak_options.cache_class_bytes / hak_class_sizes[cls], wanted = (size_t)hak_bin_capacity(info) + again;
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES) / hak_class_sizes[cls],
+         wanted = (size_t)hak_bin_capacity(info) + again;
   size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
   size_t least = BUDGET_MIN_BYTES;
   if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
-    least = (hak_options.retain_slices << HAK_SLICE_SHIFT) / hak_caches_open();
+    least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
   }
   size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
@@ -145,7 +147,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 static bool grant(hak_heap_t *heap, uint32_t cls) {
   size_t bytes = hak_class_sizes[cls];
-  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > hak_options.cache_class_bytes) {
+  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > hak_option_size(HAK_OPTION_CACHE_BYTES)) {
     return false;
   }
   heap->granted_bytes += bytes;

@@ -5,8 +5,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
-#include "pagemap.h"
-#include "slab_internal.h"
+#include "slab.h"
 #include "stats.h"
 #include "transfer.h"
 

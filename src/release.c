@@ -17,16 +17,18 @@ typedef struct range {
   hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
 } range_t;
 
+static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
+
 typedef struct step {
   range_t range[STEP_RANGES];
   size_t ranges, slices;
 } step_t;
 
 size_t hak_release_target_locked(void) {
-  size_t target = hak_options.warm_pool_slices;
-  size_t share = hak_arena.used_slices * hak_options.retain_percent / 100;
+  size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+  size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
   size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
-  size_t least = hak_options.retain_slices > cached ? hak_options.retain_slices - cached : 0;
+  size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   target = target > least ? target : least;
   target = target > share ? target : share;
   return target > hak_arena.learned_slices ? target : hak_arena.learned_slices;
@@ -46,7 +48,7 @@ void hak_release_refaulted_locked(size_t slices) {
     return;
   }
   size_t learned = hak_release_target_locked() * 2;
-  size_t most = hak_options.retain_learned_slices;
+  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
   most = most < hak_arena.peak_slices ? most : hak_arena.peak_slices;
   hak_arena.learned_slices = learned < most ? learned : most;
   hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
@@ -70,7 +72,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_extent_forget_locked(extent); /* before others can map something there */
+        hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
         step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
@@ -143,7 +145,8 @@ static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   return done;
 }
 
-static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask) {
+/* Free again; of these, `done` are clean now. */
+static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
   chunk->transit &= ~mask;
   if (chunk->transit == 0) {
     hak_chunk_t **link = &hak_arena.transit;
@@ -152,6 +155,11 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask) {
     }
     *link = chunk->next_transit;
   }
+  chunk->free |= mask;
+  chunk->dirty &= ~done;
+  chunk->purged |= done;
+  hak_arena.dirty_slices += hak_mask_count(mask & ~done);
+  hak_arena_settle_locked(chunk);
 }
 
 static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
@@ -159,12 +167,7 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   mask &= chunk->transit; /* not in the child of a fork out of a signal handler: there they are free again */
   done &= mask;
   if (mask) {
-    out_of_transit(chunk, mask);
-    chunk->free |= mask;
-    chunk->dirty &= ~done;
-    chunk->purged |= done;
-    hak_arena.dirty_slices += hak_mask_count(mask & ~done);
-    hak_arena_settle_locked(chunk);
+    out_of_transit(chunk, mask, done);
   }
   hak_arena.given_back_slices += hak_mask_count(done);
   hak_unlock(&hak_arena.lock);
@@ -181,8 +184,10 @@ static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
     hak_chunk_spare_locked(held);
     held = next;
   }
-  if (unmapped) {
-    hak_extent_gone_locked(extent);
+  if (unmapped) { /* what lies there now may be somebody's already */
+    hak_arena.mapped_slices -= slices;
+    hak_arena.unmapped_ever += slices;
+    hak_arena.unmapped_lately += slices;
   } else {
     extent.dirty = !cleaned;
     hak_set_chunk(extent.base, extent.chunks, NULL);
@@ -210,9 +215,10 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
 }
 
 void hak_release_after_give(size_t given) {
+  size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
   for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices, warm = hak_options.warm_pool_slices;
+    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
     hak_unlock(&hak_arena.lock);
     size_t keep = above && target / 2 > warm ? target / 2 : warm, done = 0;
@@ -235,7 +241,7 @@ void hak_release_after_give(size_t given) {
 bool hak_arena_decay(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
   /* The caller may have read the clock before another thread began the epoch. */
-  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= (int64_t)hak_options.decay_ms;
+  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= hak_option(HAK_OPTION_DECAY);
   if (begins) {
     if (hak_arena.refaulted_slices == 0) {
       hak_arena.learned_slices /= 2;
@@ -271,32 +277,26 @@ bool hak_arena_purge(size_t keep) {
 }
 
 bool hak_release_within_limit(size_t slices) {
-  size_t limit = hak_options.memory_limit_slices;
-  if (HAK_LIKELY(limit == 0)) {
+  size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
+  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
     return true;
   }
-  for (int tries = 0; tries < 2; tries++) {
+  for (bool purged = false;; purged = true) {
     hak_lock(&hak_arena.lock);
     size_t used = hak_arena.used_slices, dirty = hak_arena.dirty_slices;
     hak_unlock(&hak_arena.lock);
     if (used + dirty + slices <= limit) {
       return true;
     }
-    if (used + slices > limit || tries > 0) {
+    if (used + slices > limit || purged) {
       return false;
     }
     hak_arena_purge(limit - slices - used);
   }
-  return false;
 }
 
 void hak_arena_fork_child(void) {
   while (hak_arena.transit) {
-    hak_chunk_t *chunk = hak_arena.transit;
-    hak_mask_t mask = chunk->transit;
-    out_of_transit(chunk, mask);
-    chunk->free |= mask;
-    hak_arena.dirty_slices += hak_mask_count(mask);
-    hak_arena_settle_locked(chunk);
+    out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
   }
 }

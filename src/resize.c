@@ -3,27 +3,20 @@
 
 #include "fast.h"
 #include "foreign.h"
-#include "huge.h"
-#include "misuse.h"
-#include "run.h"
-#include "slab.h"
-#include "slow.h"
+#include "large.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The usable size of a block that must be live; aborts on anything else. */
+/* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
-  if (cls == HAK_CLASS_NONE) {
-    hak_huge_diagnose(function, block);
-  }
   if (cls == HAK_CLASS_HUGE) {
     if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {
       hak_misuse(function, HAK_MISUSE_NOT_START, block);
     }
     return hak_huge_usable(block);
   }
-  if (!hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls])) {
+  if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
   /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
@@ -64,12 +57,11 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     return hak_no_memory();
   }
   int saved = errno;
-  if (resize_in_place(block, cls, usable, bytes)) {
-    errno = saved;
-    return block;
+  void *fresh = block;
+  if (!resize_in_place(block, cls, usable, bytes)) {
+    bool huge = cls == HAK_CLASS_HUGE && bytes > usable;
+    fresh = huge ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   }
-  void *fresh =
-      cls == HAK_CLASS_HUGE && bytes > usable ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   if (!fresh && bytes <= usable) { /* without memory a smaller block may stay where it is */
     fresh = block;
   }
@@ -89,9 +81,8 @@ void *hak_realloc(void *block, size_t bytes) {
     return NULL;
   }
   uint32_t cls = hak_class_at(block);
-  void *result;
-  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE) && hak_foreign_realloc(block, bytes, &result)) {
-    return result;
+  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
+    return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
   return resize(block, cls, bytes);
 }
@@ -109,31 +100,20 @@ size_t hak_malloc_usable_size(const void *block) {
     return 0;
   }
   uint32_t cls = hak_class_at(block);
-  size_t usable;
-  if (cls == HAK_CLASS_NONE && hak_foreign_usable(block, &usable)) {
-    return usable;
+  if (cls == HAK_CLASS_NONE) {
+    return hak_foreign_owner(block, "malloc_usable_size")->usable(block);
   }
   return checked_usable(block, cls, "malloc_usable_size");
 }
 
-static void check_size(const void *block, size_t bytes) {
-#ifdef NDEBUG
-  (void)block;
-  (void)bytes;
-#else
-  if (block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
+void hak_free_sized(void *block, size_t bytes) {
+  if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
     hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
   }
-#endif
-}
-
-void hak_free_sized(void *block, size_t bytes) {
-  check_size(block, bytes);
   hak_fast_free(block);
 }
 
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   (void)alignment;
-  check_size(block, bytes);
-  hak_fast_free(block);
+  hak_free_sized(block, bytes);
 }

@@ -1,7 +1,6 @@
-#include "run.h"
+#include "large.h"
 
 #include "arena.h"
-#include "misuse.h"
 #include "pagemap.h"
 #include "slab.h"
 
@@ -33,30 +32,13 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   hak_arena_give(block, slices_of(cls));
 }
 
-static hak_free_block_t *return_chain(hak_free_block_t *block, uint32_t most, uintptr_t key, uint32_t cls,
-                                      const char *function, bool orphans) {
-  for (; block != HAK_LIST_END && most > 0; most--) {
-    hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
-      if (orphans) {
-        break;
-      }
-      hak_slab_damaged(function, block);
-    }
-    block->tag = (uintptr_t)block;
-    hak_run_give(block, cls, function);
-    block = next;
-  }
-  return block;
-}
-
 hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
                                  const char *function) {
-  return return_chain(chain, most, key, cls, function, false);
-}
-
-void hak_run_return_orphans(hak_free_block_t *chain, uintptr_t key, uint32_t cls) {
-  return_chain(chain, UINT32_MAX, key, cls, "fork", true);
+  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
+    block->tag = (uintptr_t)block;
+    hak_run_give(block, cls, function);
+  }
+  return chain;
 }
 
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {

@@ -1,11 +1,8 @@
 #include "slab.h"
 
 #include "arena.h"
-#include "lock.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
-#include "slab_internal.h"
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic uintptr_t hak_slab_key;
@@ -19,7 +16,7 @@ void hak_slab_init(void) {
   }
 }
 
-void hak_slab_link_locked(hak_slab_t *slab) {
+static void link_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
   slab->next = NULL;
   slab->prev = class->last;
@@ -27,39 +24,17 @@ void hak_slab_link_locked(hak_slab_t *slab) {
   class->last = slab;
 }
 
-void hak_slab_unlink_locked(hak_slab_t *slab) {
+static void unlink_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
   *(slab->prev ? &slab->prev->next : &class->first) = slab->next;
   *(slab->next ? &slab->next->prev : &class->last) = slab->prev;
   slab->next = slab->prev = NULL;
 }
 
-static uint32_t carved_of(const hak_slab_t *slab) {
-  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
-}
-
-/* Under the class's lock: a return that is on its way there must find the slab gone. */
-static void retire(hak_slab_t *slab) {
-  hak_set_class(slab->base, slab->slices, HAK_CLASS_NONE);
-  atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
-}
-
-/* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
-static bool has_something(const hak_slab_t *slab) {
-  if (carved_of(slab) < slab->blocks) {
-    return true;
-  }
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static uint32_t bits_set(const hak_slab_t *slab) {
+/* At least `enough`, or all there are. */
+static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   uint32_t count = 0;
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+  for (uint32_t w = 0; w * 64 < slab->blocks && count < enough; w++) {
     count += hak_count_bits(atomic_load_explicit(&slab->bits[w], memory_order_relaxed));
   }
   return count;
@@ -68,28 +43,29 @@ static uint32_t bits_set(const hak_slab_t *slab) {
 /* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
-  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = carved_of(slab);
-  if ((control & HAK_SLAB_CURRENT) || !has_something(slab)) { /* detached: the next return lists it */
-    hak_unlock(&class->lock);
+  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
+  /* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
+  if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
+    hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
   }
-  /* The bits have the last word: a block freed by two threads at once, or a fork in the middle of a return, may have
-   * left a count that is not theirs. */
-  if (count == carved && bits_set(slab) == carved) {
+  if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
-      hak_slab_unlink_locked(slab);
+      unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
     char *base = slab->base;
     size_t slices = slab->slices;
-    retire(slab);
+    hak_set_class(base, slices, HAK_CLASS_NONE);
+    /* under the class's lock, where a return that is on its way there must find the slab gone */
+    atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
     hak_arena_give(base, slices);
     return;
   }
   if (!(control & HAK_SLAB_LISTED)) {
     atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
-    hak_slab_link_locked(slab);
+    link_locked(slab);
   }
   hak_unlock(&class->lock);
 }
@@ -119,7 +95,6 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->word = 0;
   slab->discarded = false;
   slab->zeroed = zeroed;
-  slab->next = slab->prev = NULL;
   slab->swept_count = 0;
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
@@ -132,7 +107,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
 }
 
 void hak_slab_hold_locked(hak_slab_t *slab) {
-  hak_slab_unlink_locked(slab);
+  unlink_locked(slab);
   atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
 }
 
@@ -180,7 +155,8 @@ static uint64_t above_lowest(uint64_t mask, uint32_t keep) {
 }
 
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function) {
-  uint64_t twice = atomic_fetch_or_explicit(&slab->bits[w], bits, memory_order_release) & bits;
+  uint64_t before = atomic_fetch_or_explicit(&slab->bits[w], bits, memory_order_release); /* pairs with take_bits */
+  uint64_t twice = before & bits;
   if (HAK_UNLIKELY(twice)) {
     uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(twice);
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
@@ -194,7 +170,8 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
       continue;
     }
-    uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with return_bits */
+    uint64_t mask =
+        atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with hak_slab_put_back */
     uint32_t room = want - chain->count;
     if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
@@ -212,19 +189,9 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
   }
 }
 
-/* Never handed out, so where its memory is new nobody may have written there. The link is written first, so that the
- * page fault is one for writing. */
-static void chain_new(const hak_slab_t *slab, hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
-  block->link = next;
-  if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
-    hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
-  }
-  block->tag = (uintptr_t)next ^ key;
-}
-
-/* New blocks; their memory is touched here for the first time. */
+/* New blocks; their memory is touched here for the first time, and where it is new nobody may have written there. */
 static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
-  uint32_t first = carved_of(slab), left = slab->blocks - first;
+  uint32_t first = hak_slab_carved(slab), left = slab->blocks - first;
   uint32_t n = want < left ? want : left;
   atomic_store_explicit(&slab->carved, first + n, memory_order_relaxed);
   atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, not give them twice */
@@ -232,7 +199,11 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
   for (uint32_t i = 0; i < n; i++) {
     at -= slab->block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
-    chain_new(slab, block, chain->first, key);
+    block->link = chain->first; /* first, so that the page fault is one for writing */
+    if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
+      hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
+    }
+    block->tag = (uintptr_t)chain->first ^ key;
     chain->first = block;
   }
   chain->count += n;
@@ -250,18 +221,14 @@ hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
 /* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
 static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint64_t before = atomic_fetch_or_explicit(&slab->bits[w], mask, memory_order_release); /* pairs with take_bits */
-  if (HAK_UNLIKELY(before & mask)) {
-    uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(before & mask);
-    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, slab->base + (size_t)index * slab->block_bytes);
-  }
+  hak_slab_put_back(slab, w, mask, function);
   uint32_t n = hak_count_bits(mask);
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
   if (control & HAK_SLAB_CURRENT) {
     return;
   }
   /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
-  uint32_t carved = carved_of(slab), sparse_from = hak_slab_sparse_from(carved);
+  uint32_t carved = hak_slab_carved(slab), sparse_from = hak_slab_sparse_from(carved);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   if (!(control & HAK_SLAB_LISTED) || count == carved) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
@@ -295,16 +262,22 @@ static void gather_flush(gather_t *gather, size_t i) {
   }
 }
 
+/* The index of a block that comes back, tagged now. */
+static uint32_t admit(const hak_slab_t *slab, hak_free_block_t *block, const char *function) {
+  uint32_t index = hak_block_index(block, slab->inverse);
+  if (HAK_UNLIKELY(index >= hak_slab_carved(slab))) {
+    hak_misuse(function, HAK_MISUSE_INVALID, block);
+  }
+  hak_slab_tag(block);
+  return index;
+}
+
 HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
   hak_slab_t *slab = gather->last;
   if (!slab || slab->base != (char *)block - hak_slab_offset(block)) {
     gather->last = slab = hak_slab_at(block);
   }
-  uint32_t index = hak_block_index(block, slab->inverse), word = index / 64;
-  if (HAK_UNLIKELY(index >= carved_of(slab))) {
-    hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
-  }
-  hak_slab_tag(block);
+  uint32_t index = admit(slab, block, gather->function), word = index / 64;
   size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
   if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
     gather_flush(gather, i);
@@ -318,37 +291,15 @@ HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
   gather->entry[i].mask |= bit;
 }
 
-static hak_free_block_t *return_chain(hak_free_block_t *block, uint32_t most, uintptr_t key, const char *function,
-                                      bool orphans) {
+hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {
   gather_t gather = {.function = function};
-  for (; block != HAK_LIST_END && most > 0; most--) {
-    hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
-      if (orphans) {
-        break;
-      }
-      hak_slab_damaged(function, block);
-    }
+  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
     gather_add(&gather, block);
-    block = next;
   }
   for (size_t i = 0; i < GATHER_ENTRIES; i++) {
     gather_flush(&gather, i);
   }
-  return block;
-}
-
-void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function) {
-  gather_t gather = {.function = function};
-  for (uint32_t i = 0; i < count; i++) {
-    if (HAK_UNLIKELY(!hak_slab_tagged(blocks[i]))) {
-      hak_slab_damaged(function, blocks[i]);
-    }
-    gather_add(&gather, blocks[i]);
-  }
-  for (size_t i = 0; i < GATHER_ENTRIES; i++) {
-    gather_flush(&gather, i);
-  }
+  return chain;
 }
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
@@ -359,31 +310,15 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
              block);
 }
 
-bool hak_slab_is_whole(const hak_slab_t *slab) {
-  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT == carved_of(slab);
-}
-
 bool hak_slab_holds(const void *block) {
   hak_slab_t *slab = hak_slab_at(block);
   uint32_t index = hak_block_index(block, slab->inverse);
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
-hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {
-  return return_chain(chain, most, key, function, false);
-}
-
-void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
-  return_chain(chain, UINT32_MAX, key, "fork", true);
-}
-
 void hak_slab_return_one(void *block, const char *function) {
   hak_slab_t *slab = hak_slab_at(block);
-  uint32_t index = hak_block_index(block, slab->inverse);
-  if (HAK_UNLIKELY(index >= carved_of(slab))) {
-    hak_misuse(function, HAK_MISUSE_INVALID, block);
-  }
-  hak_slab_tag(block);
+  uint32_t index = admit(slab, block, function);
   return_bits(slab, index / 64, 1ULL << index % 64, function);
 }
 

@@ -8,12 +8,10 @@
  *   CURRENT ── exhausted ──> detached ── a block returns ──> LISTED ── chosen ──> CURRENT
  *      └──────────── dropped with blocks left ────────────────>┘└── every block is back ──> arena
  *
- * Why an empty slab can be released: let B = bits set and P = blocks whose bit is set but not yet counted by the
- * thread that returns them. Then count = B - P, and count = carved implies B = carved and P = 0: nobody is still
- * about to touch the slab. */
-#ifndef HAK_SLAB_H
-#define HAK_SLAB_H
+ * Why an empty slab can be released: docs/invariants.md. */
+#pragma once
 
+#include "lock.h"
 #include "types.h"
 
 /* Start-up: the key of blocks that lie in slabs. Callable often; the first call wins. */
@@ -28,13 +26,9 @@ void hak_slab_drop(hak_slab_t *slab);
  * under `key`. An empty chain: nothing left in it. */
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
 
-/* Return every block of a chain linked under `key` to its slab. `function` is named when a block is damaged. */
+/* Return up to `most` blocks of a chain to their slabs. Returns the rest of it. `key`, `function`: see
+ * hak_slab_unchain. */
 hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function);
-/* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
-void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
-
-/* Return blocks that carry the slabs' tag. */
-void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function);
 
 /* The tag of a block that lies in a slab, or is on its way between threads. */
 extern _Atomic uintptr_t hak_slab_key;
@@ -46,11 +40,24 @@ HAK_INLINE bool hak_slab_tagged(const hak_free_block_t *block) {
 }
 /* A block of a list does not carry the list's tag: freed twice, as far as its tag tells, or written to. Aborts. */
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
+/* Take the first block off a chain linked under `key`. NULL: there is none. A damaged one aborts and names `function`;
+ * without that, the chain is of a thread that did not survive a fork, and ends before the first that does not fit. */
+HAK_INLINE hak_free_block_t *hak_slab_unchain(hak_free_block_t **chain, uintptr_t key, const char *function) {
+  hak_free_block_t *block = *chain;
+  if (block == HAK_LIST_END) {
+    return NULL;
+  }
+  if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
+    if (function) {
+      hak_slab_damaged(function, block);
+    }
+    return NULL;
+  }
+  *chain = block->link;
+  return block;
+}
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
-
-/* Whether all blocks that the slab ever gave lie in it; a hint where others return some. */
-bool hak_slab_is_whole(const hak_slab_t *slab);
 
 /* One block without any thread cache. */
 void *hak_slab_take_one(uint32_t cls);
@@ -70,4 +77,41 @@ typedef struct hak_slab_totals {
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
 void hak_slab_check(void);
-#endif
+
+/* What slab.c (exchange of blocks) and sweep.c (passes over many slabs) share. */
+
+typedef struct hak_slab_class {
+  hak_lock_t lock;
+  hak_slab_t *first, *last; /* LISTED slabs; the one that waited longest comes first, for it has most to give */
+} __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
+
+extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
+
+HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+}
+/* Of free blocks; may be a moment old. */
+HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+}
+/* Whether all blocks that the slab ever gave lie in it; a hint where others return some. */
+HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
+  return hak_slab_count(slab) == hak_slab_carved(slab);
+}
+
+/* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
+ * they come and go too quickly for calls to pay. */
+HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
+  enum { CARVED_MIN = 8 };
+  uint32_t out = carved / 32;
+  return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
+}
+
+/* A LISTED slab becomes CURRENT, the caller's. */
+void hak_slab_hold_locked(hak_slab_t *slab);
+
+/* Sets bits of a word, without a change of the count. One that is set already is of a block freed twice: aborts. */
+void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
+
+/* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
+void hak_slab_became_sparse(void);

@@ -1,11 +1,7 @@
 #include "fast.h"
 
 #include "foreign.h"
-#include "huge.h"
-#include "misuse.h"
-#include "run.h"
-#include "slab.h"
-#include "slow.h"
+#include "large.h"
 
 #include <errno.h>
 
@@ -57,7 +53,7 @@ static void *alloc(size_t bytes, bool *zeroed) {
   if (HAK_UNLIKELY(!block)) {
     return hak_no_memory();
   }
-  hak_observe_alloc(block, bytes);
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
   errno = saved;
   return block;
 }
@@ -72,7 +68,7 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
-      hak_observe_alloc(block, bytes);
+      HAK_OBSERVE(hak_observe_alloc(block, bytes));
       return block;
     }
   }
@@ -90,16 +86,12 @@ void *hak_no_memory(void) {
 }
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {
-  if (!hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls])) {
+  if (!hak_is_start_in_class(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   hak_heap_t *heap = hak_heap_mine();
-  if (!heap && hak_class_is_run(cls)) {
-    hak_run_give(block, cls, "free");
-    return;
-  }
   if (!heap) {
-    hak_slab_return_one(block, "free");
+    hak_cache_return_one(cls, block);
     return;
   }
   hak_bin_t *bin = &heap->bin[cls];
@@ -118,9 +110,8 @@ HAK_COLD void hak_free_slow(void *block) {
     return;
   }
   uint32_t cls = hak_class_at(block);
-  hak_observe_free(block, cls);
-  if (hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]) &&
-      hak_cache_free_outgoing(hak_heap, cls, block)) {
+  HAK_OBSERVE(hak_observe_free(block, cls));
+  if (hak_is_start_in_class(block, cls) && hak_cache_free_outgoing(hak_heap, cls, block)) {
     return;
   }
   int saved = errno;
@@ -128,8 +119,8 @@ HAK_COLD void hak_free_slow(void *block) {
     hak_huge_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {
     cached_free(cls, block);
-  } else if (HAK_MINIMAL || !hak_foreign_free(block)) {
-    hak_huge_diagnose("free", block);
+  } else {
+    hak_foreign_owner(block, "free")->free(block);
   }
   errno = saved;
 }

@@ -2,11 +2,10 @@
 
 #include "hakmem.h"
 #include "heap.h"
-#include "huge.h"
+#include "large.h"
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
-#include "run.h"
 #include "slab.h"
 #include "text.h"
 
@@ -53,113 +52,96 @@ void hak_stats_read(hak_stats_t *stats) {
   hak_lock_read_waits(stats->lock_waits);
 }
 
-/* The totals, one row each: name, value. */
-#define TOTALS(ROW) \
-  ROW("live_bytes", stats->live_bytes + stats->huge_bytes) \
-  ROW("small_live_bytes", stats->live_bytes) \
-  ROW("large_live_bytes", stats->huge_bytes) \
-  ROW("large_live_blocks", stats->huge_blocks) \
-  ROW("cached_bytes", stats->cached_bytes) \
-  ROW("slab_free_bytes", stats->free_bytes) \
-  ROW("rounding_bytes", stats->rounding_bytes) \
-  ROW("used_bytes", stats->arena.used_slices << HAK_SLICE_SHIFT) \
-  ROW("retained_bytes", stats->arena.dirty_slices << HAK_SLICE_SHIFT) \
-  ROW("retain_target_bytes", stats->arena.target_slices << HAK_SLICE_SHIFT) \
-  ROW("mapped_bytes", stats->arena.mapped_slices << HAK_SLICE_SHIFT) \
-  ROW("metadata_bytes", stats->meta_bytes) \
-  ROW("threads", stats->threads)
+/* Numbers under one heading, as JSON and as text have it. */
+enum { TABLES = 3, ROWS_MAX = 13 };
+typedef struct table {
+  const char *key, *title;
+  struct {
+    const char *name; /* NULL behind the last one */
+    uint64_t value;
+  } row[ROWS_MAX + 1];
+} table_t;
 
-#define OS_CALLS(ROW) \
-  ROW("mmap", stats->os.mmap) \
-  ROW("munmap", stats->os.munmap) \
-  ROW("madvise", stats->os.madvise) \
-  ROW("mprotect", stats->os.mprotect) \
-  ROW("mremap", stats->os.mremap) \
-  ROW("failed", stats->os.failed) \
-  ROW("bytes_mapped", stats->os.bytes_mapped_total)
-
-/* Times that a thread waited for a lock, by how long. */
-#define LOCK_WAITS(ROW) \
-  ROW("below_1us", stats->lock_waits[0]) \
-  ROW("below_10us", stats->lock_waits[1]) \
-  ROW("below_100us", stats->lock_waits[2]) \
-  ROW("below_1ms", stats->lock_waits[3]) \
-  ROW("below_10ms", stats->lock_waits[4]) \
-  ROW("longer", stats->lock_waits[5])
-
-typedef struct row {
-  const char *name;
-  uint64_t value;
-} row_t;
-#define ROW(name, value) {name, value},
-
-static void json_rows(hak_text_t *text, const row_t *rows, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    hak_text_string(text, i ? ",\"" : "\"");
-    hak_text_string(text, rows[i].name);
-    hak_text_string(text, "\":");
-    hak_text_number(text, rows[i].value);
-  }
-}
-
-static void text_rows(hak_text_t *text, const row_t *rows, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    hak_text_padded(text, rows[i].name, 24);
-    hak_text_column(text, rows[i].value, 16);
-    hak_text_string(text, "\n");
-  }
+static void make_tables(const hak_stats_t *stats, table_t tables[TABLES]) {
+  const hak_arena_totals_t *arena = &stats->arena;
+  const hak_os_counts_t *os = &stats->os;
+  const uint64_t *waits = stats->lock_waits;
+  tables[0] = (table_t){"totals",
+                        "hakmem statistics (bytes, blocks)",
+                        {{"live_bytes", stats->live_bytes + stats->huge_bytes},
+                         {"small_live_bytes", stats->live_bytes},
+                         {"large_live_bytes", stats->huge_bytes},
+                         {"large_live_blocks", stats->huge_blocks},
+                         {"cached_bytes", stats->cached_bytes},
+                         {"slab_free_bytes", stats->free_bytes},
+                         {"rounding_bytes", stats->rounding_bytes},
+                         {"used_bytes", arena->used_slices << HAK_SLICE_SHIFT},
+                         {"retained_bytes", arena->dirty_slices << HAK_SLICE_SHIFT},
+                         {"retain_target_bytes", arena->target_slices << HAK_SLICE_SHIFT},
+                         {"mapped_bytes", arena->mapped_slices << HAK_SLICE_SHIFT},
+                         {"metadata_bytes", stats->meta_bytes},
+                         {"threads", stats->threads}}};
+  tables[1] = (table_t){"os_calls",
+                        "system calls",
+                        {{"mmap", os->mmap},
+                         {"munmap", os->munmap},
+                         {"madvise", os->madvise},
+                         {"mprotect", os->mprotect},
+                         {"mremap", os->mremap},
+                         {"failed", os->failed},
+                         {"bytes_mapped", os->bytes_mapped_total}}};
+  tables[2] = (table_t){"lock_waits",
+                        "waits for locks",
+                        {{"below_1us", waits[0]},
+                         {"below_10us", waits[1]},
+                         {"below_100us", waits[2]},
+                         {"below_1ms", waits[3]},
+                         {"below_10ms", waits[4]},
+                         {"longer", waits[5]}}};
 }
 
 static void put_json(hak_text_t *text, const hak_stats_t *stats) {
-  const row_t totals[] = {TOTALS(ROW)}, os_calls[] = {OS_CALLS(ROW)}, waits[] = {LOCK_WAITS(ROW)};
-  hak_text_string(text, "{\"version\":");
-  hak_text_number(text, HAKMEM_VERSION);
-  hak_text_string(text, ",\"totals\":{");
-  json_rows(text, totals, sizeof totals / sizeof *totals);
-  hak_text_string(text, "},\"os_calls\":{");
-  json_rows(text, os_calls, sizeof os_calls / sizeof *os_calls);
-  hak_text_string(text, "},\"lock_waits\":{");
-  json_rows(text, waits, sizeof waits / sizeof *waits);
-  hak_text_string(text, "},\"classes\":[");
+  table_t tables[TABLES];
+  make_tables(stats, tables);
+  hak_text_put(text, "{\"version\":%zu,", (size_t)HAKMEM_VERSION);
+  for (const table_t *table = tables; table < tables + TABLES; table++) {
+    hak_text_put(text, "\"%s\":{", table->key);
+    for (size_t i = 0; table->row[i].name; i++) {
+      hak_text_put(text, "%s\"%s\":%zu", i ? "," : "", table->row[i].name, table->row[i].value);
+    }
+    hak_text_put(text, "},");
+  }
+  hak_text_put(text, "\"classes\":[");
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats->classes[c];
-    const row_t rows[] = {
-        {"block_bytes", class->block_bytes},
-        {"band", hak_class_bands[c]},
-        {"slabs", class->slabs},
-        {"live_blocks", class->live_blocks},
-        {"cached_blocks", class->cached_blocks},
-        {"free_blocks", class->free_blocks},
-        {"rounding_bytes", class->rounding_bytes},
-    };
-    hak_text_string(text, c > 1 ? ",{" : "{");
-    json_rows(text, rows, sizeof rows / sizeof *rows);
-    hak_text_string(text, "}");
+    hak_text_put(text, "%s{\"block_bytes\":%zu,\"band\":%zu,", c > 1 ? "," : "", class->block_bytes,
+                 (size_t)hak_class_bands[c]);
+    hak_text_put(text, "\"slabs\":%zu,\"live_blocks\":%zu,\"cached_blocks\":%zu,", class->slabs, class->live_blocks,
+                 class->cached_blocks);
+    hak_text_put(text, "\"free_blocks\":%zu,\"rounding_bytes\":%zu}", class->free_blocks, class->rounding_bytes);
   }
-  hak_text_string(text, "]}");
+  hak_text_put(text, "]}");
 }
 
-static void put_text(hak_text_t *text, const hak_stats_t *stats) {
-  const row_t totals[] = {TOTALS(ROW)}, os_calls[] = {OS_CALLS(ROW)}, waits[] = {LOCK_WAITS(ROW)};
-  hak_text_string(text, "hakmem statistics (bytes, blocks)\n");
-  text_rows(text, totals, sizeof totals / sizeof *totals);
-  hak_text_string(text, "system calls\n");
-  text_rows(text, os_calls, sizeof os_calls / sizeof *os_calls);
-  hak_text_string(text, "waits for locks\n");
-  text_rows(text, waits, sizeof waits / sizeof *waits);
-  hak_text_string(text, "class      slabs         live       cached         free     rounding\n");
+static hak_text_t as_text(char buffer[TEXT_BYTES_MAX], const hak_stats_t *stats) {
+  hak_text_t text = hak_text_on(buffer, TEXT_BYTES_MAX);
+  table_t tables[TABLES];
+  make_tables(stats, tables);
+  for (const table_t *table = tables; table < tables + TABLES; table++) {
+    hak_text_put(&text, "%s\n", table->title);
+    for (size_t i = 0; table->row[i].name; i++) {
+      hak_text_put(&text, "%-24s%16zu\n", table->row[i].name, table->row[i].value);
+    }
+  }
+  hak_text_put(&text, "class      slabs         live       cached         free     rounding\n");
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     const hak_class_stats_t *class = &stats->classes[c];
     if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
-      hak_text_column(text, class->block_bytes, 7);
-      hak_text_column(text, class->slabs, 9);
-      hak_text_column(text, class->live_blocks, 13);
-      hak_text_column(text, class->cached_blocks, 13);
-      hak_text_column(text, class->free_blocks, 13);
-      hak_text_column(text, class->rounding_bytes, 13);
-      hak_text_string(text, "\n");
+      hak_text_put(&text, "%7zu%9zu%13zu%13zu%13zu%13zu\n", class->block_bytes, class->slabs, class->live_blocks,
+                   class->cached_blocks, class->free_blocks, class->rounding_bytes);
     }
   }
+  return text;
 }
 
 size_t hak_stats_json(char *buffer, size_t capacity) {
@@ -176,47 +158,34 @@ void hak_stats_print(FILE *out) {
   hak_stats_t stats;
   char buffer[TEXT_BYTES_MAX];
   hak_stats_read(&stats);
-  hak_text_t text = hak_text_on(buffer, sizeof buffer);
-  put_text(&text, &stats);
+  (void)as_text(buffer, &stats);
   fputs(buffer, out);
 }
 
-static void print_os_stats(const hak_stats_t *stats) {
+static void report_os_calls(const hak_stats_t *stats) {
   char buffer[256];
   hak_text_t text = hak_text_on(buffer, sizeof buffer);
-  const row_t rows[] = {{"alloc", stats->arena.mapped_ever / HAK_CHUNK_SLICES},
-                        {"free", stats->arena.unmapped_ever / HAK_CHUNK_SLICES},
-                        {"madvise", stats->os.madvise},
-                        {"mmap_total", stats->os.mmap},
-                        {"munmap", stats->os.munmap},
-                        {"mprotect", stats->os.mprotect},
-                        {"mremap", stats->os.mremap},
-                        {"failed", stats->os.failed}};
-  hak_text_string(&text, "[SS_OS_STATS]");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    hak_text_string(&text, " ");
-    hak_text_string(&text, rows[i].name);
-    hak_text_string(&text, "=");
-    hak_text_number(&text, rows[i].value);
-  }
-  hak_text_string(&text, "\n");
+  const hak_os_counts_t *os = &stats->os;
+  hak_text_put(&text, "[SS_OS_STATS] alloc=%zu free=%zu madvise=%zu mmap_total=%zu munmap=%zu mprotect=%zu ",
+               stats->arena.mapped_ever / HAK_CHUNK_SLICES, stats->arena.unmapped_ever / HAK_CHUNK_SLICES, os->madvise,
+               os->mmap, os->munmap, os->mprotect);
+  hak_text_put(&text, "mremap=%zu failed=%zu\n", os->mremap, os->failed);
   hak_text_report(&text);
 }
 
 void hak_stats_at_exit(void) {
+  bool all = hak_option(HAK_OPTION_STATS), os_calls = hak_option(HAK_OPTION_OS_STATS);
   hak_stats_t stats;
-  hak_observe_print();
-  if (!hak_options.stats && !hak_options.os_stats) {
-    return;
+  HAK_OBSERVE(hak_observe_print());
+  if (all || os_calls) {
+    hak_stats_read(&stats);
   }
-  hak_stats_read(&stats);
-  if (hak_options.stats) {
+  if (all) {
     char buffer[TEXT_BYTES_MAX];
-    hak_text_t text = hak_text_on(buffer, sizeof buffer);
-    put_text(&text, &stats);
+    hak_text_t text = as_text(buffer, &stats);
     hak_text_report(&text);
   }
-  if (hak_options.os_stats) {
-    print_os_stats(&stats);
+  if (os_calls) {
+    report_os_calls(&stats);
   }
 }

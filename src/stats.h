@@ -1,11 +1,9 @@
 /* Duty: what the heap holds, as numbers, text and JSON. Data: none; reads the counters of the layers below while
  * other threads run, so sums may be a moment apart, but no count is ever negative or larger than what contains it.
  * Layers below: heap, slab, huge, arena, options, text, os. */
-#ifndef HAK_STATS_H
-#define HAK_STATS_H
+#pragma once
 
 #include "arena.h"
-#include "geometry.h"
 #include "lock.h"
 #include "os.h"
 
@@ -31,5 +29,3 @@ void hak_stats_read(hak_stats_t *stats);
 
 /* What the options ask for when the process ends. */
 void hak_stats_at_exit(void);
-
-#endif

@@ -1,7 +1,10 @@
+#include "slab.h"
+
 #include "arena.h"
 #include "os.h"
 #include "pagemap.h"
-#include "slab_internal.h"
+
+#include <string.h>
 
 enum {
   SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
@@ -14,22 +17,9 @@ enum {
 static _Atomic size_t sparse_since_sweep;
 static _Atomic size_t most_used; /* slabs' worth, since the last sweep */
 
-/* Take every free block of a listed slab, so that nobody else can get one while its page is given back. */
-static void hold_free_blocks(hak_slab_t *slab, uint64_t held[HAK_BITS_WORDS]) {
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    held[w] = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
-  }
-}
-
-static void let_go(hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS]) {
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    hak_slab_put_back(slab, w, held[w], "free");
-  }
-}
-
 /* Whether all of [from, to) bytes of the slab are free blocks that are held, or were never carved. */
 static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS], size_t from, size_t to) {
-  uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
+  uint32_t carved = hak_slab_carved(slab);
   for (size_t i = from / slab->block_bytes; i * slab->block_bytes < to && i < carved; i++) {
     if (!(held[i / 64] >> i % 64 & 1)) {
       return false;
@@ -38,11 +28,14 @@ static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_W
   return true;
 }
 
+/* Every free block is held meanwhile, so that nobody else can get one while its page is given back. */
 static bool discard_free_pages(hak_slab_t *slab) {
   uint64_t held[HAK_BITS_WORDS] = {0};
   size_t page = hak_os_page_bytes(), slab_bytes = (size_t)slab->slices << HAK_SLICE_SHIFT, run = 0;
   bool any = false;
-  hold_free_blocks(slab, held);
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    held[w] = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
+  }
   for (size_t at = 0; at <= slab_bytes; at += page) {
     if (at < slab_bytes && is_free_range(slab, held, at, at + page)) {
       run += page;
@@ -54,14 +47,15 @@ static bool discard_free_pages(hak_slab_t *slab) {
     }
   }
   slab->discarded |= any;
-  let_go(slab, held);
+  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
+    hak_slab_put_back(slab, w, held[w], "free");
+  }
   return any;
 }
 
 /* Sparse, and not as it was after the last pass. */
 static bool is_worth_a_pass(const hak_slab_t *slab) {
-  uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
-  uint32_t count = atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+  uint32_t carved = hak_slab_carved(slab), count = hak_slab_count(slab);
   return count <= carved && count != slab->swept_count && count >= hak_slab_sparse_from(carved);
 }
 
@@ -86,7 +80,7 @@ static size_t sweep_class(int cls, bool *any) {
   hak_slab_t *held[STEP_SLABS];
   size_t count = hold_some(&hak_slab_classes[cls], held);
   for (size_t i = 0; i < count; i++) {
-    held[i]->swept_count = atomic_load_explicit(&held[i]->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
+    held[i]->swept_count = hak_slab_count(held[i]);
     *any |= discard_free_pages(held[i]);
     hak_slab_drop(held[i]);
   }
@@ -153,20 +147,15 @@ void hak_slab_decay(void) {
 }
 
 static void add_to_totals(hak_slab_t *slab, void *context) {
-  hak_slab_totals_t *totals = context;
-  uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
-  uint32_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
-  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT;
-  totals[cls].slabs++;
-  totals[cls].carved_blocks += carved;
-  totals[cls].free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
+  hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
+  uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
+  totals->slabs++;
+  totals->carved_blocks += carved;
+  totals->free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
 }
 
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
-  for (int c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] = (hak_slab_totals_t){0, 0, 0};
-  }
+  memset(totals, 0, HAK_BIN_COUNT * sizeof *totals);
   hak_arena_each_slab(add_to_totals, totals);
   totals[HAK_CLASS_NONE] = (hak_slab_totals_t){0, 0, 0};
 }

@@ -2,9 +2,12 @@
 
 #include "os.h"
 
-#include <string.h>
+#include <stdarg.h>
 
-enum { DIGITS_MAX = 20 }; /* decimal digits of UINT64_MAX */
+enum {
+  DIGITS_MAX = 20, /* decimal digits of UINT64_MAX */
+  LINE_BYTES = 400,
+};
 
 hak_text_t hak_text_on(char *buffer, size_t capacity) {
   if (capacity > 0) {
@@ -21,49 +24,30 @@ static void put(hak_text_t *text, char c) {
   text->length++;
 }
 
-void hak_text_string(hak_text_t *text, const char *string) {
-  while (*string) {
-    put(text, *string++);
+static void put_blanks(hak_text_t *text, size_t from, size_t width) {
+  for (size_t i = from; i < width; i++) {
+    put(text, ' ');
   }
 }
 
-static size_t digits_of(uint64_t number, unsigned base, char digits[DIGITS_MAX]) {
+static void put_string(hak_text_t *text, const char *string, size_t width) {
+  size_t n = 0;
+  for (; string[n]; n++) {
+    put(text, string[n]);
+  }
+  put_blanks(text, n, width);
+}
+
+static void put_number(hak_text_t *text, size_t number, unsigned base, size_t width) {
+  char digits[DIGITS_MAX];
   size_t n = 0;
   do {
     digits[n++] = "0123456789abcdef"[number % base];
     number /= base;
   } while (number > 0);
-  return n;
-}
-
-static void put_number(hak_text_t *text, uint64_t number, unsigned base, size_t width) {
-  char digits[DIGITS_MAX];
-  size_t n = digits_of(number, base, digits);
-  for (size_t i = n; i < width; i++) {
-    put(text, ' ');
-  }
+  put_blanks(text, n, width);
   while (n > 0) {
     put(text, digits[--n]);
-  }
-}
-
-void hak_text_number(hak_text_t *text, uint64_t number) {
-  put_number(text, number, 10, 0);
-}
-
-void hak_text_hex(hak_text_t *text, uint64_t number) {
-  put_number(text, number, 16, 0);
-}
-
-void hak_text_column(hak_text_t *text, uint64_t number, size_t width) {
-  put_number(text, number, 10, width);
-}
-
-void hak_text_padded(hak_text_t *text, const char *string, size_t width) {
-  size_t n = strlen(string);
-  hak_text_string(text, string);
-  for (; n < width; n++) {
-    put(text, ' ');
   }
 }
 
@@ -71,8 +55,31 @@ static size_t kept(const hak_text_t *text) {
   return text->length < text->capacity ? text->length : text->capacity - 1;
 }
 
-void hak_text_to_stderr(const hak_text_t *text) {
-  hak_os_write_error(text->buffer, kept(text));
+void hak_text_put(hak_text_t *text, const char *format, ...) {
+  char line[LINE_BYTES + 1];
+  hak_text_t said = hak_text_on(line, sizeof line), *to = text ? text : &said;
+  va_list values;
+  va_start(values, format);
+  for (; *format; format++) {
+    size_t width = 0;
+    if (*format != '%') {
+      put(to, *format);
+      continue;
+    }
+    for (format += format[1] == '-' ? 2 : 1; *format >= '0' && *format <= '9'; format++) {
+      width = width * 10 + (size_t)(*format - '0');
+    }
+    if (*format == 's') {
+      put_string(to, va_arg(values, const char *), width); /* NOLINT(clang-analyzer-valist.Uninitialized) */
+    } else {                                               /* zu or zx */
+      size_t number = va_arg(values, size_t); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
+      put_number(to, number, *++format == 'x' ? 16 : 10, width);
+    }
+  }
+  va_end(values);
+  if (!text) {
+    hak_os_write_error(line, kept(&said));
+  }
 }
 
 void hak_text_report(const hak_text_t *text) {

@@ -25,21 +25,19 @@ static uint32_t capacity_of(uint32_t cls) {
 }
 
 static uint32_t room_in(transfer_t *transfer, uint32_t cls) {
-  hak_lock(&transfer->lock);
-  uint32_t room = transfer->blocks ? capacity_of(cls) - transfer->count : 0;
-  bool make = transfer->blocks == NULL;
-  hak_unlock(&transfer->lock);
-  if (!make) {
-    return room;
+  hak_free_block_t **made = NULL;
+  for (;;) {
+    hak_lock(&transfer->lock);
+    if (!transfer->blocks) { /* else another thread made it, too, and this one is lost */
+      transfer->blocks = made;
+    }
+    bool ready = transfer->blocks != NULL;
+    uint32_t room = ready ? capacity_of(cls) - transfer->count : 0;
+    hak_unlock(&transfer->lock);
+    if (ready || !(made = hak_meta_alloc(capacity_of(cls) * sizeof(hak_free_block_t *)))) {
+      return room;
+    }
   }
-  hak_free_block_t **blocks = hak_meta_alloc(capacity_of(cls) * sizeof(hak_free_block_t *));
-  hak_lock(&transfer->lock);
-  if (!transfer->blocks) { /* else another thread made it, too, and this one is lost */
-    transfer->blocks = blocks;
-  }
-  room = transfer->blocks ? capacity_of(cls) - transfer->count : 0;
-  hak_unlock(&transfer->lock);
-  return room;
 }
 
 /* Returns how many of them found room. */
@@ -83,14 +81,8 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32
   uint32_t room = chain != HAK_LIST_END ? room_in(transfer, cls) : 0;
   while (chain != HAK_LIST_END && room > 0 && *most > 0) {
     uint32_t count = 0, put;
-    for (; chain != HAK_LIST_END && count < BATCH && count < room && count < *most; count++) {
-      hak_free_block_t *next = chain->link;
-      if (HAK_UNLIKELY(!hak_is_linked(chain, key))) {
-        hak_slab_damaged(function, chain);
-      }
-      hak_slab_tag(chain);
-      batch[count] = chain;
-      chain = next;
+    while (count < BATCH && count < room && count < *most && (batch[count] = hak_slab_unchain(&chain, key, function))) {
+      hak_slab_tag(batch[count++]);
     }
     put = put_batch(transfer, cls, batch, count);
     room -= put;
@@ -102,7 +94,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32
   return chain;
 }
 
-hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
+static hak_chain_t take(uint32_t cls, uint32_t want, uintptr_t key, const char *function) {
   hak_free_block_t *batch[BATCH];
   hak_chain_t chain = {HAK_LIST_END, 0};
   while (chain.count < want) {
@@ -112,13 +104,17 @@ hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
     }
     for (uint32_t i = 0; i < count; i++) {
       if (HAK_UNLIKELY(!hak_slab_tagged(batch[i]))) {
-        hak_slab_damaged("malloc", batch[i]);
+        hak_slab_damaged(function, batch[i]);
       }
     }
     chain.first = link_batch(batch, count, chain.first, key);
     chain.count += count;
   }
   return chain;
+}
+
+hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
+  return take(cls, want, key, "malloc");
 }
 
 static void flush_class(uint32_t cls, bool idle_only) {
@@ -128,9 +124,9 @@ static void flush_class(uint32_t cls, bool idle_only) {
   transfer->taken = false;
   hak_unlock(&transfer->lock);
   if (idle || !idle_only) {
-    hak_free_block_t *batch[BATCH];
-    for (uint32_t count; (count = take_batch(transfer, batch, BATCH)) > 0;) {
-      hak_slab_return_tagged(batch, count, "free");
+    const uintptr_t key = 1; /* of no heap, and the end of lists does not fit it */
+    for (hak_chain_t chain; (chain = take(cls, BATCH, key, "free")).count > 0;) {
+      hak_slab_return(chain.first, UINT32_MAX, key, "free");
     }
     hak_lock(&transfer->lock);
     transfer->taken = false;
@@ -138,15 +134,9 @@ static void flush_class(uint32_t cls, bool idle_only) {
   }
 }
 
-void hak_transfer_decay(void) {
+void hak_transfer_flush(bool idle_only) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    flush_class(cls, true);
-  }
-}
-
-void hak_transfer_flush(void) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    flush_class(cls, false);
+    flush_class(cls, idle_only);
   }
 }
 
@@ -167,12 +157,11 @@ void hak_transfer_verify(const char *function) {
   }
 }
 
-void hak_transfer_totals(size_t blocks[HAK_BIN_COUNT]) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    hak_lock(&transfers[cls].lock);
-    blocks[cls] = transfers[cls].count;
-    hak_unlock(&transfers[cls].lock);
-  }
+size_t hak_transfer_count(uint32_t cls) {
+  hak_lock(&transfers[cls].lock);
+  size_t count = transfers[cls].count;
+  hak_unlock(&transfers[cls].lock);
+  return count;
 }
 
 hak_lock_t *hak_transfer_lock(uint32_t cls) {

@@ -6,11 +6,8 @@
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
  * A free block carries two words:   link  the next free block of its list
- *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs
- * The tag is verified before the link is followed, and replaced when the block is handed out: a block that
- * is in a list twice, and a block written to while it was free, both stop the process there. */
-#ifndef HAK_TYPES_H
-#define HAK_TYPES_H
+ *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs */
+#pragma once
 
 #include "geometry.h"
 
@@ -24,17 +21,16 @@ typedef struct hak_free_block {
 extern const hak_free_block_t hak_list_end;
 #define HAK_LIST_END ((hak_free_block_t *)(uintptr_t)&hak_list_end)
 
+/* In front of `next`, in a list under `key`. */
 HAK_INLINE void hak_link(hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
   block->link = next;
   block->tag = (uintptr_t)next ^ key;
 }
-/* Whether the block is one of a list under the key. */
 HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
   return ((uintptr_t)block->link ^ block->tag) == key;
 }
 
-/* A block that is handed out links to itself, until its owner writes there: no free block does. Of the two words it is
- * the link that is marked: marking the tag cost half as much again a pair (docs/experiments). */
+/* A block that is handed out links to itself, until its owner writes there: no free block does. */
 HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {
   block->link = block;
 }
@@ -55,7 +51,6 @@ enum {
   HAK_SLAB_CURRENT = 1, /* one thread takes blocks from it, and nobody else does */
   HAK_SLAB_LISTED = 2,  /* it stands in its class's list */
   HAK_SLAB_COUNT_SHIFT = 8,
-  HAK_SLAB_COUNT_ONE = 1 << HAK_SLAB_COUNT_SHIFT,
 };
 
 /*   blocks handed out or cached  =  carved - count        (once no return is in flight)
@@ -123,5 +118,3 @@ typedef struct hak_chunk {
   bool for_slabs;      /* SLICED: others take dirty slices only, but in need */
   bool moved;          /* realloc moved pages to the huge block that begins here */
 } hak_chunk_t;
-
-#endif

@@ -51,6 +51,26 @@ void give(void *block) {
   hak_free(block);
 }
 
+void take_many(void **blocks, size_t count, size_t bytes) {
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = take(bytes);
+  }
+}
+
+void give_many(void **blocks, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    give(blocks[i]);
+  }
+}
+
+void free_aba(size_t bytes) {
+  void *a = take(bytes), *b = take(bytes);
+  announce(a);
+  give(a);
+  give(b);
+  hak_free(hide_pointer(a));
+}
+
 void drain(size_t bytes) {
   size_t blocks = DRAIN_BYTES / bytes;
   if (blocks > DRAIN_BLOCKS_MAX) {
@@ -69,12 +89,8 @@ __attribute__((constructor)) static void warm_up(void) {
   enum { ROUNDS = 20, BLOCKS = 4 };
   for (int round = 0; round < ROUNDS; round++) {
     void *blocks[BLOCKS];
-    for (size_t i = 0; i < BLOCKS; i++) {
-      blocks[i] = take(WARM_BYTES);
-    }
-    for (size_t i = 0; i < BLOCKS; i++) {
-      give(blocks[i]);
-    }
+    take_many(blocks, BLOCKS, WARM_BYTES);
+    give_many(blocks, BLOCKS);
   }
 }
 #endif

@@ -28,6 +28,13 @@ void registered(const void *block);
 /* Frees a block from take(). */
 void give(void *block);
 
+/* The same for many. */
+void take_many(void **blocks, size_t count, size_t bytes);
+void give_many(void **blocks, size_t count);
+
+/* A crime of several programs: free(a), free(b), free(a), of two blocks of so many bytes. Announces a. */
+void free_aba(size_t bytes);
+
 /* With WARM_BYTES defined, the program begins with a cache that keeps blocks of so many bytes. */
 
 /* Takes blocks until more were handed out than any cache of this size can hold. */

@@ -2,11 +2,6 @@
 #include "crime.h"
 
 int main(void) {
-  void *a = take(BLOCK_BYTES);
-  void *b = take(BLOCK_BYTES);
-  announce(a);
-  give(a);
-  give(b);
-  hak_free(hide_pointer(a));
+  free_aba(BLOCK_BYTES);
   return 0;
 }

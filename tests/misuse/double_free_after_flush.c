@@ -5,14 +5,10 @@ enum { OTHERS = 4000 };
 
 int main(void) {
   static void *others[OTHERS];
-  for (size_t i = 0; i < OTHERS; i++) {
-    others[i] = take(BLOCK_BYTES);
-  }
+  take_many(others, OTHERS, BLOCK_BYTES);
   void *block = others[OTHERS / 2];
   announce(block);
-  for (size_t i = 0; i < OTHERS; i++) {
-    give(others[i]);
-  }
+  give_many(others, OTHERS);
   flush_thread_cache();
   hak_free(hide_pointer(block));
   flush_thread_cache();

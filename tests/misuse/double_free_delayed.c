@@ -4,14 +4,10 @@
 int main(void) {
   static void *others[OTHERS];
   void *block = take(BLOCK_BYTES);
-  for (size_t i = 0; i < OTHERS; i++) {
-    others[i] = take(BLOCK_BYTES);
-  }
+  take_many(others, OTHERS, BLOCK_BYTES);
   announce(block);
   give(block);
-  for (size_t i = 0; i < OTHERS; i++) {
-    give(others[i]);
-  }
+  give_many(others, OTHERS);
   hak_free(hide_pointer(block));
   drain(BLOCK_BYTES);
   return 0;

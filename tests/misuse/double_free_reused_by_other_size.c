@@ -7,16 +7,10 @@ enum { BLOCKS = 8000, OTHERS = 2000 };
 
 int main(void) {
   static void *blocks[BLOCKS], *others[OTHERS];
-  for (size_t i = 0; i < BLOCKS; i++) {
-    blocks[i] = take(BLOCK_BYTES);
-  }
-  for (size_t i = 0; i < BLOCKS; i++) {
-    give(blocks[i]);
-  }
+  take_many(blocks, BLOCKS, BLOCK_BYTES);
+  give_many(blocks, BLOCKS);
   flush_thread_cache();
-  for (size_t i = 0; i < OTHERS; i++) {
-    others[i] = take(OTHER_BYTES);
-  }
+  take_many(others, OTHERS, OTHER_BYTES);
   void *block = NULL; /* lies inside one of the others */
   for (size_t i = 0; i < BLOCKS; i++) {
     for (size_t j = 0; j < OTHERS; j += 16) {

@@ -4,12 +4,7 @@
 enum { BLOCKS = 5000 };
 
 int main(void) {
-  void *a = take(BLOCK_BYTES);
-  void *b = take(BLOCK_BYTES);
-  announce(a);
-  give(a);
-  give(b);
-  hak_free(hide_pointer(a));
+  free_aba(BLOCK_BYTES);
   for (int i = 0; i < BLOCKS; i++) {
     void *block = hak_malloc(BLOCK_BYTES);
     CHECK(block != NULL);

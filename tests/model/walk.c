@@ -52,7 +52,7 @@ static void adopt(Walker *walker, Slot *slot, void *block, size_t bytes, size_t 
   walker->large_blocks += bytes >= LARGE_BYTES;
 }
 
-static void forget(Walker *walker, Slot *slot) {
+static void let_go(Walker *walker, Slot *slot) {
   walker->large_blocks -= slot->bytes >= LARGE_BYTES && walker->large_blocks > 0;
   slot->block = NULL;
 }
@@ -114,14 +114,14 @@ static void step_free(Walker *walker, Slot *slot) {
     hak_free(slot->block);
   }
   CHECK(errno == ERANGE);
-  forget(walker, slot);
+  let_go(walker, slot);
 }
 
 static void step_resize(Walker *walker, Slot *slot) {
   Slot old = *slot;
   size_t bytes = prng_below(&walker->prng, 2) ? random_bytes(walker) : old.bytes + prng_below(&walker->prng, 64);
   verify(slot);
-  forget(walker, slot);
+  let_go(walker, slot);
   void *block = bytes % 7 == 0 ? hak_reallocarray(old.block, bytes / 7, 7) : hak_realloc(old.block, bytes);
   if (bytes == 0) {
     CHECK(block == NULL);
@@ -136,7 +136,7 @@ static void step_trade(Walker *walker, Slot *slot) {
   size_t at = prng_below(&walker->prng, EXCHANGE_SLOTS);
   Slot mine = *slot;
   if (mine.block != NULL) {
-    forget(walker, slot);
+    let_go(walker, slot);
   }
   CHECK(pthread_mutex_lock(&exchange[at].mutex) == 0);
   Slot theirs = exchange[at].slot;

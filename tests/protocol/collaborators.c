@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "access.h"
-#include "misuse.h"
 #include "os.h"
 #include "pagemap.h"
 #include "races.h"
@@ -217,8 +216,8 @@ _Noreturn void hak_misuse(const char *function, hak_misuse_t reason, const void 
                (size_t)((uintptr_t)block % HAK_SLAB_BYTES), place_of(block));
 }
 
-_Noreturn void hak_verify_failed(const char *condition, const char *file, int line) {
-  explore_fail("%s:%d: not so: %s", file, line, condition);
+_Noreturn void hak_verify_failed(const char *condition, const char *file, size_t line) {
+  explore_fail("%s:%zu: not so: %s", file, line, condition);
 }
 
 static size_t check_list(uint32_t cls) {

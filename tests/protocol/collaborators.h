@@ -24,7 +24,6 @@ static inline void hak_unlock(hak_lock_t *lock) {
 
 #include "arena.h"
 #include "slab.h"
-#include "slab_internal.h"
 
 enum { WORLD_SLABS = 3 }; /* there is memory for so many */
 

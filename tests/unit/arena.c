@@ -161,25 +161,26 @@ static void a_row_grows_where_slices_are_free(void) {
 static void addresses_are_known(void) {
   retain_everything();
   slices_begin_here();
-  CHECK(hak_arena_what("a literal") == HAK_ARENA_NOT_OURS && hak_arena_what(NULL) == HAK_ARENA_NOT_OURS);
+  CHECK(hak_arena_why("a literal") == HAK_MISUSE_INVALID && hak_arena_why(NULL) == HAK_MISUSE_INVALID);
   char *base = slices_take(4);
-  CHECK(hak_arena_what(base) == HAK_ARENA_INSIDE && hak_arena_what(slice_of(base, 4) - 1) == HAK_ARENA_INSIDE);
-  CHECK(hak_arena_what(slice_of(base, 4)) == HAK_ARENA_NOT_OURS); /* nobody ever had it */
-  CHECK(hak_arena_what(base - 1) == HAK_ARENA_NOT_OURS);
+  CHECK(hak_arena_why(base) == HAK_MISUSE_NOT_START && hak_arena_why(slice_of(base, 4) - 1) == HAK_MISUSE_NOT_START);
+  CHECK(hak_arena_why(slice_of(base, 4)) == HAK_MISUSE_INVALID); /* nobody ever had it */
+  CHECK(hak_arena_why(base - 1) == HAK_MISUSE_INVALID);
   hak_arena_give(slice_of(base, 1), 2);
-  CHECK(hak_arena_what(slice_of(base, 2)) == HAK_ARENA_FREED && hak_arena_what(base) == HAK_ARENA_INSIDE);
-  CHECK(hak_arena_purge(0) && hak_arena_what(slice_of(base, 2)) == HAK_ARENA_FREED);
+  CHECK(hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE && hak_arena_why(base) == HAK_MISUSE_NOT_START);
+  CHECK(hak_arena_purge(0) && hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE);
   hak_arena_give(base, 1);
   hak_arena_give(slice_of(base, 3), 1);
-  CHECK(hak_chunk_at(base)->state == HAK_CHUNK_FREE && hak_arena_what(base) == HAK_ARENA_FREED);
+  CHECK(hak_chunk_at(base)->state == HAK_CHUNK_FREE && hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
   CHECK(hak_arena_purge(0) && hak_chunk_at(base)->state == HAK_CHUNK_GONE);
-  CHECK(hak_arena_what(base) == HAK_ARENA_FREED);
+  CHECK(hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
   char *huge = chunks_take(3, 5);
-  CHECK(hak_arena_what(huge) == HAK_ARENA_INSIDE && hak_arena_what(chunk_of(huge, 3) - 1) == HAK_ARENA_INSIDE);
-  CHECK(hak_arena_what(chunk_of(huge, 3)) == HAK_ARENA_INSIDE);
-  CHECK(hak_arena_what(slice_of(chunk_of(huge, 3), 5)) == HAK_ARENA_NOT_OURS);
+  CHECK(hak_arena_why(huge) == HAK_MISUSE_NOT_START && hak_arena_why(chunk_of(huge, 3) - 1) == HAK_MISUSE_NOT_START);
+  CHECK(hak_arena_why(chunk_of(huge, 3)) == HAK_MISUSE_NOT_START);
+  CHECK(hak_arena_why(slice_of(chunk_of(huge, 3), 5)) == HAK_MISUSE_INVALID);
   hak_arena_give_chunks(huge);
-  CHECK(hak_arena_what(huge) == HAK_ARENA_FREED && hak_arena_what(chunk_of(huge, 3) - 1) == HAK_ARENA_FREED);
+  CHECK(hak_arena_why(huge) == HAK_MISUSE_DOUBLE_FREE &&
+        hak_arena_why(chunk_of(huge, 3) - 1) == HAK_MISUSE_DOUBLE_FREE);
 }
 
 static void totals_add_up(void) {
@@ -225,9 +226,9 @@ static uint64_t advices(void) {
   return counts.madvise;
 }
 
-/* 32 MiB of small pages first; then as the option says. */
+/* 32 MiB of small pages first; then, from 128 MiB up, as the option says. */
 static void only_dense_heaps_ask_for_huge_pages(void) {
-  enum { SMALL_CHUNKS = 16 };
+  enum { SMALL_CHUNKS = 16, DENSE_CHUNKS = 64 };
   CHECK(chunks_take(1, 0) != NULL);
   for (size_t i = 1; i < SMALL_CHUNKS; i++) {
     uint64_t before = advices();
@@ -235,11 +236,11 @@ static void only_dense_heaps_ask_for_huge_pages(void) {
   }
   uint64_t before = advices();
   CHECK(chunks_take(1, 0) != NULL && chunks_take(1, 0) != NULL && advices() == before);
-  CHECK(hak_options_set("HUGE_PAGES", "dense") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "dense") == 0);
   CHECK(chunks_take(1, 0) != NULL && advices() == before); /* too few are in use */
-  hak_options.huge_pages_from_slices = hak_arena_used_slices();
+  CHECK(chunks_take(DENSE_CHUNKS, 0) != NULL && advices() == before);
   CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
-  CHECK(hak_options_set("HUGE_PAGES", "off") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "off") == 0);
   CHECK(chunks_take(1, 0) != NULL && advices() == before + 1);
 }
 

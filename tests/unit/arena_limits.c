@@ -103,7 +103,7 @@ static void a_chunk_may_be_mapped_in_part(void) {
   size_t first = slice_number(base);
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     bool ours = i >= first && i < first + 3;
-    CHECK(hak_arena_what(slice_of(chunk->base, i)) == (ours ? HAK_ARENA_INSIDE : HAK_ARENA_NOT_OURS));
+    CHECK(hak_arena_why(slice_of(chunk->base, i)) == (ours ? HAK_MISUSE_NOT_START : HAK_MISUSE_INVALID));
   }
   CHECK(!hak_arena_extend(base, 3, 2) && hak_arena_extend(base, 3, 1));
   hak_arena_give(base, 4);
@@ -176,6 +176,8 @@ static void a_limit_is_kept(void) {
   slices_add_up();
   limit_slices(2 * CHUNK + 20);
   CHECK(!chunks_take(2, 11) && chunks_take(2, 10) && !slices_take(1));
+  set_number("MEMORY_LIMIT", 1); /* below a slice is not without a limit */
+  CHECK(!slices_take(1));
   limit_slices(0);
   CHECK(chunks_take(2, 1) != NULL);
   slices_add_up();

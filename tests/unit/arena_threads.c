@@ -88,7 +88,7 @@ static void *work(void *unused) {
     if (i % 64 == 0) {
       (void)hak_arena_purge(prng_below(&prng, CHUNK));
       (void)hak_arena_decay(i * 1000);
-      (void)hak_arena_what(one);
+      (void)hak_arena_why(one);
     }
   }
   for (size_t i = 0; i < HELD; i++) {

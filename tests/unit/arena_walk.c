@@ -91,7 +91,7 @@ static void give(Range *range) {
   } else {
     hak_arena_give(range->base, range->slices);
   }
-  CHECK(hak_arena_what(range->base) != HAK_ARENA_INSIDE);
+  CHECK(hak_arena_why(range->base) != HAK_MISUSE_NOT_START);
   range->base = NULL;
 }
 

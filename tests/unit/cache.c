@@ -5,32 +5,11 @@
 
 #include "arena.h"
 #include "child.h"
-#include "lists.h"
 #include "setting.h"
 #include "system.h"
+#include "two_lists.h"
 
 enum { BYTES = 1024, BLOCKS = 4000 };
-
-static hak_heap_t mine, other;
-static void *blocks[BLOCKS];
-
-static void open_both(void) {
-  lists_open(&mine, 1);
-  lists_open(&other, 2);
-}
-
-static void alloc_many(hak_heap_t *heap, size_t bytes, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    blocks[i] = lists_alloc(heap, bytes);
-    memset(blocks[i], 'x', bytes);
-  }
-}
-
-static void free_many(hak_heap_t *heap, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    lists_free(heap, blocks[i]);
-  }
-}
 
 static void nothing_is_left(void) {
   lists_return(&mine, &other);
@@ -199,12 +178,6 @@ static void idle_memory_decays(void) {
   hak_arena_check();
 }
 
-static size_t in_transfer(uint32_t cls) {
-  size_t counts[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(counts);
-  return counts[cls];
-}
-
 /* A thread that frees small blocks of others, and allocates none, keeps them apart and passes them on in batches. */
 static void closed_lists_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
@@ -219,7 +192,7 @@ static void closed_lists_pass_on_what_others_made(void) {
   }
   CHECK(most > 0 && most < BLOCKS / 4);
   hak_cache_check(&mine);
-  CHECK(in_transfer(cls) > 0);
+  CHECK(hak_transfer_count(cls) > 0);
   nothing_is_left();
 }
 
@@ -237,7 +210,7 @@ static void what_is_passed_on_is_taken_up(void) {
   }
   CHECK(hak_arena_used_slices() <= used + 4 * HAK_SLAB_SLICES);
   free_many(&mine, BATCH);
-  CHECK(in_transfer(hak_class_of(BYTES)) > 0);
+  CHECK(hak_transfer_count(hak_class_of(BYTES)) > 0);
   nothing_is_left();
 }
 
@@ -292,7 +265,7 @@ static void an_orphan_returns_what_it_can(void) {
   lists_free(&mine, blocks[0]);
   CHECK(lists_length(&mine, cls) >= 2);
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
-  hak_cache_close_orphan(&mine);
+  hak_cache_close(&mine, NULL);
   CHECK(mine.bin[cls].head == HAK_LIST_END && !mine.info[cls].current &&
         mine.info[hak_class_of(32)].outgoing_count == 0);
   CHECK(hak_slab_holds(blocks[0]));

@@ -4,21 +4,14 @@
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
-#include "lists.h"
 #include "options.h"
 #include "setting.h"
 #include "system.h"
+#include "two_lists.h"
 
 enum { BYTES = 1024, BLOCKS = 6000 };
 
-static hak_heap_t mine, other;
-static void *blocks[BLOCKS];
 static size_t peak_bytes;
-
-static void open_both(void) {
-  lists_open(&mine, 1);
-  lists_open(&other, 2);
-}
 
 static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -57,7 +50,7 @@ static void limits_grow_with_use(void) {
   use_steadily(&mine, BYTES, demand, 1);
   CHECK(refills_of(&mine, BYTES) - before < at_first);
   int32_t limit = lists_capacity(&mine, cls);
-  CHECK(limit > start && (size_t)limit <= hak_options.cache_class_bytes / BYTES);
+  CHECK(limit > start && limit <= hak_option(HAK_OPTION_CACHE_BYTES) / BYTES);
   CHECK(lists_length(&mine, cls) <= limit);
   CHECK(lists_capacity(&mine, hak_class_of(2 * BYTES)) == lists_capacity(&other, hak_class_of(2 * BYTES)));
   lists_budgets_add_up(&mine);
@@ -79,7 +72,7 @@ static void growth_ends_at_the_option(void) {
 static void growth_ends_at_the_budget(void) {
   open_both();
   size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
-  size_t retained = hak_options.retain_slices << HAK_SLICE_SHIFT;
+  size_t retained = (size_t)hak_option(HAK_OPTION_RETAIN);
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);

@@ -6,34 +6,13 @@
 #include "cache.h"
 #include "child.h"
 #include "hakmem.h"
-#include "lists.h"
+#include "large.h"
 #include "pagemap.h"
-#include "run.h"
 #include "setting.h"
 #include "system.h"
+#include "two_lists.h"
 
 enum { BYTES = 100000, BLOCKS = 200 };
-
-static hak_heap_t mine, other;
-static char *blocks[BLOCKS];
-
-static void open_both(void) {
-  lists_open(&mine, 1);
-  lists_open(&other, 2);
-}
-
-static void alloc_many(hak_heap_t *heap, size_t bytes, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    blocks[i] = lists_alloc(heap, bytes);
-    memset(blocks[i], 'x', bytes);
-  }
-}
-
-static void free_many(hak_heap_t *heap, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    lists_free(heap, blocks[i]);
-  }
-}
 
 static size_t slices_of(uint32_t cls) {
   return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
@@ -140,7 +119,7 @@ static void an_orphan_returns_its_runs(void) {
   int32_t kept = lists_length(&mine, cls);
   CHECK(kept >= 3);
   mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
-  hak_cache_close_orphan(&mine);
+  hak_cache_close(&mine, NULL);
   CHECK(mine.bin[cls].head == HAK_LIST_END && hak_run_out(cls) == (size_t)kept - 1);
   hak_arena_check();
 }
@@ -154,7 +133,7 @@ static void set_up_damage(void) {
   hak_free_block_t *block = mine.bin[hak_class_of(BYTES)].head;
   for (size_t i = 0; i < 3; i++, block = block->link) {
     CHECK(block != NULL);
-    blocks[i] = (char *)block;
+    blocks[i] = block;
   }
 }
 
@@ -178,11 +157,11 @@ static void free_a_second_time(void) {
 }
 
 static void free_inside(void) {
-  lists_free(&mine, blocks[0] + HAK_SLICE_BYTES / 2);
+  lists_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES / 2);
 }
 
 static void free_at_a_slice(void) {
-  lists_free(&mine, blocks[0] + HAK_SLICE_BYTES);
+  lists_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES);
 }
 
 static void give_twice(void) {
@@ -200,8 +179,8 @@ static void damage_is_noticed(void) {
   child_is_stopped(flush_over_damage, "some_function", corrupted, blocks[1]);
   child_is_stopped(free_twice, "free", twice, blocks[0]);
   child_is_stopped(free_a_second_time, "free", twice, blocks[1]);
-  child_is_stopped(free_inside, "free", inside, blocks[0] + HAK_SLICE_BYTES / 2);
-  child_is_stopped(free_at_a_slice, "free", inside, blocks[0] + HAK_SLICE_BYTES);
+  child_is_stopped(free_inside, "free", inside, (char *)blocks[0] + HAK_SLICE_BYTES / 2);
+  child_is_stopped(free_at_a_slice, "free", inside, (char *)blocks[0] + HAK_SLICE_BYTES);
   bool zeroed;
   void *next = hak_run_take(hak_class_of(BYTES), HAK_BLOCK_MIN, &zeroed);
   hak_run_give(next, hak_class_of(BYTES), "test");

@@ -5,7 +5,7 @@
 #include "arena.h"
 #include "check.h"
 #include "child.h"
-#include "huge.h"
+#include "large.h"
 #include "pagemap.h"
 #include "pattern.h"
 #include "setting.h"
@@ -123,7 +123,7 @@ static void what_was_ours_may_be_theirs(void) {
   char *ours = take(8);
   hak_arena_give_chunks(ours);
   (void)hak_arena_purge(0);
-  CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_what(ours) == HAK_ARENA_FREED);
+  CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_why(ours) == HAK_MISUSE_DOUBLE_FREE);
   for (size_t i = 0; i < 8; i += 2) {
     CHECK(map_theirs(ours + (i << HAK_CHUNK_SHIFT), HAK_CHUNK_BYTES));
   }
@@ -137,7 +137,7 @@ static void what_was_ours_may_be_theirs(void) {
 static void *address;
 
 static void free_theirs(void) {
-  hak_huge_diagnose("free", address);
+  hak_misuse("free", hak_arena_why(address), address);
 }
 
 static void a_pointer_to_theirs_is_invalid(void) {

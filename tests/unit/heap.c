@@ -12,7 +12,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
-#include "slab_internal.h"
+#include "slab.h"
 #include "system.h"
 #include "transfer.h"
 
@@ -188,12 +188,11 @@ static void totals_count_what_is_cached(void) {
   for (hak_free_block_t *block = hak_heap->bin[cls].head; block != HAK_LIST_END; block = block->link) {
     listed++;
   }
-  size_t between[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(between);
-  CHECK(listed >= 1 && listed + between[cls] >= 5 && totals[cls].cached_blocks == listed + between[cls]);
+  size_t between = hak_transfer_count(cls);
+  CHECK(listed >= 1 && listed + between >= 5 && totals[cls].cached_blocks == listed + between);
   CHECK(totals[cls].asked_count > 0 && totals[cls].asked_bytes == 900 * totals[cls].asked_count);
   hak_heap_flush_mine("test");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   CHECK(cached_blocks() == 0);
 }
 
@@ -238,7 +237,7 @@ static void the_child_adopts(void) {
   CHECK(hak_heap_adopt_orphan() && !hak_heap_adopt_orphan());
   CHECK(!other.heap->busy && !hak_heap_is_orphan(other.heap) && hak_caches_open() == 1);
   hak_heap_flush_mine("test");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   CHECK(cached_blocks() == 0 && hak_arena_used_slices() == 0);
   hak_check();
   CHECK(hak_malloc(500) != NULL);

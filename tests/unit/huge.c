@@ -1,5 +1,5 @@
 /* Huge blocks: size, alignment, growing and shrinking in place, moving, and what wrong addresses are called. */
-#include "huge.h"
+#include "large.h"
 
 #include "child.h"
 #include "prng.h"
@@ -312,7 +312,7 @@ static void free_address(void) {
 }
 
 static void diagnose_address(void) {
-  hak_huge_diagnose("some_function", address);
+  hak_misuse("some_function", hak_arena_why(address), address);
 }
 
 static void free_twice(void) {

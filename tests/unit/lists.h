@@ -54,7 +54,7 @@ static inline void lists_budgets_add_up(hak_heap_t *heap) {
 static inline void lists_return(hak_heap_t *first, hak_heap_t *second) {
   hak_cache_flush(first, "test");
   hak_cache_flush(second, "test");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 /* Take what the list holds, and keep it: the list is empty and the caller's blocks are on top of nothing. */

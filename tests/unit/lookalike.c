@@ -4,7 +4,7 @@
 #include "check.h"
 #include "hakmem.h"
 #include "heap.h"
-#include "slab_internal.h"
+#include "slab.h"
 
 static void set_words(void *block, uintptr_t link, uintptr_t tag) {
   const uintptr_t words[] = {link, tag};

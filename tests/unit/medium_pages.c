@@ -118,12 +118,12 @@ static void a_late_refusal_is_for_one_chunk(void) {
 }
 
 static void nobody_asks_where_they_are_off(void) {
-  CHECK(hak_options_set("HUGE_PAGES", "off") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "off") == 0);
   begin(slab_pages);
   CHECK(chunk_brings(0, 1) && !hak_arena.medium);
-  CHECK(hak_options_set("HUGE_PAGES", "dense") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "dense") == 0);
   CHECK(chunk_brings(0, 1) && !hak_arena.medium);
-  CHECK(hak_options_set("HUGE_PAGES", "auto") == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "auto") == 0);
   CHECK(chunk_brings(1, 0) && hak_arena.medium);
 }
 
@@ -246,7 +246,7 @@ static void pages_of_2_mib_fit_nowhere(void) {
 
 static bool kernel_takes_advice(void) {
   char *pages = hak_os_map(NULL, HAK_SLAB_BYTES);
-  bool takes = pages && hak_os_prefer_huge(pages, HAK_SLAB_BYTES);
+  bool takes = pages && hak_os_set_huge(pages, HAK_SLAB_BYTES, true);
   return takes && hak_os_unmap(pages, HAK_SLAB_BYTES);
 }
 

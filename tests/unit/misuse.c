@@ -1,6 +1,5 @@
 /* The messages that end a process. */
-#include "misuse.h"
-
+#include "base.h"
 #include "check.h"
 #include "child.h"
 

@@ -1,4 +1,4 @@
-/* The options in a running process: defaults by profile, hak_options_get, hak_options_set, and what follows. */
+/* The options in a running process: defaults by profile, hak_option_get, hak_option_set, and what follows. */
 #include "options.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "child.h"
+#include "hakmem.h"
 
 typedef enum Kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } Kind;
 typedef enum When { START, ANY } When;
@@ -61,7 +62,7 @@ static void value_as_text(const Row *row, int64_t value, char text[VALUE_BYTES])
 static void has_value(const Row *row, int64_t value) {
   char expected[VALUE_BYTES], text[VALUE_BYTES];
   value_as_text(row, value, expected);
-  CHECK(hak_options_get(row->name, text, sizeof text) == 0);
+  CHECK(hak_option_get(row->name, text, sizeof text) == 0);
   CHECK(strcmp(text, expected) == 0);
 }
 
@@ -76,23 +77,14 @@ static void profile_has_its_defaults(void) {
 
 /* Allocation may begin before the environment is read, with the same values. */
 static void built_in_values_are_those_of_speed(void) {
-  hak_options_t before = hak_options;
   char *environment[] = {NULL};
-  hak_options_load(environment);
-  CHECK(before.unified_cache == hak_options.unified_cache && before.huge_pages == hak_options.huge_pages);
-  CHECK(before.os_stats == hak_options.os_stats && before.stats == hak_options.stats);
-  CHECK(before.keep_deepbind == hak_options.keep_deepbind);
-  for (int band = 0; band < HAK_BAND_COUNT; band++) {
-    CHECK(before.band_blocks[band] == hak_options.band_blocks[band]);
+  for (size_t i = 0; i < ROWS; i++) {
+    has_value(&rows[i], rows[i].defaults[HAK_PROFILE_SPEED]);
   }
-  CHECK(before.cache_class_bytes == hak_options.cache_class_bytes);
-  CHECK(before.warm_pool_slices == hak_options.warm_pool_slices);
-  CHECK(before.retain_slices == hak_options.retain_slices);
-  CHECK(before.retain_percent == hak_options.retain_percent);
-  CHECK(before.retain_learned_slices == hak_options.retain_learned_slices);
-  CHECK(before.memory_limit_slices == hak_options.memory_limit_slices);
-  CHECK(before.huge_pages_from_slices == hak_options.huge_pages_from_slices);
-  CHECK(before.decay_ms == hak_options.decay_ms);
+  hak_options_load(environment);
+  for (size_t i = 0; i < ROWS; i++) {
+    has_value(&rows[i], rows[i].defaults[HAK_PROFILE_SPEED]);
+  }
 }
 
 /* A value out of range leaves the one before. */
@@ -133,26 +125,22 @@ static void a_given_value_wins_over_the_profile(void) {
   load("HAKMEM_DECAY_MS=123");
   load("HAKMEM_PROFILE=lean");
   load("HAKMEM_SS_MEM_LEAN=1");
-  CHECK(hak_options.decay_ms == 123);
+  CHECK(hak_option(HAK_OPTION_DECAY) == 123);
 }
 
-static void bytes_become_slices(void) {
+static void values_are_in_force(void) {
   load("HAKMEM_MEMORY_LIMIT=0");
-  CHECK(hak_options.memory_limit_slices == 0);
-  load("HAKMEM_MEMORY_LIMIT=1");
-  CHECK(hak_options.memory_limit_slices == 1); /* 0 would be no limit */
+  CHECK(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0);
   load("HAKMEM_MEMORY_LIMIT=64M");
-  CHECK(hak_options.memory_limit_slices == (size_t)64 << 20 >> HAK_SLICE_SHIFT);
-  load("HAKMEM_WARM_POOL_SIZE=3"); /* in slabs */
-  CHECK(hak_options.warm_pool_slices == 3 * (size_t)HAK_SLAB_SLICES);
-  load("HAKMEM_RETAIN=1M");
-  CHECK(hak_options.retain_slices == (size_t)1 << 20 >> HAK_SLICE_SHIFT);
+  CHECK(hak_option_slices(HAK_OPTION_MEMORY_LIMIT) == (size_t)64 << 20 >> HAK_SLICE_SHIFT);
+  load("HAKMEM_WARM_POOL_SIZE=3");
+  CHECK(hak_option(HAK_OPTION_WARM_POOL) == 3);
   load("HAKMEM_TINY_UNIFIED_C3=7");
-  CHECK(hak_options.band_blocks[3] == 7);
+  CHECK(hak_option(HAK_OPTION_CACHE_C0 + 3) == 7);
   load("HAKMEM_TINY_UNIFIED_C3=AUTO");
-  CHECK(hak_options.band_blocks[3] == HAK_OPTION_AUTO);
-  load("HAKMEM_HUGE_PAGES=off");
-  CHECK(!hak_options.huge_pages);
+  CHECK(hak_option(HAK_OPTION_CACHE_C0 + 3) == HAK_OPTION_AUTO);
+  load("HAKMEM_HUGE_PAGES=dense");
+  CHECK(hak_option(HAK_OPTION_HUGE_PAGES) == 1);
 }
 
 static void what_may_change_can_be_set(void) {
@@ -160,22 +148,22 @@ static void what_may_change_can_be_set(void) {
     const Row *row = &rows[i];
     char text[VALUE_BYTES];
     value_as_text(row, row->high < INT64_MAX ? row->high : 12345, text);
-    CHECK(hak_options_set(row->name, text) == (row->when == ANY ? 0 : EPERM));
+    CHECK(hak_option_set(row->name, text) == (row->when == ANY ? 0 : EPERM));
     has_value(row, row->when == START ? row->defaults[0] : row->high < INT64_MAX ? row->high : 12345);
-    CHECK(hak_options_set(row->name, "neither word nor number") == EINVAL);
+    CHECK(hak_option_set(row->name, "neither word nor number") == EINVAL);
   }
-  CHECK(hak_options_set("hakmem_decay_ms", "77") == 0);
-  CHECK(hak_options.decay_ms == 77);
-  CHECK(hak_options_set("NO_SUCH_OPTION", "1") == ENOENT);
-  CHECK(hak_options_set("HAKMEM_", "1") == ENOENT);
+  CHECK(hak_option_set("hakmem_decay_ms", "77") == 0);
+  CHECK(hak_option(HAK_OPTION_DECAY) == 77);
+  CHECK(hak_option_set("NO_SUCH_OPTION", "1") == ENOENT);
+  CHECK(hak_option_set("HAKMEM_", "1") == ENOENT);
 }
 
 static void a_short_buffer_is_respected(void) {
   char text[] = "########";
-  CHECK(hak_options_get("PROFILE", text, 3) == 0);
+  CHECK(hak_option_get("PROFILE", text, 3) == 0);
   CHECK(strcmp(text, "sp") == 0 && text[3] == '#');
-  CHECK(hak_options_get("PROFILE", NULL, 0) == 0);
-  CHECK(hak_options_get("", text, sizeof text) == ENOENT);
+  CHECK(hak_option_get("PROFILE", NULL, 0) == 0);
+  CHECK(hak_option_get("", text, sizeof text) == ENOENT);
 }
 
 int main(void) {
@@ -186,7 +174,7 @@ int main(void) {
   child_succeeds(ranges_are_kept);
   child_succeeds(mem_lean_changes_the_release_options_only);
   child_succeeds(a_given_value_wins_over_the_profile);
-  child_succeeds(bytes_become_slices);
+  child_succeeds(values_are_in_force);
   child_succeeds(what_may_change_can_be_set);
   child_succeeds(a_short_buffer_is_respected);
   return 0;

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "child.h"
+#include "hakmem.h"
 #include "options.h"
 #include "system.h"
 
@@ -89,9 +90,9 @@ static void load(const char *text) {
 
 static void load_row(void) {
   char expected[64], text[64];
-  CHECK(hak_options_get(row->name, expected, sizeof expected) == 0);
+  CHECK(hak_option_get(row->name, expected, sizeof expected) == 0);
   load(row->variable);
-  CHECK(hak_options_get(row->name, text, sizeof text) == 0);
+  CHECK(hak_option_get(row->name, text, sizeof text) == 0);
   CHECK(strcmp(text, row->value == REFUSED ? expected : row->value) == 0);
 }
 
@@ -170,9 +171,9 @@ static void load_several(void) {
        last[] = "HAKMEM_STATS=1";
   char *environment[] = {first, bad, other, last, NULL};
   hak_options_load(environment);
-  CHECK(hak_options.decay_ms == 5 && hak_options.stats);
+  CHECK(hak_option(HAK_OPTION_DECAY) == 5 && hak_option(HAK_OPTION_STATS));
   hak_options_load(NULL);
-  CHECK(hak_options.decay_ms == 5 && hak_options.stats);
+  CHECK(hak_option(HAK_OPTION_DECAY) == 5 && hak_option(HAK_OPTION_STATS));
 }
 
 /* A program that runs with more rights than its caller must not be steered by it. */
@@ -180,7 +181,7 @@ static void load_with_more_rights(void) {
   system_set_auxiliary(AT_SECURE, 1);
   load("HAKMEM_DECAY_MS=5");
   load("HAKMEM_HELP=1");
-  CHECK(hak_options.decay_ms != 5);
+  CHECK(hak_option(HAK_OPTION_DECAY) != 5);
 }
 
 static void more_rights_make_silent(void) {

@@ -54,8 +54,8 @@ static void huge_pages_change_nothing(void) {
   char *pages = hak_os_map(NULL, 2 * page);
   CHECK(pages != NULL);
   pattern_fill(pages, 2 * page, 5);
-  (void)hak_os_prefer_huge(pages, 2 * page);
-  (void)hak_os_avoid_huge(pages, 2 * page);
+  (void)hak_os_set_huge(pages, 2 * page, true);
+  (void)hak_os_set_huge(pages, 2 * page, false);
   CHECK(pattern_holds(pages, 2 * page, 2 * page, 5));
   CHECK(hak_os_unmap(pages, 2 * page));
 }
@@ -174,9 +174,9 @@ static void refusals_are_reported_and_counted(void) {
   }
   hak_os_read_counts(&before);
   CHECK(hak_os_map(NULL, page) == NULL && hak_os_map_aligned(NULL, page, page) == NULL);
-  CHECK(!hak_os_unmap(pages, page) && !hak_os_discard(pages, page) && !hak_os_prefer_huge(pages, page));
+  CHECK(!hak_os_unmap(pages, page) && !hak_os_discard(pages, page) && !hak_os_set_huge(pages, page, true));
   CHECK(hak_os_map_readonly(page) == NULL && !hak_os_make_writable(pages, page));
-  CHECK(!hak_os_avoid_huge(pages, page) && hak_os_move(pages, pages + page, page) == HAK_OS_TARGET_LOST);
+  CHECK(!hak_os_set_huge(pages, page, false) && hak_os_move(pages, pages + page, page) == HAK_OS_TARGET_LOST);
   hak_os_read_counts(&after);
   CHECK(after.mmap == before.mmap + 5 && after.mprotect == before.mprotect + 1 && after.munmap == before.munmap + 1 &&
         after.madvise == before.madvise + 3);

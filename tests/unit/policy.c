@@ -1,5 +1,5 @@
 /* Capacities: what a new cache grants, what is earned and lost, what the options fix, and how much a refill fetches. */
-#include "policy.h"
+#include "cache.h"
 
 #include "arena.h"
 #include "child.h"
@@ -151,7 +151,7 @@ static void what_is_earned_has_limits(void) {
     CHECK(capacity(c) >= 1);
     first_blocks += hak_class_sizes[c];
   }
-  CHECK(heap.large_budget_bytes <= (hak_options.retain_slices << HAK_SLICE_SHIFT) + first_blocks);
+  CHECK(heap.large_budget_bytes <= (hak_option_slices(HAK_OPTION_RETAIN) << HAK_SLICE_SHIFT) + first_blocks);
   lists_budgets_add_up(&heap);
 }
 
@@ -195,7 +195,7 @@ static void the_arena_keeps_the_rest(void) {
     CHECK(capacity(cls) == 3);
     CHECK(hak_arena_totals().target_slices == retained - 3 * (HAK_CACHED_MAX >> HAK_SLICE_SHIFT));
     if (thread % 2 == 0) {
-      hak_cache_close(&heap);
+      hak_cache_close(&heap, "free");
       CHECK(hak_arena_totals().target_slices == retained);
     }
   }

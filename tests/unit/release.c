@@ -148,7 +148,7 @@ static void look_in_the_middle(void) {
   hak_arena_check();
   hak_arena_totals_t totals = hak_arena_totals();
   CHECK(totals.used_slices == CHUNK - 4 && totals.dirty_slices == 0 && totals.mapped_slices == CHUNK);
-  CHECK(!hak_arena_extend(place, 3, 1) && hak_arena_what(slice_of(place, 3)) == HAK_ARENA_INSIDE);
+  CHECK(!hak_arena_extend(place, 3, 1) && hak_arena_why(slice_of(place, 3)) == HAK_MISUSE_NOT_START);
   CHECK(hak_chunk_at(place)->transit == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
   char *elsewhere = slices_take(4);
   CHECK(elsewhere < place || elsewhere >= chunk_of(place, 1));

@@ -1,5 +1,5 @@
 /* Blocks that are runs of slices: taken and given one by one and in chains, made larger and smaller where they are. */
-#include "run.h"
+#include "large.h"
 
 #include "child.h"
 #include "setting.h"
@@ -138,7 +138,7 @@ static void an_orphans_chain_is_returned_as_far_as_it_goes(void) {
   retain_everything();
   hak_free_block_t *first = make_chain();
   ((hak_free_block_t *)(void *)blocks[4])->tag ^= 1;
-  hak_run_return_orphans(first, RUN_KEY, FIRST + 2);
+  hak_run_return(first, UINT32_MAX, RUN_KEY, FIRST + 2, NULL);
   CHECK(hak_run_out(FIRST + 2) == LENGTH - 4);
   CHECK(hak_class_at(blocks[3]) == HAK_CLASS_NONE && hak_class_at(blocks[4]) == FIRST + 2);
   slices_add_up();

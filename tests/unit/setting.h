@@ -6,13 +6,14 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "hakmem.h"
 #include "options.h"
 
 /* An option that may change at any time. */
 static inline void set_number(const char *name, uint64_t number) {
   char text[32];
   snprintf(text, sizeof text, "%ju", (uintmax_t)number);
-  CHECK(hak_options_set(name, text) == 0);
+  CHECK(hak_option_set(name, text) == 0);
 }
 
 /* An option of the environment, "HAKMEM_NAME=value". */

@@ -9,7 +9,7 @@
 #include "hakmem.h"
 #include "heap.h"
 #include "json.h"
-#include "run.h"
+#include "large.h"
 #include "setting.h"
 #include "slab.h"
 

@@ -18,12 +18,10 @@ static uint32_t cls;
 static void *blocks[BLOCKS];
 
 static size_t waiting(void) {
-  size_t counts[HAK_BIN_COUNT] = {0};
-  hak_transfer_totals(counts);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    CHECK(c == cls || counts[c] == 0);
+    CHECK(c == cls || hak_transfer_count(c) == 0);
   }
-  return counts[cls];
+  return hak_transfer_count(cls);
 }
 
 static void set_up(void) {
@@ -124,13 +122,13 @@ static void nothing_stays_that_nobody_takes(void) {
   size_t before = free_in_slabs();
   put_all(0, 20);
   CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
-  hak_transfer_decay(); /* somebody took one */
+  hak_transfer_flush(true); /* somebody took one */
   CHECK(waiting() == 19 && free_in_slabs() == before);
-  hak_transfer_decay();
+  hak_transfer_flush(true);
   CHECK(waiting() == 0 && free_in_slabs() == before + 19);
   put_all(20, 20);
   CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
-  hak_transfer_flush();
+  hak_transfer_flush(false);
   CHECK(waiting() == 0 && free_in_slabs() == before + 38);
   hak_slab_check();
 }
@@ -146,7 +144,7 @@ static void without_memory_all_is_the_callers(void) {
   CHECK(put_chain(largest, chain) == chain && length_of(chain, CHAIN_KEY) == 1);
   system_allow();
   CHECK(put_chain(largest, chain) == HAK_LIST_END);
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 static void put_damaged(void) {
@@ -177,13 +175,20 @@ static void take_handed_out(void) {
 static void flush_damaged(void) {
   put_all(0, 10);
   memset(blocks[5], 'x', sizeof(hak_free_block_t));
-  hak_transfer_flush();
+  hak_transfer_flush(false);
 }
 
 static void flush_what_lies_in_a_slab(void) {
   put_all(0, 10);
   hak_slab_return_one(blocks[5], "test");
-  hak_transfer_flush();
+  hak_transfer_flush(false);
+}
+
+/* Two threads passed it on, one after the other. */
+static void flush_twice(void) {
+  put_all(0, 10);
+  put_all(5, 1);
+  hak_transfer_flush(false);
 }
 
 static void verify_what_was_freed_again(void) {
@@ -209,6 +214,7 @@ static void damage_is_noticed(void) {
   child_is_stopped(take_damaged, "malloc", corrupted, blocks[5]);
   child_is_stopped(take_handed_out, "malloc", twice, blocks[5]);
   child_is_stopped(flush_damaged, "free", corrupted, blocks[5]);
+  child_is_stopped(flush_twice, "free", twice, blocks[5]);
   child_is_stopped(verify_what_was_freed_again, "test", corrupted, blocks[5]);
   child_is_stopped(flush_what_lies_in_a_slab, "free", twice, blocks[5]);
 }

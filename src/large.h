@@ -1,0 +1,37 @@
+/* Duty: blocks that no slab holds: runs of slices, 48 KiB .. 1 MiB (run.c), taken from the arena one by one; and above
+ * these huge ones (huge.c): slices of one chunk, or whole chunks and the first slices of the next.
+ * Data: a run, and as far as a huge block goes the descriptor of its first chunk, in which no second one begins, belong
+ * to whoever has the block; counts of what is out (relaxed atomics). Layers below: slab, arena, pagemap, types. */
+#pragma once
+
+#include "types.h"
+
+/* `align`: a power of two. *zeroed: all of it reads as zeros. NULL: no memory. */
+void *hak_run_take(uint32_t cls, size_t align, bool *zeroed);
+/* Names `function` when the block was given already. */
+void hak_run_give(void *block, uint32_t cls, const char *function);
+/* The same for blocks of a chain, as hak_slab_return. */
+hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
+                                 const char *function);
+/* Make the block one of another class where it is. False: it stays as it was. */
+bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);
+
+/* Blocks handed out or cached, by class. */
+size_t hak_run_out(uint32_t cls);
+
+/* `align`: a power of two; `bytes` > HAK_CACHED_MAX or `align` > HAK_CHUNK_BYTES. *zeroed: all of it reads as zeros.
+ * NULL: no memory, or a size beyond PTRDIFF_MAX. */
+void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed);
+/* `block` must lie in a slice whose class is HUGE. */
+void hak_huge_free(void *block, const char *function);
+size_t hak_huge_usable(const void *block);
+/* Make the block `bytes` (> HAK_CACHED_MAX) long where it is. False: it stays as it was. */
+bool hak_huge_resize(void *block, size_t bytes);
+/* A copy of `bytes`, more than it has, elsewhere, moved by the page where that is cheaper; frees the old one. NULL: it
+ * stays as it was. */
+void *hak_huge_move(void *block, size_t bytes);
+
+typedef struct hak_huge_totals {
+  size_t blocks, bytes;
+} hak_huge_totals_t;
+hak_huge_totals_t hak_huge_totals(void);
