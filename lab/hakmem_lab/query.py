@@ -28,7 +28,8 @@ COLUMNS = {
         "exit": INTEGER, "signal": INTEGER, "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL,
         "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
         "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
-        "load_1m": REAL, "steal_percent": REAL, "metrics": TEXT, "server": TEXT, "calls": TEXT,
+        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER,
+        "metrics": TEXT, "server": TEXT, "calls": TEXT,
     },
     "blocks": {
         "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,

@@ -19,7 +19,7 @@ from .arms import Arm
 from .errors import LabError
 from .launcher import Launcher, Outcome, Request, Running, wait_for_port
 from .metrics import Metric, MetricMissing
-from .spec import CommonSpec, Server, find_program
+from .spec import BlockSpec, CommonSpec, Server, find_program
 
 SAMPLE_MS = 10
 TAIL_CHARACTERS = 400
@@ -28,6 +28,7 @@ MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_k
             "voluntary_switches", "involuntary_switches")  # fmt: skip
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAKS = ("rss_peak_kib",)
+SEED, TRIAL_SEED = "{seed}", 1
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Workload:
     def of(cls, spec: CommonSpec) -> "Workload":
         argv = [str(spec.program()), *spec.command[1:]]
         server = getattr(spec, "server", None)
+        if spec.kind != "run" and not isinstance(spec, BlockSpec) and any(SEED in word for word in argv):
+            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
         if server is not None:
             find_program(server.command[0], "server.command")
             if server.warm_up:
@@ -61,6 +64,12 @@ class Workload:
     def subject(self) -> list[str]:
         """The command that runs on the allocator under test."""
         return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
+
+    def seeded(self) -> bool:
+        """Whether a command asks for a seed of its own in every block."""
+        server = self.server
+        words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
+        return any(SEED in word for word in words)
 
 
 def _failed(outcome: Outcome) -> str | None:
@@ -88,6 +97,7 @@ class Runner:
 
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
+        self._seed = TRIAL_SEED
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
 
@@ -101,9 +111,12 @@ class Runner:
         for launcher in self._launchers:
             launcher.close()
 
-    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1) -> dict:
-        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest)."""
-        started = time.time()
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest).
+
+        seed: what {seed} in the commands stands for.
+        """
+        started, self._seed = time.time(), seed
         record = {
             "arm": arm.name,
             "started": started,
@@ -112,6 +125,8 @@ class Runner:
             "ok": True,
             "why": None,
         }
+        if self.workload.seeded():
+            record["workload_seed"] = seed
         parts: list[dict] = []
         for _ in range(repeat):
             part = self._execute(arm, pad_bytes)
@@ -137,9 +152,14 @@ class Runner:
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
             return self._with_server(arm, pad_bytes)
-        outcome = self._start(self._launchers[0], self.workload.argv, arm.environment(self.workload.env, pad_bytes),
-                              arm).wait()  # fmt: skip
+        argv = self._filled_in(self.workload.argv)
+        outcome = self._start(self._launchers[0], argv, arm.environment(self.workload.env, pad_bytes), arm).wait()
         return self._part(outcome, None, _failed(outcome))
+
+    def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The words of a command with what {seed} and {port} stand for."""
+        words = [word.replace(SEED, str(self._seed)) for word in words]
+        return words if port is None else [word.replace("{port}", str(port)) for word in words]
 
     def _start(
         self, launcher: Launcher, argv: Sequence[str], env: dict, arm: Arm | None, pin: Sequence[int] = ()
@@ -166,7 +186,7 @@ class Runner:
         port = _free_port() if server.port == "auto" else server.port
         if server.port != "auto" and _in_use(port):
             raise OSError(errno.EADDRINUSE, f"port {port} is in use by another program")
-        argv = [word.replace("{port}", str(port)) for word in w.subject()]
+        argv = self._filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         running = self._start(self._launchers[1], argv, environment, arm, server.pin)
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
@@ -193,7 +213,7 @@ class Runner:
         return client, meter.read(), why
 
     def _client(self, command: Sequence[str], port: int, what: str) -> tuple[Outcome, str | None]:
-        argv = [word.replace("{port}", str(port)) for word in command]
+        argv = self._filled_in(command, port)
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:

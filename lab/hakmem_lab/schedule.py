@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PAD_BYTES = 4096
+WORKLOAD_SEED_BITS = 31
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
     square, row = divmod(index, len(arms))
     order = latin_square(arms, random.Random(f"square {seed} {square}"))[row]
     return _with_pads(index, order, random.Random(f"row {seed} {index}"))
+
+
+def workload_seed(seed: int, phase: str, index: int) -> int:
+    """What `{seed}` in a command stands for in a phase's index-th block: the same for all of its runs, another in the
+    next."""
+    return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 
 def block(arms: Sequence[str], seed: int, index: int) -> Block:

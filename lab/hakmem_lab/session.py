@@ -15,7 +15,7 @@ from .errors import LabError
 from .launcher import LauncherEnded
 from .metrics import Metric
 from .recorder import Recorder, Stopped, Watch, files_under_test
-from .runner import Runner, Workload
+from .runner import TRIAL_SEED, Runner, Workload
 from .spec import BlockSpec
 from .store import RunFile
 
@@ -121,9 +121,13 @@ class Session(Recorder):
                     {"type": "run", "block": index, "attempt": 0, "position": position, "phase": "warm-up"} | record
                 )
 
-    def _run(self, arm: Arm, pad_bytes: int) -> dict:
+    def arm_in(self, name: str, index: int) -> Arm:
+        """The arm as it takes part in the index-th block."""
+        return self.arms[name]
+
+    def _run(self, arm: Arm, pad_bytes: int, workload_seed: int = TRIAL_SEED) -> dict:
         try:
-            return self.runner.run(arm, pad_bytes, self.repeat)
+            return self.runner.run(arm, pad_bytes, self.repeat, workload_seed)
         except LauncherEnded as error:
             raise Stopped(f"{error}. Go on with: hak resume {self.file.id}") from None
 
@@ -155,9 +159,9 @@ class Session(Recorder):
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
         runs: dict[str, list[dict]] = {}
         key = {"block": plan.index, "attempt": attempt, "phase": phase}
-        failed, disturbed = None, None
+        failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
         for position, (name, pad) in enumerate(zip(plan.order, plan.pads, strict=True)):
-            record = self._run(self.arms[name], pad)
+            record = self._run(self.arm_in(name, plan.index), pad, drawn)
             self.append({"type": "run", **key, "position": position} | record)
             runs.setdefault(name, []).append(record)
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
