@@ -44,11 +44,15 @@ class Session(Recorder):
         self.metrics = [Metric(spec.metric, spec.higher_is_better), *secondary]
         self.repeat = 1
         self.runner = Runner(self.workload, self.metrics)
-        self._watch = Watch(files_under_test(self.workload, arms))
+        self.watch(arms)
 
     def __exit__(self, *details: object) -> None:
         self.runner.close()
         super().__exit__(*details)
+
+    def watch(self, arms: Sequence[Arm]) -> None:
+        """From now on, the files that these arms depend on must not change."""
+        self._watch = Watch(files_under_test(self.workload, arms))
 
     def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
         """Preflight, one trial of every arm, the header. runs_of(arms) -> (runs at most, runs until the first look).
@@ -125,6 +129,10 @@ class Session(Recorder):
         """The arm as it takes part in the index-th block."""
         return self.arms[name]
 
+    def keys_of(self, index: int) -> dict:
+        """Further keys of the records of the index-th block."""
+        return {}
+
     def _run(self, arm: Arm, pad_bytes: int, workload_seed: int = TRIAL_SEED) -> dict:
         try:
             return self.runner.run(arm, pad_bytes, self.repeat, workload_seed)
@@ -158,10 +166,10 @@ class Session(Recorder):
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
         runs: dict[str, list[dict]] = {}
-        key = {"block": plan.index, "attempt": attempt, "phase": phase}
+        key = {"block": plan.index, "attempt": attempt, "phase": phase} | self.keys_of(plan.index)
         failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
         for position, (name, pad) in enumerate(zip(plan.order, plan.pads, strict=True)):
-            record = self._run(self.arm_in(name, plan.index), pad, drawn)
+            record = self._run(self.arm_in(name, plan.index), pad, drawn) | self.keys_of(plan.index)
             self.append({"type": "run", **key, "position": position} | record)
             runs.setdefault(name, []).append(record)
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])

@@ -213,9 +213,13 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 
 class AbSpec(BlockSpec):
+    """builds: how many builds of each arm take part, alike but for the place of their functions."""
+
     kind: Literal["ab"] = "ab"
     control: str
     treatment: str
+    # Left out where it is the default: a spec without it has the hash that it had before there were builds.
+    builds: Annotated[int, Field(ge=1, le=1000, exclude_if=lambda value: value == 1)] = 1
 
 
 class CompareSpec(BlockSpec):

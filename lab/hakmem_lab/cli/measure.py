@@ -29,6 +29,9 @@ Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
 Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
 ]
+Builds = Annotated[
+    int | None, typer.Option(help="Builds of each arm, their functions shuffled; the interval holds for all")
+]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
 Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
 StoreFolder = Annotated[
@@ -98,7 +101,8 @@ def ab(
     treatment: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None, question: Question = None,
+    timeout: Timeout = None, seed: Seed = None, builds: Builds = None, guardrail: Guardrail = None, env: Env = None,
+    question: Question = None,
     store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("ab", ctx.params)

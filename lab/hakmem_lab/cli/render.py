@@ -22,7 +22,7 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "selection", "soak", "syscalls", "latency", "aa",
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "selection", "soak", "syscalls", "latency", "aa",
                "scorecard",
                "failures", "warnings")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`{seed}` in a command: one seed a block, the same for both arms, recorded, and the same again for the same run seed."""
+"""`{seed}` in a command: one seed a block, the same for both arms, recorded, and the same again for the same run."""
 
 import pytest
 
