@@ -83,6 +83,15 @@ def _utf8(value: object) -> object:
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
+def flat(value: object, kind: str) -> object:
+    """The value as a single one of the kind of its column: what is a table itself becomes JSON."""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if value is None:
+        return None
+    return {REAL: float, INTEGER: int}.get(kind, lambda known: known)(value)
+
+
 def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
     """The rows of `runs`, or of the query, in the format. Raises LabError for a query that DuckDB refuses."""
     found = tables(files)

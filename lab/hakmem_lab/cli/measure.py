@@ -29,9 +29,7 @@ Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
 Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
 ]
-Builds = Annotated[
-    int | None, typer.Option(help="Builds of each arm, their functions shuffled; the interval holds for all")
-]
+Builds = Annotated[int | None, typer.Option(help="Builds of each arm, with their functions in random places")]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
 Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
 StoreFolder = Annotated[
@@ -39,6 +37,9 @@ StoreFolder = Annotated[
 ]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
 ]
 Require = Annotated[str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
@@ -89,7 +90,7 @@ def compare(
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     timeout: Timeout = None, seed: Seed = None, env: Env = None, question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("compare", ctx.params)
@@ -103,7 +104,8 @@ def ab(
     looks: Looks = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     timeout: Timeout = None, seed: Seed = None, builds: Builds = None, guardrail: Guardrail = None, env: Env = None,
     question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("ab", ctx.params)
 
@@ -113,7 +115,7 @@ def aa(
     allocator: Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, quiet: Quiet = False,
+    json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -125,7 +127,7 @@ def scorecard(
     only: Annotated[str | None, typer.Option(metavar="KEY,KEY...", help="These workloads alone")] = None,
     budget: Annotated[str | None, typer.Option(help="No further round of blocks beyond this time, such as 10m")] = None,
     set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, quiet: Quiet = False,
+    json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("scorecard", ctx.params)
 
@@ -137,7 +139,8 @@ def _simple(kind: str):
         ctx: typer.Context, words: Words = None,
         allocators: Allocators = None,
         set_: Keys = None,
-        max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
+        max_blocks: MaxBlocks = None, seed: Seed = None,
+        store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
         require: Require = None, quiet: Quiet = False,
     ) -> None:  # fmt: skip
         _measure(kind, ctx.params)
@@ -147,7 +150,8 @@ def _simple(kind: str):
 
 def resume(
     run: Annotated[str, typer.Argument(help="A run: its id, the beginning of it, a file, or last")] = "last",
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     from .. import kinds
     from ..store import Store, default_folder
@@ -155,10 +159,11 @@ def resume(
 
     _check_require(require)
     _check_json(json)
+    check_format(format_, json)
     file = Store(store or default_folder()).find(run)
     if require is not None:
         _check_verdict(kinds.stored_spec(file))
-    _finish(kinds.resume(file, Progress(quiet=quiet)), json, require)
+    _finish(kinds.resume(file, Progress(quiet=quiet)), json, require, format_)
 
 
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
@@ -178,7 +183,7 @@ def _guardrails(words: list[str]) -> dict[str, str]:
 
 def _overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_"}
+    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_"}
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
         keys["guardrails"] = _guardrails(params["guardrail"])
@@ -199,6 +204,7 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
 
     _check_require(params.get("require"))
     _check_json(params["json"])
+    check_format(params["format_"], params["json"])
     source, spec = _spec_of(kind, params["words"] or [], _overrides(params))
     if params.get("require") is not None:
         _check_verdict(spec)
@@ -209,7 +215,7 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
         raise _named(error, source) from None
     except KeyboardInterrupt:
         raise Interrupted("interrupted; nothing was stored") from None
-    _finish(result, params["json"], params.get("require"))
+    _finish(result, params["json"], params.get("require"), params["format_"])
 
 
 def _named(error: LabError, source: str) -> LabError:
@@ -270,13 +276,31 @@ def _check_json(path: Path | None) -> None:
         raise LabError(f"--json: cannot write {path}: no permission")
 
 
-def _finish(result: dict, json_file: Path | None, require: str | None) -> None:
+def check_format(name: str | None, json_file: Path | None = None) -> None:
+    """Raises LabError for an unknown format, and where two things would stand on standard output."""
+    from .. import formats
+
+    if name is not None and name not in formats.NAMES:
+        raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.NAMES)}")
+    if name is not None and str(json_file) == "-":
+        raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
+
+
+def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
+    """To the file, and on standard output in the format, or as tables."""
     from . import render
 
+    check_format(format_, json_file)
     if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
         render.write_json(result, json_file)
-    if json_file is None or str(json_file) != "-":
+    if format_ is not None:
+        render.write_format([result], format_)
+    elif json_file is None or str(json_file) != "-":
         render.show(result)
+
+
+def _finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
+    write_result(result, json_file, format_)
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
         raise typer.Exit(1)

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LabError
@@ -22,9 +23,8 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "selection", "soak", "syscalls", "latency", "aa",
-               "scorecard",
-               "failures", "warnings")  # fmt: skip
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "selection", "soak", "syscalls", "latency",
+               "aa", "scorecard", "failures", "warnings")  # fmt: skip
 
 
 def percent(value: float | None) -> str:
@@ -69,6 +69,17 @@ def write_json(result: dict, path: Path) -> None:
         raise LabError(
             f"--json: cannot write {path}: {error.strerror}; the result is kept: hak show {result['id']}"
         ) from None
+
+
+def write_format(results: Sequence[dict], name: str) -> None:
+    """On standard output, in one of `formats.NAMES`; as JSON, one object a result."""
+    from .. import formats
+
+    if name == "json":
+        for result in results:
+            write_json(result, Path("-"))
+    else:
+        sys.stdout.write(formats.text(name, [plain(result) for result in results]))
 
 
 def output():

@@ -74,19 +74,13 @@ def _latency(found: dict):
 
 
 def _builds(found: dict):
-    """One line: what a further build of either arm may be expected to differ by."""
+    """One line: how far builds differ, and whose own luck is not covered."""
     fixed = f"; {found['fixed'][0]} is one build, whose own luck the interval does not cover" if found["fixed"] else ""
     yield (
-        f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {percent(found['least'])} to "
-        f"{percent(found['most'])}{fixed}"
+        f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {percent(found['least'])} "
+        f"to {percent(found['most'])}{fixed}"
     )
 
 
-TABLES = {
-    "aa": _aa,
-    "builds": _builds,
-    "latency": _latency,
-    "soak": _soak,
-    "syscalls": _syscalls,
-    "scorecard": render_scorecard.tables,
-}
+TABLES = {"aa": _aa, "builds": _builds, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
+          "scorecard": render_scorecard.tables}  # fmt: skip

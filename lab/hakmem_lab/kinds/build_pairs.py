@@ -142,7 +142,7 @@ def _laid_out(arm: Arm, path, seed: int) -> Arm:
 
 
 def result_keys(header: dict, used: Blocks, metric: Metric, headline: str) -> dict:
-    """What a result says about builds: the pairs with the treatment's advantage in each, and arms of one build alone."""
+    """What a result says about builds: the treatment's advantage in each pair, and arms that are one build alone."""
     pairs = header["builds"]["pairs"]
     names = [arm["name"] for arm in header["arms"]]
     ratios = log_ratios(used, *names, metric)

@@ -1,4 +1,4 @@
-"""Blocks of one pair of builds count as one: what becomes a unit, and how often noise of code layout gives a verdict."""
+"""Blocks of one pair of builds count as one: what becomes a unit, and how often noise of layout gives a verdict."""
 
 import numpy as np
 import pytest
