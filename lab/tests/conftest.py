@@ -184,7 +184,7 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def with_store(words: tuple, store: Path) -> list:
     """The words with `--store`, before the `--` if there is one."""
     words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
-    if "--store" in words or "--help" in words or words[:1] == ("run",):
+    if "--store" in words or "--help" in words or words[:1] == ("run",) or words[:2] == ("baseline", "save"):
         return list(words)
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], "--store", str(store), *words[at:]]

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from ..errors import EXIT_BAD_INPUT, LabError, one_line
-from . import inspect, measure, run
+from . import baseline, inspect, measure, run
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, measure, inspect):
+for module in (run, measure, inspect, baseline):
     module.register(app)
 
 

@@ -197,6 +197,11 @@ def _overrides(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(kind: str, params: dict[str, Any]) -> None:
+    measure_with(kind, params, {})
+
+
+def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> None:
+    """A run by flags; below: keys of a spec that flags and the command replace."""
     from .. import kinds
     from ..recorder import Interrupted
     from ..store import default_folder
@@ -205,7 +210,7 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
     _check_require(params.get("require"))
     _check_json(params["json"])
     check_format(params["format_"], params["json"])
-    source, spec = _spec_of(kind, params["words"] or [], _overrides(params))
+    source, spec = _spec_of(kind, params["words"] or [], below | _overrides(params))
     if params.get("require") is not None:
         _check_verdict(spec)
     context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
