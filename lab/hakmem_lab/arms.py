@@ -151,8 +151,8 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
     if allocator.startswith(baseline.PREFIX):
         library, variables = _kept(allocator, variables, where)
     elif "/" in allocator:
-        path = _library_file(allocator, where)
-        library = peers.Library(path, peers.version_of(path))
+        file = _library_file(allocator, where)
+        library = peers.Library(file, peers.version_of(file))
     elif allocator == "hakmem" or allocator.startswith("hakmem@"):
         library, gates = _hakmem(allocator, variables, where)
     elif allocator in peers.names():

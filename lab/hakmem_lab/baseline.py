@@ -14,10 +14,14 @@ import os
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import project
 from .errors import LabError
 from .store import now_utc
+
+if TYPE_CHECKING:
+    from .arms import Arm
 
 PREFIX = "baseline:"
 FORMAT = 1
@@ -38,12 +42,12 @@ class Baseline:
     spec: str | None = None
 
 
-def save(file: Path, arm, spec: str | None = None) -> dict:
+def save(file: Path, arm: "Arm", spec: str | None = None) -> dict:
     """Writes the arm's library and settings; spec: the text of a spec to compare by. Returns the facts.
 
     Raises LabError where the arm has no library that could run elsewhere, or the file cannot be written.
     """
-    if arm.allocator in ("glibc", "default"):
+    if arm.library.path is None or arm.allocator == "glibc":
         raise LabError(f"baseline: '{arm.allocator}' is the system's own and cannot be kept; name a library or hakmem")
     library = arm.library.path.read_bytes()
     facts = {

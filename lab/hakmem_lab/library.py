@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import query
 from .errors import LabError
-from .store import RunFile, Store, default_folder
+from .store import DESCRIBED, RunFile, Store, default_folder
 
 if TYPE_CHECKING:
     import pandas
@@ -97,7 +97,7 @@ class Run:
     @cached_property
     def header(self) -> dict:
         """Everything that the result depends on: spec, arms, machine, inputs."""
-        return self._file.header(*query.DESCRIBED)
+        return self._file.header(*DESCRIBED)
 
     @cached_property
     def records(self) -> list[dict]:

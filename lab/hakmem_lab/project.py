@@ -66,7 +66,7 @@ def git_state(folder: Path | None) -> dict | None:
 def build_facts(folder: Path | None) -> dict | None:
     """Compiler and flags of the release build, as CMake recorded them."""
     cache = folder / "build" / "release" / "CMakeCache.txt" if folder else None
-    if cache is None or not cache.is_file():
+    if folder is None or cache is None or not cache.is_file():
         return None
     entries = {
         line.split(":", 1)[0]: line.split("=", 1)[1]

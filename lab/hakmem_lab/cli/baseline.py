@@ -64,6 +64,6 @@ def compare(
     from .. import baseline
 
     params["control"] = f"{baseline.PREFIX}{file}"
-    own_spec = bool(words) and words[0].endswith(".toml")
+    own_spec = words and words[0].endswith(".toml")
     below = {} if own_spec else tomllib.loads(baseline.load(file, "baseline").spec or "")
     measure.measure_with("ab", params, below)

@@ -99,11 +99,10 @@ def export(
 def _metrics(files: list, sql: str | None) -> str:
     """The runs' results, analysed again."""
     from .. import formats, kinds
-    from ..store import plain
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
-    return formats.text("openmetrics", [plain(kinds.analyse(file)) for file in files])
+    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
 
 
 def report(

@@ -5,6 +5,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -132,7 +133,7 @@ def scorecard(
     _measure("scorecard", ctx.params)
 
 
-def _simple(kind: str):
+def _simple(kind: str) -> Callable[..., None]:
     """A command whose keys live in its spec; the flags are those that all specs of arms share."""
 
     def command(

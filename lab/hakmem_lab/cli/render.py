@@ -79,7 +79,7 @@ def write_format(results: Sequence[dict], name: str) -> None:
         for result in results:
             write_json(result, Path("-"))
     else:
-        sys.stdout.write(formats.text(name, [plain(result) for result in results]))
+        sys.stdout.write(formats.text(name, results))
 
 
 def output():

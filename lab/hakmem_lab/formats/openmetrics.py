@@ -74,7 +74,9 @@ def _escaped(value: str) -> str:
     return whole.replace("\\", r"\\").replace('"', r"\"").replace("\r", " ").replace("\n", r"\n")
 
 
-def _bounds(family: str, labels: Mapping[str, str], values: Sequence[float | None], unit: float = 1.0):
+def _bounds(
+    family: str, labels: Mapping[str, str], values: Sequence[float | None], unit: float = 1.0
+) -> Iterator[Sample]:
     for bound, value in zip(BOUNDS, values, strict=True):
         known = finite(value)
         yield Sample(family, {**labels, "bound": bound}, None if known is None else known * unit)

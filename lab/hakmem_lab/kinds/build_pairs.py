@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from .. import layouts, project
 from ..analysis import log_ratios
@@ -104,7 +105,7 @@ class BuildSession(Session):
         self.arms = self._pairs[0]
         self.watch([arm for pair in self._pairs for arm in pair.values()])
 
-    def create(self, folder, source: str, **more: object) -> None:
+    def create(self, folder: Path, source: str, **more: object) -> None:
         pairs = [
             {"seed": seed, **{name: arm.library.sha256 for name, arm in pair.items()}}
             for seed, pair in zip(self._seeds, self._pairs, strict=True)
@@ -130,13 +131,13 @@ class BuildSession(Session):
         return {"build": index // self._each()}
 
 
-def _sources(arm: Arm):
+def _sources(arm: Arm) -> Path:
     """Where the sources of `hakmem` or `hakmem@REVISION` are."""
     _, at, revision = arm.allocator.partition("@")
     return project.sources_of(revision) if at else project.required_root(arm.name)
 
 
-def _laid_out(arm: Arm, path, seed: int) -> Arm:
+def _laid_out(arm: Arm, path: Path, seed: int) -> Arm:
     library = Library(path, arm.library.version, f"functions in the order of seed {seed}", arm.library.environment)
     return replace(arm, library=library)
 
@@ -145,7 +146,7 @@ def result_keys(header: dict, used: Blocks, metric: Metric, headline: str) -> di
     """What a result says about builds: the treatment's advantage in each pair, and arms that are one build alone."""
     pairs = header["builds"]["pairs"]
     names = [arm["name"] for arm in header["arms"]]
-    ratios = log_ratios(used, *names, metric)
+    ratios = log_ratios(used, names[0], names[1], metric) or []
     rows = [{"seed": pair["seed"], "estimate": as_ratio(d)} for pair, d in zip(pairs, ratios, strict=False)]
     fixed = [name for name in names if len({pair[name] for pair in pairs}) == 1]
     spread = {"least": min(row["estimate"] for row in rows), "most": max(row["estimate"] for row in rows)}
