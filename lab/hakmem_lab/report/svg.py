@@ -108,7 +108,7 @@ def canvas(
     for row in range(panels):
         below = bottom_in + (panels - 1 - row) * (plot_height_in + gap_in)
         axes.append(
-            figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_height_in / height_in))  # type: ignore[call-overload]
+            figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_height_in / height_in))
         )
     return figure, axes
 
