@@ -28,8 +28,10 @@ class Session(Recorder):
     """Runs blocks of arms and keeps their records.
 
     metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
-    every record gets, where several sessions share a file.
+    every record gets, where several sessions share a file. counted: what one of its blocks is called.
     """
+
+    counted = "blocks"
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
     model_serializer,
@@ -218,8 +219,13 @@ class AbSpec(BlockSpec):
     kind: Literal["ab"] = "ab"
     control: str
     treatment: str
-    # Left out where it is the default: a spec without it has the hash that it had before there were builds.
-    builds: Annotated[int, Field(ge=1, le=1000, exclude_if=lambda value: value == 1)] = 1
+    builds: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
+        """A spec without builds says the same, and has the same hash, as before there were any."""
+        found = handler(self)
+        return found if self.builds > 1 else {key: value for key, value in found.items() if key != "builds"}
 
 
 class CompareSpec(BlockSpec):

@@ -75,6 +75,8 @@ def _latency(found: dict):
 
 def _builds(found: dict):
     """One line: how far builds differ, and whose own luck is not covered."""
+    if not found["pairs"]:
+        return
     fixed = f"; {found['fixed'][0]} is one build, whose own luck the interval does not cover" if found["fixed"] else ""
     yield (
         f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {percent(found['least'])} "

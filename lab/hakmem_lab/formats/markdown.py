@@ -97,7 +97,7 @@ def _arms(result: dict) -> Iterator[str]:
 
 def _notes(result: dict) -> Iterator[str]:
     notes = []
-    if builds := result.get("builds"):
+    if (builds := result.get("builds")) and builds["pairs"]:
         ends = f"{numbers.percent(builds['least'])} to {numbers.percent(builds['most'])}"
         notes.append(f"- {len(builds['pairs'])} builds of {builds['blocks_each']} blocks each: estimates from {ends}")
     notes += [f"- warning: {plain(words)}" for words in result["warnings"]]

@@ -7,11 +7,10 @@ from ..conduct import conduct
 from ..errors import LabError
 from ..metrics import Metric
 from ..session import Session, parse_arms
-from ..spec import AbSpec, guardrails_of, normalised
+from ..spec import AbSpec, guardrails_of
 from ..statistics import looks, power, verdict
 from ..statistics.paired import paired_interval
 from . import build_pairs
-from .build_pairs import BuildSession
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -41,34 +40,31 @@ def check_blocks(spec, source: str, plan: list[int], comparisons: int = 1) -> No
 
 
 def run(spec: AbSpec, context) -> dict:
-    plan, each = planned(normalised(spec))
-    both = arms(spec)
     if spec.builds > 1:
-        build_pairs.check(spec, both, context.source, plan)
-    else:
-        check_blocks(spec, context.source, plan)
-    most, first = (RUNS_PER_BLOCK * each * count + 2 * spec.warm_up for count in (plan[-1], plan[0]))
-    session_type = BuildSession if spec.builds > 1 else Session
-    return conduct(spec, context, both, lambda _: (most, first), measure, analyse, session_type)
-
-
-def planned(spec: dict) -> tuple[list[int], int]:
-    """Of a normalised spec: (units of analysis at each planned look, blocks that make up one of them)."""
-    units, each = build_pairs.units_planned(spec["max-blocks"], spec.get("builds", 1))
-    return looks.planned_looks(units, spec["looks"]), each
+        return build_pairs.run(spec, context, arms(spec), measure, analyse)
+    plan = looks.planned_looks(spec.max_blocks, spec.looks)
+    check_blocks(spec, context.source, plan)
+    return conduct(
+        spec,
+        context,
+        arms(spec),
+        lambda _: (RUNS_PER_BLOCK * plan[-1] + 2 * spec.warm_up, RUNS_PER_BLOCK * plan[0] + 2 * spec.warm_up),
+        measure,
+        analyse,
+    )
 
 
 def measure(session: Session) -> None:
     """Blocks up to each planned look, until one of them settles it."""
-    spec = session.spec
+    spec, header = session.spec, build_pairs.unit_header(session.file.header())
     session.check_fitness()
-    plan, each = planned(normalised(spec))
+    plan = looks.planned_looks(header["spec"]["max-blocks"], spec.looks)
     for index, count in enumerate(plan):
-        blocks = build_pairs.units(session.run_blocks("measure", names(spec), count * each), each)
-        decision = decide(session.file.header(), blocks, index, plan)
+        blocks = session.run_blocks("measure", names(spec), count)
+        decision = decide(header, blocks, index, plan)
         shown = comparison(decision.interval, *names(spec), spec.metric, str(decision.verdict))
-        session.append({"type": "look", "look": index + 1, "blocks": count * each, "of": len(plan), "result": shown})
-        session.progress.say(f"look {index + 1} of {len(plan)}, {count * each} blocks: {decision.verdict}")
+        session.append({"type": "look", "look": index + 1, "blocks": count, "of": len(plan), "result": shown})
+        session.progress.say(f"look {index + 1} of {len(plan)}, {count} {session.counted}: {decision.verdict}")
         if decision.final:
             return
 
@@ -99,23 +95,24 @@ def rail_rows(decision: verdict.Decision) -> dict:
 
 def analyse(header: dict, records: list[dict]) -> dict:
     """The result at the last planned look that was reached; before the first one there is no verdict."""
+    if build_pairs.KEY in header:
+        return build_pairs.analyse(header, records, analyse)
     spec = header["spec"]
-    every = measured(records)
-    plan, each = planned(spec)
-    blocks = build_pairs.units(every, each)
+    blocks = measured(records)
+    plan = looks.planned_looks(spec["max-blocks"], spec["looks"])
     reached = [index for index, count in enumerate(plan) if count <= len(blocks)]
-    result = base_result(header, records, every)
+    result = base_result(header, records, blocks)
     result |= {"comparisons": [], "guardrails": [], "looks": []}
     if not reached:
         result["headline"] = (
-            f"No verdict yet: the first look is planned after {plan[0] * each} blocks, there are {len(every)}."
+            f"No verdict yet: the first look is planned after {plan[0]} blocks, there are {len(blocks)}."
         )
         return result
     control, treatment = (arm["name"] for arm in header["arms"])
     for index in reached:
         decision = decide(header, blocks, index, plan)
         row = comparison(decision.interval, control, treatment, spec["metric"], str(decision.verdict))
-        result["looks"].append({"look": index + 1, "blocks": plan[index] * each, "of": len(plan), **row})
+        result["looks"].append({"look": index + 1, "blocks": plan[index], "of": len(plan), **row})
         if decision.final:
             break
     used = blocks[: plan[index]]
@@ -125,14 +122,12 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "verdict": str(decision.verdict),
         "headline": decision.reason,
         "final": decision.final,
-        "blocks": len(used) * each,
-        "more_blocks": decision.more_blocks and decision.more_blocks * each,
+        "blocks": len(used),
+        "more_blocks": decision.more_blocks,
         "arms": arm_rows(header, used, metric_of(header)),
         "comparisons": [row, *secondary(used, control, treatment, spec, decision.interval.level)],
         **rail_rows(decision),
     }
-    if "builds" in header:
-        result |= build_pairs.result_keys(header, used, metric_of(header), result["headline"])
     return blocked(withheld(result, records, control, treatment), records)
 
 

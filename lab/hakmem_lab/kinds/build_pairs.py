@@ -2,43 +2,50 @@
 
 Blocks of one pair of builds share its luck, so they are no independent observations: an interval over them would be
 that of these two files, not of the two sources. Here a pair's blocks become one unit, whose log-ratio is the mean of
-theirs, and everything that judges blocks judges units instead. Pairs come one after the other, so that the units are
-independent of each other and planned looks hold for them as for blocks.
+theirs, and whatever judges blocks is given units instead: a header that plans as many blocks as there are pairs, and
+records in which a pair is a block. Pairs come one after the other, so that the units are independent of each other and
+everything that holds for blocks in their order holds for them.
 
 Imports layouts, session and what is below them.
 """
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .. import layouts, project
-from ..analysis import log_ratios
+from ..analysis import log_ratios, metric_of
 from ..arms import Arm
-from ..blocks import Blocks
+from ..blocks import Blocks, finished_blocks
+from ..conduct import conduct
 from ..errors import LabError
-from ..metrics import Metric
 from ..peers import Library
 from ..session import Session
 from ..spec import AbSpec
-from ..statistics import power
+from ..statistics import looks, power
 from ..statistics.paired import as_ratio
 from ..store import RunFile
 
+KEY, PHASE = "builds", "measure"
 SEED_BITS = 31
+RUNS_PER_BLOCK = 4
+UNCOUNTED = -1
+
+Analyse = Callable[[dict, list[dict]], dict]
 
 
-def units_planned(max_blocks: int, builds: int) -> tuple[int, int]:
-    """(units, blocks that make up one): pairs of builds, or blocks alone where there is one build an arm."""
-    return (builds, max_blocks // builds) if builds > 1 else (max_blocks, 1)
+def unit_header(header: dict) -> dict:
+    """The header as that of a run whose blocks are the pairs of builds; any other as it is."""
+    if KEY not in header:
+        return header
+    known = {key: value for key, value in header.items() if key != KEY}
+    return known | {"spec": header["spec"] | {"max-blocks": len(header[KEY]["pairs"])}}
 
 
 def units(blocks: Blocks, each: int) -> Blocks:
     """The blocks of a pair of builds as one block of all their runs; without the last pair while it is unfinished."""
-    if each == 1:
-        return blocks
     merged: dict[int, dict[str, list[dict]]] = {}
     count: dict[int, int] = {}
     for block in blocks:
@@ -47,6 +54,33 @@ def units(blocks: Blocks, each: int) -> Blocks:
         for arm, runs in block.items():
             merged.setdefault(build, {}).setdefault(arm, []).extend(runs)
     return [merged[build] for build in sorted(merged) if count[build] >= each or build < max(merged)]
+
+
+def unit_records(records: Sequence[dict], each: int) -> list[dict]:
+    """The records as those of a run whose blocks are the pairs; runs that do not count stay, in no finished block."""
+    blocks = finished_blocks(records, PHASE)
+    found = [dict(record) for record in records if record.get("phase") != PHASE]
+    disturbed = {(r["block"], r["attempt"]): r["disturbed"] for r in records if r["type"] == "block" and r["ok"]}
+    counted = set()
+    for index, unit in enumerate(units(blocks, each)):
+        runs = [run for own in unit.values() for run in own]
+        counted |= {(run["block"], run["attempt"]) for run in runs}
+        why = next(filter(None, (disturbed.get((run["block"], run["attempt"])) for run in runs)), None)
+        found += [run | {"block": index, "attempt": 0} for run in runs]
+        order = [run["arm"] for run in runs]
+        close = {"type": "block", "block": index, "attempt": 0, "phase": PHASE, "ok": True, "why": None}
+        found.append(close | {"order": order, "disturbed": why})
+    rest = (r for r in records if r.get("phase") == PHASE and (r["block"], r["attempt"]) not in counted)
+    return found + [record | {"attempt": UNCOUNTED, "ok": record["ok"] and record["type"] == "run"} for record in rest]
+
+
+def run(spec: AbSpec, context, arms: Sequence[Arm], measure: Callable[[Session], None], analyse: Analyse) -> dict:
+    """As the kind ab does it, on pairs of builds. Raises LabError, Stopped or Interrupted."""
+    plan = looks.planned_looks(spec.builds, spec.looks)
+    check(spec, arms, context.source, plan)
+    each = spec.max_blocks // spec.builds
+    most, first = (RUNS_PER_BLOCK * each * count + 2 * spec.warm_up for count in (plan[-1], plan[0]))
+    return conduct(spec, context, arms, lambda _: (most, first), measure, analyse, BuildSession)
 
 
 def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Sequence[int]) -> None:
@@ -78,9 +112,10 @@ def in_builds(text: str) -> str:
 
 
 class BuildSession(Session):
-    """Blocks in which an arm takes part as one of several builds of it. seeds: one a pair of builds, both arms' own."""
+    """Blocks in which an arm takes part as one of several builds of it; a seed stands for a pair of builds."""
 
     spec: AbSpec
+    counted = "builds"
 
     def check_arms(self) -> None:
         """Builds what is missing, and asks of every build whether it serves the program."""
@@ -122,7 +157,12 @@ class BuildSession(Session):
         super().resume(file, header)
 
     def _each(self) -> int:
-        return units_planned(self.spec.max_blocks, self.spec.builds)[1]
+        """Blocks of a pair."""
+        return self.spec.max_blocks // self.spec.builds
+
+    def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
+        """Units, up to `count` of them."""
+        return units(super().run_blocks(phase, names, count * self._each()), self._each())
 
     def arm_in(self, name: str, index: int) -> Arm:
         return self._pairs[index // self._each()][name]
@@ -142,13 +182,21 @@ def _laid_out(arm: Arm, path: Path, seed: int) -> Arm:
     return replace(arm, library=library)
 
 
-def result_keys(header: dict, used: Blocks, metric: Metric, headline: str) -> dict:
-    """What a result says about builds: the treatment's advantage in each pair, and arms that are one build alone."""
-    pairs = header["builds"]["pairs"]
+def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
+    """What `judge` says of the units, told in blocks and builds."""
+    each, pairs = header[KEY]["each"], header[KEY]["pairs"]
+    result = judge(unit_header(header), unit_records(records, each))
+    used = units(finished_blocks(records, PHASE), each)[: result["blocks"]]
     names = [arm["name"] for arm in header["arms"]]
-    ratios = log_ratios(used, names[0], names[1], metric) or []
-    rows = [{"seed": pair["seed"], "estimate": as_ratio(d)} for pair, d in zip(pairs, ratios, strict=False)]
+    ratios = [as_ratio(d) for d in log_ratios(used, names[0], names[1], metric_of(header)) or []]
     fixed = [name for name in names if len({pair[name] for pair in pairs}) == 1]
-    spread = {"least": min(row["estimate"] for row in rows), "most": max(row["estimate"] for row in rows)}
-    found = {"pairs": rows, "blocks_each": header["builds"]["each"], "fixed": fixed, **spread}
-    return {"headline": in_builds(headline), "builds": found}
+    rows = [{"seed": pair["seed"], "estimate": ratio} for pair, ratio in zip(pairs, ratios, strict=False)]
+    spread = {"least": min(ratios, default=None), "most": max(ratios, default=None)}
+    for row in (result, *result["looks"]):
+        row["blocks"] *= each
+    return result | {
+        "headline": in_builds(result["headline"]),
+        "max_blocks": each * len(pairs),
+        "more_blocks": result["more_blocks"] and result["more_blocks"] * each,
+        "builds": {"pairs": rows, "blocks_each": each, "fixed": fixed, **spread},
+    }

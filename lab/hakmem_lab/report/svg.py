@@ -107,9 +107,7 @@ def canvas(
     axes: list[Axes] = []
     for row in range(panels):
         below = bottom_in + (panels - 1 - row) * (plot_height_in + gap_in)
-        axes.append(
-            figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_height_in / height_in))
-        )
+        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_height_in / height_in)))
     return figure, axes
 
 

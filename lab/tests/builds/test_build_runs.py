@@ -35,6 +35,10 @@ def test_resumed_on_the_same_builds(measured, records, here, store):
     lines = path.read_text().splitlines(keepends=True)
     cut = next(i for i, line in enumerate(lines) if '"block": 7,' in line)
     path.write_text("".join(lines[:cut]))
+    shown = here("show", "last", "--json", "-").result()
+    assert (shown["verdict"], shown["builds"]["pairs"]) == (None, [])
+    assert "6 builds" in shown["headline"]
+    assert here("show", "last").status == here("show", "last", "--format", "markdown").status == 0
     assert here("resume", "last").status == 0
     assert [block["build"] for block in records("block")] == [index // 2 for index in range(12)]
     assert records()[-1]["blocks"] == 12

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.analysis import log_ratios
+from hakmem_lab.analysis import failed_runs, log_ratios
+from hakmem_lab.blocks import finished_blocks
 from hakmem_lab.kinds import build_pairs
 from hakmem_lab.metrics import Metric
 from hakmem_lab.statistics.looks import planned_looks
@@ -59,10 +60,29 @@ def test_a_lost_block_does_not_shift_the_others():
     assert log_ratios(units, *ARMS, Metric("wall")) == pytest.approx([0.1, 0.2, 0.3])
 
 
-def test_units_planned():
-    assert build_pairs.units_planned(60, 1) == (60, 1)
-    assert build_pairs.units_planned(60, 6) == (6, 10)
-    assert build_pairs.units_planned(60, 7) == (7, 8)
+def test_failed_attempts_stay_and_do_not_count():
+    """A crash of the treatment is still told; its pair is judged by the blocks that ended well."""
+    records = []
+    for index, block in enumerate(blocks([0.1] * 4, 2)):
+        for attempt, ok in ((0, index != 1), (1, True))[: 2 if index == 1 else 1]:
+            key = {"block": index, "attempt": attempt, "phase": "measure", "build": index // 2}
+            for arm, runs in block.items():
+                records += [run | key | {"type": "run", "arm": arm, "ok": ok, "why": None if ok else "killed"}
+                            for run in runs]  # fmt: skip
+            order = [arm for arm, runs in block.items() for _ in runs]
+            records.append({"type": "block", **key, "ok": ok, "order": order, "disturbed": "load" if index else None})
+    found = build_pairs.unit_records(records, 2)
+    units = finished_blocks(found, "measure")
+    assert [len(unit["new"]) for unit in units] == [4, 4]
+    assert log_ratios(units, *ARMS, Metric("wall")) == pytest.approx([0.1, 0.1])
+    assert len(failed_runs(found, "new")) == len(failed_runs(records, "new")) == 2
+    assert [r["disturbed"] for r in found if r["type"] == "block" and r["ok"]] == ["load", "load"]
+
+
+def test_a_header_of_builds_plans_them_as_blocks():
+    header = {"spec": {"max-blocks": 60, "looks": 3}, "builds": {"each": 10, "pairs": [{}] * 6}}
+    assert build_pairs.unit_header(header) == {"spec": {"max-blocks": 6, "looks": 3}}
+    assert build_pairs.unit_header({"spec": {"max-blocks": 60}}) == {"spec": {"max-blocks": 60}}
 
 
 @pytest.mark.parametrize("layout", [0.0, 0.005, 0.01, 0.03])
