@@ -186,7 +186,8 @@ def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
     """What `judge` says of the units, told in blocks and builds."""
     each, pairs = header[KEY]["each"], header[KEY]["pairs"]
     result = judge(unit_header(header), unit_records(records, each))
-    used = units(finished_blocks(records, PHASE), each)[: result["blocks"]]
+    # Before the first look there is nothing to be seen of single pairs either.
+    used = units(finished_blocks(records, PHASE), each)[: result["blocks"]] if result["comparisons"] else []
     names = [arm["name"] for arm in header["arms"]]
     ratios = [as_ratio(d) for d in log_ratios(used, names[0], names[1], metric_of(header)) or []]
     fixed = [name for name in names if len({pair[name] for pair in pairs}) == 1]
