@@ -74,14 +74,10 @@ def _latency(found: dict):
 
 
 def _builds(found: dict):
-    """One line: how far builds differ, and whose own luck is not covered."""
-    if not found["pairs"]:
-        return
-    fixed = f"; {found['fixed'][0]} is one build, whose own luck the interval does not cover" if found["fixed"] else ""
-    yield (
-        f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {percent(found['least'])} "
-        f"to {percent(found['most'])}{fixed}"
-    )
+    """One line: how far the builds differ."""
+    if found["pairs"]:
+        ends = f"{percent(found['least'])} to {percent(found['most'])}"
+        yield f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {ends}"
 
 
 TABLES = {"aa": _aa, "builds": _builds, "latency": _latency, "soak": _soak, "syscalls": _syscalls,

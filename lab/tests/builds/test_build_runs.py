@@ -27,7 +27,9 @@ def test_a_run_says_which_build_took_part(measured, records, here):
     assert [row["seed"] for row in measured["builds"]["pairs"]] == [pair["seed"] for pair in pairs]
     shown = here("show", "last", "--json", "-").result()
     assert (shown["estimate"], shown["builds"]) == (measured["estimate"], measured["builds"])
-    assert "6 builds" in here("show", "last").out
+    out = here("show", "last").out
+    assert "6 builds, 2 blocks each" in out
+    assert "glibc is one build" in out
 
 
 def test_resumed_on_the_same_builds(measured, records, here, store):
