@@ -2,7 +2,7 @@
  * Data: a heap belongs to one thread; other threads read `room` and `capacity` for statistics and nothing else.
  * Layers below: types.
  *
- *   heap ─ bin[class]   head ─> block ─> block ─> NULL     linked under heap->key
+ *   heap ─ bin[class]   head ─> block ─> block ─> HAK_LIST_END     linked under heap->key
  *        │              room    how many more blocks may be freed into the list before it overflows
  *        └ info[class]  capacity and what it adapts to (policy.h), current slab
  *
@@ -26,8 +26,8 @@ typedef struct hak_bin {
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
 
 typedef struct hak_bin_info {
-  hak_slab_t *current; /* refills come from here; may be NULL */
-  hak_free_block_t *outgoing;
+  hak_slab_t *current;        /* refills come from here; may be NULL */
+  hak_free_block_t *outgoing; /* a list */
   _Atomic uint32_t outgoing_count;
   _Atomic int32_t capacity;
   uint32_t refill_blocks; /* wanted by the next refill */
@@ -71,10 +71,8 @@ HAK_INLINE int32_t hak_bin_capacity(hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
-  hak_free_block_t *head = bin->head;
   hak_bin_set_room(bin, hak_bin_room(bin) - 1);
-  block->link = head;
-  block->tag = (uintptr_t)head ^ heap->key;
+  hak_link(block, bin->head, heap->key);
   bin->head = block;
 }
 

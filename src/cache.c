@@ -20,7 +20,8 @@ static _Atomic uint32_t flush_epoch;
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    HAK_ASSERT(!heap->bin[c].head && !heap->info[c].current && !heap->info[c].outgoing);
+    HAK_ASSERT(!heap->info[c].current);
+    heap->bin[c].head = heap->info[c].outgoing = HAK_LIST_END;
     heap->bin[c].inverse = hak_class_inverses[c];
     heap->bin[c].limit = hak_class_limits[c];
     hak_policy_open(heap, c);
@@ -35,57 +36,56 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
-static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
+/* Up to `most` blocks of the chain. Returns the rest of it. */
+static hak_free_block_t *return_some(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, uint32_t most,
+                                     const char *function) {
   if (hak_class_is_run(cls)) {
-    hak_run_return(chain, heap->key, cls, function);
-  } else {
-    hak_slab_return(chain, heap->key, function);
+    return hak_run_return(chain, most, heap->key, cls, function);
   }
+  return hak_slab_return(chain, most, heap->key, function);
 }
 
-/* To a thread that allocates, if there may be one; else back. */
-static void pass_on(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain) {
+static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
+  (void)return_some(heap, cls, chain, UINT32_MAX, function);
+}
+
+/* The same, to a thread that allocates, if there may be one; else back. */
+static hak_free_block_t *pass_on(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, uint32_t most) {
   if (!hak_class_is_run(cls) && !heap->heap_shrinks) {
-    chain = hak_transfer_put(cls, chain, heap->key, "free");
+    chain = hak_transfer_put(cls, chain, &most, heap->key, "free");
   }
-  return_chain(heap, cls, chain, "free");
+  return return_some(heap, cls, chain, most, "free");
 }
 
-/* All but the `keep` newest blocks leave the list. */
-static hak_free_block_t *cut_older(hak_heap_t *heap, uint32_t cls, int32_t keep, const char *function) {
+static hak_free_block_t *cut_list(hak_heap_t *heap, uint32_t cls) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_bin_info_t *info = &heap->info[cls];
-  hak_free_block_t *older = bin->head, *last = NULL;
-  int32_t kept = 0;
-  for (; kept < keep && older; kept++) {
-    if (((uintptr_t)older->link ^ older->tag) != heap->key) {
-      hak_misuse(function, HAK_MISUSE_CORRUPTED, older);
-    }
-    last = older;
-    older = older->link;
-  }
-  if (last) {
-    last->link = NULL;
-    last->tag = heap->key;
-  } else {
-    bin->head = NULL;
-  }
-  if (!info->closed) {
-    hak_bin_set_room(bin, hak_bin_capacity(info) - kept);
-  }
-  return older;
+  hak_free_block_t *chain = bin->head;
+  bin->head = HAK_LIST_END;
+  hak_bin_set_room(bin, info->closed ? 0 : hak_bin_capacity(info));
+  return chain;
+}
+
+/* The newest blocks leave the list, all but `keep`: what stays behind them is neither walked nor touched. */
+static void shorten(hak_heap_t *heap, uint32_t cls, int32_t keep) {
+  hak_bin_t *bin = &heap->bin[cls];
+  int32_t capacity = hak_bin_capacity(&heap->info[cls]), count = capacity - hak_bin_room(bin);
+  hak_free_block_t *chain = bin->head;
+  bin->head = HAK_LIST_END; /* a fork in the middle loses them in the child, and has none twice */
+  bin->head = pass_on(heap, cls, chain, (uint32_t)(count - keep));
+  hak_bin_set_room(bin, capacity - keep);
 }
 
 static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
   hak_free_block_t *chain = info->outgoing;
-  info->outgoing = NULL;
+  info->outgoing = HAK_LIST_END;
   info->outgoing_count = 0;
   return chain;
 }
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
-  return_chain(heap, cls, cut_older(heap, cls, 0, function), function);
+  return_chain(heap, cls, cut_list(heap, cls), function);
   return_chain(heap, cls, cut_outgoing(info), function);
   drop_current(info);
 }
@@ -101,32 +101,40 @@ void hak_cache_close(hak_heap_t *heap) {
   hak_policy_close(heap);
 }
 
-/* A block that is in the chain twice is met a second time with its own address for a tag. */
-static void verify_chain(hak_free_block_t *chain, uint32_t cls, uintptr_t key, const char *function) {
-  for (hak_free_block_t *block = chain; block; block = block->link) {
-    if (((uintptr_t)block->link ^ block->tag) != key) {
+/* A block that was freed twice leads in a circle, which no count of blocks ends. */
+_Noreturn static void report_circle(hak_free_block_t *block, const char *function) {
+  for (; block->tag != (uintptr_t)block; block = block->link) {
+    block->tag = (uintptr_t)block;
+  }
+  hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+}
+
+static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, uintptr_t key, const char *function) {
+  for (hak_free_block_t *block = chain; block != HAK_LIST_END; block = block->link, most--) {
+    if (!hak_is_linked(block, key)) {
       hak_slab_damaged(function, block);
     }
     if (!hak_class_is_run(cls) && hak_slab_holds(block)) {
       hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
     }
-    block->tag = (uintptr_t)block;
-  }
-  for (hak_free_block_t *block = chain; block; block = block->link) {
-    block->tag = (uintptr_t)block->link ^ key;
+    if (most == 0) {
+      report_circle(chain, function);
+    }
   }
 }
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    verify_chain(heap->bin[c].head, c, heap->key, function);
-    verify_chain(heap->info[c].outgoing, c, heap->key, function);
+    /* In a signal handler the list may just have got more than its capacity. */
+    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) + HAK_BLOCKS_MAX;
+    verify_chain(heap->bin[c].head, c, most, heap->key, function);
+    verify_chain(heap->info[c].outgoing, c, most, heap->key, function);
   }
 }
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
   const hak_free_block_t *block = heap->bin[cls].head;
-  while (block && block != wanted && ((uintptr_t)block->link ^ block->tag) == heap->key) {
+  while (block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
   return block == wanted;
@@ -148,7 +156,7 @@ void hak_cache_close_orphan(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     hak_free_block_t *chains[] = {heap->bin[c].head, info->outgoing};
-    heap->bin[c].head = info->outgoing = NULL;
+    heap->bin[c].head = info->outgoing = HAK_LIST_END;
     info->outgoing_count = 0;
     return_orphans(heap, c, chains[0]);
     return_orphans(heap, c, chains[1]);
@@ -246,7 +254,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   open_bin(heap, cls);
   hak_chain_t chain = fetch(heap, cls, hak_policy_refill(info, cls));
   hak_free_block_t *block = chain.first;
-  if (!block) {
+  if (chain.count == 0) {
     return NULL;
   }
   bin->head = block->link;
@@ -261,8 +269,7 @@ bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *b
   if (!info->closed || info->outgoing == block || info->outgoing_count >= OUTGOING_BATCH) {
     return false;
   }
-  block->link = info->outgoing;
-  block->tag = (uintptr_t)info->outgoing ^ heap->key;
+  hak_link(block, info->outgoing, heap->key);
   info->outgoing = block;
   info->outgoing_count++;
   return true;
@@ -279,12 +286,26 @@ static void return_one(uint32_t cls, hak_bin_info_t *info, hak_free_block_t *blo
   }
 }
 
+/* Blocks leave the list, `block` not among them: it is about to be freed, unless that happens for the second time. */
+static void make_room(hak_heap_t *heap, uint32_t cls, int32_t keep, hak_free_block_t *block) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uintptr_t tag = block->tag; /* of a block that leaves it changes, and where that was a run, its class */
+  if (info->closed) {
+    pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
+  } else {
+    shorten(heap, cls, keep);
+  }
+  if (hak_class_at(block) != cls || block->tag != tag || heap->bin[cls].head == block) {
+    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
+  }
+}
+
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
   look_around(heap);
   if (info->closed) {
     info->busy = true;
-    pass_on(heap, cls, cut_outgoing(info));
+    make_room(heap, cls, 0, block);
     hak_cache_free_outgoing(heap, cls, block);
     return;
   }
@@ -298,7 +319,7 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     drop_current(info);
   }
   if (what == HAK_OVERFLOW_FREES || hak_bin_room(&heap->bin[cls]) <= 0) {
-    pass_on(heap, cls, cut_older(heap, cls, what == HAK_OVERFLOW_FREES ? 0 : capacity / 2, "free"));
+    make_room(heap, cls, what == HAK_OVERFLOW_FREES ? 0 : capacity / 2, block);
   }
   hak_bin_push(heap, &heap->bin[cls], block);
 }
@@ -308,12 +329,12 @@ void hak_cache_check(hak_heap_t *heap) {
     hak_bin_info_t *info = &heap->info[c];
     int32_t blocks = 0;
     uint32_t outgoing = 0;
-    for (hak_free_block_t *block = heap->bin[c].head; block; block = block->link, blocks++) {
+    for (hak_free_block_t *block = heap->bin[c].head; block != HAK_LIST_END; block = block->link, blocks++) {
       HAK_VERIFY(hak_class_at(block) == c && hak_is_block_start(block, hak_class_inverses[c], hak_class_limits[c]));
-      HAK_VERIFY(((uintptr_t)block->link ^ block->tag) == heap->key);
+      HAK_VERIFY(hak_is_linked(block, heap->key));
     }
-    for (hak_free_block_t *block = info->outgoing; block; block = block->link, outgoing++) {
-      HAK_VERIFY(hak_class_at(block) == c && ((uintptr_t)block->link ^ block->tag) == heap->key);
+    for (hak_free_block_t *block = info->outgoing; block != HAK_LIST_END; block = block->link, outgoing++) {
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_linked(block, heap->key));
     }
     HAK_VERIFY(outgoing == info->outgoing_count);
     HAK_VERIFY(info->closed ? blocks == 0 : blocks == hak_bin_capacity(info) - hak_bin_room(&heap->bin[c]));

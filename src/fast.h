@@ -22,11 +22,12 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
   return bin;
 }
 
-/* The first block of the list, which is not empty. */
-HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
-  hak_free_block_t *next = block->link;
+/* The first block of the list. NULL: the list is empty; or the block was freed twice, or written to while it was free.
+ */
+HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
+  hak_free_block_t *block = bin->head, *next = block->link;
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
-    hak_slab_damaged("malloc", block); /* freed twice, or written to while it was free */
+    return NULL;
   }
   __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;
@@ -40,12 +41,10 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
     return hak_alloc_large(bytes);
   }
   hak_heap_t *heap = hak_heap;
-  hak_bin_t *bin = hak_bin_of(heap, hak_small_code(bytes));
-  hak_free_block_t *block = bin->head;
+  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
   if (HAK_UNLIKELY(!block)) {
     return hak_alloc_slow(bytes);
   }
-  hak_bin_pop(heap, bin, block);
   hak_observe_alloc(block, bytes);
   return block;
 }
@@ -75,7 +74,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     return;
   }
   hak_observe_free(block, code / HAK_BIN_WORDS);
-  block->link = head;
+  block->link = head; /* hak_link, but the key is read after this: an instruction less */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
 }

@@ -7,7 +7,12 @@
 
 #include <pthread.h>
 
-hak_heap_t hak_heap_none, hak_heap_gone;
+/* No block fits the key. */
+#define WITHOUT_LISTS \
+  { \
+    .key = 1, .bin = { [0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END} } \
+  }
+hak_heap_t hak_heap_none = WITHOUT_LISTS, hak_heap_gone = WITHOUT_LISTS;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;

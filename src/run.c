@@ -33,10 +33,11 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   hak_arena_give(block, slices_of(cls));
 }
 
-static void return_chain(hak_free_block_t *block, uintptr_t key, uint32_t cls, const char *function, bool orphans) {
-  while (block) {
+static hak_free_block_t *return_chain(hak_free_block_t *block, uint32_t most, uintptr_t key, uint32_t cls,
+                                      const char *function, bool orphans) {
+  for (; block != HAK_LIST_END && most > 0; most--) {
     hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
+    if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
       if (orphans) {
         break;
       }
@@ -46,14 +47,16 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, uint32_t cls, c
     hak_run_give(block, cls, function);
     block = next;
   }
+  return block;
 }
 
-void hak_run_return(hak_free_block_t *chain, uintptr_t key, uint32_t cls, const char *function) {
-  return_chain(chain, key, cls, function, false);
+hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
+                                 const char *function) {
+  return return_chain(chain, most, key, cls, function, false);
 }
 
 void hak_run_return_orphans(hak_free_block_t *chain, uintptr_t key, uint32_t cls) {
-  return_chain(chain, key, cls, "fork", true);
+  return_chain(chain, UINT32_MAX, key, cls, "fork", true);
 }
 
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {

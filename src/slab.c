@@ -9,6 +9,7 @@
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic uintptr_t hak_slab_key;
+const hak_free_block_t hak_list_end;
 
 void hak_slab_init(void) {
   uintptr_t none = 0;
@@ -163,8 +164,7 @@ static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t ke
     if (HAK_UNLIKELY(!hak_slab_tagged(block)) && !(slab->discarded && block->tag == 0)) {
       hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
     }
-    block->link = chain->first;
-    block->tag = (uintptr_t)chain->first ^ key;
+    hak_link(block, chain->first, key);
     chain->first = block;
     chain->count++;
     mask &= ~(1ULL << bit);
@@ -239,7 +239,7 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
 }
 
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
-  hak_chain_t chain = {NULL, 0};
+  hak_chain_t chain = {HAK_LIST_END, 0};
   take_bits(slab, want, key, &chain);
   if (chain.count == 0) {
     carve(slab, want, key, &chain);
@@ -284,6 +284,7 @@ typedef struct gather {
     uint64_t mask;
     uint32_t word;
   } entry[GATHER_ENTRIES];
+  hak_slab_t *last; /* of the block before: neighbours in a list are often neighbours in memory */
   const char *function;
 } gather_t;
 
@@ -294,8 +295,11 @@ static void gather_flush(gather_t *gather, size_t i) {
   }
 }
 
-static void gather_add(gather_t *gather, hak_free_block_t *block) {
-  hak_slab_t *slab = hak_slab_at(block);
+HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
+  hak_slab_t *slab = gather->last;
+  if (!slab || slab->base != (char *)block - hak_slab_offset(block)) {
+    gather->last = slab = hak_slab_at(block);
+  }
   uint32_t index = hak_block_index(block, slab->inverse), word = index / 64;
   if (HAK_UNLIKELY(index >= carved_of(slab))) {
     hak_misuse(gather->function, HAK_MISUSE_INVALID, block);
@@ -314,11 +318,12 @@ static void gather_add(gather_t *gather, hak_free_block_t *block) {
   gather->entry[i].mask |= bit;
 }
 
-static void return_chain(hak_free_block_t *block, uintptr_t key, const char *function, bool orphans) {
+static hak_free_block_t *return_chain(hak_free_block_t *block, uint32_t most, uintptr_t key, const char *function,
+                                      bool orphans) {
   gather_t gather = {.function = function};
-  while (block) {
+  for (; block != HAK_LIST_END && most > 0; most--) {
     hak_free_block_t *next = block->link;
-    if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != key)) {
+    if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
       if (orphans) {
         break;
       }
@@ -330,6 +335,7 @@ static void return_chain(hak_free_block_t *block, uintptr_t key, const char *fun
   for (size_t i = 0; i < GATHER_ENTRIES; i++) {
     gather_flush(&gather, i);
   }
+  return block;
 }
 
 void hak_slab_return_tagged(hak_free_block_t *const *blocks, uint32_t count, const char *function) {
@@ -363,12 +369,12 @@ bool hak_slab_holds(const void *block) {
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
-void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function) {
-  return_chain(chain, key, function, false);
+hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {
+  return return_chain(chain, most, key, function, false);
 }
 
 void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key) {
-  return_chain(chain, key, "fork", true);
+  return_chain(chain, UINT32_MAX, key, "fork", true);
 }
 
 void hak_slab_return_one(void *block, const char *function) {
@@ -382,8 +388,8 @@ void hak_slab_return_one(void *block, const char *function) {
 }
 
 void *hak_slab_take_one(uint32_t cls) {
-  hak_chain_t chain = {NULL, 0};
-  while (!chain.first) {
+  hak_chain_t chain = {HAK_LIST_END, 0};
+  while (chain.count == 0) {
     hak_slab_t *slab = hak_slab_acquire(cls);
     if (!slab) {
       return NULL;

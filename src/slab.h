@@ -29,7 +29,7 @@ void hak_slab_drop(hak_slab_t *slab);
 hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
 
 /* Return every block of a chain linked under `key` to its slab. `function` is named when a block is damaged. */
-void hak_slab_return(hak_free_block_t *chain, uintptr_t key, const char *function);
+hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function);
 /* After a fork, the chain of a thread that is gone: stop without a word at the first block that does not fit. */
 void hak_slab_return_orphans(hak_free_block_t *chain, uintptr_t key);
 

@@ -16,7 +16,17 @@ enum { EVENTS_PER_ORPHAN = 64 };
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
-/* A block of a class, whose list is empty as far as the caller saw. */
+/* The first block of the class's list. NULL: it is empty. */
+static void *pop(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_t *bin = &heap->bin[cls];
+  void *block = hak_bin_pop(heap, bin);
+  if (HAK_UNLIKELY(!block && bin->head != HAK_LIST_END)) {
+    hak_slab_damaged("malloc", bin->head);
+  }
+  return block;
+}
+
+/* A block of a class, whose list is empty as far as the caller saw, or has a damaged block. */
 static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
   *zeroed = false;
@@ -26,11 +36,8 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
     hak_heap_adopt_orphan();
   }
-  hak_bin_t *bin = &heap->bin[cls];
-  if (bin->head) { /* making the heap allocated, and left blocks in it */
-    return hak_bin_pop(heap, bin, bin->head);
-  }
-  return hak_cache_refill(heap, cls, bytes, zeroed);
+  void *block = pop(heap, cls); /* making the heap allocated, and may have left blocks in it */
+  return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
 /* Without memory for another slab of its class, a request gets a block of a larger one. */
@@ -62,12 +69,11 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
   if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX) {
-    hak_heap_t *heap = hak_heap;
-    hak_bin_t *bin = &heap->bin[hak_run_class_of(bytes)];
-    if (HAK_LIKELY(bin->head != NULL)) {
+    void *block = pop(hak_heap, hak_run_class_of(bytes));
+    if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
-      hak_observe_alloc(bin->head, bytes);
-      return hak_bin_pop(heap, bin, bin->head);
+      hak_observe_alloc(block, bytes);
+      return block;
     }
   }
   return alloc(bytes, zeroed);

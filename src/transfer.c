@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-  BYTES_MAX = 32 << 10,
-  BLOCKS_MAX = 1024,
+  BYTES_MAX = 128 << 10,
+  BLOCKS_MAX = 2048,
   BATCH = 64, /* blocks moved under the lock at a time */
 };
 
@@ -70,22 +70,22 @@ static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t cou
                                     uintptr_t key) {
   while (count-- > 0) {
     hak_free_block_t *block = batch[count];
-    block->link = chain;
-    block->tag = (uintptr_t)chain ^ key;
+    hak_link(block, chain, key);
     chain = block;
   }
   return chain;
 }
 
-hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintptr_t key, const char *function) {
+hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
+                                   const char *function) {
   transfer_t *transfer = &transfers[cls];
   hak_free_block_t *batch[BATCH];
-  uint32_t room = chain ? room_in(transfer, cls) : 0;
-  while (chain && room > 0) {
+  uint32_t room = chain != HAK_LIST_END ? room_in(transfer, cls) : 0;
+  while (chain != HAK_LIST_END && room > 0 && *most > 0) {
     uint32_t count = 0, put;
-    for (; chain && count < BATCH && count < room; count++) {
+    for (; chain != HAK_LIST_END && count < BATCH && count < room && count < *most; count++) {
       hak_free_block_t *next = chain->link;
-      if (HAK_UNLIKELY(((uintptr_t)next ^ chain->tag) != key)) {
+      if (HAK_UNLIKELY(!hak_is_linked(chain, key))) {
         hak_slab_damaged(function, chain);
       }
       hak_slab_tag(chain);
@@ -94,6 +94,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
     }
     put = put_batch(transfer, cls, batch, count);
     room -= put;
+    *most -= put;
     if (put < count) {
       return link_batch(batch + put, count - put, chain, key);
     }
@@ -103,7 +104,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintpt
 
 hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
   hak_free_block_t *batch[BATCH];
-  hak_chain_t chain = {NULL, 0};
+  hak_chain_t chain = {HAK_LIST_END, 0};
   while (chain.count < want) {
     uint32_t left = want - chain.count, count = take_batch(&transfers[cls], batch, left < BATCH ? left : BATCH);
     if (count == 0) {

@@ -10,7 +10,8 @@
 
 /* Put blocks of a chain that is linked under `key`, as far as there is room; returns the rest of the chain. Names
  * `function` when a damaged block turns up. */
-hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uintptr_t key, const char *function);
+hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
+                                   const char *function);
 /* Up to `want` blocks, those that came last, linked under `key`. */
 hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key);
 

@@ -19,6 +19,20 @@ typedef struct hak_free_block {
   uintptr_t tag;
 } __attribute__((may_alias)) hak_free_block_t;
 
+/* What the last block of a list links to, and an empty list begins with: one that can be read like any, so that the
+ * paths of `malloc` need no test for it, and that no key fits. */
+extern const hak_free_block_t hak_list_end;
+#define HAK_LIST_END ((hak_free_block_t *)(uintptr_t)&hak_list_end)
+
+HAK_INLINE void hak_link(hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
+  block->link = next;
+  block->tag = (uintptr_t)next ^ key;
+}
+/* Whether the block is one of a list under the key. */
+HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
+  return ((uintptr_t)block->link ^ block->tag) == key;
+}
+
 /* A block that is handed out links to itself, until its owner writes there: no free block does. Of the two words it is
  * the link that is marked: marking the tag cost half as much again a pair (docs/experiments). */
 HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {
@@ -30,7 +44,7 @@ HAK_INLINE bool hak_is_marked_taken(const hak_free_block_t *block) {
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");
 
-/* A list of free blocks under one key: first, and how many. */
+/* A list of free blocks under one key: first (or HAK_LIST_END), and how many. */
 typedef struct hak_chain {
   hak_free_block_t *first;
   uint32_t count;

@@ -33,7 +33,7 @@ void holder_take(Holder *holder, uint32_t want) {
   }
   hak_chain_t chain = hak_slab_take(holder->current, want, key_of(holder));
   EXPECT(chain.count <= want);
-  for (hak_free_block_t *block = chain.first, *next; block; block = next) {
+  for (hak_free_block_t *block = chain.first, *next; block != HAK_LIST_END; block = next) {
     next = block->link;
     if (((uintptr_t)next ^ block->tag) != holder->key) {
       hak_slab_damaged("malloc", block);
@@ -45,15 +45,14 @@ void holder_take(Holder *holder, uint32_t want) {
 }
 
 void holder_give(Holder *holder, uint32_t count) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   for (; count > 0; count--) {
     hak_free_block_t *block = holder->blocks[--holder->count];
     world_frees(block);
-    block->link = chain;
-    block->tag = (uintptr_t)chain ^ key_of(holder);
+    hak_link(block, chain, key_of(holder));
     chain = block;
   }
-  hak_slab_return(chain, key_of(holder), "free");
+  hak_slab_return(chain, UINT32_MAX, key_of(holder), "free");
 }
 
 bool holder_take_one(Holder *holder, uint32_t cls) {

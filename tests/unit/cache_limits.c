@@ -128,7 +128,7 @@ static void a_fixed_capacity_stays(void) {
 }
 
 static void holds_nothing(hak_heap_t *heap, uint32_t cls) {
-  CHECK(lists_capacity(heap, cls) == 0 && !heap->bin[cls].head && !heap->info[cls].current);
+  CHECK(lists_capacity(heap, cls) == 0 && heap->bin[cls].head == HAK_LIST_END && !heap->info[cls].current);
   CHECK(heap->info[cls].outgoing_count == 0);
 }
 
@@ -174,15 +174,29 @@ static void set_up_damage(void) {
   CHECK(lists_length(&mine, hak_class_of(BYTES)) == 8 && hak_bin_room(bin) == 0);
 }
 
-/* blocks[7] is the newest: it is damaged in the part that an overflow keeps, blocks[0] in the part it returns. */
+/* blocks[7] is the newest, and an overflow returns 7 .. 4. */
 static void overflow_over_damaged_newest(void) {
   memset(blocks[7], 'x', sizeof(hak_free_block_t));
   lists_free(&mine, blocks[8]);
 }
 
-static void overflow_over_damaged_oldest(void) {
-  memset(blocks[0], 'x', sizeof(hak_free_block_t));
+static void overflow_over_damaged_last_returned(void) {
+  memset(blocks[4], 'x', sizeof(hak_free_block_t));
   lists_free(&mine, blocks[8]);
+}
+
+static void free_again_what_leaves(void) {
+  lists_free(&mine, blocks[5]);
+}
+
+static void free_again_what_stays_first(void) {
+  lists_free(&mine, blocks[3]);
+}
+
+static void verify_what_was_freed_again(void) {
+  hak_bin_set_room(bin, 1);
+  lists_free(&mine, blocks[5]);
+  hak_cache_verify(&mine, "some_function");
 }
 
 static void flush_over_damage(void) {
@@ -208,7 +222,10 @@ static void check_over_damage(void) {
 static void damage_is_noticed(void) {
   static const char corrupted[] = "double free or corrupted free block";
   child_is_stopped(overflow_over_damaged_newest, "free", corrupted, blocks[7]);
-  child_is_stopped(overflow_over_damaged_oldest, "free", corrupted, blocks[0]);
+  child_is_stopped(overflow_over_damaged_last_returned, "free", corrupted, blocks[4]);
+  child_is_stopped(free_again_what_leaves, "free", "double free", blocks[5]);
+  child_is_stopped(free_again_what_stays_first, "free", "double free", blocks[3]);
+  child_is_stopped(verify_what_was_freed_again, "some_function", "double free", blocks[5]);
   child_is_stopped(flush_over_damage, "some_function", corrupted, blocks[3]);
   child_is_stopped(alloc_over_damage, "malloc", corrupted, blocks[7]);
   child_breaks_invariant(check_over_wrong_room);

@@ -10,14 +10,13 @@
 
 static inline void chain_push(hak_free_block_t **first, void *address) {
   hak_free_block_t *block = address;
-  block->link = *first;
-  block->tag = (uintptr_t)*first ^ CHAIN_KEY;
+  hak_link(block, *first, CHAIN_KEY);
   *first = block;
 }
 
 static inline hak_free_block_t *chain_pop(hak_free_block_t **first) {
   hak_free_block_t *block = *first;
-  CHECK(((uintptr_t)block->link ^ block->tag) == CHAIN_KEY);
+  CHECK(hak_is_linked(block, CHAIN_KEY));
   *first = block->link;
   return block;
 }
@@ -25,7 +24,7 @@ static inline hak_free_block_t *chain_pop(hak_free_block_t **first) {
 /* Writes the blocks to `blocks`, in order; returns how many. */
 static inline uint32_t chain_blocks(hak_chain_t chain, void **blocks) {
   uint32_t count = 0;
-  while (chain.first) {
+  while (chain.first != HAK_LIST_END) {
     blocks[count++] = chain_pop(&chain.first);
   }
   CHECK(count == chain.count);

@@ -185,7 +185,7 @@ static void totals_count_what_is_cached(void) {
   hak_heap_totals(totals);
   size_t listed = 0;
   const uint32_t cls = hak_class_of(900);
-  for (hak_free_block_t *block = hak_heap->bin[cls].head; block; block = block->link) {
+  for (hak_free_block_t *block = hak_heap->bin[cls].head; block != HAK_LIST_END; block = block->link) {
     listed++;
   }
   size_t between[HAK_BIN_COUNT] = {0};

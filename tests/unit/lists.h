@@ -32,7 +32,7 @@ static inline int32_t lists_capacity(hak_heap_t *heap, uint32_t cls) {
 /* Blocks in the list, counted. */
 static inline int32_t lists_length(hak_heap_t *heap, uint32_t cls) {
   int32_t blocks = 0;
-  for (hak_free_block_t *block = heap->bin[cls].head; block; block = block->link) {
+  for (hak_free_block_t *block = heap->bin[cls].head; block != HAK_LIST_END; block = block->link) {
     blocks++;
   }
   return blocks;
@@ -59,7 +59,7 @@ static inline void lists_return(hak_heap_t *first, hak_heap_t *second) {
 
 /* Take what the list holds, and keep it: the list is empty and the caller's blocks are on top of nothing. */
 static inline void lists_drain(hak_heap_t *heap, uint32_t cls) {
-  while (heap->bin[cls].head) {
+  while (heap->bin[cls].head != HAK_LIST_END) {
     (void)lists_alloc(heap, hak_class_sizes[cls]);
   }
 }

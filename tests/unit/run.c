@@ -103,7 +103,7 @@ static void a_run_grows_where_slices_are_free(void) {
 
 /* `blocks` linked in order. */
 static hak_free_block_t *chain_of(char **blocks, size_t count) {
-  hak_free_block_t *first = NULL;
+  hak_free_block_t *first = HAK_LIST_END;
   while (count-- > 0) {
     hak_free_block_t *block = (void *)blocks[count];
     block->link = first;
@@ -124,12 +124,12 @@ static hak_free_block_t *make_chain(void) {
 }
 
 static void a_chain_is_returned(void) {
-  hak_run_return(make_chain(), RUN_KEY, FIRST + 2, "test");
+  hak_run_return(make_chain(), UINT32_MAX, RUN_KEY, FIRST + 2, "test");
   CHECK(out_in_all() == 0 && hak_arena_used_slices() == 0);
   for (size_t i = 0; i < LENGTH; i++) {
     CHECK(hak_class_at(blocks[i]) == HAK_CLASS_NONE);
   }
-  hak_run_return(NULL, RUN_KEY, FIRST, "test");
+  hak_run_return(HAK_LIST_END, UINT32_MAX, RUN_KEY, FIRST, "test");
   slices_add_up();
 }
 
@@ -145,7 +145,7 @@ static void an_orphans_chain_is_returned_as_far_as_it_goes(void) {
 }
 
 static void return_damaged(void) {
-  hak_run_return((void *)blocks[0], RUN_KEY, FIRST + 2, "some_function");
+  hak_run_return((void *)blocks[0], UINT32_MAX, RUN_KEY, FIRST + 2, "some_function");
 }
 
 static void return_twice(void) {
@@ -153,7 +153,7 @@ static void return_twice(void) {
   hak_free_block_t *second = (void *)blocks[1];
   (void)chain_of(twice, 2);
   hak_run_give(second, FIRST + 2, "test");
-  hak_run_return((void *)blocks[0], RUN_KEY, FIRST + 2, "some_function");
+  hak_run_return((void *)blocks[0], UINT32_MAX, RUN_KEY, FIRST + 2, "some_function");
 }
 
 static void give_twice(void) {
@@ -168,7 +168,7 @@ static void give_as_another_class(void) {
 static void misuse_is_stopped(void) {
   retain_everything();
   make_chain();
-  ((hak_free_block_t *)(void *)blocks[3])->link = NULL;
+  ((hak_free_block_t *)(void *)blocks[3])->link = HAK_LIST_END;
   child_is_stopped(return_damaged, "some_function", "double free or corrupted free block", blocks[3]);
   child_is_stopped(return_twice, "some_function", "double free", blocks[1]);
   child_is_stopped(give_twice, "free", "double free", blocks[0]);

@@ -34,11 +34,11 @@ static uint32_t take_all(hak_slab_t *slab, void **into) {
 }
 
 static void give(void *const *from, uint32_t count) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   for (uint32_t i = 0; i < count; i++) {
     chain_push(&chain, from[i]);
   }
-  hak_slab_return(chain, CHAIN_KEY, "test");
+  hak_slab_return(chain, UINT32_MAX, CHAIN_KEY, "test");
 }
 
 static void every_block_is_handed_out_once(void) {
@@ -219,14 +219,14 @@ static void without_memory_there_is_no_slab(void) {
 static void orphans_return_as_far_as_they_make_sense(void) {
   hak_slab_t *slab = acquire(20);
   uint32_t taken = take_all(slab, blocks);
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   for (uint32_t i = taken; i-- > 0;) {
     chain_push(&chain, blocks[i]);
   }
-  ((hak_free_block_t *)blocks[5])->link = NULL;
+  ((hak_free_block_t *)blocks[5])->link = HAK_LIST_END;
   hak_slab_return_orphans(chain, CHAIN_KEY);
   CHECK(count_of(slab) == 5);
-  hak_slab_return_orphans(NULL, CHAIN_KEY);
+  hak_slab_return_orphans(HAK_LIST_END, CHAIN_KEY);
   hak_slab_check();
 }
 

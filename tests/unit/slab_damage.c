@@ -19,7 +19,7 @@ static hak_slab_t *slab;
 static hak_free_block_t *block[BLOCKS]; /* the first 32 were carved; FREE lies in the slab, OUT does not */
 
 static void return_chain_of(hak_free_block_t *first) {
-  hak_slab_return(first, CHAIN_KEY, "test");
+  hak_slab_return(first, UINT32_MAX, CHAIN_KEY, "test");
 }
 
 static void return_alone_twice(void) {
@@ -27,13 +27,13 @@ static void return_alone_twice(void) {
 }
 
 static void return_chained_twice(void) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   chain_push(&chain, block[FREE]);
   return_chain_of(chain);
 }
 
 static void return_twice_in_one_chain(void) {
-  hak_free_block_t *chain = NULL, *copy;
+  hak_free_block_t *chain = HAK_LIST_END, *copy;
   chain_push(&chain, block[OUT]);
   chain_push(&chain, block[OUT + 1]);
   copy = block[OUT];
@@ -56,7 +56,7 @@ static void put_back_twice(void) {
 /* A ring is broken where the first block returns, unless its words are restored in time: so is a block that
  * two threads free at once. */
 static void return_with_a_live_owner(void) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   chain_push(&chain, block[OUT]);
   chain_push(&chain, block[OUT + 1]);
   hak_mark_taken(block[OUT]); /* handed out again meanwhile */
@@ -64,7 +64,7 @@ static void return_with_a_live_owner(void) {
 }
 
 static void return_damaged(void) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   chain_push(&chain, block[OUT]);
   chain_push(&chain, block[OUT + 1]);
   memset(block[OUT], 'x', 8);
@@ -76,7 +76,7 @@ static void return_alone_what_was_never_out(void) {
 }
 
 static void return_chained_what_was_never_out(void) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   chain_push(&chain, block[BLOCKS - 1]);
   return_chain_of(chain);
 }
@@ -118,12 +118,12 @@ static void take_new_from_old_memory(void) {
       slab->carved = BLOCKS / 2;
       memcpy(&block[32]->link, &words[link], sizeof words[link]);
       block[32]->tag = words[tag];
-      hak_chain_t chain = {NULL, 0};
+      hak_chain_t chain = {HAK_LIST_END, 0};
       while (chain.first != block[32]) {
         chain = hak_slab_take(slab, 1, CHAIN_KEY);
         CHECK(chain.count == 1);
       }
-      CHECK(!chain.first->link && chain.first->tag == CHAIN_KEY);
+      CHECK(chain.first->link == HAK_LIST_END && hak_is_linked(chain.first, CHAIN_KEY));
     }
   }
 }

@@ -27,11 +27,11 @@ static size_t resident_pages(char *at, size_t bytes) {
 }
 
 static void give(void **from, uint32_t count) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   for (uint32_t i = 0; i < count; i++) {
     chain_push(&chain, from[i]);
   }
-  hak_slab_return(chain, CHAIN_KEY, "test");
+  hak_slab_return(chain, UINT32_MAX, CHAIN_KEY, "test");
 }
 
 /* A slab of which only the first `out` blocks are handed out. */
@@ -89,8 +89,8 @@ static void a_page_with_a_block_stays(void) {
   slab = slab_with(1, BLOCKS);
   uint32_t per_page = (uint32_t)page / BLOCK_BYTES;
   CHECK(hak_slab_acquire(slab->cls) == slab);
-  hak_free_block_t *chain = hak_slab_take(slab, BLOCKS, CHAIN_KEY).first, *back = NULL;
-  while (chain) { /* keep the last block of the second page and the first of the last */
+  hak_free_block_t *chain = hak_slab_take(slab, BLOCKS, CHAIN_KEY).first, *back = HAK_LIST_END;
+  while (chain != HAK_LIST_END) { /* keep the last block of the second page and the first of the last */
     hak_free_block_t *block = chain_pop(&chain);
     if (block != blocks[2 * per_page - 1] && block != blocks[BLOCKS - per_page]) {
       chain_push(&back, block);
@@ -98,7 +98,7 @@ static void a_page_with_a_block_stays(void) {
   }
   pattern_fill(blocks[2 * per_page - 1], BLOCK_BYTES, 2 * per_page - 1);
   pattern_fill(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCKS - per_page);
-  hak_slab_return(back, CHAIN_KEY, "test");
+  hak_slab_return(back, UINT32_MAX, CHAIN_KEY, "test");
   hak_slab_drop(slab);
   CHECK(hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 3);

@@ -10,7 +10,7 @@
 #include "meta.h"
 #include "system.h"
 
-enum { BYTES = 1024, ROOM = (32 << 10) / BYTES, BLOCKS = 4 * ROOM };
+enum { BYTES = 1024, ROOM = (128 << 10) / BYTES, BLOCKS = 4 * ROOM };
 
 #define OTHER_KEY ((uintptr_t)0xdecade0000000003)
 
@@ -37,7 +37,7 @@ static void set_up(void) {
 
 /* The chain of blocks[from ..], in this order. */
 static hak_free_block_t *chain_of(uint32_t from, uint32_t count) {
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   while (count-- > 0) {
     chain_push(&chain, blocks[from + count]);
   }
@@ -46,8 +46,8 @@ static hak_free_block_t *chain_of(uint32_t from, uint32_t count) {
 
 static uint32_t length_of(const hak_free_block_t *chain, uintptr_t key) {
   uint32_t count = 0;
-  for (; chain; chain = chain->link, count++) {
-    CHECK(((uintptr_t)chain->link ^ chain->tag) == key);
+  for (; chain != HAK_LIST_END; chain = chain->link, count++) {
+    CHECK(hak_is_linked(chain, key));
   }
   return count;
 }
@@ -61,8 +61,13 @@ static bool is_among(const void *block, uint32_t from, uint32_t count) {
   return false;
 }
 
+static hak_free_block_t *put_chain(uint32_t its_class, hak_free_block_t *chain) {
+  uint32_t most = UINT32_MAX;
+  return hak_transfer_put(its_class, chain, &most, CHAIN_KEY, "test");
+}
+
 static void put_all(uint32_t from, uint32_t count) {
-  CHECK(hak_transfer_put(cls, chain_of(from, count), CHAIN_KEY, "test") == NULL);
+  CHECK(put_chain(cls, chain_of(from, count)) == HAK_LIST_END);
 }
 
 static void what_is_put_can_be_taken(void) {
@@ -73,14 +78,14 @@ static void what_is_put_can_be_taken(void) {
   put_all(10, 3); /* what came last goes first */
   chain = hak_transfer_take(cls, 3, OTHER_KEY);
   CHECK(chain.count == 3 && waiting() == 6);
-  for (hak_free_block_t *block = chain.first; block; block = block->link) {
+  for (hak_free_block_t *block = chain.first; block != HAK_LIST_END; block = block->link) {
     CHECK(is_among(block, 10, 3));
   }
   chain = hak_transfer_take(cls, BLOCKS, OTHER_KEY);
   CHECK(chain.count == 6 && length_of(chain.first, OTHER_KEY) == 6 && waiting() == 0);
   chain = hak_transfer_take(cls, 1, OTHER_KEY);
-  CHECK(chain.count == 0 && chain.first == NULL);
-  CHECK(hak_transfer_take(cls + 1, 1, OTHER_KEY).first == NULL);
+  CHECK(chain.count == 0 && chain.first == HAK_LIST_END);
+  CHECK(hak_transfer_take(cls + 1, 1, OTHER_KEY).first == HAK_LIST_END);
 }
 
 static void no_block_is_lost_or_doubled(void) {
@@ -99,14 +104,14 @@ static void no_block_is_lost_or_doubled(void) {
 
 /* The rest stays the caller's, under its key. */
 static void there_is_room_for_so_much(void) {
-  hak_free_block_t *rest = hak_transfer_put(cls, chain_of(0, BLOCKS), CHAIN_KEY, "test");
+  hak_free_block_t *rest = put_chain(cls, chain_of(0, BLOCKS));
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM);
-  rest = hak_transfer_put(cls, rest, CHAIN_KEY, "test");
+  rest = put_chain(cls, rest);
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM);
   CHECK(hak_transfer_take(cls, 5, OTHER_KEY).count == 5);
-  rest = hak_transfer_put(cls, rest, CHAIN_KEY, "test");
+  rest = put_chain(cls, rest);
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM - 5);
-  CHECK(hak_transfer_put(cls, NULL, CHAIN_KEY, "test") == NULL);
+  CHECK(put_chain(cls, HAK_LIST_END) == HAK_LIST_END);
 }
 
 static size_t free_in_slabs(void) {
@@ -132,28 +137,28 @@ static void nothing_stays_that_nobody_takes(void) {
 
 static void without_memory_all_is_the_callers(void) {
   const uint32_t largest = hak_class_of(16);
-  hak_free_block_t *chain = NULL;
+  hak_free_block_t *chain = HAK_LIST_END;
   void *block = hak_slab_take_one(largest);
   chain_push(&chain, block);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   while (hak_meta_alloc(1 << 10)) {
   }
-  CHECK(hak_transfer_put(largest, chain, CHAIN_KEY, "test") == chain && length_of(chain, CHAIN_KEY) == 1);
+  CHECK(put_chain(largest, chain) == chain && length_of(chain, CHAIN_KEY) == 1);
   system_allow();
-  CHECK(hak_transfer_put(largest, chain, CHAIN_KEY, "test") == NULL);
+  CHECK(put_chain(largest, chain) == HAK_LIST_END);
   hak_transfer_flush();
 }
 
 static void put_damaged(void) {
   hak_free_block_t *chain = chain_of(0, 10);
   ((hak_free_block_t *)blocks[5])->tag++;
-  (void)hak_transfer_put(cls, chain, CHAIN_KEY, "test");
+  (void)put_chain(cls, chain);
 }
 
 static void put_handed_out(void) {
   hak_free_block_t *chain = chain_of(0, 10);
   hak_mark_taken(blocks[5]);
-  (void)hak_transfer_put(cls, chain, CHAIN_KEY, "test");
+  (void)put_chain(cls, chain);
 }
 
 static void take_damaged(void) {
