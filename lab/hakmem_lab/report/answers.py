@@ -40,7 +40,7 @@ def _withheld(result: Record) -> bool:
 
 
 def change_of(result: Record, row: Record) -> Change | None:
-    """The change of a comparison in the result's metric, or its own; `mean of …`: the primary metric's other average."""
+    """The change of a comparison in the result's metric, or its own; `mean of …`: the primary one's other average."""
     metric = result.get("metric") or {}
     name = row.get("metric") or metric.get("name")
     mean = str(name).startswith(MEAN_OF)
