@@ -1,11 +1,14 @@
 """The terminal's figures: units, no exponents, directions in words, an open comparison that says what is decided."""
 
+from dataclasses import replace
+
 import pytest
 
 from hakmem_lab.cli.render import interval, number
 from hakmem_lab.kinds import compare
 from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics.paired import paired_interval
+from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.statistics.verdict import decide
 
 
 @pytest.mark.parametrize(
@@ -41,15 +44,16 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
         "fast": [0.2 + x for x in noise],
         "same": [x / 10 for x in noise],
         "noisy": [4 * x for x in noise],
-        "near": [0.012 + x / 4 for x in noise],
+        "near": [0.009 + x / 8 for x in noise],
     }
-    verdicts = dict(zip(columns, ("NO-GO", "GO", "NEUTRAL", "INCONCLUSIVE", "INCONCLUSIVE"), strict=True))
-    intervals = {name: paired_interval(d, 0.95) for name, d in columns.items()}
-    text = compare._headline("glibc", intervals, verdicts, Metric("wall"), 0.01, 40)
+    plan = Plan((len(noise),), share=0.0)
+    found = {name: replace(decide(d, 0.01, 0.05, plan), more_blocks=40) for name, d in columns.items()}
+    text = compare._headline("glibc", found, Metric("wall"), 0.01)
     assert text == (
-        "Better than glibc: fast (22.1 % faster [19.7, 24.6]); worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
+        "Surely better than glibc: fast (22.1 % faster [19.7, 24.6]); "
+        "surely worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
         "as good as glibc: same; "
-        "not decided: near (1.2 % faster [0.7, 1.7], but whether by the 1 % that matters is open); "
+        "not decided: near (0.90 % faster [0.65, 1.16], but whether by the 1 % that matters is open); "
         "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
         "About 40 more blocks would likely settle the rest."
     )
