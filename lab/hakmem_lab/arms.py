@@ -1,8 +1,9 @@
-"""Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...]. Imports errors, peers, project.
+"""Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...]. Imports baseline, errors, peers, project.
 
 A value may hold commas: what follows one and does not begin with NAME= belongs to the value before it.
-ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), or the path of
-a library. NAME is a variable of the environment; one that is a research gate of REVISION selects how it is built.
+ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), `baseline:FILE`
+(what `hak baseline save` kept), or the path of a library. NAME is a variable of the environment; one that is a
+research gate of REVISION selects how it is built.
 """
 
 import os
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import peers, project
+from . import baseline, peers, project
 from .errors import LabError, nearest
 
 OPTION_PREFIX = "HAKMEM_"
@@ -132,6 +133,12 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
     return peers.Library(path, revision or peers.hakmem_library().version, configuration), gates
 
 
+def _kept(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
+    """Library and variables of `baseline:FILE`; what the arm sets itself comes before what was kept."""
+    kept = baseline.load(Path(allocator.removeprefix(baseline.PREFIX)), where)
+    return peers.Library(kept.path, kept.version, kept.configuration, kept.environment), kept.variables | variables
+
+
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
     """An arm from its text. `where` names the flag or the key in messages. Builds an earlier revision of hakmem.
 
@@ -141,9 +148,11 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
     for setting in settings:
         _add_setting(variables, setting, "--set")
     gates: dict[str, str] = {}
-    if "/" in allocator:
-        path = _library_file(allocator, where)
-        library = peers.Library(path, peers.version_of(path))
+    if allocator.startswith(baseline.PREFIX):
+        library, variables = _kept(allocator, variables, where)
+    elif "/" in allocator:
+        file = _library_file(allocator, where)
+        library = peers.Library(file, peers.version_of(file))
     elif allocator == "hakmem" or allocator.startswith("hakmem@"):
         library, gates = _hakmem(allocator, variables, where)
     elif allocator in peers.names():

@@ -9,14 +9,14 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .arms import Arm
 from .errors import LabError
 from .launcher import Launcher, Outcome, Request
 from .preflight import check_arm
-from .runner import Workload
+from .runner import SEED, TRIAL_SEED, Workload
 from .spec import BlockSpec
 from .statistics.verdict import Verdict
 
@@ -103,7 +103,10 @@ def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dic
     if spec.server is not None:
         raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
     lengths = parse_ops(ops, spec.command)
+    if getattr(spec, "builds", 1) > 1:
+        raise LabError("--callgrind: where functions lie changes no count of instructions; drop builds")
     workload = Workload.of(spec)
+    workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
     with Launcher() as launcher:
         rows = []
         for arm in arms:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .arms import Arm
 from .errors import LabError
-from .runner import Runner, Workload
+from .runner import TRIAL_SEED, Runner, Workload
 from .spec import BlockSpec
 
 SIDES = 2
@@ -73,7 +73,7 @@ class Duet:
         self.runners[side].at_start = lambda: None
         return self.runners[side].run(arm, pad_bytes, repeat) | {"side": side}
 
-    def together(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int) -> list[dict]:
+    def together(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int = TRIAL_SEED) -> list[dict]:
         """The records of two runs at once, the first arm on the first side. Every execution begins on both at once.
 
         What either raises ends both.
@@ -85,7 +85,7 @@ class Duet:
         def play(side: int) -> None:
             self.runners[side].at_start = lambda: _meet(gate)
             try:
-                records[side] = self.runners[side].run(arms[side], pads[side], repeat) | {"side": side}
+                records[side] = self.runners[side].run(arms[side], pads[side], repeat, seed) | {"side": side}
             finally:
                 gate.abort()  # who is done early, because a run failed, keeps nobody waiting
 

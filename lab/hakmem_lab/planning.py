@@ -54,6 +54,8 @@ def check_more(header: dict, more: int) -> None:
     """Raises LabError where a run cannot be prolonged."""
     if header["kind"] not in ("ab", "compare"):
         raise LabError(f"--more: a run of the kind {header['kind']} cannot be prolonged, only ab and compare can")
+    if "builds" in header:
+        raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
     if not header.get("anytime"):
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
     if more < 1:

@@ -19,7 +19,7 @@ from .arms import Arm
 from .elf import Damaged, Elf
 from .errors import LabError
 from .launcher import Launcher, Request, Running
-from .runner import Workload
+from .runner import SEED, TRIAL_SEED, Workload
 from .scripts import interpreters
 
 START_S, LOOK_S = 20.0, 0.001
@@ -157,7 +157,7 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
 
     env: the complete environment that the program will have, where that is not the arm's for measuring.
     """
-    argv = [word.replace("{port}", "0") for word in workload.subject()]
+    argv = [word.replace("{port}", "0").replace(SEED, str(TRIAL_SEED)) for word in workload.subject()]
     program = Path(argv[0])
     if arm.library.path is None:
         return

@@ -38,7 +38,8 @@ def required_root(what: str) -> Path:
     return found
 
 
-def _output(command: list[str], folder: Path, what: str) -> str:
+def output(command: list[str], folder: Path, what: str) -> str:
+    """What the command prints. Raises LabError, led by `what`, where it fails."""
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False, stdin=subprocess.DEVNULL
@@ -55,8 +56,8 @@ def git_state(folder: Path | None) -> dict | None:
     if folder is None:
         return None
     try:
-        revision = _output(["git", "rev-parse", "HEAD"], folder, "git").strip()
-        changed = _output(["git", "status", "--porcelain", "--", *SOURCES], folder, "git").strip()
+        revision = output(["git", "rev-parse", "HEAD"], folder, "git").strip()
+        changed = output(["git", "status", "--porcelain", "--", *SOURCES], folder, "git").strip()
     except LabError:
         return None
     return {"revision": revision, "dirty": bool(changed)}
@@ -65,7 +66,7 @@ def git_state(folder: Path | None) -> dict | None:
 def build_facts(folder: Path | None) -> dict | None:
     """Compiler and flags of the release build, as CMake recorded them."""
     cache = folder / "build" / "release" / "CMakeCache.txt" if folder else None
-    if cache is None or not cache.is_file():
+    if folder is None or cache is None or not cache.is_file():
         return None
     entries = {
         line.split(":", 1)[0]: line.split("=", 1)[1]
@@ -74,11 +75,17 @@ def build_facts(folder: Path | None) -> dict | None:
     }
     compiler = entries.get("CMAKE_C_COMPILER", "cc")
     try:
-        version = _output([compiler, "--version"], folder, compiler).splitlines()[0]
+        version = output([compiler, "--version"], folder, compiler).splitlines()[0]
     except LabError:
         version = compiler
     flags = " ".join(filter(None, (entries.get("CMAKE_C_FLAGS"), entries.get("CMAKE_C_FLAGS_RELEASE"))))
     return {"compiler": version, "flags": flags, "lto": entries.get("HAKMEM_LTO", "OFF")}
+
+
+def compiler_version() -> str:
+    """Of the compiler that a build takes where none was chosen."""
+    compiler = os.environ.get("CC", "cc")
+    return output([compiler, "--version"], Path.cwd(), compiler)
 
 
 def gates(folder: Path) -> set[str]:
@@ -86,7 +93,7 @@ def gates(folder: Path) -> set[str]:
     script = folder / "scripts" / "gates"
     if not script.is_file():
         return set()
-    lines = _output([str(script), "--list"], folder, "scripts/gates").splitlines()
+    lines = output([str(script), "--list"], folder, "scripts/gates").splitlines()
     return {GATE_PREFIX + line.split("\t")[0] for line in lines if "\t" in line}
 
 
@@ -94,7 +101,7 @@ def build_with_gates(folder: Path, settings: dict[str, str]) -> Path:
     """An earlier revision's library with these gates; built if it is not there."""
     words = [f"{name.removeprefix(GATE_PREFIX)}={value}" for name, value in sorted(settings.items())]
     what = f"building hakmem with {' '.join(words)}"
-    return Path(_output([str(folder / "scripts" / "gates"), *words], folder, what).strip().splitlines()[-1])
+    return Path(output([str(folder / "scripts" / "gates"), *words], folder, what).strip().splitlines()[-1])
 
 
 def release_library(folder: Path) -> Path:
@@ -105,13 +112,13 @@ def sources_of(revision: str) -> Path:
     """The sources of an earlier revision, in build/revisions; unpacked if they are not there."""
     top = required_root(f"hakmem@{revision}")
     what = f"hakmem@{revision} (a shallow clone lacks it: git fetch --unshallow)"
-    full = _output(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], top, what).strip()
+    full = output(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], top, what).strip()
     folder = top / "build" / "revisions" / full[:12]
     if not folder.is_dir():
         partial = folder.with_suffix(f".{os.getpid()}")
         partial.mkdir(parents=True)
         archive = f"git archive {full} | tar -x -C '{partial}'"
-        _output(["bash", "-o", "pipefail", "-c", archive], top, f"unpacking {revision}")
+        output(["bash", "-o", "pipefail", "-c", archive], top, f"unpacking {revision}")
         partial.rename(folder)
     return folder
 
@@ -122,6 +129,6 @@ def build_revision(revision: str) -> Path:
     library = release_library(folder)
     if not library.is_file():
         configure = ["cmake", "--preset", "release", "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF"]
-        _output(configure, folder, f"configuring {revision}")
-        _output(["cmake", "--build", "build/release", "--target", "hakmem"], folder, f"building {revision}")
+        output(configure, folder, f"configuring {revision}")
+        output(["cmake", "--build", "build/release", "--target", "hakmem"], folder, f"building {revision}")
     return library

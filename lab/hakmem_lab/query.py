@@ -30,8 +30,8 @@ COLUMNS = {
         "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "pss_peak_kib": REAL,
         "pss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
         "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
-        "load_1m": REAL, "steal_percent": REAL, "metrics": TEXT, "server": TEXT, "calls": TEXT,
-        "side": INTEGER, "tree": TEXT,
+        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER,
+        "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT,
     },
     "blocks": {
         "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,
@@ -83,6 +83,15 @@ def _add(found: dict[str, list[dict]], table: str, values: dict) -> None:
 def _utf8(value: object) -> object:
     """Bytes that are no UTF-8, in a word of a command, as escapes: DuckDB reads nothing else."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def flat(value: object, kind: str) -> object:
+    """The value as a single one of the kind of its column: what is a table itself becomes JSON."""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if value is None:
+        return None
+    return {REAL: float, INTEGER: int}.get(kind, lambda known: known)(value)
 
 
 def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:

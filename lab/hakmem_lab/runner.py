@@ -19,7 +19,7 @@ from .launcher import Launcher, Outcome, Request, Running, wait_for_port
 from .metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from .server_meter import ServerMeter
 from .serving import choose_port, with_port
-from .spec import CommonSpec, Server, find_program
+from .spec import BlockSpec, CommonSpec, Server, find_program
 from .stdin import check_file
 
 SAMPLE_MS = 10
@@ -29,6 +29,8 @@ MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_k
             "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
+SEED, TRIAL_SEED = "{seed}", 1
+OWN_SEEDS = ("run", "syscalls")  # kinds without blocks: the one leaves {seed} alone, the other has one for every repeat
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,20 @@ class Workload:
                 there = ", ".join(map(str, sorted(allowed)))
                 raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
         stdin = None if spec.stdin is None else check_file(spec.stdin)
-        return cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
+        workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
+        if workload.seeded() and spec.kind not in OWN_SEEDS and not isinstance(spec, BlockSpec):
+            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
+        return workload
 
     def subject(self) -> list[str]:
         """The command that runs on the allocator under test."""
         return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
+
+    def seeded(self) -> bool:
+        """Whether a command asks for a seed of its own in every block."""
+        server = self.server
+        words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
+        return any(SEED in word for word in words)
 
 
 def _failed(outcome: Outcome) -> str | None:
@@ -92,6 +103,7 @@ class Runner:
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
         self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
+        self._seed = TRIAL_SEED
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
@@ -111,9 +123,12 @@ class Runner:
         for launcher in self._launchers:
             launcher.close()
 
-    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1) -> dict:
-        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest)."""
-        started = time.time()
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest).
+
+        seed: what {seed} in the commands stands for.
+        """
+        started, self._seed = time.time(), seed
         record = {
             "arm": arm.name,
             "started": started,
@@ -122,6 +137,8 @@ class Runner:
             "ok": True,
             "why": None,
         }
+        if self.workload.seeded():
+            record["workload_seed"] = seed
         parts: list[dict] = []
         for _ in range(repeat):
             part = self._execute(arm, pad_bytes)
@@ -151,9 +168,15 @@ class Runner:
         with self._new_group() as group:
             self.at_start()
             launcher, w = self._launchers[0], self.workload
-            outcome = self._start(launcher, w.argv, environment, arm, group=group, stdin=w.stdin).wait()
+            argv = self._filled_in(w.argv)
+            outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
             outcome = replace(outcome, tree=group.read() if group else None)
         return self._part(outcome, None, _failed(outcome))
+
+    def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The words of a command with what {seed} and {port} stand for."""
+        words = [word.replace(SEED, str(self._seed)) for word in words]
+        return words if port is None else with_port(words, port)
 
     @contextlib.contextmanager
     def _new_group(self) -> Iterator[cgroup.Group | None]:
@@ -214,7 +237,7 @@ class Runner:
     def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
         server, w = self.workload.server, self.workload
         port = choose_port(server)
-        argv = with_port(w.subject(), port)
+        argv = self._filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
@@ -246,7 +269,7 @@ class Runner:
     def _client(
         self, command: Sequence[str], port: int, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
-        argv = with_port(command, port)
+        argv = self._filled_in(command, port)
         argv[0] = str(find_program(argv[0]))
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PAD_BYTES = 4096
+WORKLOAD_SEED_BITS = 31
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,14 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
     return _with_pads(index, order, random.Random(f"row {seed} {index}"))
 
 
+def workload_seed(seed: int, phase: str, index: int) -> int:
+    """What `{seed}` in a command stands for in a phase's index-th block: the same for all of its runs, another in the
+    next."""
+    return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
+
+
 def block(arms: Sequence[str], seed: int, index: int) -> Block:
     """The index-th block: the first arm is the control, or the baseline."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise ValueError("a schedule needs two or more different arms")
-    return pair_block(*arms, seed, index) if len(arms) == 2 else row_block(arms, seed, index)
+    return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)

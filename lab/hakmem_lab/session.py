@@ -18,7 +18,7 @@ from .launcher import LauncherEnded
 from .metrics import Metric
 from .pressure import SOLO
 from .recorder import Recorder, Stopped, Watch, files_under_test
-from .runner import Runner, Workload
+from .runner import TRIAL_SEED, Runner, Workload
 from .spec import BlockSpec
 from .store import RunFile
 
@@ -31,8 +31,10 @@ class Session(Recorder):
     """Runs blocks of arms and keeps their records.
 
     metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
-    every record gets, where several sessions share a file.
+    every record gets, where several sessions share a file. counted: what one of its blocks is called.
     """
+
+    counted = "blocks"
 
     def __init__(
         self,
@@ -53,11 +55,15 @@ class Session(Recorder):
         if getattr(spec, "duet", False):
             self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
         self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
-        self._watch = Watch(files_under_test(self.workload, arms))
+        self.watch(arms)
 
     def __exit__(self, *details: object) -> None:
         (self.duet or self.runner).close()
         super().__exit__(*details)
+
+    def watch(self, arms: Sequence[Arm]) -> None:
+        """From now on, the files that these arms depend on must not change."""
+        self._watch = Watch(files_under_test(self.workload, arms))
 
     def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
         """Preflight, one trial of every arm, the header. runs_of(arms) -> (runs at most, runs until the first look).
@@ -140,15 +146,24 @@ class Session(Recorder):
 
         Arms that will run at once also run alone here, once on each side.
         """
+        arms = list(self.arms.values())
         for index in range(self.spec.warm_up):
-            for position, record in self._runs_of(list(self.arms), [0] * len(self.arms)):
+            for position, record in self._runs_of(arms, [0] * len(arms), TRIAL_SEED):
                 self._keep("warm-up", index, 0, position, record)
         if self.duet:
-            control, treatment = self.arms.values()
+            control, treatment = arms
             for index, pair in enumerate(((control, treatment), (treatment, control))):
                 for side, arm in enumerate(pair):
                     record = self._careful(lambda arm=arm, side=side: self.duet.alone(side, arm, 0, self.repeat))
                     self._keep(SOLO, index, 0, side, record)
+
+    def arm_in(self, name: str, index: int) -> Arm:
+        """The arm as it takes part in the index-th block."""
+        return self.arms[name]
+
+    def keys_of(self, index: int) -> dict:
+        """Further keys of the records of the index-th block."""
+        return {}
 
     def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
         key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
@@ -161,17 +176,18 @@ class Session(Recorder):
         except LauncherEnded as error:
             raise Stopped(f"{error}. Go on with: hak resume {self.file.id}") from None
 
-    def _runs_of(self, names: Sequence[str], pads: Sequence[int]) -> Iterator[tuple[int, dict]]:
+    def _runs_of(self, arms: Sequence[Arm], pads: Sequence[int], workload_seed: int) -> Iterator[tuple[int, dict]]:
         """(position, record) of these runs: one after the other, or two at once, which both come when both are done."""
-        arms = [self.arms[name] for name in names]
         if self.duet is None:
             for position, (arm, pad) in enumerate(zip(arms, pads, strict=True)):
-                yield position, self._careful(lambda arm=arm, pad=pad: self.runner.run(arm, pad, self.repeat))
+                record = self._careful(lambda arm=arm, pad=pad: self.runner.run(arm, pad, self.repeat, workload_seed))
+                yield position, record
             return
         for first in range(0, len(arms), SIDES):
             pair = slice(first, first + SIDES)
             yield from enumerate(
-                self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat)), first
+                self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed)),
+                first,
             )
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
@@ -214,11 +230,13 @@ class Session(Recorder):
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
         runs: dict[str, list[dict]] = {}
-        key = {"block": plan.index, "attempt": attempt, "phase": phase}
-        failed, disturbed = None, None
-        for position, record in self._runs_of(plan.order, plan.pads):
-            self._keep(phase, plan.index, attempt, position, record)
-            runs.setdefault(plan.order[position], []).append(record)
+        own = self.keys_of(plan.index)
+        key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
+        failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
+        arms = [self.arm_in(name, plan.index) for name in plan.order]
+        for position, record in self._runs_of(arms, plan.pads, drawn):
+            self._keep(phase, plan.index, attempt, position, record | own)
+            runs.setdefault(plan.order[position], []).append(record | own)
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
             failed = failed or (None if record["ok"] else record)
             if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept

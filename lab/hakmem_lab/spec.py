@@ -20,6 +20,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
     model_serializer,
@@ -219,11 +220,20 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 
 class AbSpec(BlockSpec):
+    """builds: how many builds of each arm take part, alike but for the place of their functions."""
+
     kind: Literal["ab"] = "ab"
     duet: bool = False
     control: str
     treatment: str
     detect: Ratio | None = None
+    builds: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
+        """A spec without builds says the same, and has the same hash, as before there were any."""
+        found = handler(self)
+        return found if self.builds > 1 else {key: value for key, value in found.items() if key != "builds"}
 
 
 class CompareSpec(BlockSpec):

@@ -184,7 +184,8 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def with_store(words: tuple, store: Path) -> list:
     """The words with `--store`, before the `--` if there is one."""
     words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
-    if not words or "--store" in words or "--help" in words or words[0] in ("run", "--version"):
+    own = not words or words[0] in ("run", "--version") or words[:2] == ("baseline", "save")
+    if own or "--store" in words or "--help" in words:
         return list(words)
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], "--store", str(store), *words[at:]]

@@ -10,9 +10,9 @@ import typer
 
 from ..errors import LabError, StoreError, nearest, one_line
 from . import complete
-from .measure import JsonFile, RunName, StoreFolder
+from .measure import Format, JsonFile, RunName, StoreFolder, check_format, write_result
 
-FORMATS = ("json", "csv")
+FORMATS = ("json", "csv", "openmetrics")
 
 
 def register(app: typer.Typer) -> None:
@@ -42,16 +42,11 @@ def _readable(files: Iterable) -> Iterator:
             yield file
 
 
-def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None) -> None:
+def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None) -> None:
     """A stored run, analysed again from its records."""
     from .. import kinds
-    from . import render
 
-    result = kinds.analyse(_store(store).find(run))
-    if json is None or str(json) != "-":
-        render.show(result)
-    if json is not None:
-        render.write_json(result, json)
+    write_result(kinds.analyse(_store(store).find(run)), json, format_)
 
 
 def list_runs(store: StoreFolder = None) -> None:
@@ -80,7 +75,7 @@ def export(
         list[str] | None,
         typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=complete.runs),
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="json or csv")] = "json",
+    format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
     sql: Annotated[
         str | None, typer.Option(help="A query over the tables headers, arms, runs, blocks, samples, events, results")
     ] = None,
@@ -94,7 +89,7 @@ def export(
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
     found = _store(store)
     files = [found.find(name) for name in runs] if runs else list(_readable(found.runs()))
-    text = query.answer(files, sql, format_)
+    text = _metrics(files, sql) if format_ == "openmetrics" else query.answer(files, sql, format_)
     if output is None:
         sys.stdout.write(text)
         return
@@ -104,18 +99,33 @@ def export(
         raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
 
 
+def _metrics(files: list, sql: str | None) -> str:
+    """The runs' results, analysed again."""
+    from .. import formats, kinds
+
+    if sql is not None:
+        raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
+    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
+
+
 def report(
     runs: Annotated[
         list[str] | None,
         typer.Argument(help="Runs; none: the last one", show_default=False, autocompletion=complete.runs),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
+    format_: Format = None,
     store: StoreFolder = None,
 ) -> None:
-    """One self-contained HTML file: verdicts, pictures, raw data, environment."""
-    from .. import reporting
+    """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
+    from .. import kinds, reporting
+    from . import render
 
+    check_format(format_)
     files = [_store(store).find(name) for name in runs or ["last"]]
+    if format_ is not None:
+        render.write_format([kinds.analyse(file) for file in files], format_)
+        return
     reporting.write(files, output)
     print(output)
 

@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import EXIT_BAD_INPUT, LabError, one_line
-from . import inspect, measure, overview, run
+from . import baseline, inspect, measure, overview, run
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
 COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, measure, inspect):
+for module in (run, measure, inspect, baseline):
     module.register(app)
 
 

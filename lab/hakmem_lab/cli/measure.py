@@ -6,6 +6,7 @@
 import itertools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +49,7 @@ Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
 Guardrail = Annotated[
     list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
 ]
+Builds = Annotated[int | None, typer.Option(help="Builds of each arm, with their functions in random places")]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
 Input = Annotated[
     Path | None, typer.Option("--input", metavar="FILE", help="Standard input of the program, in every run")
@@ -61,6 +63,9 @@ StoreFolder = Annotated[
 ]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
 ]
 Require = Annotated[
     str | None,
@@ -116,7 +121,7 @@ def compare(
     detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     input_: Input = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None,
     question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("compare", ctx.params)
@@ -128,10 +133,10 @@ def ab(
     treatment: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
-    repeat: Repeat = None, pin: Pin = None,
-    duet: Duet = None, also: Also = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None,
-    guardrail: Guardrail = None, env: Env = None, question: Question = None, callgrind: Callgrind = False,
-    ops: Ops = None, store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    repeat: Repeat = None, pin: Pin = None, duet: Duet = None, also: Also = None, input_: Input = None,
+    timeout: Timeout = None, seed: Seed = None, builds: Builds = None, guardrail: Guardrail = None, env: Env = None,
+    question: Question = None, callgrind: Callgrind = False, ops: Ops = None, store: StoreFolder = None,
+    json: JsonFile = None, format_: Format = None, require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     params = {name: value for name, value in ctx.params.items() if name not in ("callgrind", "ops")}
     if callgrind:
@@ -147,7 +152,7 @@ def aa(
     allocator: Arm = None,
     metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, input_: Input = None,
-    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, quiet: Quiet = False,
+    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -159,19 +164,20 @@ def scorecard(
     only: Annotated[str | None, typer.Option(metavar="KEY,KEY...", help="These workloads alone")] = None,
     budget: Annotated[str | None, typer.Option(help="No further round of blocks beyond this time, such as 10m")] = None,
     set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, quiet: Quiet = False,
+    json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("scorecard", ctx.params)
 
 
-def _simple(kind: str):
+def _simple(kind: str) -> Callable[..., None]:
     """A command whose keys live in its spec; the flags are those that all specs of arms share."""
 
     def command(
         ctx: typer.Context, words: Words = None,
         allocators: Allocators = None, input_: Input = None,
         set_: Keys = None,
-        max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None,
+        max_blocks: MaxBlocks = None, seed: Seed = None,
+        store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
         require: Require = None, quiet: Quiet = False,
     ) -> None:  # fmt: skip
         _measure(kind, ctx.params)
@@ -182,7 +188,8 @@ def _simple(kind: str):
 def resume(
     run: RunName = "last",
     more: Annotated[int, typer.Option(help="So many blocks beyond those planned; also where a verdict stands")] = 0,
-    store: StoreFolder = None, json: JsonFile = None, require: Require = None, quiet: Quiet = False,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     from .. import kinds
     from ..planning import check_more
@@ -191,12 +198,13 @@ def resume(
 
     _check_require(require)
     _check_json(json)
+    check_format(format_, json)
     file = Store(store or default_folder()).find(run)
     if require is not None:
         _check_verdict(kinds.stored_spec(file))
     if more:
         check_more(file.header(), more)
-    _finish(kinds.resume(file, Progress(quiet=quiet), more), json, require)
+    _finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
 
 
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
@@ -216,7 +224,7 @@ def _guardrails(words: list[str]) -> dict[str, str]:
 
 def _overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
+    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
         keys["guardrails"] = _guardrails(params["guardrail"])
@@ -232,6 +240,11 @@ def _overrides(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(kind: str, params: dict[str, Any]) -> None:
+    measure_with(kind, params, {})
+
+
+def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> None:
+    """A run by flags; below: keys of a spec that flags and the command replace."""
     from .. import kinds
     from ..recorder import Interrupted
     from ..store import default_folder
@@ -239,7 +252,8 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
 
     _check_require(params.get("require"))
     _check_json(params["json"])
-    source, spec = _spec_of(kind, params["words"] or [], _overrides(params))
+    check_format(params["format_"], params["json"])
+    source, spec = _spec_of(kind, params["words"] or [], below | _overrides(params))
     if params.get("require") is not None:
         _check_verdict(spec)
     context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
@@ -250,7 +264,7 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
         raise _named(error, source) from None
     except KeyboardInterrupt:
         raise Interrupted("interrupted; nothing was stored") from None
-    _finish(result, params["json"], params.get("require"))
+    _finish(result, params["json"], params.get("require"), params["format_"])
 
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
@@ -260,6 +274,8 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
     _check_require(params["require"])
     _check_json(params["json"])
+    if params["format_"] is not None:
+        raise LabError("--format: counted instructions have no format but that of --json")
     source, spec = _spec_of("ab", params["words"] or [], _overrides(params))
     try:
         result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
@@ -342,11 +358,29 @@ def _check_json(path: Path | None) -> None:
         raise LabError(f"--json: cannot write {path}: no permission")
 
 
-def _finish(result: dict, json_file: Path | None, require: str | None) -> None:
+def check_format(name: str | None, json_file: Path | None = None) -> None:
+    """Raises LabError for an unknown format, and where two things would stand on standard output."""
+    from .. import formats
+
+    if name is not None and name not in formats.NAMES:
+        raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.NAMES)}")
+    if name is not None and str(json_file) == "-":
+        raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
+
+
+def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
+    """To the file, and on standard output in the format, or as tables."""
     from . import render
 
+    check_format(format_, json_file)
     if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
         render.write_json(result, json_file)
-    if json_file is None or str(json_file) != "-":
+    if format_ is not None:
+        render.write_format([result], format_)
+    elif json_file is None or str(json_file) != "-":
         render.show(result)
+
+
+def _finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
+    write_result(result, json_file, format_)
     _meet(result, require)

@@ -21,6 +21,10 @@ GROUPS = {
             "hak ab --control glibc --treatment hakmem -- ./program args",
         ),
         "scorecard": ("many workloads, several allocators, bars to reach", "hak scorecard experiments/demo.toml"),
+        "baseline": (
+            "keep a build in a file, and measure it again beside a later one",
+            "hak baseline save main.baseline",
+        ),
     },
     "Closer questions, each with a spec": {
         "matrix": ("settings that act together: 2x2 and 2^k designs", "hak matrix spec.toml"),

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import words
@@ -29,8 +30,8 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "effects", "hidden", "selection", "soak", "syscalls", "latency",
-               "aa", "scorecard", "earlier", "failures", "warnings")  # fmt: skip
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "hidden", "selection", "soak", "syscalls",
+               "latency", "aa", "scorecard", "earlier", "failures", "warnings")  # fmt: skip
 
 
 def percent(value: float | None, places: int | None = None) -> str:
@@ -82,6 +83,17 @@ def write_json(result: dict, path: Path) -> None:
         raise LabError(
             f"--json: cannot write {path}: {error.strerror}; the result is kept: hak show {result['id']}"
         ) from None
+
+
+def write_format(results: Sequence[dict], name: str) -> None:
+    """On standard output, in one of `formats.NAMES`; as JSON, one object a result."""
+    from .. import formats
+
+    if name == "json":
+        for result in results:
+            write_json(result, Path("-"))
+    else:
+        sys.stdout.write(formats.text(name, results))
 
 
 def output():

@@ -1,7 +1,7 @@
 """Terminal tables of the kinds that have figures of their own."""
 
 from . import render_scorecard
-from .render import add_row, new_table, number
+from .render import add_row, new_table, number, percent
 
 
 def _aa(aa: dict):
@@ -73,4 +73,12 @@ def _latency(found: dict):
         yield table
 
 
-TABLES = {"aa": _aa, "latency": _latency, "soak": _soak, "syscalls": _syscalls, "scorecard": render_scorecard.tables}
+def _builds(found: dict):
+    """One line: how far the builds differ."""
+    if found["pairs"]:
+        ends = f"{percent(found['least'])} to {percent(found['most'])}"
+        yield f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {ends}"
+
+
+TABLES = {"aa": _aa, "builds": _builds, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
+          "scorecard": render_scorecard.tables}  # fmt: skip

@@ -12,7 +12,7 @@ from ..spec import AbSpec
 from ..statistics import guardrails, looks, sentences, verdict
 from ..statistics.paired import as_ratio, paired_interval
 from ..statistics.plan import Plan
-from . import judging
+from . import build_pairs, judging
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -42,6 +42,8 @@ def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
 
 
 def run(spec: AbSpec, context) -> dict:
+    if spec.builds > 1:
+        return build_pairs.run(spec, context, arms(spec), measure, analyse)
     plan = Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks)))
     check_blocks(spec, context.source, plan)
     counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
@@ -53,7 +55,7 @@ def measure(session: Session) -> None:
     """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
     judging.plan_detection(session, names(session.spec))
-    run_until_settled(session, "measure", names(session.spec), session.file.header())
+    run_until_settled(session, "measure", names(session.spec), build_pairs.unit_header(session.file.header()))
 
 
 def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
@@ -77,7 +79,7 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
     count, last = decision.interval.n, plan.looks[-1]
     shown = comparison(decision.interval, *pair, session.spec.metric, str(decision.verdict))
     session.append({"type": "look", "look": count, "blocks": count, "of": last, "result": shown})
-    session.progress.say(f"{count} blocks of at most {max(count, last)}: {decision.verdict}")
+    session.progress.say(f"{count} {session.counted} of at most {max(count, last)}: {decision.verdict}")
 
 
 def rail_rows(decision: verdict.Decision) -> dict:
@@ -127,6 +129,8 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
 
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
+    if build_pairs.KEY in header:
+        return build_pairs.analyse(header, records, analyse)
     spec, blocks = header["spec"], measured(records)
     plan = planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}

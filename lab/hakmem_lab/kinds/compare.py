@@ -138,7 +138,7 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, ma
         if names:
             sizes = [name if wanted == "NEUTRAL" else f"{name} ({said(name)})" for name in names]
             parts.append(f"{text} {first}: {', '.join(sizes)}")
-    parts += [f"{n}: {said(n)}, but beyond what is tolerated: {', '.join(found[n].vetoed_by)}"
+    parts += [f"{n}: {said(n)}, but {', '.join(found[n].vetoed_by)} got worse, beyond what is tolerated"
               for n in ordered if found[n].vetoed_by]  # fmt: skip
     open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
     parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], margin)})" for name in open_ones]

@@ -109,7 +109,7 @@ def canvas(
     top = height_in - top_in
     for plot_in in heights_in:
         below = top - plot_in
-        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_in / height_in)))  # type: ignore[call-overload]
+        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_in / height_in)))
         top = below - PANEL_GAP_IN
     return figure, axes
 

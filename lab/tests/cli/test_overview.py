@@ -27,6 +27,7 @@ def test_bare_hak_shows_every_command_with_an_example(here, words):
 
 def test_the_overview_names_exactly_the_commands_that_are_there():
     registered = {command.name or command.callback.__name__ for command in app.registered_commands}
+    registered |= {group.name for group in app.registered_groups}
     assert {name for commands in overview.GROUPS.values() for name in commands} == registered
 
 

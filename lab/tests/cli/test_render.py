@@ -1,10 +1,13 @@
 """The terminal's figures: units, no exponents, directions in words, an open comparison that says what is decided."""
 
+from dataclasses import replace
+
 import pytest
 
 from hakmem_lab.cli.render import interval, number
 from hakmem_lab.kinds import compare
 from hakmem_lab.metrics import Metric
+from hakmem_lab.statistics.plan import Plan
 from hakmem_lab.statistics.verdict import decide
 
 
@@ -41,15 +44,16 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
         "fast": [0.2 + x for x in noise],
         "same": [x / 10 for x in noise],
         "noisy": [4 * x for x in noise],
-        "near": [0.008 + x / 4 for x in noise],
+        "near": [0.009 + x / 8 for x in noise],
     }
-    found = {name: decide(d, 0.01, 0.05) for name, d in columns.items()}
+    plan = Plan((len(noise),), share=0.0)
+    found = {name: replace(decide(d, 0.01, 0.05, plan), more_blocks=40) for name, d in columns.items()}
     text = compare._headline("glibc", found, Metric("wall"), 0.01)
     assert text == (
         "Surely better than glibc: fast (22.1 % faster [19.7, 24.6]); "
         "surely worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
         "as good as glibc: same; "
-        "not decided: near (0.8 % faster [0.3, 1.3], but whether by the 1 % that matters is open); "
+        "not decided: near (0.90 % faster [0.65, 1.16], but whether by the 1 % that matters is open); "
         "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
-        "More blocks are unlikely to settle the rest."
+        "About 40 more blocks would likely settle the rest."
     )

@@ -1,0 +1,119 @@
+"""Blocks of one pair of builds count as one: what becomes a unit, and how often noise of layout gives a verdict."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hakmem_lab.analysis import failed_runs, log_ratios
+from hakmem_lab.blocks import finished_blocks
+from hakmem_lab.kinds import build_pairs
+from hakmem_lab.metrics import Metric
+from hakmem_lab.statistics.looks import planned_looks
+from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.statistics.verdict import Verdict, sequential_verdict
+
+ALPHA, MARGIN, SIMULATED = 0.05, 0.01, 2000
+ARMS = ("old", "new")
+
+
+def blocks(ratios, each):
+    """A block of ABBA runs for every log-ratio, `each` of them a build."""
+    found = []
+    for index, d in enumerate(ratios):
+        run = {"build": index // each, "metrics": {}}
+        new = run | {"metrics": {"wall": float(np.exp(-d))}}
+        old = run | {"metrics": {"wall": 1.0}}
+        found.append({"old": [old, old], "new": [new, new]})
+    return found
+
+
+def wrong(layout, noise, builds, each, looks, rng, clustered):
+    """How many of the simulated runs of two equal sources give GO or NO-GO. layout, noise: of a build, of a block."""
+    count = 0
+    for _ in range(SIMULATED):
+        shift = np.repeat(rng.normal(0, layout * np.sqrt(2), builds), each)
+        d = shift + rng.normal(0, noise, builds * each)
+        values = d.reshape(builds, each).mean(axis=1) if clustered else d
+        found = sequential_verdict(list(values), Plan(tuple(planned_looks(len(values), looks))), MARGIN, ALPHA)
+        count += found in (Verdict.GO, Verdict.NO_GO)
+    return count
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_the_ratio_of_a_unit_is_the_mean_of_its_blocks(each):
+    d = list(np.random.default_rng(1).normal(0, 0.1, 30))
+    units = build_pairs.units(blocks(d, each), each)
+    wanted = np.reshape(d, (-1, each)).mean(axis=1)
+    assert log_ratios(units, *ARMS, Metric("wall")) == pytest.approx(list(wanted))
+
+
+def test_an_unfinished_pair_of_builds_does_not_count():
+    d = [0.1] * 9
+    assert len(build_pairs.units(blocks(d, 4), 4)) == 2
+    assert len(build_pairs.units(blocks(d[:8], 4), 4)) == 2
+
+
+def test_a_lost_block_does_not_shift_the_others():
+    """A damaged line may cost a block of a pair that is long finished."""
+    found = blocks([0.1] * 4 + [0.2] * 4 + [0.3] * 4, 4)
+    del found[1]
+    units = build_pairs.units(found, 4)
+    assert log_ratios(units, *ARMS, Metric("wall")) == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_failed_attempts_stay_and_do_not_count():
+    """A crash of the treatment is still told; its pair is judged by the blocks that ended well."""
+    records = []
+    for index, block in enumerate(blocks([0.1] * 4, 2)):
+        for attempt, ok in ((0, index != 1), (1, True))[: 2 if index == 1 else 1]:
+            key = {"block": index, "attempt": attempt, "phase": "measure", "build": index // 2}
+            for arm, runs in block.items():
+                records += [run | key | {"type": "run", "arm": arm, "ok": ok, "why": None if ok else "killed"}
+                            for run in runs]  # fmt: skip
+            order = [arm for arm, runs in block.items() for _ in runs]
+            records.append({"type": "block", **key, "ok": ok, "order": order, "disturbed": "load" if index else None})
+    found = build_pairs.unit_records(records, 2)
+    units = finished_blocks(found, "measure")
+    assert [len(unit["new"]) for unit in units] == [4, 4]
+    assert log_ratios(units, *ARMS, Metric("wall")) == pytest.approx([0.1, 0.1])
+    assert len(failed_runs(found, "new")) == len(failed_runs(records, "new")) == 2
+    assert [r["disturbed"] for r in found if r["type"] == "block" and r["ok"]] == ["load", "load"]
+
+
+def test_a_header_of_builds_plans_them_as_blocks():
+    header = {"spec": {"max-blocks": 60, "looks": 3}, "builds": {"each": 10, "pairs": [{}] * 6}}
+    assert build_pairs.unit_header(header) == {"spec": {"max-blocks": 6, "looks": 3}}
+    assert build_pairs.unit_header({"spec": {"max-blocks": 60}}) == {"spec": {"max-blocks": 60}}
+
+
+@pytest.mark.parametrize("layout", [0.0, 0.005, 0.01, 0.03])
+@pytest.mark.parametrize(("builds", "each", "looks"), [(6, 10, 1), (10, 6, 3), (12, 5, 3), (30, 2, 3)])
+def test_layout_noise_gives_no_more_false_verdicts_than_alpha(layout, builds, each, looks):
+    rng = np.random.default_rng([builds, looks, int(1000 * layout)])
+    count = wrong(layout, 0.02, builds, each, looks, rng, clustered=True)
+    assert count <= binom.ppf(0.9999, SIMULATED, ALPHA)
+
+
+@pytest.mark.parametrize(("layout", "at_least"), [(0.005, 0.10), (0.01, 0.30)])
+def test_one_build_an_arm_gives_many(layout, at_least):
+    """Why there are builds: 60 blocks of one pair, each counting for itself."""
+    rng = np.random.default_rng(5)
+    assert wrong(layout, 0.02, 1, 60, 3, rng, clustered=False) > at_least * SIMULATED
+
+
+def test_blocks_of_a_pair_taken_as_independent_give_too_many():
+    """What the simulation above would say if every block of six pairs counted for itself."""
+    count = wrong(0.01, 0.02, 6, 10, 3, np.random.default_rng(5), clustered=False)
+    assert count > binom.ppf(0.9999, SIMULATED, ALPHA)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("about 12 more blocks would likely settle it.", "about 12 more builds would likely settle it."),
+        ("1 block is too few: at least 6 blocks", "1 build is too few: at least 6 builds"),
+        ("a blocking call", "a blocking call"),
+    ],
+)
+def test_a_sentence_counts_what_the_interval_rests_on(text, wanted):
+    assert build_pairs.in_builds(text) == wanted

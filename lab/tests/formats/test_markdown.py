@@ -1,0 +1,91 @@
+"""A comment on a change: it says what the result says, and nothing in a result is taken for markup."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from made_results import NASTY, made, row
+from markdown_it import MarkdownIt
+
+from hakmem_lab import formats
+from hakmem_lab.errors import one_line
+from hakmem_lab.formats.markdown import code, plain
+
+READER = MarkdownIt("commonmark").enable("table")
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+
+
+def said(markdown):
+    """The words that a reader sees in each cell and line."""
+    found = []
+    for token in READER.parse(markdown):
+        if token.type == "inline":
+            found.append("".join(child.content for child in token.children))
+    return found
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+@given(TEXTS)
+def test_words_mean_themselves(words):
+    shown = said(f"| {plain(words)} | end |\n| --- | --- |\n")
+    assert [squeezed(cell) for cell in shown] == [squeezed(one_line(words)), "end"]
+
+
+@given(TEXTS.filter(str.strip))
+def test_a_programs_text_is_code(words):
+    (heading, _), *_ = [said(f"| {code(words)} | end |\n| --- | --- |\n")]
+    assert squeezed(heading) == squeezed(one_line(words))
+
+
+def test_a_comment_of_every_published_experiment(published):
+    for name, result in published.items():
+        text = formats.text("markdown", [result])
+        shown = [squeezed(line) for line in said(text)]
+        title = f"{result['verdict']}: " if result["verdict"] else ""
+        assert shown[0] == squeezed(title + result["headline"]), name
+        assert result["id"] in text
+        for comparison in result.get("comparisons") or []:
+            assert comparison["treatment"] in shown
+        rows = [re.sub(r"\\\|", "", line).count("|") for line in text.splitlines() if line.startswith("| ")]
+        assert all(count >= 4 for count in rows)
+
+
+def test_text_of_programs_stays_text():
+    failure = {"block": 1, "arm": NASTY, "why": NASTY}
+    result = made(
+        headline=NASTY, question=NASTY, warnings=[NASTY], failures=[failure], comparisons=[row(control=NASTY)]
+    )
+    text = formats.text("markdown", [result])
+    shown = [squeezed(line) for line in said(text)]
+    assert shown[0] == f"GO: {NASTY}"
+    assert NASTY in shown
+    assert f"warning: {NASTY}" in shown
+    assert f"1 failed runs, the first: {NASTY}: {NASTY}" in shown
+    kinds = {child.type for token in READER.parse(text) for child in token.children or []}
+    assert kinds <= {"text", "text_special", "code_inline", "em_open", "em_close", "html_inline"}
+    inline = [child.content for token in READER.parse(text) for child in token.children or []]
+    assert "<b>" not in inline
+
+
+def test_open_ends_and_missing_figures():
+    text = formats.text("markdown", [made()])
+    assert "+2.1\u202f% [+1.4\u202f%, +∞\u202f%]" in text
+    assert "| `c` | 100\u00a0ms | – | 2.00\u00a0MiB | 1.00\u00a0MiB | 100 | 12 |" in text
+
+
+def test_several_runs_stand_one_below_the_other():
+    text = formats.text("markdown", [made(), made("NO-GO")])
+    assert [line for line in text.splitlines() if line.startswith("###")] == [
+        "### GO: It is so.",
+        "### NO-GO: It is so.",
+    ]
+
+
+def test_builds_are_named():
+    builds = {"pairs": [{}] * 6, "blocks_each": 2, "fixed": [], "least": -0.01, "most": 0.03}
+    assert "6 builds of 2 blocks each: estimates from −1.0\u202f% to +3.0\u202f%" in formats.text(
+        "markdown", [made(builds=builds)]
+    )
