@@ -252,7 +252,7 @@ def test_a_comparison_is_held_to_whatever_is_measured(metric: str) -> None:
     assert {row["arm"]: row["status"] for row in result["guardrails"]} == {"b": "held", "c": "failed"}
     primary = {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["metric"] == "wall"}
     assert primary == {"b": "GO", "c": "NO-GO"}
-    assert "c: better (+2" in result["headline"] and f"but {metric} got worse" in result["headline"]
+    assert f"c: 24.99 % faster [24.93, 25.06], but beyond what is tolerated: {metric}" in result["headline"]
 
 
 def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
