@@ -30,7 +30,8 @@ from hakmem_lab.schedule import block
 from hakmem_lab.spec import AbSpec, build
 from hakmem_lab.statistics.looks import planned_looks
 from hakmem_lab.statistics.paired import block_log_ratio
-from hakmem_lab.statistics.verdict import decide
+from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.statistics.verdict import sequential_verdict, settling_count
 
 SOURCE = Path(__file__).with_name("known_effect.c")
 WAYS = ("in turn", "at once")
@@ -115,12 +116,8 @@ def measure(options: argparse.Namespace) -> None:
 
 def settled(d: Sequence[float]) -> tuple[int, str]:
     """(blocks until a run of these would have ended, its verdict)."""
-    plan = planned_looks(min(MAX_BLOCKS, len(d)))
-    for index, count in enumerate(plan):
-        decision = decide(d[:count], MARGIN, ALPHA, (index, plan))
-        if decision.final:
-            break
-    return count, str(decision.verdict)
+    plan = Plan(tuple(planned_looks(min(MAX_BLOCKS, len(d)))))
+    return settling_count(d, plan, MARGIN, ALPHA), str(sequential_verdict(d, plan, MARGIN, ALPHA))
 
 
 def resampled(d: Sequence[float], rng: np.random.Generator) -> list[tuple[int, str]]:
