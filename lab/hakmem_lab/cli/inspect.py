@@ -84,6 +84,7 @@ def export(
 ) -> None:
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
     from .. import query
+    from . import render
 
     if format_ not in FORMATS:
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
@@ -92,11 +93,8 @@ def export(
     text = _metrics(files, sql) if format_ == "openmetrics" else query.answer(files, sql, format_)
     if output is None:
         sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
+    else:
+        render.write_text(text, output, "--output")
 
 
 def _metrics(files: list, sql: str | None) -> str:

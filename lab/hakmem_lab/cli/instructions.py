@@ -1,6 +1,5 @@
 """`hak ab --callgrind` and `hak run --callgrind`: instructions counted, shown and written as JSON."""
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -8,21 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..callgrind import find_valgrind, total, traced
-from ..errors import LabError
 from . import render
 
 
 def show(result: dict, json_file: Path | None) -> None:
     """On the terminal, or as one JSON object."""
     if json_file is not None:
-        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        render.write_object(result, json_file)
         if str(json_file) == "-":
-            sys.stdout.write(text)
             return
-        try:
-            json_file.write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise LabError(f"--json: cannot write {json_file}: {error.strerror}") from None
     console = render.output()
     console.print(result["verdict"], style=render.STYLES[result["verdict"]], end="  ", markup=False)
     console.print(result["headline"], markup=False)

@@ -72,17 +72,25 @@ def summary(result: dict) -> dict:
     return found | {key: result[key] for key in DETAIL_KEYS if key in result}
 
 
-def write_json(result: dict, path: Path) -> None:
-    text = json.dumps(plain(summary(result)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if str(path) == "-":
-        sys.stdout.write(text)
-        return
+def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
+    """Raises LabError, which names the option that gave the path."""
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise LabError(
-            f"--json: cannot write {path}: {error.strerror}; the result is kept: hak show {result['id']}"
-        ) from None
+        raise LabError(f"{option}: cannot write {path}: {error.strerror}{hint}") from None
+
+
+def write_object(found: object, path: Path, hint: str = "") -> None:
+    """One JSON object to the path of --json; - is standard output."""
+    text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(text, path, "--json", hint)
+
+
+def write_json(result: dict, path: Path) -> None:
+    write_object(plain(summary(result)), path, f"; the result is kept: hak show {result['id']}")
 
 
 def write_format(results: Sequence[dict], name: str) -> None:
