@@ -11,7 +11,8 @@ from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import SHARE, Plan
 
 PLANNED, MORE = "plan", "more"
-SEQUENTIAL_KINDS = ("ab", "compare", "sweep")
+SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "matrix")
+PROLONGED_KINDS = ("ab", "compare", "matrix")
 
 
 def rule(kind: str) -> dict:
@@ -52,8 +53,11 @@ def least_blocks(records: Sequence[dict]) -> int:
 
 def check_more(header: dict, more: int) -> None:
     """Raises LabError where a run cannot be prolonged."""
-    if header["kind"] not in ("ab", "compare"):
-        raise LabError(f"--more: a run of the kind {header['kind']} cannot be prolonged, only ab and compare can")
+    if header["kind"] not in PROLONGED_KINDS:
+        *most, last = PROLONGED_KINDS
+        raise LabError(
+            f"--more: a run of the kind {header['kind']} cannot be prolonged, only {', '.join(most)} and {last} can"
+        )
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
     if not header.get("anytime"):
