@@ -32,7 +32,6 @@ HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
     return NULL;
   }
-  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
   bin->head = next;
   hak_count_up(&bin->room);
   hak_mark_taken(block); /* a second list that holds it will notice */
