@@ -260,13 +260,12 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
 /* Blocks leave the list, `block` not among them: it is about to be freed, unless that happens for the second time. */
 static void make_room(hak_heap_t *heap, uint32_t cls, int32_t keep, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  uintptr_t tag = block->tag; /* of a block that leaves it changes, and where that was a run, its class */
   if (info->closed) {
     pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
   } else {
     shorten(heap, cls, keep);
   }
-  if (hak_class_at(block) != cls || block->tag != tag || heap->bin[cls].head == block) {
+  if (hak_class_at(block) != cls || heap->bin[cls].head == block) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
 }

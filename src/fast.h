@@ -29,7 +29,8 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
  */
 HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
   hak_free_block_t *block = bin->head, *next = block->link;
-  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
+  (void)heap;
+  if (HAK_UNLIKELY(block == HAK_LIST_END)) {
     return NULL;
   }
   __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
@@ -78,6 +79,5 @@ HAK_INLINE void hak_fast_free(void *pointer) {
   }
   HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
   block->link = head; /* hak_link, but the key is read after this: an instruction less */
-  block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
 }

@@ -136,9 +136,6 @@ static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t ke
   while (mask) {
     unsigned bit = 63 - (unsigned)__builtin_clzll(mask);
     hak_free_block_t *block = (hak_free_block_t *)(void *)(word_base + (size_t)bit * slab->block_bytes);
-    if (HAK_UNLIKELY(!hak_slab_tagged(block)) && !(slab->discarded && block->tag == 0)) {
-      hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
-    }
     hak_link(block, chain->first, key);
     chain->first = block;
     chain->count++;
@@ -200,10 +197,7 @@ static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *c
     at -= slab->block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
     block->link = chain->first; /* first, so that the page fault is one for writing */
-    if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
-      hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
-    }
-    block->tag = (uintptr_t)chain->first ^ key;
+    (void)key;
     chain->first = block;
   }
   chain->count += n;
