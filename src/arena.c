@@ -219,6 +219,7 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   bool retry, purged = false;
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* of what is mapped where it is aligned */
   *zeroed = true;
   if (!hak_release_within_limit(slices)) {
     return NULL;
@@ -228,7 +229,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
     if (base) {
       return base;
     }
-    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, align <= HAK_SLAB_SLICES ? slices : align)) {
+    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, least)) {
       continue;
     }
     if (purged) {
