@@ -219,7 +219,7 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   bool retry, purged = false;
-  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* of what is mapped where it is aligned */
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
   if (!hak_release_within_limit(slices)) {
     return NULL;

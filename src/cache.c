@@ -124,8 +124,8 @@ static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, u
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    /* In a signal handler the list may just have got more than its capacity. */
-    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) + HAK_BLOCKS_MAX;
+    /* In a signal handler the list may just have got more than its capacity, or only half of it. */
+    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) * 2 + HAK_BLOCKS_MAX;
     verify_chain(heap->bin[c].head, c, most, heap->key, function);
     verify_chain(heap->info[c].outgoing, c, most, heap->key, function);
   }
