@@ -199,11 +199,16 @@ static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   return place;
 }
 
+/* No run of a slab's length asks to be aligned so. */
+static bool is_slab(size_t slices, size_t align) {
+  return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+}
+
 /* What can be had without mapping more. *retry: after descriptors were made. */
 static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool *retry) {
   void *base = NULL;
   hak_lock(&hak_arena.lock);
-  bool slab = hak_arena.medium && slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+  bool slab = hak_arena.medium && is_slab(slices, align);
   place_t place = find_locked(slices, align, slab, need);
   *retry = !place.chunk && !hak_arena_stocked_locked();
   if (!place.chunk && !*retry) {
@@ -229,7 +234,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
     if (base) {
       return base;
     }
-    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, least)) {
+    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align))) {
       continue;
     }
     if (purged) {

@@ -1,5 +1,5 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class an array of blocks, at most 32 KiB of them, under a lock of its own; each carries the tag of a block
+ * Data: per class an array of blocks, at most 128 KiB of them, under a lock of its own; each carries the tag of a block
  * that lies in a slab. Layers below: slab. */
 #pragma once
 
