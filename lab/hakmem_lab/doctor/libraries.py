@@ -1,0 +1,76 @@
+"""The libraries that a program needs, found as the dynamic linker finds them, without starting it. Imports binary."""
+
+import functools
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hakmem_lab.doctor import binary
+from hakmem_lab.doctor.binary import Binary
+from hakmem_lab.elf import Damaged
+
+DEFAULT_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+LDCONFIG = "/sbin/ldconfig"
+_CACHED = re.compile(r"^\s+(\S+) \(.*\) => (/.+)$", re.M)
+MOST = 2000
+
+
+@functools.cache
+def _cache() -> dict[str, list[str]]:
+    """Name -> files, as the linker's cache lists them; empty on systems that have none."""
+    try:
+        done = subprocess.run([LDCONFIG, "-p"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, path in _CACHED.findall(done.stdout):
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def _candidates(name: str, user: Binary, inherited: tuple[str, ...], env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a library may be that `user` needs. inherited: the folders that the program names."""
+    if "/" in name:
+        yield Path(name)
+        return
+    origin = str(user.path.resolve().parent)
+    given = [folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for folder in (*user.search, *inherited, *given):
+        yield Path(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) / name
+    yield from map(Path, _cache().get(name, []))
+    for folder in DEFAULT_FOLDERS:
+        yield Path(folder) / name
+
+
+def closure(program: Binary, env: Mapping[str, str]) -> tuple[list[Binary], list[str]]:
+    """(libraries, names of those that are not there): what the program needs, and what that needs in turn.
+
+    A file of another architecture is passed over, as the dynamic linker does.
+    """
+    found: dict[str, Binary] = {}
+    missing: list[str] = []
+    inherited = tuple(folder.replace("$ORIGIN", str(program.path.resolve().parent)) for folder in program.search)
+    left = [(name, program) for name in program.needed]
+    while left and len(found) < MOST:
+        name, user = left.pop(0)
+        if name in found or name in missing:
+            continue
+        library = next(filter(None, (_read(path, program) for path in _candidates(name, user, inherited, env))), None)
+        if library is None:
+            missing.append(name)
+        else:
+            found[name] = library
+            left += [(each, library) for each in library.needed]
+    return list(found.values()), missing
+
+
+def _read(path: Path, program: Binary) -> Binary | None:
+    if not os.path.isfile(path):
+        return None
+    try:
+        library = binary.read(path)
+    except (Damaged, OSError):
+        return None
+    return library if library.architecture == program.architecture else None
