@@ -176,7 +176,9 @@ def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path
     found = {}
     for kind, root, mount, options in _mounts(proc):
         for controller in [""] if kind == "cgroup2" else options & set(own):
-            if controller in own and os.path.commonpath((own[controller], root)) == root:
+            # Above our own namespace a path begins with "/..", and leads to nothing that is mounted here.
+            inside = controller in own and not own[controller].startswith("/..")
+            if inside and os.path.commonpath((own[controller], root)) == root:
                 found[controller] = (mount / os.path.relpath(own[controller], root), mount)
     return found
 

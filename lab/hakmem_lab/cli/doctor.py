@@ -20,7 +20,7 @@ STATES = {"ok": "green", "note": "blue", "problem": "bold red", "unknown": "yell
 
 
 def register(app: typer.Typer) -> None:
-    app.command(context_settings={"allow_interspersed_args": False})(doctor)
+    app.command()(doctor)
 
 
 def doctor(
