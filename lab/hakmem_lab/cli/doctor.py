@@ -31,15 +31,15 @@ def doctor(
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)] = "hakmem",
 ) -> None:
     """Is a program, or a process, served by hakmem? If not: why not, and what to do."""
-    from hakmem_lab.arms import parse_arm
-    from hakmem_lab.cli import render
     from hakmem_lab.doctor import command, process
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.show import emit
 
     arm = parse_arm(allocator, where="--allocator")
     is_process = len(subject) == 1 and subject[0].isdecimal()
     found = process.examine(int(subject[0]), arm) if is_process else command.examine(subject, arm)
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
-        render.write_object(found.record(), json)
+        emit.write_object(found.record(), json)
     if str(json) != "-":
         show(found)
     if not found.served:

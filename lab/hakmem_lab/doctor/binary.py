@@ -1,4 +1,4 @@
-"""The facts of one ELF file that decide who can serve malloc in it. Imports elf, allocators; pyelftools reads headers.
+"""The facts of one ELF file that decide who can serve malloc in it. pyelftools reads headers.
 
 pyelftools reads what is small; names in symbol tables, of which a program may have a million, are left to `elf`.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.doctor.allocators import ALLOCATORS, NAMES
-from hakmem_lab.elf import Damaged, Elf, Functions
+from hakmem_lab.system.elf import Damaged, Elf, Functions
 
 MAGIC = b"\x7fELF"
 # More than any file has: a damaged count ends here.

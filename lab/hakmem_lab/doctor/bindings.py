@@ -1,7 +1,7 @@
 """Which object answers malloc for every object of a live process: its jump slots, read from outside.
 
-Imports binary, allocators. The dynamic linker has filled a slot with the function that it chose; one that still leads
-back into its own object belongs to a function that has not been called yet. 64-bit processes of our own byte order.
+The dynamic linker has filled a slot with the function that it chose; one that still leads back into its own object
+belongs to a function that has not been called yet. 64-bit processes of our own byte order.
 """
 
 import bisect

@@ -1,4 +1,4 @@
-"""What an examination finds: one record a check, and the verdict that follows from all of them. Imports nothing."""
+"""What an examination finds: one record a check, and the verdict that follows from all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

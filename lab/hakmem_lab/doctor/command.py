@@ -1,7 +1,7 @@
 """A command: its files first; then, unless they forbid it, it is started to see who serves malloc.
 
-Imports program, system, limits, checks, preflight. What is started is ended as soon as its own code begins; a program
-that only starts another (a shell, `env`, `timeout`) runs until that one begins.
+What is started is ended as soon as its own code begins; a program that only starts another (a shell, `env`, `timeout`)
+runs until that one begins.
 """
 
 import os
@@ -9,17 +9,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hakmem_lab import preflight
-from hakmem_lab.arms import Arm
 from hakmem_lab.doctor import binary, limits, program, system
 from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, Check, Report, report
 from hakmem_lab.doctor.program import Program
-from hakmem_lab.elf import Damaged
 from hakmem_lab.errors import LabError
-from hakmem_lab.runner import Workload
-from hakmem_lab.scripts import interpreters
-from hakmem_lab.spec import CommonSpec, build
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import CommonSpec, build
+from hakmem_lab.run import preflight
+from hakmem_lab.run.runner import Workload
+from hakmem_lab.system.elf import Damaged
+from hakmem_lab.system.scripts import interpreters
 
 WARNING = "hakmem: warning: "
 WHO = "who serves malloc"

@@ -1,4 +1,4 @@
-"""Small files of the kernel, below a root that tests can make up. Imports nothing of the package."""
+"""Small files of the kernel, below a root that tests can make up."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The libraries that a program needs, found as the dynamic linker finds them, without starting it. Imports binary."""
+"""The libraries that a program needs, found as the dynamic linker finds them, without starting it."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hakmem_lab.doctor import binary
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.elf import Damaged
+from hakmem_lab.system.elf import Damaged
 
 DEFAULT_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 LDCONFIG = "/sbin/ldconfig"

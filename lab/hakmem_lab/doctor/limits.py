@@ -1,15 +1,14 @@
 """Checks of what bounds a process: limits, control groups, filters of system calls, who may look into it.
 
-Imports checks, files, cgroup. A command that has not been started inherits all of this from us: its folder is that of
-`self`.
+A command that has not been started inherits all of this from us: its folder is that of `self`.
 """
 
 import os
 from pathlib import Path
 
-from hakmem_lab import cgroup
 from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, UNKNOWN, Check, amount, count
 from hakmem_lab.doctor.files import ROOT, kib, number, rows, text
+from hakmem_lab.system import cgroup
 
 MIB = KIB * KIB
 # What a small program needs at least, and from where on a limit is worth a word.

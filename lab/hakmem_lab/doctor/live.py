@@ -1,4 +1,4 @@
-"""Checks of a process that runs, from its folder below /proc. Imports checks, binary, bindings, allocators, arms."""
+"""Checks of a process that runs, from its folder below /proc."""
 
 import os
 import shlex
@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hakmem_lab.arms import OPTION_PREFIX, Arm, options_of
 from hakmem_lab.doctor import bindings, system
 from hakmem_lab.doctor.allocators import ALLOCATORS, OWN
 from hakmem_lab.doctor.binary import Binary, is_elf, read
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
 from hakmem_lab.doctor.files import ROOT
 from hakmem_lab.doctor.program import library_name
-from hakmem_lab.elf import Damaged
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
+from hakmem_lab.system.elf import Damaged
 
 LONGEST_COMMAND = 60
 WHO = "who serves malloc"

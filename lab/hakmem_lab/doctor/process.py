@@ -1,13 +1,13 @@
 """A process that runs: what is mapped, what it was started with, and to what its calls of malloc are bound.
 
-Imports live, program, system, limits, checks. Nothing is stopped, and nothing of the process is changed.
+Nothing is stopped, and nothing of the process is changed.
 """
 
-from hakmem_lab.arms import Arm
 from hakmem_lab.doctor import limits, live, program, system
 from hakmem_lab.doctor.checks import Report, report
 from hakmem_lab.doctor.command import library_of
 from hakmem_lab.doctor.program import Program
+from hakmem_lab.plan.arms import Arm
 
 
 def examine(pid: int, arm: Arm) -> Report:

@@ -1,7 +1,4 @@
-"""Checks of a program's file and of the libraries that it needs; nothing is started.
-
-Imports checks, binary, libraries, allocators.
-"""
+"""Checks of a program's file and of the libraries that it needs; nothing is started."""
 
 import os
 import stat
@@ -12,7 +9,7 @@ from pathlib import Path
 from hakmem_lab.doctor import allocators, binary, libraries
 from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
-from hakmem_lab.elf import Damaged
+from hakmem_lab.system.elf import Damaged
 
 LINK = "link libhakmem.a into it: cc ... $(pkg-config --libs --static hakmem)"
 CAPABILITY = "security.capability"

@@ -1,4 +1,4 @@
-"""Checks of the machine: what every program on it meets. Imports checks, files, machine."""
+"""Checks of the machine: what every program on it meets."""
 
 import os
 import struct
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hakmem_lab.doctor.checks import NOTE, OK, PROBLEM, UNKNOWN, Check, amount
 from hakmem_lab.doctor.files import ROOT, kib, number, rows, text
-from hakmem_lab.machine import chosen
+from hakmem_lab.system.machine import chosen
 
 HUGE = Path("sys/kernel/mm/transparent_hugepage")
 MIDDLE = "hugepages-64kB"

@@ -122,8 +122,8 @@ def running() -> Iterator[Callable[..., int]]:
 @pytest.fixture
 def hakmem() -> Path:
     """The built library; what belongs to hakmem alone is not asked where there is none."""
-    from hakmem_lab import peers
     from hakmem_lab.errors import LabError
+    from hakmem_lab.plan import peers
 
     try:
         return peers.hakmem_library().path

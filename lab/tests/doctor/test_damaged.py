@@ -7,7 +7,7 @@ import pytest
 
 from hakmem_lab.doctor import binary, bindings, program
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.elf import Damaged
+from hakmem_lab.system.elf import Damaged
 
 SEED = 20261122
 CUTS, FLIPS = 150, 250
