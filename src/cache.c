@@ -44,13 +44,9 @@ static hak_free_block_t *return_some(hak_heap_t *heap, uint32_t cls, hak_free_bl
   return hak_slab_return(chain, most, heap->key, function);
 }
 
-static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
-  (void)return_some(heap, cls, chain, UINT32_MAX, function);
-}
-
-/* The same, to a thread that allocates, if there may be one; else back. */
+/* The same, to another thread that allocates, if there may be one; else back. */
 static hak_free_block_t *pass_on(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, uint32_t most) {
-  if (!hak_class_is_run(cls) && !heap->heap_shrinks) {
+  if (!hak_class_is_run(cls) && !heap->heap_shrinks && hak_caches_open() > 1) {
     chain = hak_transfer_put(cls, chain, &most, heap->key, "free");
   }
   return return_some(heap, cls, chain, most, "free");
@@ -84,8 +80,8 @@ static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
-  return_chain(heap, cls, cut_list(heap, cls), function);
-  return_chain(heap, cls, cut_outgoing(info), function);
+  return_some(heap, cls, cut_list(heap, cls), UINT32_MAX, function);
+  return_some(heap, cls, cut_outgoing(info), UINT32_MAX, function);
   drop_current(info);
 }
 
@@ -185,7 +181,7 @@ static void look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->closed) {
-    return_chain(heap, cls, cut_outgoing(info), "free");
+    return_some(heap, cls, cut_outgoing(info), UINT32_MAX, "free");
     info->closed = false;
     hak_bin_set_room(&heap->bin[cls], hak_bin_capacity(info));
   }
@@ -193,7 +189,7 @@ static void open_bin(hak_heap_t *heap, uint32_t cls) {
 
 static hak_chain_t fetch(hak_heap_t *heap, uint32_t cls, uint32_t want) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_chain_t chain = hak_transfer_take(cls, want, heap->key);
+  hak_chain_t chain = hak_transfer_take(cls, want, heap->key, "malloc");
   while (chain.count == 0) {
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;

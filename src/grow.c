@@ -68,10 +68,6 @@ static char *map(size_t bytes, size_t align, size_t slices) {
   if (!base) {
     return NULL;
   }
-  if (!hak_pagemap_cover(base, bytes)) {
-    hak_os_unmap(base, bytes);
-    return NULL;
-  }
   bool medium = slices == HAK_SLAB_SLICES && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
@@ -82,6 +78,15 @@ static char *map(size_t bytes, size_t align, size_t slices) {
     hak_os_set_huge(base, bytes, true);
   }
   return base;
+}
+
+/* Takes the lock, with all that adding the range needs. False: it is mapped no more, or never was (NULL). */
+static bool lock_to_add(char *base, size_t bytes) {
+  bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
+  if (base && !ok) {
+    hak_os_unmap(base, bytes);
+  }
+  return ok;
 }
 
 /* Slices of one chunk, which may have others already. */
@@ -107,11 +112,7 @@ static bool grow_by_slices(size_t slices) {
     bytes *= 2;
   }
   char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
-  if (!base) {
-    return false;
-  }
-  if (!hak_pagemap_cover(base, bytes) || !hak_arena_lock_stocked()) {
-    hak_os_unmap(base, bytes);
+  if (!lock_to_add(base, bytes)) {
     return false;
   }
   count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
@@ -127,14 +128,11 @@ bool hak_arena_is_tight(void) {
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = map(bytes, align, slices);
-  if (base && !hak_arena_lock_stocked()) {
-    hak_os_unmap(base, bytes);
-    base = NULL;
-  }
+  bool ok = lock_to_add(base, bytes);
   if (slices > 0) {
-    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
+    atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);
   }
-  if (!base) {
+  if (!ok) {
     return slices > 0 && grow_by_slices(slices);
   }
   hak_arena.wish = base;

@@ -137,11 +137,16 @@ static void parts_become_a_whole(void) {
   slices_add_up();
 }
 
+static void make_descriptors(void) {
+  CHECK(hak_arena_lock_stocked());
+  hak_unlock(&hak_arena.lock);
+}
+
 /* Memory that the page map has no room for is nobody's. */
 static void what_has_no_page_map_is_unmapped(void) {
   hak_os_counts_t before, after;
   slices_begin_here();
-  CHECK(hak_arena_stock());
+  make_descriptors();
   hak_os_read_counts(&before);
   system_refuse(SYSTEM_MMAP, 1, SYSTEM_ALL); /* all but the chunk itself */
   CHECK(slices_take(1) == NULL && chunks_take(1, 0) == NULL);
@@ -157,6 +162,7 @@ static void what_is_kept_is_given_for_what_is_asked(void) {
   char *base = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), CHUNK - 1);
   CHECK(dirty_slices() == CHUNK - 1);
+  make_descriptors();
   system_refuse(SYSTEM_MMAP, 0, 2);
   CHECK(slices_take(CHUNK) != NULL && dirty_slices() == 0);
   slices_add_up();
