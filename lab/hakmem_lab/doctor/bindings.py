@@ -46,25 +46,32 @@ def mappings(text: str) -> list[Mapping]:
     return found
 
 
-def objects(maps: Sequence[Mapping]) -> dict[str, int]:
+def objects(maps: Sequence[Mapping]) -> dict[str, Mapping]:
     """File -> where its first page is mapped."""
-    found: dict[str, int] = {}
+    found: dict[str, Mapping] = {}
     for mapping in maps:
         if mapping.path.startswith("/") and mapping.offset == 0:
-            found.setdefault(mapping.path, mapping.start)
+            found.setdefault(mapping.path, mapping)
     return found
 
 
-def of_process(maps: Sequence[Mapping], memory: int, root: Path) -> dict[str, set[str]]:
+def file_of(mapping: Mapping, folder: Path, root: Path) -> Path:
+    """Where to read a mapped file. folder: of the process; root: where it has its files. One that has been deleted or
+    replaced since can be read through its mapping, with the rights that this takes."""
+    if mapping.path.endswith(DELETED):
+        return folder / "map_files" / f"{mapping.start:x}-{mapping.end:x}"
+    return root / mapping.path.lstrip("/")
+
+
+def of_process(maps: Sequence[Mapping], memory: int, folder: Path, root: Path) -> dict[str, set[str]]:
     """Object -> the objects that its malloc, calloc, realloc, free lead to; only slots that are filled.
 
-    memory: descriptor of /proc/PID/mem. root: where the process has its files. Raises OSError where the memory is not
-    for us.
+    memory: descriptor of /proc/PID/mem. Raises OSError where the memory is not for us.
     """
     starts = [mapping.start for mapping in maps]
     found: dict[str, set[str]] = {}
-    for path, base in list(objects(maps).items())[:MOST_OBJECTS]:
-        for address in _slots(root / path.removesuffix(DELETED).lstrip("/"), base):
+    for path, first in list(objects(maps).items())[:MOST_OBJECTS]:
+        for address in _slots(file_of(first, folder, root), first.start):
             target = POINTER.unpack(os.pread(memory, POINTER.size, address))[0]
             at = bisect.bisect_right(starts, target) - 1
             inside = at >= 0 and target < maps[at].end

@@ -49,8 +49,11 @@ def examine(command: Sequence[str], arm: Arm) -> Report:
     library = library_of(arm)
     workload = Workload.of(build(CommonSpec, {"kind": "run", "command": list(command)}, "command line"))
     env, path = environment(arm), Path(workload.argv[0])
-    found = program.checks(_program(path, env), library)
-    if any(check.served == NOTHING for check in found):
+    subject = _program(path, env)
+    found = program.checks(subject, library)
+    if subject.file is not None and program.has_hakmem(subject.file) and arm.allocator == "hakmem":
+        found += [Check(WHO, OK, "hakmem is linked into the program"), _options(None, env)]
+    elif any(check.served == NOTHING for check in found):
         found.append(Check(WHO, UNKNOWN, "it was not started: what is said above decides"))
         found.append(_options(None, env))
     else:
@@ -60,7 +63,7 @@ def examine(command: Sequence[str], arm: Arm) -> Report:
             found.append(Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING))
             found.append(_options(None, env))
         else:
-            found = _of_started(seen, path, env, library) or found
+            found = _of_started(seen, subject, env, library) or found
             found += [_who(seen, path, arm), _options(seen, env)]
     found += [*limits.checks(), limits.inspection(), *system.checks(env)]
     return report(arm.name, found)
@@ -77,10 +80,10 @@ def _program(path: Path, env: Mapping[str, str]) -> Program:
     return Program.of(readers[-1], env)
 
 
-def _of_started(seen: preflight.Seen, path: Path, env: Mapping[str, str], library: Binary) -> list[Check] | None:
+def _of_started(seen: preflight.Seen, subject: Program, env: Mapping[str, str], library: Binary) -> list[Check] | None:
     """The checks of the program that it became or that it started, where that is another than what was named."""
     last = _at_work(seen)
-    if last is None or not last.exists() or last.samefile(_program(path, env).path):
+    if last is None or not last.exists() or last.samefile(subject.path):
         return None
     return program.checks(Program.of(last, env), library)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.doctor import bindings, system
-from hakmem_lab.doctor.allocators import ALLOCATORS, OWN
+from hakmem_lab.doctor.allocators import ALLOCATORS, MALLOC, OWN
 from hakmem_lab.doctor.binary import Binary, is_elf, read
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
 from hakmem_lab.doctor.files import ROOT
-from hakmem_lab.doctor.program import library_name
+from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
 from hakmem_lab.system.elf import Damaged
@@ -61,7 +61,7 @@ class Process:
 
     def files(self) -> list[Path]:
         """The libraries that are mapped."""
-        found = [self.root / path.lstrip("/") for path in bindings.objects(self.maps)]
+        found = [bindings.file_of(first, self.folder, self.root) for first in bindings.objects(self.maps).values()]
         return [path for path in found if path != self.executable and _is_library(path)]
 
     def again(self) -> str:
@@ -102,12 +102,17 @@ def _environment(path: Path) -> dict[str, str] | None:
     return dict(word.partition("=")[::2] for word in _words(path))
 
 
-def _is_wanted(path: str, process: Process, arm: Arm) -> bool:
+def _is_wanted(first: bindings.Mapping, process: Process, arm: Arm) -> bool:
     """Whether a mapped file is the allocator: the arm's own library, or another build of it."""
-    file, library = process.root / path.lstrip("/"), arm.library.path
-    if library is not None and file.exists() and library.exists() and file.samefile(library):
-        return True
-    return library_name(_file(file)) == arm.allocator.partition("@")[0]
+    file, library = bindings.file_of(first, process.folder, process.root), arm.library.path
+    try:
+        if library is not None and file.samefile(library):
+            return True
+    except OSError:
+        pass
+    signs = ALLOCATORS.get(arm.allocator)
+    named = signs is not None and os.path.basename(first.path).startswith(signs.files)
+    return named or library_name(_file(file)) == arm.allocator.partition("@")[0]
 
 
 def _file(path: Path) -> Binary | None:
@@ -119,8 +124,8 @@ def _file(path: Path) -> Binary | None:
 
 def who(process: Process, arm: Arm) -> tuple[Check, str | None]:
     """(who serves malloc, why its memory cannot be read)."""
-    mapped = list(bindings.objects(process.maps))
-    wanted = [path for path in mapped if _is_wanted(path, process, arm)]
+    mapped = bindings.objects(process.maps)
+    wanted = [path for path, first in mapped.items() if _is_wanted(first, process, arm)]
     bound, refused = _bound(process)
     if not wanted:
         return _not_mapped(process, arm, bound), refused
@@ -148,16 +153,22 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     except OSError as error:
         return {}, error.strerror
     try:
-        return bindings.of_process(process.maps, memory, process.root), None
+        bound = bindings.of_process(process.maps, memory, process.folder, process.root)
     except OSError as error:
         return {}, error.strerror
     finally:
         os.close(memory)
+    own = _file(process.executable)
+    if own is None or any(own.defines(name) for name in MALLOC):
+        return bound, None
+    # A program at a fixed address answers with its own jump slot, which leads where its slot does.
+    itself = {path for path in bindings.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
+    return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
 
 
 def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Check:
     own = _file(process.executable)
-    if own is not None and own.defines("hak_malloc") and arm.allocator == "hakmem":
+    if own is not None and has_hakmem(own) and arm.allocator == "hakmem":
         return Check(WHO, OK, "hakmem is linked into the program")
     answers = sorted(set().union(*bound.values())) if bound else []
     if not answers and own is not None and any(own.defines(name) for name in OWN):

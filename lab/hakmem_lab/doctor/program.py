@@ -58,7 +58,7 @@ def checks(program: Program, allocator: Binary) -> list[Check]:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
     found = [describe(program, file), privileges(program.path), architecture(file, allocator), c_library(file)]
     found += [linking(file), own_malloc(file), built_in(file), other_allocators(program, allocator)]
-    return [*found, language(program, file), deep_binding(program, file), tls(program, file, allocator)]
+    return [*found, language(program, file), deep_binding(program, file, allocator), tls(program, file, allocator)]
 
 
 def describe(program: Program, file: Binary) -> Check:
@@ -121,7 +121,7 @@ def linking(file: Binary) -> Check:
     name = "linking"
     if file.interpreter is not None:
         return Check(name, OK, "dynamic: a library can be preloaded")
-    if file.functions.kept.union(file.functions.exported) & {"hak_malloc"}:
+    if has_hakmem(file):
         return Check(name, OK, "static, with hakmem linked into it")
     if any(file.sections & set(allocators.LANGUAGES["Go"].sections)):
         found = "it is statically linked, and Go maps its heap itself"
@@ -132,7 +132,7 @@ def linking(file: Binary) -> Check:
 def own_malloc(file: Binary) -> Check:
     """In a program's file. A library that exports one gives way to what is preloaded."""
     name = "own malloc"
-    if file.interpreter is None or file.defines("hak_malloc"):
+    if file.interpreter is None or has_hakmem(file):
         return Check(name, OK, "none beside what is linked into it")
     remedy = "build it without its own malloc, or link libhakmem.a in its place"
     if own := [word for word in allocators.OWN if word in file.functions.kept]:
@@ -156,6 +156,11 @@ def _brought(file: Binary) -> dict[str, str]:
         elif allocator in file.texts:
             found[allocator] = "its messages"
     return found
+
+
+def has_hakmem(file: Binary) -> bool:
+    """Whether libhakmem.a is linked into it."""
+    return "hakmem" in _brought(file)
 
 
 def built_in(file: Binary) -> Check:
@@ -224,7 +229,7 @@ def language(program: Program, file: Binary) -> Check:
     return Check(name, OK, "no sign of a language with a heap of its own")
 
 
-def deep_binding(program: Program, file: Binary) -> Check:
+def deep_binding(program: Program, file: Binary, allocator: Binary) -> Check:
     """Which flags dlopen is called with is not in a file; that it is called at all is."""
     name = "RTLD_DEEPBIND"
     users = [
@@ -235,6 +240,8 @@ def deep_binding(program: Program, file: Binary) -> Check:
     if not users:
         return Check(name, OK, "nothing here loads plugins")
     who = f"{listed(users)} may load plugins"
+    if not has_hakmem(allocator):
+        return Check(name, NOTE, f"{who}, and those with the flag ask libc's malloc", "load them without the flag")
     if program.env.get(KEPT_DEEPBIND) == "1":
         found = f"{who}, and {KEPT_DEEPBIND}=1 leaves those with the flag to libc's malloc"
         return Check(name, PROBLEM, found, f"unset {KEPT_DEEPBIND}")

@@ -63,7 +63,7 @@ def test_another_architecture(doctor, fakes, programs):
 
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="needs musl-tools")
 def test_a_program_for_musl(doctor, programs):
-    found = doctor(programs.made("host-musl", "host.c", compiler="musl-gcc"))
+    found = doctor(programs.made("plain-musl", "brought.c", compiler="musl-gcc"))
     assert (found.status, found.state("C library")) == (1, "problem")
     assert found.verdict.startswith("not served: it is linked to musl")
 
@@ -107,11 +107,13 @@ def test_a_library_that_keeps_its_malloc_to_itself(doctor, programs, flag):
     assert "-Bsymbolic" in found.remedy("other allocators")
 
 
-def test_plugins(doctor, fakes, programs, monkeypatch):
+def test_plugins(doctor, fakes, programs, monkeypatch, hakmem):
     assert "nothing here loads plugins" in doctor(fakes.static_program).said("RTLD_DEEPBIND")
-    assert "host may load plugins" in doctor(programs.host).said("RTLD_DEEPBIND")
-    monkeypatch.setenv("HAKMEM_KEEP_DEEPBIND", "1")
     found = doctor(programs.host)
+    assert (found.state("RTLD_DEEPBIND"), "host may load plugins" in found.said("RTLD_DEEPBIND")) == ("note", True)
+    assert doctor(programs.host, allocator="hakmem").state("RTLD_DEEPBIND") == "ok"
+    monkeypatch.setenv("HAKMEM_KEEP_DEEPBIND", "1")
+    found = doctor(programs.host, allocator="hakmem")
     assert found.state("RTLD_DEEPBIND") == "problem"
     assert found.remedy("RTLD_DEEPBIND") == "unset HAKMEM_KEEP_DEEPBIND"
 
@@ -226,6 +228,17 @@ def test_real_programs(doctor, hakmem):
         if program := shutil.which(name):
             found = doctor(program, "--version", allocator="hakmem")
             assert found.served, name
+
+
+@pytest.mark.parametrize("flags", [["-static"], [], ["-s"]])
+def test_hakmem_that_is_linked_into_it(doctor, programs, hakmem, flags):
+    archive = hakmem.parent / "libhakmem.a"
+    if not archive.exists():
+        pytest.skip("there is no libhakmem.a")
+    program = programs.made(f"linked-in{''.join(flags)}", "brought.c", str(archive), "-lpthread", "-ldl", *flags)
+    found = doctor(program, allocator="hakmem")
+    assert "hakmem is linked into" in found.said("who serves malloc")
+    assert (found.state("linking"), found.state("own malloc")) == ("ok", "ok")
 
 
 def test_a_command_that_is_none_is_bad_input(here, tmp_path):

@@ -72,6 +72,31 @@ def test_hakmem_drops_the_flag_of_plugins(doctor, programs, running, preloaded, 
     assert found.state("RTLD_DEEPBIND") == ("ok" if kept == "0" else "problem")
 
 
+def test_a_program_at_a_fixed_address(doctor, programs, running, preloaded, fakes):
+    """It took the address of malloc: its libraries reach malloc through its own slot, which is no other allocator."""
+    fixed = programs.made("fixed", "fixed.c", "-no-pie", "-fno-pic")
+    found = doctor(running(fixed, env=preloaded()))
+    assert (found.status, found.verdict) == (0, f"served by {fakes.allocator}")
+
+
+def test_a_library_that_was_replaced_since(doctor, programs, running, preloaded, hakmem, tmp_path):
+    old = tmp_path / "libhakmem.so.0"
+    old.write_bytes(hakmem.read_bytes())
+    pid = running(programs.host, env=preloaded(old))
+    old.unlink()
+    found = doctor(pid, allocator="hakmem")
+    assert found.served
+    assert "(deleted)" in found.said("who serves malloc")
+
+
+def test_an_upgrade_beneath_a_process_that_is_not_served(doctor, programs, running):
+    program = programs.copy("renewed", programs.host)
+    pid = running(program)
+    program.unlink()
+    found = doctor(pid)
+    assert (found.status, "libc.so" in found.said("who serves malloc")) == (1, True)
+
+
 def test_a_static_process(doctor, running, programs):
     static = programs.made("jailed-static", "jailed.c", "-static")
     found = doctor(running(static))

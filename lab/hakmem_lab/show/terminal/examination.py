@@ -5,7 +5,7 @@ import textwrap
 from hakmem_lab.doctor.checks import Report
 from hakmem_lab.errors import one_line
 
-WIDTH = 100
+WIDTH, LEAST_WIDTH = 100, 60
 STATES = {"ok": "green", "note": "blue", "problem": "bold red", "unknown": "yellow"}
 STATE_WIDTH = 9
 MARK = "-> "
@@ -17,7 +17,7 @@ def show(found: Report) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    width = min(WIDTH, console.width) if console.is_terminal else WIDTH
+    width = max(LEAST_WIDTH, min(WIDTH, console.width)) if console.is_terminal else WIDTH
     style = "bold green" if found.served else "bold red"
     for line in _wrapped(one_line(found.verdict), "", width):
         console.print(Text(line, style=style))
