@@ -122,10 +122,13 @@ def _file(path: Path) -> Binary | None:
         return None
 
 
-def who(process: Process, arm: Arm) -> tuple[Check, str | None]:
-    """(who serves malloc, why its memory cannot be read)."""
-    mapped = bindings.objects(process.maps)
-    wanted = [path for path, first in mapped.items() if _is_wanted(first, process, arm)]
+def mapped(process: Process, arm: Arm) -> list[str]:
+    """Where the allocator is mapped from."""
+    return [path for path, first in bindings.objects(process.maps).items() if _is_wanted(first, process, arm)]
+
+
+def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str | None]:
+    """(who serves malloc, why its memory cannot be read). wanted: where the allocator is mapped from."""
     bound, refused = _bound(process)
     if not wanted:
         return _not_mapped(process, arm, bound), refused
@@ -177,14 +180,14 @@ def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Ch
     return Check(WHO, PROBLEM, f"{arm.allocator} is not mapped in it{said}", process.again(), served=NOTHING)
 
 
-def preload(process: Process, arm: Arm, served: Check) -> Check:
+def preload(process: Process, arm: Arm, served: Check, there: bool) -> Check:
     """Why the library is not there, where it is not."""
     name = "preload"
     if not process.environment:
         why = "is not for us" if process.environment is None else "is empty, or the program has overwritten it"
         return Check(name, UNKNOWN, f"its environment {why}")
     words = process.environment.get("LD_PRELOAD", "")
-    if served.served != NOTHING:
+    if there or served.served != NOTHING:
         return Check(name, OK, f"LD_PRELOAD={words}" if words else "LD_PRELOAD is not set, and need not be")
     if not words:
         return Check(name, PROBLEM, "it was started without LD_PRELOAD", process.again(), served=NOTHING)

@@ -15,9 +15,10 @@ def examine(pid: int, arm: Arm) -> Report:
     process = live.Process.of(pid)
     library = library_of(arm)
     env = process.environment or {}
-    who, refused = live.who(process, arm)
+    wanted = live.mapped(process, arm)
+    who, refused = live.who(process, arm, wanted)
     files = program.checks(Program.of(process.executable, env, process.files()), library)
-    itself = [live.secure(process), live.preload(process, arm, who), who, live.options(process, arm)]
+    itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]
     found = live.consistent(files, itself, who)
     found += [*limits.checks(process=str(pid)), limits.inspection(process=str(pid), refused=refused)]
     found += system.checks(env, process=str(pid), mapped=len(process.maps))

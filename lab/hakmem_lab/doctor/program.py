@@ -134,13 +134,17 @@ def own_malloc(file: Binary) -> Check:
     name = "own malloc"
     if file.interpreter is None or has_hakmem(file):
         return Check(name, OK, "none beside what is linked into it")
-    remedy = "build it without its own malloc, or link libhakmem.a in its place"
-    if own := [word for word in allocators.OWN if word in file.functions.kept]:
-        found = f"it has a {own[0]} of its own, which the dynamic linker cannot replace"
-        return Check(name, PROBLEM, found, remedy, served=NOTHING)
-    if own := [word for word in allocators.OWN if word in file.functions.exported]:
-        found = f"it has a {own[0]} of its own, which comes before every library's"
-        return Check(name, PROBLEM, found, remedy, served=NOTHING)
+    brought = next(iter(_brought(file)), None)
+    whose = f" ({brought})" if brought else ""
+    remedy = (
+        brought and allocators.ALLOCATORS[brought].without
+    ) or "build it without, or link libhakmem.a in its place"
+    for names, why in (
+        (file.functions.kept, "which the dynamic linker cannot replace"),
+        (file.functions.exported, "which comes before every library's"),
+    ):
+        if own := [word for word in allocators.OWN if word in names]:
+            return Check(name, PROBLEM, f"it has a {own[0]} of its own{whose}, {why}", remedy, served=NOTHING)
     if not file.has_symbols:
         return Check(name, OK, "none exported; its symbols are stripped, a hidden one would not be seen")
     return Check(name, OK, "none, neither exported nor hidden")
@@ -191,9 +195,10 @@ def library_name(library: Binary | None) -> str | None:
 def other_allocators(program: Program, allocator: Binary) -> Check:
     """Libraries with a malloc: what is preloaded comes before them, unless they keep theirs to themselves."""
     name, linked = "other allocators", []
-    own_names = (allocator.path.name, allocator.path.resolve().name)
+    preloaded = program.env.get("LD_PRELOAD", "").replace(":", " ").split()
+    not_these = {allocator.path.name, allocator.path.resolve().name, *(os.path.basename(word) for word in preloaded)}
     for library in program.needed:
-        if library.path.name.startswith(SYSTEM_LIBRARIES) or library.path.name in own_names:
+        if library.path.name.startswith(SYSTEM_LIBRARIES) or library.path.name in not_these:
             continue
         own = [word for word in allocators.OWN if library.defines(word)]
         which = library_name(library)

@@ -39,6 +39,14 @@ def test_a_process_with_another_preload(doctor, programs, running, preloaded, fa
     assert f"LD_PRELOAD={fakes.other_library}" in found.verdict
 
 
+def test_a_process_on_another_allocator(doctor, programs, running, preloaded, hakmem, fakes):
+    found = doctor(running(programs.host, env=preloaded()), allocator="hakmem")
+    assert found.status == 1
+    assert "does not name hakmem" in found.verdict
+    assert str(fakes.allocator) in found.said("who serves malloc")
+    assert found.state("other allocators") == "ok", "what is preloaded is no library that the program needs"
+
+
 def test_a_process_whose_preload_is_not_there(doctor, programs, running, preloaded, tmp_path, fakes):
     gone = tmp_path / fakes.allocator.name
     found = doctor(running(programs.host, env=preloaded(gone), stderr=subprocess.DEVNULL))
@@ -115,6 +123,7 @@ def test_a_process_with_a_malloc_of_its_own(doctor, running, programs, preloaded
     found = doctor(running(own, env=preloaded()))
     assert found.status == 1
     assert "malloc of its own" in found.verdict
+    assert found.state("preload") == "ok", "it is mapped, and to no avail"
 
 
 def test_a_filter_of_system_calls(doctor, running, programs, preloaded):
