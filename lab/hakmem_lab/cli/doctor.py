@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete
+from hakmem_lab.errors import LabError
 
 EXIT_NOT_SERVED = 1
 
@@ -31,7 +32,9 @@ def doctor(
     from hakmem_lab.show.terminal import examination
 
     arm = parse_arm(allocator, where="--allocator")
-    is_process = len(subject) == 1 and subject[0].isdecimal()
+    is_process = subject[0].isdecimal()
+    if is_process and len(subject) > 1:
+        raise LabError(f"one process at a time: hak doctor {subject[0]}")
     found = process.examine(int(subject[0]), arm) if is_process else command.examine(subject, arm)
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
         emit.write_object(found.record(), json)

@@ -90,6 +90,14 @@ def read(path: Path) -> Binary:
     return Binary(path, functions=functions, texts=texts, comment=comment, **facts)
 
 
+def readable(path: Path) -> Binary | None:
+    """None where it is none, or damaged, or not for us."""
+    try:
+        return read(path)
+    except (Damaged, OSError):
+        return None
+
+
 def _facts(elf: Any) -> dict:
     """What headers and the dynamic section say; `places`: name -> (offset, size) of the sections with texts."""
     found: dict[str, Any] = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
 # What a check says about being served: nothing of the program is, or only a part of it.
 NOTHING, PART = "nothing", "part"
+WHO = "who serves malloc"  # the line of a check that a command and a process both have
 KIB = 1024
 
 

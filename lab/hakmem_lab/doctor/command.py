@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hakmem_lab.doctor import binary, limits, program, system
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, Check, Report, report
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, WHO, Check, Report, report
 from hakmem_lab.doctor.program import Program
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
@@ -22,7 +22,6 @@ from hakmem_lab.system.elf import Damaged
 from hakmem_lab.system.scripts import interpreters
 
 WARNING = "hakmem: warning: "
-WHO = "who serves malloc"
 
 
 def library_of(arm: Arm) -> Binary:

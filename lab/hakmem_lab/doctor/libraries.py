@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hakmem_lab.doctor import binary
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.system.elf import Damaged
 
 DEFAULT_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 LDCONFIG = "/sbin/ldconfig"
@@ -30,15 +29,20 @@ def _cache() -> dict[str, list[str]]:
     return found
 
 
-def _candidates(name: str, user: Binary, inherited: tuple[str, ...], env: Mapping[str, str]) -> Iterator[Path]:
-    """Where a library may be that `user` needs. inherited: the folders that the program names."""
+def _named(user: Binary) -> tuple[str, ...]:
+    """The folders that a file names for its libraries."""
+    origin = str(user.path.resolve().parent)
+    return tuple(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in user.search)
+
+
+def _candidates(name: str, user: Binary, program: Binary, env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a library may be that `user` needs, in the linker's order."""
     if "/" in name:
         yield Path(name)
         return
-    origin = str(user.path.resolve().parent)
     given = [folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    for folder in (*user.search, *inherited, *given):
-        yield Path(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) / name
+    for folder in (*_named(user), *_named(program), *given):
+        yield Path(folder) / name
     yield from map(Path, _cache().get(name, []))
     for folder in DEFAULT_FOLDERS:
         yield Path(folder) / name
@@ -51,13 +55,12 @@ def closure(program: Binary, env: Mapping[str, str]) -> tuple[list[Binary], list
     """
     found: dict[str, Binary] = {}
     missing: list[str] = []
-    inherited = tuple(folder.replace("$ORIGIN", str(program.path.resolve().parent)) for folder in program.search)
     left = [(name, program) for name in program.needed]
     while left and len(found) < MOST:
         name, user = left.pop(0)
         if name in found or name in missing:
             continue
-        library = next(filter(None, (_read(path, program) for path in _candidates(name, user, inherited, env))), None)
+        library = next(filter(None, (_read(path, program) for path in _candidates(name, user, program, env))), None)
         if library is None:
             missing.append(name)
         else:
@@ -67,10 +70,5 @@ def closure(program: Binary, env: Mapping[str, str]) -> tuple[list[Binary], list
 
 
 def _read(path: Path, program: Binary) -> Binary | None:
-    if not os.path.isfile(path):
-        return None
-    try:
-        library = binary.read(path)
-    except (Damaged, OSError):
-        return None
-    return library if library.architecture == program.architecture else None
+    library = binary.readable(path) if os.path.isfile(path) else None
+    return library if library and library.architecture == program.architecture else None

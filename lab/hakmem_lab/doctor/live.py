@@ -9,16 +9,14 @@ from pathlib import Path
 
 from hakmem_lab.doctor import bindings, system
 from hakmem_lab.doctor.allocators import ALLOCATORS, MALLOC, OWN
-from hakmem_lab.doctor.binary import Binary, is_elf, read
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
+from hakmem_lab.doctor.binary import is_elf, readable
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.files import ROOT
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
-from hakmem_lab.system.elf import Damaged
 
 LONGEST_COMMAND = 60
-WHO = "who serves malloc"
 
 
 @dataclass(frozen=True)
@@ -112,14 +110,7 @@ def _is_wanted(first: bindings.Mapping, process: Process, arm: Arm) -> bool:
         pass
     signs = ALLOCATORS.get(arm.allocator)
     named = signs is not None and os.path.basename(first.path).startswith(signs.files)
-    return named or library_name(_file(file)) == arm.allocator.partition("@")[0]
-
-
-def _file(path: Path) -> Binary | None:
-    try:
-        return read(path)
-    except (Damaged, OSError):
-        return None
+    return named or library_name(readable(file)) == arm.allocator.partition("@")[0]
 
 
 def mapped(process: Process, arm: Arm) -> list[str]:
@@ -161,7 +152,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
         return {}, error.strerror
     finally:
         os.close(memory)
-    own = _file(process.executable)
+    own = readable(process.executable)
     if own is None or any(own.defines(name) for name in MALLOC):
         return bound, None
     # A program at a fixed address answers with its own jump slot, which leads where its slot does.
@@ -170,7 +161,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
 
 
 def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Check:
-    own = _file(process.executable)
+    own = readable(process.executable)
     if own is not None and has_hakmem(own) and arm.allocator == "hakmem":
         return Check(WHO, OK, "hakmem is linked into the program")
     answers = sorted(set().union(*bound.values())) if bound else []

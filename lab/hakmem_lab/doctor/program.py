@@ -41,14 +41,7 @@ class Program:
             return cls(path, None, why=f"it cannot be read: {error.strerror}", env=env)
         if mapped is None:
             return cls(path, file, *libraries.closure(file, env), env=env)
-        return cls(path, file, [read for each in mapped if (read := _library(each))], env=env)
-
-
-def _library(path: Path) -> Binary | None:
-    try:
-        return binary.read(path)
-    except (Damaged, OSError):
-        return None
+        return cls(path, file, [read for each in mapped if (read := binary.readable(each))], env=env)
 
 
 def checks(program: Program, allocator: Binary) -> list[Check]:

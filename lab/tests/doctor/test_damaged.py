@@ -65,7 +65,7 @@ def test_bits_flipped_in_headers_and_tables(tmp_path, fakes, bump, kind):
             content[max(at, 4)] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
         assert examined(path, bump), turn
-        assert bindings._slots(path, 0x7F0000000000) is not None
+        assert all(isinstance(address, int) for address in bindings._slots(path, 0x7F0000000000)), turn
 
 
 def test_a_file_that_cannot_be_read(tmp_path, bump):

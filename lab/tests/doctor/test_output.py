@@ -58,8 +58,10 @@ def test_a_file_that_cannot_be_written(here, fakes, tmp_path):
     assert (answer.status, "--json" in answer.message()) == (2, True)
 
 
-def test_nothing_named(here):
+def test_nothing_named_or_too_much(here):
     assert here("doctor").status == 2
+    answer = here("doctor", 1, 2)
+    assert (answer.status, "one process at a time" in answer.message()) == (2, True)
 
 
 def test_the_first_reason_is_the_verdict():

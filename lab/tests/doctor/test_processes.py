@@ -160,6 +160,19 @@ def test_mappings_are_counted(doctor, running, programs):
     assert ", it has " in doctor(running(programs.host)).said("vm.max_map_count")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_a_process_that_began_with_more_rights(doctor, running, programs, preloaded):
+    """The user that the file is set to is another than ours, so that the kernel tells the dynamic linker to be wary."""
+    program = programs.copy("wary", programs.host)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    if os.statvfs(program).f_flag & os.ST_NOSUID:
+        pytest.skip("the bit has no effect on this file system")
+    found = doctor(running(program, env=preloaded()))
+    assert (found.status, found.state("secure mode")) == (1, "problem")
+    assert found.verdict.startswith("not served: it is setuid")
+
+
 @pytest.mark.parametrize("pid", [0, 2**31 - 1, 10**30])
 def test_a_process_that_is_not_there(here, fakes, pid):
     answer = here("doctor", "--allocator", fakes.allocator, pid)
