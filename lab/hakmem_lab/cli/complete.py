@@ -43,3 +43,16 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     except (LabError, OSError):
         return []
     return _beginning(incomplete, ["last", *(run.id for run in reversed(found))])
+
+
+def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Keys and groups of the suite that stands before, for the last of several that commas separate."""
+    from hakmem_lab.plan.spec import read_toml
+
+    before, comma, last = incomplete.rpartition(",")
+    try:
+        rows = read_toml(Path((ctx.params.get("words") or [""])[0])).get("workload", [])
+    except LabError:
+        return []
+    known = dict.fromkeys(row[key] for row in rows for key in ("key", "group") if key in row)
+    return [before + comma + name for name in _beginning(last, known)]

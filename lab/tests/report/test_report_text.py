@@ -7,7 +7,7 @@ import shlex
 import tomllib
 
 import pytest
-from factories import aa, ab, compare, scorecard, soak
+from factories import aa, ab, compare, suite, soak
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -224,8 +224,8 @@ def test_the_noise_of_an_aa_is_that_of_single_runs() -> None:
 
 
 def test_a_milestone_inside_the_interval_is_neither_met_nor_missed() -> None:
-    run = scorecard()
-    run.result["scorecard"]["milestones"] = [
+    run = suite()
+    run.result["suite"]["milestones"] = [
         {"name": "clear", "target": 1.0, "value": 1.04, "met": True, "verdict": "pass"},
         {"name": "open", "target": 1.0, "value": 1.01, "met": False, "verdict": "pass ~"},
         {"name": "unfit", "target": 1.0, "value": 1.01, "met": False, "verdict": "open"},
