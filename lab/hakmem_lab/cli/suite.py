@@ -10,11 +10,28 @@ from hakmem_lab.cli.measure import Allocators, Format, JsonFile, Keys, MaxBlocks
 from hakmem_lab.errors import LabError
 
 OWN_SPEC = Path("experiments") / "scorecard.toml"
+
+
+def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
+    from hakmem_lab.plan.spec import read_toml
+
+    before, comma, last = incomplete.rpartition(",")
+    # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
+    named = [word for word in (*(ctx.params.get("words") or ()), *ctx.args) if word.endswith(".toml")]
+    try:
+        rows = read_toml(Path(named[0]) if named or ctx.info_name != "scorecard" else own_spec()).get("workload", [])
+    except (LabError, IndexError):
+        return []
+    known = dict.fromkeys(row[key] for row in rows for key in ("key", "group") if key in row)
+    return [before + comma + name for name in complete.beginning(last, known)]
+
+
 Spec = Annotated[list[str] | None, typer.Argument(metavar="SPEC.toml", help="The suite", show_default=False)]
 OwnSpec = Annotated[list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="Default: the project's own")]
 Only = Annotated[
     str | None,
-    typer.Option(metavar="KEY,KEY...", help="These workloads or groups alone", autocompletion=complete.workloads),
+    typer.Option(metavar="KEY,KEY...", help="These workloads or groups alone", autocompletion=workloads),
 ]
 Budget = Annotated[str | None, typer.Option(help="No further round of blocks beyond this time, such as 10m")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from factories import MAKERS, aa, ab, compare, matrix, suite, soak, sweep, syscalls
+from factories import MAKERS, aa, ab, compare, matrix, soak, suite, sweep, syscalls
 
 from hakmem_lab.show.report import LoadedRun, answers, numbers
 from hakmem_lab.show.report.verdicts import earlier, verdict

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from factories import MAKERS, ab, compare, matrix, suite, soak, sweep, syscalls
+from factories import MAKERS, ab, compare, matrix, soak, suite, sweep, syscalls
 from report_parts import runs
 
 from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture, words

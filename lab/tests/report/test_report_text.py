@@ -7,7 +7,7 @@ import shlex
 import tomllib
 
 import pytest
-from factories import aa, ab, compare, suite, soak
+from factories import aa, ab, compare, soak, suite
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -191,7 +191,7 @@ def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, record
 
 
 def test_the_next_suite_knows_the_last_one(here, card, store):
-    path = card(rate_workload("first"))
+    path = card(rate_workload("first"), history=True)
     here("suite", path, "--quiet", "--json", "-")
     answer = here("suite", path, "--quiet", "--json", "-")
     assert len(answer.result()["suite"]["history"]) == 2

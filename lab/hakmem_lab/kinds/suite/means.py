@@ -19,7 +19,9 @@ def group_means(sheets: Sequence[Sheet]) -> list[dict]:
     least make a mean."""
     timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
     groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
-    parts = [(name, [sheet for sheet in timed if sheet.row.group == name]) for name in groups]
+    parts: list[tuple[str | None, list[Sheet]]] = [
+        (name, [sheet for sheet in timed if sheet.row.group == name]) for name in groups
+    ]
     if len({sheet.row.group for sheet in timed}) != 1 or not groups:
         parts.append((None, timed))
     return [row for name, part in parts for words in WHAT if (row := _mean(name, part, words)) is not None]
