@@ -217,6 +217,12 @@ def suite() -> LoadedRun:
         "headline": "hakmem leads on three workloads of five.",
         "suite": {
             "rows": rows,
+            "means": [
+                {"group": None, "what": "speed", "workloads": 5, "rounds": 10,
+                 "arms": {p: {"ratio": 1.05, "ci_low": 1.02, "ci_high": 1.08} for p in peers}},
+                {"group": "servers", "what": "memory", "workloads": 2, "rounds": 10,
+                 "arms": {p: {"ratio": 0.99, "ci_low": 0.97, "ci_high": 1.01} for p in peers}},
+            ],
             "milestones": [
                 {"name": "M1: level with mimalloc", "target": 1.0, "value": 1.04, "met": True},
                 {"name": "M2: memory of glibc", "target": 1.0, "value": 0.93, "met": False},

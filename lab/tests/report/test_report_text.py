@@ -232,3 +232,10 @@ def test_a_milestone_inside_the_interval_is_neither_met_nor_missed() -> None:
         {"name": "missed", "target": 1.0, "value": 0.9, "met": False, "verdict": "miss"},
     ]
     assert [row[-1] for row in table_of(run, "Milestones")] == ["✓ met", "? open", "? open", "✕ not met"]
+
+
+def test_means_stand_beside_the_ratios_of_a_suite() -> None:
+    rows = table_of(suite(), "Geometric means")
+    assert [row[:3] for row in rows] == [["all", "speed", "5"], ["servers", "memory", "2"]]
+    assert rows[0][3].startswith("▲ 1.05×")
+    assert rows[1][3].startswith("≈ 0.99×")

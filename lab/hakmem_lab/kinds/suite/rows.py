@@ -83,9 +83,8 @@ def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
 
 def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
     """In how many of the workloads the subject is better than the reference, in speed and in memory."""
-    other = (
-        spec.reference if spec.reference in spec.allocators else next(a for a in spec.allocators if a != spec.subject)
-    )
+    others = [arm for arm in spec.allocators if arm != spec.subject]
+    other = spec.reference if spec.reference in others else others[0]
     arm, parts = spec.subject if spec.table == "reference" else other, []
     for words in (FASTER, LEANER):
         found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
