@@ -20,10 +20,11 @@ def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
     named = [word for word in (*(ctx.params.get("words") or ()), *ctx.args) if word.endswith(".toml")]
     try:
-        rows = read_toml(Path(named[0]) if named or ctx.info_name != "scorecard" else own_spec()).get("workload", [])
+        spec = read_toml(Path(named[0]) if named or ctx.info_name != "scorecard" else own_spec())
     except (LabError, IndexError):
         return []
-    known = dict.fromkeys(row[key] for row in rows for key in ("key", "group") if key in row)
+    rows = [row for row in spec.get("workload", []) if isinstance(row, dict)]
+    known = dict.fromkeys(str(row[key]) for row in rows for key in ("key", "group") if key in row)
     return [before + comma + name for name in complete.beginning(last, known)]
 
 

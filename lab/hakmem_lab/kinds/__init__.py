@@ -35,7 +35,7 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
     kind = values.get("kind", expected)
     if kind is None:
         raise LabError(f"{path}: 'kind' is missing: one of {', '.join(NAMES)}")
-    if kind in RENAMED:
+    if isinstance(kind, str) and kind in RENAMED:
         raise LabError(f"{path}: kind: '{kind}' is called '{RENAMED[kind]}' now")
     if kind not in NAMES:
         raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), NAMES)}")

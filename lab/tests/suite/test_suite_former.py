@@ -54,3 +54,22 @@ def test_they_are_part_of_the_history(former, store):
     top = header(spec(workload(bars=[{"against": "glibc", "at-least": 1.1}])), "20261109-000000-suite-bbbb")
     (entry,) = history.collect(store, top)
     assert (entry["id"], list(entry["ratios"])) == (FORMER, ["mix"])
+
+
+def test_one_that_was_interrupted_is_resumed(here, tmp_path, store, records):
+    """A run of today, cut off after its first blocks and put in the words of then."""
+    rows = "".join(f"[[workload]]\nkey = '{key}'\ncommand = '/bin/true'\nmemory = false\n" for key in ("a", "b"))
+    path = tmp_path / "suite.toml"
+    head = "kind = 'suite'\nallocators = ['glibc', 'glibc,A=1']\nmax-blocks = 3\n[defaults]\nrepeat = 1\n"
+    path.write_text(head + rows, encoding="utf-8")
+    assert here("suite", path, "--quiet").status == 0
+    (file,) = store.glob("*.jsonl")
+    top, *others = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    top |= {"kind": "scorecard", "spec": top["spec"] | {"kind": "scorecard"}, "id": FORMER}
+    cut = [index for index, record in enumerate(others) if record["type"] == "block"][1]
+    file.write_text("".join(json.dumps(record) + "\n" for record in [top, *others[: cut + 1]]), encoding="utf-8")
+    file.rename(store / f"{FORMER}.jsonl")
+    found = here("resume", "last", "--quiet", "--json", "-")
+    assert found.status == 0, found.err
+    assert (found.result()["kind"], found.result()["final"], found.result()["blocks"]) == ("suite", True, 6)
+    assert len(records("block", ok=True)) == 6

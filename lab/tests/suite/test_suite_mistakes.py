@@ -4,7 +4,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.check import check_names
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
@@ -69,6 +72,28 @@ def test_mistakes(here, tmp_path, store, text, wanted):
     for part in wanted:
         assert part in message
     assert not store.exists()
+
+
+VALUES = ["5", '"a"', "true", "[1]", "[[1]]", "{ a = 1 }", "[{ a = 1 }]", "nan", "inf"]
+
+
+def some(*keys: str) -> st.SearchStrategy:
+    return st.dictionaries(st.sampled_from(keys), st.sampled_from(VALUES))
+
+
+@given(
+    some("allocators", "defaults", "only", "milestone", "kind", "x"),
+    some("key", "title", "group", "bars", "guardrails", "server", "y"),
+    some("timeout", "command", "bars", "env", "z"),
+)
+def test_values_of_every_type_give_a_spec_or_a_message(top, row, defaults):
+    tables = (("", top), ("[[workload]]", row), *([] if "defaults" in top else [("[defaults]", defaults)]))
+    text = "\n".join("\n".join([head, *(f"{key} = {value}" for key, value in each.items())]) for head, each in tables)
+    values = {"kind": "suite"} | tomllib.loads(text)
+    try:
+        check_names(build(SuiteSpec, values, "x.toml"), "x.toml")
+    except LabError as error:
+        assert str(error).startswith("x.toml: ")
 
 
 @pytest.mark.parametrize("words", [(), ("ws400",)])
