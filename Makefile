@@ -28,7 +28,7 @@ tools:
 	@for tool in cmake ninja gcc; do command -v $$tool >/dev/null || \
 	  { echo "make: $$tool is missing; run scripts/bootstrap build" >&2; exit 1; }; done
 
-# The benchmark programs, and what the scorecards of experiments/ need besides.
+# The benchmark programs, and what the suites of experiments/ need besides.
 programs:
 	@scripts/bootstrap build demo
 	@$(MAKE) --no-print-directory all

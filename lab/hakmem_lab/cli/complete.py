@@ -10,14 +10,14 @@ from hakmem_lab.errors import LabError
 VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
 
 
-def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+def beginning(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
 def arms(incomplete: str) -> list[str]:
     from hakmem_lab.plan import peers
 
-    return _beginning(incomplete, peers.names())
+    return beginning(incomplete, peers.names())
 
 
 def words(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -28,11 +28,11 @@ def words(ctx: typer.Context, incomplete: str) -> list[str]:
 def metrics(incomplete: str) -> list[str]:
     from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS
 
-    return _beginning(incomplete, (*BUILT_IN_METRICS, *SERVER_METRICS, "regex:"))
+    return beginning(incomplete, (*BUILT_IN_METRICS, *SERVER_METRICS, "regex:"))
 
 
 def verdicts(incomplete: str) -> list[str]:
-    return _beginning(incomplete, VERDICTS)
+    return beginning(incomplete, VERDICTS)
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -42,4 +42,4 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
         found = Store(Path(ctx.params.get("store") or default_folder())).runs()
     except (LabError, OSError):
         return []
-    return _beginning(incomplete, ["last", *(run.id for run in reversed(found))])
+    return beginning(incomplete, ["last", *(run.id for run in reversed(found))])

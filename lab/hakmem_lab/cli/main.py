@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import baseline, doctor, inspect, measure, overview, run
+from hakmem_lab.cli import baseline, doctor, inspect, measure, overview, run, suite
 from hakmem_lab.errors import EXIT_BAD_INPUT, LabError, one_line
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, measure, inspect, baseline):
+for module in (run, doctor, measure, suite, inspect, baseline):
     module.register(app)
 
 

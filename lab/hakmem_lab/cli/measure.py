@@ -82,7 +82,6 @@ HELP = {
     "syscalls": "System calls per operation in the steady state, per allocator.",
     "latency": "Open-loop tail latency, p50 to p99.99.",
     "aa": "Is this machine fit to measure? One arm against itself.",
-    "scorecard": "The project's workloads against all peers, milestones and history.",
 }
 
 
@@ -107,7 +106,6 @@ def register(app: typer.Typer) -> None:
     for kind in ("matrix", "sweep", "soak", "syscalls", "latency"):
         app.command(kind, help=HELP[kind])(_simple(kind))
     app.command("aa", help=HELP["aa"])(aa)
-    app.command("scorecard", help=HELP["scorecard"])(scorecard)
     app.command("resume", help="Continue a run that was interrupted, killed or out of space.")(resume)
 
 
@@ -155,18 +153,6 @@ def aa(
     seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
-
-
-def scorecard(
-    ctx: typer.Context,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="Default: the project's own")] = None,
-    allocators: Allocators = None,
-    only: Annotated[str | None, typer.Option(metavar="KEY,KEY...", help="These workloads alone")] = None,
-    budget: Annotated[str | None, typer.Option(help="No further round of blocks beyond this time, such as 10m")] = None,
-    set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None, store: StoreFolder = None,
-    json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
-    _measure("scorecard", ctx.params)
 
 
 def _simple(kind: str) -> Callable[..., None]:
@@ -315,16 +301,15 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
     from hakmem_lab.plan.spec import build
 
     module = kinds.module(kind)
-    if not words and (own := kinds.default_spec(kind)):
-        words = [str(own)]
     if words and words[0].endswith(".toml"):
         if len(words) > 1:
             raise LabError(f"a spec names its own command: drop '{' '.join(words[1:])}' or the spec")
         return words[0], kinds.load_spec(Path(words[0]), kind, keys)
-    if words and not hasattr(module, "default_spec"):
+    if "command" not in module.Spec.model_fields:
+        wrong = f"'{words[0]}' is no spec: " if words else ""
+        raise LabError(f"{wrong}hak {kind} takes a file that ends in .toml")
+    if words:
         keys["command"] = words
-    elif words:
-        raise LabError(f"'{words[0]}' is no spec: hak {kind} takes a file that ends in .toml")
     elif kind in kinds.DEFAULTS:
         keys = kinds.default_values(kind) | keys
     return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
@@ -342,7 +327,9 @@ def _check_verdict(spec: Any) -> None:
         why = f"with {len(spec.allocators)} arms each has a verdict of its own; name two"
     elif kind == "syscalls" and spec.budget is None:
         why = "without the key 'budget' there is nothing that the counts have to keep"
-    elif kind in ("matrix", "aa", "scorecard"):
+    elif kind == "suite" and not spec.judges():
+        why = "without bars and guardrails there is nothing to reach"
+    elif kind in ("matrix", "aa"):
         why = f"a run of the kind {kind} has none"
     if why:
         raise LabError(f"--require: there will be no verdict: {why}")

@@ -21,7 +21,8 @@ GROUPS = {
             "one treatment against one control: a verdict with its interval",
             "hak ab --control glibc --treatment hakmem -- ./program args",
         ),
-        "scorecard": ("many workloads, several allocators, bars to reach", "hak scorecard experiments/demo.toml"),
+        "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
+        "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",

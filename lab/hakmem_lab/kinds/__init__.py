@@ -12,12 +12,12 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.spec import build, read_toml
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.progress import Progress
-from hakmem_lab.store.runs import DESCRIBED, RunFile
+from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
 DEFAULTS = ("aa",)
 NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
-NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "scorecard")
-PACKAGES = ("ab", "latency", "matrix", "scorecard", "soak", "syscalls")  # theirs is in kind.py
+NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "suite")
+PACKAGES = ("ab", "latency", "matrix", "soak", "suite", "syscalls")  # theirs is in kind.py
 
 
 def module(kind: str) -> ModuleType:
@@ -35,6 +35,8 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
     kind = values.get("kind", expected)
     if kind is None:
         raise LabError(f"{path}: 'kind' is missing: one of {', '.join(NAMES)}")
+    if isinstance(kind, str) and kind in RENAMED:
+        raise LabError(f"{path}: kind: '{kind}' is called '{RENAMED[kind]}' now")
     if kind not in NAMES:
         raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), NAMES)}")
     if expected and kind != expected:
@@ -45,12 +47,6 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
 def default_values(kind: str) -> dict:
     """The keys of a kind that can be started without a command or a spec."""
     return module(kind).default_values()
-
-
-def default_spec(kind: str) -> Path | None:
-    """The spec that a kind runs when none is named; None where there is none. Raises LabError outside of a checkout."""
-    found = getattr(module(kind), "default_spec", None)
-    return found() if found else None
 
 
 def analyse(file: RunFile) -> dict:

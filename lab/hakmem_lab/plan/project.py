@@ -28,6 +28,12 @@ def shown(path: Path | str | None) -> str | None:
     return str(Path(path).relative_to(top))
 
 
+def located(name: str) -> Path:
+    """The file that records name as `shown` says, also where the present folder is not the checkout's top."""
+    path, top = Path(name), root()
+    return path if top is None or path.exists() else top / path
+
+
 def required_root(what: str) -> Path:
     found = root()
     if found is None:

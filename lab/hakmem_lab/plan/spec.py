@@ -122,6 +122,11 @@ class Model(BaseModel):
         extra="forbid", frozen=True, populate_by_name=True, alias_generator=lambda name: name.replace("_", "-")
     )
 
+    @classmethod
+    def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
+        """(what leads the message of a mistake at this location, the rest of the location)."""
+        return "", location
+
 
 class Server(Model):
     """A program that runs while the command, its client, runs. {port} stands for its port in both commands."""
@@ -333,28 +338,29 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:
     return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
 
 
-def _message(error: dict, model: type[BaseModel]) -> str:
+def _message(error: dict, model: type[Model], values: dict) -> str:
     location = error["loc"]
-    key = _key(location)
+    place, inner = model.place(location, values)
+    key = _key(inner)
     if error["type"] == "extra_forbidden":
-        return f"unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
+        return f"{place}unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
     if error["type"] == "missing":
-        hint = "; it follows -- or stands in a spec" if key == "command" else ""
-        return f"'{key}' is missing{hint}"
+        hint = "; it follows -- or stands in a spec" if key == "command" and not place else ""
+        return f"{place}'{key}' is missing{hint}"
     text = mistakes.said(error)
     given = error["input"]
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return f"{key}: {text}{shown}" if key else text
+    return place + (f"{key}: {text}{shown}" if key else text)
 
 
-def build(model: type[BaseModel], values: dict, source: str) -> Any:
+def build(model: type[Model], values: dict, source: str) -> Any:
     """A model from its values. `source` is the spec's file or 'command line'. Raises LabError."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         # A misspelled key is also a missing one: what was written comes first.
         first = sorted(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")[0]
-        raise LabError(f"{source}: {_message(first, model)}") from None
+        raise LabError(f"{source}: {_message(first, model, values)}") from None
 
 
 def read_toml(path: Path) -> dict:

@@ -11,7 +11,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.store.runs import Store
 
 ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server", "control", "treatment", "allocators",
-         "baseline", "base", "factors", "default", "candidates", "rate", "duration", "ops")  # fmt: skip
+         "baseline", "base", "factors", "default", "candidates", "rate", "duration", "ops",
+         "workload", "only")  # fmt: skip
 
 
 def question_hash(header: dict) -> str:

@@ -21,6 +21,8 @@ SCHEMA = 1
 DRAWS = 100
 # What a header must say for a run to be listed and exported.
 DESCRIBED = ("arms", "command", "machine", "question")
+# Kinds that older runs call otherwise, and with them a part of their results.
+RENAMED = {"scorecard": "suite"}
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
 SYNC_S = 10.0
 
@@ -47,6 +49,15 @@ def plain(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value
+
+
+def _as_named_now(record: dict) -> dict:
+    """A header or a result in today's words."""
+    kind = RENAMED.get(record["kind"]) if isinstance(record.get("kind"), str) else None
+    if kind is None:
+        return record
+    found = {RENAMED.get(key, key): value for key, value in record.items()} | {"kind": kind}
+    return found | {"spec": found["spec"] | {"kind": kind}} if isinstance(found.get("spec"), dict) else found
 
 
 class RunFile:
@@ -156,7 +167,7 @@ class RunFile:
                 except ValueError:
                     continue
                 if isinstance(record, dict) and "type" in record:
-                    yield record
+                    yield _as_named_now(record)
 
     def header(self, *keys: str) -> dict:
         """The first record. Raises LabError where the file is no run, or its header lacks one of the keys."""

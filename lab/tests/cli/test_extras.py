@@ -8,7 +8,7 @@ import pytest
 
 from hakmem_lab import extras
 from hakmem_lab.kinds import NEEDS
-from hakmem_lab.kinds.scorecard import history as scorecard_history
+from hakmem_lab.kinds.suite import history as suite_history
 
 PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
 
@@ -61,10 +61,10 @@ def test_reports_and_queries_say_what_they_need(here, fakes, bare, tmp_path):
 
 def test_a_long_history_says_that_its_changes_are_not_looked_for(bare):
     history = [{"ratios": {"a": 1.0 + index % 2}} for index in range(6)]
-    assert scorecard_history.changes(history) == {}
-    (text,) = scorecard_history.not_looked_for(history)
+    assert suite_history.changes(history) == {}
+    (text,) = suite_history.not_looked_for(history)
     assert "pip install" in text
-    assert scorecard_history.not_looked_for(history[:5]) == []
+    assert suite_history.not_looked_for(history[:5]) == []
 
 
 def test_every_kind_that_needs_more_is_in_the_table():

@@ -62,7 +62,7 @@ def test_several_arms_have_a_verdict_each():
                                                  ("open", "INCONCLUSIVE")])  # fmt: skip
 def test_a_bar_that_the_interval_holds_is_undecided(verdict, wanted):
     bar = {"workload": "w", "metric": "rate", "verdict": verdict, "measured": "1.1", "to_reach": ">= 1 x best"}
-    found = judgements(made(None, comparisons=[], scorecard={"rows": [bar, bar | {"verdict": None}]}))
+    found = judgements(made(None, comparisons=[], suite={"rows": [bar, bar | {"verdict": None}]}))
     assert [(case.name, case.verdict) for case in found] == [("w: rate >= 1 x best", wanted)]
 
 

@@ -65,11 +65,11 @@ def test_all_published_experiments_at_once(published):
     assert {own["run"] for own, _ in found["hak_blocks"]} == {result["id"] for result in published.values()}
 
 
-def test_a_scorecard_that_repeats_a_figure():
+def test_a_suite_that_repeats_a_figure():
     figure = {"ratio": 1.1, "ci_low": 1.0, "ci_high": None}
     bar = {"key": "w", "workload": "W", "metric": "rate", "verdict": None, "arms": {"glibc": figure, "mimalloc": None}}
-    found = read(made(None, comparisons=[], scorecard={"rows": [bar, bar]}))
-    assert values(found, "hak_scorecard_ratio", workload="w", arm="glibc") == [1.1, 1.0]
+    found = read(made(None, comparisons=[], suite={"rows": [bar, bar]}))
+    assert values(found, "hak_suite_ratio", workload="w", arm="glibc") == [1.1, 1.0]
 
 
 @given(st.text(max_size=40))

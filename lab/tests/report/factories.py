@@ -198,7 +198,7 @@ def aa() -> LoadedRun:
     return LoadedRun(header("aa", arms, question), runs(names, [0.1, 0.1], 100, 6), result=result)
 
 
-def scorecard() -> LoadedRun:
+def suite() -> LoadedRun:
     question = "Where does hakmem stand?"
     peers = ["glibc", "mimalloc", "jemalloc", "tcmalloc"]
     workloads = ["larson", "redis", "sqlite", "python", "mixed threads"]
@@ -212,11 +212,17 @@ def scorecard() -> LoadedRun:
              "best_peer": min(ratios, key=lambda p: ratios[p]), "bar": 0.95, "verdict": "GO"}
         )  # fmt: skip
     rows[2]["arms"]["tcmalloc"] = {"ratio": None, "ci_low": None, "ci_high": None}
-    result = base("scorecard", question, ["hakmem"], [0.1], 10) | {
+    result = base("suite", question, ["hakmem"], [0.1], 10) | {
         "arms": [],
         "headline": "hakmem leads on three workloads of five.",
-        "scorecard": {
+        "suite": {
             "rows": rows,
+            "means": [
+                {"group": None, "what": "speed", "workloads": 5, "rounds": 10,
+                 "arms": {p: {"ratio": 1.05, "ci_low": 1.02, "ci_high": 1.08} for p in peers}},
+                {"group": "servers", "what": "memory", "workloads": 2, "rounds": 10,
+                 "arms": {p: {"ratio": 0.99, "ci_low": 0.97, "ci_high": 1.01} for p in peers}},
+            ],
             "milestones": [
                 {"name": "M1: level with mimalloc", "target": 1.0, "value": 1.04, "met": True},
                 {"name": "M2: memory of glibc", "target": 1.0, "value": 0.93, "met": False},
@@ -230,7 +236,7 @@ def scorecard() -> LoadedRun:
             "change_points": {workloads[0]: [8], workloads[1]: [8]},
         },
     }  # fmt: skip
-    return LoadedRun(header("scorecard", [arm(p) for p in ["hakmem", *peers]], question), result=result)
+    return LoadedRun(header("suite", [arm(p) for p in ["hakmem", *peers]], question), result=result)
 
 
 MAKERS = {
@@ -242,7 +248,7 @@ MAKERS = {
     "syscalls": syscalls,
     "latency": latency,
     "aa": aa,
-    "scorecard": scorecard,
+    "suite": suite,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from factories import MAKERS, aa, ab, compare, matrix, scorecard, soak, sweep, syscalls
+from factories import MAKERS, aa, ab, compare, matrix, soak, suite, sweep, syscalls
 
 from hakmem_lab.show.report import LoadedRun, answers, numbers
 from hakmem_lab.show.report.verdicts import earlier, verdict
@@ -129,7 +129,7 @@ def test_settings_that_depend_on_each_other_are_answered_by_simple_effects() -> 
         (soak, "No growth of memory seen: 0.6 less to 1.3 more MiB/h"),
         (syscalls, "System calls: glibc one in 3 200 operations, hakmem one in 8.9 million operations and mimalloc"),
         (aa, "This machine can tell programs apart: an effect of 1.8 % can be seen in 60 blocks"),
-        (scorecard, "hakmem is surely better than glibc on"),
+        (suite, "hakmem is surely better than glibc on"),
     ],
 )
 def test_each_kind_has_its_answer(make: object, text: str) -> None:

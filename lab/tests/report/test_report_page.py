@@ -80,7 +80,7 @@ def test_the_heading_is_the_answer_and_beside_it_are_word_and_interval() -> None
         ("syscalls", "FAILED"),
         ("latency", "MEASURED"),
         ("aa", "FIT TO MEASURE"),
-        ("scorecard", "1 OF 2 MILESTONES MET"),
+        ("suite", "1 OF 2 MILESTONES MET"),
     ],
 )
 def test_each_kind_says_its_word(kind: str, word: str) -> None:
@@ -233,9 +233,9 @@ def test_failures_warnings_decisions_and_environment_are_on_the_page() -> None:
         assert wanted in text
 
 
-def test_a_scorecard_calls_better_only_what_its_interval_shows() -> None:
-    run = MAKERS["scorecard"]()
-    row = run.result["scorecard"]["rows"][0]
+def test_a_suite_calls_better_only_what_its_interval_shows() -> None:
+    run = MAKERS["suite"]()
+    row = run.result["suite"]["rows"][0]
     row["arms"] = {
         "glibc": {"ratio": 1.2, "ci_low": 1.1, "ci_high": 1.3},
         "mimalloc": {"ratio": 1.2, "ci_low": None, "ci_high": None},

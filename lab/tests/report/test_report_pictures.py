@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from factories import MAKERS, ab, compare, matrix, scorecard, soak, sweep, syscalls
+from factories import MAKERS, ab, compare, matrix, soak, suite, sweep, syscalls
 from report_parts import runs
 
 from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture, words
@@ -37,7 +37,7 @@ WANTED = {
     "syscalls": {"syscalls"},
     "latency": {"latency"},
     "aa": {"false-verdicts", "smallest-effect", "autocorrelation", "distribution", "memory"},
-    "scorecard": {"scores", "history"},
+    "suite": {"scores", "history"},
 }
 
 
@@ -241,8 +241,8 @@ def test_a_soak_resumed_shows_the_restart() -> None:
     assert "Dotted: 1 restart" in drawn(run)["resident"].caption
 
 
-def test_the_scorecard_counts_changes() -> None:
-    assert "2 changes found" in drawn(scorecard())["history"].description
+def test_a_suite_counts_changes() -> None:
+    assert "2 changes found" in drawn(suite())["history"].description
 
 
 def with_memory(run: LoadedRun) -> LoadedRun:
@@ -311,14 +311,14 @@ def test_time_and_memory_have_no_common_axis() -> None:
     svg = drawn(run)["forest"].svg
     shown = "".join(ElementTree.fromstring(svg.encode()).itertext())
     assert all(text in shown for text in ("slower", "faster", "← more", "less →"))
-    card = scorecard()
-    card.result["scorecard"]["rows"][0]["unit"] = "KiB"
+    card = suite()
+    card.result["suite"]["rows"][0]["unit"] = "KiB"
     shown = "".join(ElementTree.fromstring(drawn(card)["scores"].svg.encode()).itertext())
     assert "Memory" in shown and "Time" in shown
 
 
-def test_every_ratio_of_a_scorecard_has_its_interval() -> None:
-    table = drawn(scorecard())["scores"].table
+def test_every_ratio_of_a_suite_has_its_interval() -> None:
+    table = drawn(suite())["scores"].table
     cells = [cell for row in table.rows for cell in row[1:] if cell != "–"]
     assert cells
     assert all(re.fullmatch(r"[0-9.]+× \[[0-9.]+, [0-9.]+\]", cell) for cell in cells)

@@ -55,8 +55,8 @@ def _guardrails(result: dict) -> Iterator[Judgement]:
 
 
 def _card(result: dict) -> Iterator[Judgement]:
-    """The bars of a scorecard; one that the interval holds is open."""
-    for row in (result.get("scorecard") or {}).get("rows", []):
+    """The bars and guardrails of a suite; one that the interval holds is open."""
+    for row in (result.get("suite") or {}).get("rows", []):
         if row["verdict"]:
             text = f"{row['measured']}, to reach: {row['to_reach']}"
             yield Judgement(

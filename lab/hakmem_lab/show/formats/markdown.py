@@ -72,9 +72,9 @@ def _effects(result: dict) -> Iterator[str]:
 
 
 def _judged(result: dict) -> Iterator[str]:
-    """Guardrails, and the bars of a scorecard: what is judged beside the headline."""
+    """Guardrails, and the bars of a suite: what is judged beside the headline."""
     rows = [row for row in judgements(result) if row.text != result["headline"]]
-    if result.get("guardrails") or result.get("scorecard"):
+    if result.get("guardrails") or result.get("suite"):
         shown = [(plain(row.name), plain(row.text), row.verdict) for row in rows]
         yield from table(("judged", "figures", "verdict"), shown[:SHOWN_CARD_ROWS])
         if len(shown) > SHOWN_CARD_ROWS:

@@ -34,7 +34,7 @@ FAMILIES = {
     "hak_soak_service_seconds": ("gauge", "seconds", "Service time of the samples: the median sample and the worst."),
     "hak_latency_seconds": ("gauge", "seconds", "Response time from the intended start."),
     "hak_syscalls_per_operation": ("gauge", "", "System calls per operation in the steady state."),
-    "hak_scorecard_ratio": ("gauge", "ratio", "The subject as a multiple of the arm, above 1: better."),
+    "hak_suite_ratio": ("gauge", "ratio", "The subject as a multiple of the arm, above 1: better."),
     "hak_aa_false_verdicts_ratio": ("gauge", "ratio", "Share of false verdicts of one arm against itself."),
     "hak_aa_noise_ratio": ("gauge", "ratio", "Coefficient of variation of one run."),
 }
@@ -139,11 +139,11 @@ def _latency(result: dict) -> Iterator[Sample]:
 def _others(result: dict) -> Iterator[Sample]:
     for arm in (result.get("syscalls") or {}).get("arms", []):
         yield Sample("hak_syscalls_per_operation", {"arm": arm["name"]}, arm["per_op"])
-    for row in (result.get("scorecard") or {}).get("rows", []):
+    for row in (result.get("suite") or {}).get("rows", []):
         for arm, figure in row["arms"].items():
             labels = {"workload": row["key"], "metric": row["metric"], "arm": arm}
             values = [figure[key] for key in ("ratio", "ci_low", "ci_high")] if figure else [None] * 3
-            yield from _bounds("hak_scorecard_ratio", labels, values)
+            yield from _bounds("hak_suite_ratio", labels, values)
     if aa := result.get("aa"):
         yield Sample("hak_aa_false_verdicts_ratio", {}, aa["rate"])
         yield Sample("hak_aa_noise_ratio", {}, aa["noise_percent"] * PERCENT)

@@ -277,9 +277,9 @@ def rate_text(per_op: float) -> str:
     return f"one in {numbers.digits(float(f'{each:.2g}'), 2)} operations"
 
 
-def _scorecard(result: Record) -> str:
+def _suite(result: Record) -> str:
     """On how many rows the subject is surely better, surely worse, undecided, against each arm."""
-    card = result["scorecard"] or {}
+    card = result["suite"] or {}
     found: dict[str, list[int]] = {}
     for row in card.get("rows") or []:
         for arm, figure in (row.get("arms") or {}).items():
@@ -293,4 +293,4 @@ def _scorecard(result: Record) -> str:
     return f"{subject} is surely better than {_list(parts)} measures"
 
 
-_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "scorecard": _scorecard}
+_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite}

@@ -39,12 +39,12 @@ OWN: dict[str, dict[str, Draw]] = {
     "latency": {"latency": latency},
     "syscalls": {"syscalls": syscalls},
     "aa": {"false-verdicts": false_verdicts, "smallest-effect": smallest_effect, "autocorrelation": correlation},
-    "scorecard": {"scores": scores, "history": history},
+    "suite": {"scores": scores, "history": history},
 }
 
 
 # Their runs are of several workloads, whose figures have no common scale.
-MIXED = ("scorecard",)
+MIXED = ("suite",)
 
 
 def pictures(kind: str) -> dict[str, Draw]:

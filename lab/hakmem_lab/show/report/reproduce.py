@@ -28,7 +28,7 @@ def command_line(run: LoadedRun) -> str:
     argv = [str(word) for word in spec.get("command") or (header.get("command") or {}).get("argv") or []]
     plain = run.kind in ("ab", "compare", "aa", "syscalls") and not any(spec.get(name) for name in _SPEC_ONLY)
     if not plain or not argv:
-        return shlex.join([*words, *([] if run.kind == "scorecard" else ["spec.toml"]), *seed])
+        return shlex.join([*words, "spec.toml", *seed])
     for name in _OPTIONS:
         value = spec.get(name)
         if isinstance(value, (list, tuple)):

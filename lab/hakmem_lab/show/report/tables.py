@@ -37,7 +37,7 @@ def _text(value: object) -> str:
 
 
 def _verdict_cell(word: object) -> str | Cell:
-    """A verdict, or a scorecard's pass, miss or open; a ~ says that the target lies inside the interval."""
+    """A verdict, or a suite's pass, miss or open; a ~ says that the target lies inside the interval."""
     text = str(word or "")
     tone = _TONES.get(text)
     for start, mark, meaning in (("pass", "✓", "go"), ("miss", "✕", "no-go")):
@@ -115,8 +115,8 @@ def _looks(result: Record) -> Table | None:
     return Table("Planned looks", ["Look", "Blocks", "Change", "Interval", "Verdict"], rows) if rows else None
 
 
-def _scorecard(result: Record) -> list[Table | None]:
-    card = result.get("scorecard") or {}
+def _suite(result: Record) -> list[Table | None]:
+    card = result.get("suite") or {}
     rows = card.get("rows") or []
     arms = row_arms(rows)
     body = [
@@ -145,7 +145,23 @@ def _scorecard(result: Record) -> list[Table | None]:
         Table("Ratios (▲ better, ▼ worse, ≈ the interval holds 1, ? too few blocks for one)", columns, body)
         if body
         else None,
+        _means(card.get("means") or []),
     ]
+
+
+def _means(means: list[Record]) -> Table | None:
+    """Geometric means of the ratios, of each group and of all workloads."""
+    arms = row_arms(means)
+    rows = [
+        [
+            _text(mean.get("group") or "all"),
+            _text(mean.get("what")),
+            numbers.number(mean.get("workloads")),
+            *(_heat((mean.get("arms") or {}).get(arm) or {}) for arm in arms),
+        ]
+        for mean in means
+    ]
+    return Table("Geometric means of the ratios", ["Group", "Of", "Workloads", *arms], rows) if rows else None
 
 
 def _met(milestone: Record) -> Cell:
@@ -177,7 +193,7 @@ def _heat(record: Record) -> str | Cell:
 def findings(run: LoadedRun) -> list[Table]:
     """Tables of what was found, in the order of reading."""
     result = run.result
-    tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_scorecard(result)]
+    tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_suite(result)]
     return [table for table in tables if table is not None]
 
 

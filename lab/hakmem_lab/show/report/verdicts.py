@@ -57,7 +57,7 @@ def _word(result: Record) -> tuple[str, str]:
     for kind in ("soak", "syscalls"):
         if kind in result:
             return _passed((result[kind] or {}).get("passed"))
-    milestones = (result.get("scorecard") or {}).get("milestones") or []
+    milestones = (result.get("suite") or {}).get("milestones") or []
     if milestones:
         met = sum(bool(milestone.get("met")) for milestone in milestones)
         plural = "" if len(milestones) == 1 else "S"

@@ -1,6 +1,6 @@
 """Terminal tables of the kinds that have figures of their own."""
 
-from hakmem_lab.show.terminal import scorecard
+from hakmem_lab.show.terminal import suite
 from hakmem_lab.show.terminal.tables import add_row, new_table, number, percent
 
 
@@ -81,4 +81,4 @@ def _builds(found: dict):
 
 
 TABLES = {"aa": _aa, "builds": _builds, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
-          "scorecard": scorecard.tables}  # fmt: skip
+          "suite": suite.tables}  # fmt: skip

@@ -1,6 +1,6 @@
-"""The scorecard: every workload's ratio to each arm, and the history of the ratios with change points.
+"""A suite: every workload's ratio to each arm, and the history of the ratios with change points.
 
-Ratios are above 1 where the project is better. May import: distribution, svg, numbers, model, palette.
+Ratios are above 1 where the subject is better. May import: distribution, svg, numbers, model, palette.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _family(row: Record) -> str:
 def scores(run: LoadedRun, key: str) -> Picture | None:
     """A row per workload, a lane per arm with its interval, on logarithmic axes around 1, one for each sort of metric;
     the bar of each row as a tick."""
-    rows = [row for row in (run.result.get("scorecard") or {}).get("rows") or [] if row.get("arms")]
+    rows = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(rows)
     groups: dict[str, list[Record]] = {}
     for row in rows:
@@ -146,7 +146,7 @@ def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[fl
 
 def history(run: LoadedRun, key: str) -> Picture | None:
     """The ratios of each workload over revisions, a hollow ring where a change was found."""
-    record = run.result.get("scorecard") or {}
+    record = run.result.get("suite") or {}
     entries = record.get("history") or []
     workloads = list(dict.fromkeys(str(w) for entry in entries for w in entry.get("ratios") or {}))
     if len(entries) < 2 or not workloads:

@@ -1,13 +1,13 @@
-"""Earlier scorecards: ratios only, of what can be compared."""
+"""Earlier suites: ratios only, of what can be compared."""
 
 import json
 
 import numpy as np
 import pytest
-from card_factory import header, runs, spec, workload
+from suite_factory import header, runs, spec, workload
 
-from hakmem_lab.kinds.scorecard import history
-from hakmem_lab.kinds.scorecard.kind import analyse
+from hakmem_lab.kinds.suite import history
+from hakmem_lab.kinds.suite.kind import analyse
 
 LEVELS = [1.0, 1.01, 0.99, 1.0, 1.2, 1.21, 1.19, 1.2]
 
@@ -17,9 +17,9 @@ def times(ratio: float) -> dict:
 
 
 def kept(folder, index: int, ratio: float, change=None) -> dict:
-    """A finished scorecard in the store; `change(header)` makes it another one."""
+    """A finished suite in the store; `change(header)` makes it another one."""
     made = spec(workload())
-    top = header(made, f"2026110{index}-000000-scorecard-aaaa", f"{index}" * 40)
+    top = header(made, f"2026110{index}-000000-suite-aaaa", f"{index}" * 40)
     if change:
         change(top)
     records = [top, *runs("mix", times(ratio))]
@@ -33,9 +33,9 @@ def kept(folder, index: int, ratio: float, change=None) -> dict:
 def test_the_history_is_of_ratios_and_ends_with_this_run(tmp_path):
     for index, level in enumerate(LEVELS[:3]):
         kept(tmp_path, index, level)
-    top = header(spec(workload()), "20261109-000000-scorecard-bbbb", "9" * 40)
+    top = header(spec(workload()), "20261109-000000-suite-bbbb", "9" * 40)
     earlier = history.collect(tmp_path, top)
-    found = analyse(top, [top, {"type": "history", "entries": earlier}, *runs("mix", times(1.2))])["scorecard"]
+    found = analyse(top, [top, {"type": "history", "entries": earlier}, *runs("mix", times(1.2))])["suite"]
     assert [entry["revision"] for entry in found["history"]] == ["0" * 10, "1" * 10, "2" * 10, "9" * 10]
     assert [entry["ratios"]["mix"] for entry in found["history"]] == pytest.approx([1.0, 1.01, 0.99, 1.2], rel=0.02)
 
@@ -82,13 +82,13 @@ def set_spec(key, value):
 def test_what_cannot_be_compared_is_left_out(tmp_path, change):
     kept(tmp_path, 1, 1.0)
     kept(tmp_path, 2, 1.5, change)
-    entries = history.collect(tmp_path, header(spec(workload()), "20261109-000000-scorecard-bbbb"))
-    assert [entry["id"] for entry in entries] == ["20261101-000000-scorecard-aaaa"]
+    entries = history.collect(tmp_path, header(spec(workload()), "20261109-000000-suite-bbbb"))
+    assert [entry["id"] for entry in entries] == ["20261101-000000-suite-aaaa"]
 
 
-def test_unfinished_and_damaged_scorecards_are_left_out(tmp_path):
+def test_unfinished_and_damaged_suites_are_left_out(tmp_path):
     top = kept(tmp_path, 1, 1.0)
     path = tmp_path / f"{top['id']}.jsonl"
     path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
-    (tmp_path / "20261102-000000-scorecard-cccc.jsonl").write_text("{torn", encoding="utf-8")
-    assert history.collect(tmp_path, header(spec(workload()), "20261109-000000-scorecard-bbbb")) == []
+    (tmp_path / "20261102-000000-suite-cccc.jsonl").write_text("{torn", encoding="utf-8")
+    assert history.collect(tmp_path, header(spec(workload()), "20261109-000000-suite-bbbb")) == []

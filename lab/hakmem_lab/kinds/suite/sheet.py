@@ -1,18 +1,19 @@
-"""One workload of a scorecard, from the runs of its blocks: ratios, medians, and whether a bar is reached.
+"""One workload of a suite, from the runs of its blocks: ratios, medians, and whether a bar is reached.
 
 Pure.
 """
 
 import math
 import statistics as mean
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hakmem_lab.judge.analysis import log_ratios, values
 from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
 from hakmem_lab.judge.statistics.paired import median_interval
-from hakmem_lab.kinds.scorecard.spec import BEST, Bar, ScorecardSpec, WorkloadSpec
+from hakmem_lab.kinds.suite.bars import BEST, SIZES_KIB, Bar
+from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.blocks import Blocks
 
@@ -21,6 +22,7 @@ MS_S = 1e-3
 PASS, MISS, OPEN, SAME = "pass", "miss", "open", "same"
 FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
 CLEAR, UNCLEAR = "", " ~"
+PEAKS = {"rss": "peak RSS", "server-rss": "peak RSS"}
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,14 @@ class Sheet:
     """The finished blocks of a workload. rates: system calls per operation, of a workload that counts them. unfit: the
     machine gives too many false verdicts, so that what was timed is shown and every bar on it is open."""
 
-    spec: ScorecardSpec
+    spec: SuiteSpec
     row: WorkloadSpec
     blocks: Blocks
     rates: Mapping[str, Figure] = field(default_factory=dict)
     unfit: bool = False
 
     def metric(self, name: str) -> Metric:
-        return Metric(name, self.row.higher_is_better and name == self.row.metric)
+        return Metric(name, name in self.row.rates())
 
     def unit(self, name: str) -> str:
         if self.row.ops is not None:
@@ -103,13 +105,13 @@ class Sheet:
 
     def label(self, name: str) -> str:
         """What the metric is called in a table."""
-        if name == self.row.metric:
-            return self.row.label
-        return {"rss": "peak RSS", "server-rss": "peak RSS"}.get(name, self.metric(name).label)
+        if name == self.row.metric and (self.row.label or name not in PEAKS):
+            return self.row.label or ("memory" if self.words(name) == LEANER else "speed")
+        return PEAKS.get(name, self.metric(name).label)
 
     def words(self, name: str) -> tuple[str, str]:
         """How a ratio above 1 and one below are called."""
-        return LEANER if self.unit(name) == "KiB" else FASTER
+        return LEANER if self.unit(name).partition(" ")[0] in SIZES_KIB else FASTER
 
     def worded(self, name: str) -> dict[str, dict]:
         """The ratios shown, each with the word for what its interval says."""
@@ -144,25 +146,28 @@ class Sheet:
         return choose(found, key=found.__getitem__) if found else None
 
     @cache  # noqa: B019 - as long as the sheet lives
-    def _ratios(self, name: str, base: str, inverse: bool) -> dict[str, Figure]:
-        """Ratios between one arm and all others, above 1 = better; with `inverse` that of the others to it."""
-        columns = {}
+    def _logs(self, name: str, by_reference: bool) -> dict[str, list[float]]:
+        """Per block, above 0 = better: the subject against every other arm, or every arm against the reference."""
+        base, columns = self.spec.reference if by_reference else self.spec.subject, {}
         for arm in self.arms():
-            pair = (base, arm) if inverse else (arm, base)
+            pair = (base, arm) if by_reference else (arm, base)
             d = log_ratios(self.blocks, *pair, self.metric(name)) if arm != base and self.blocks else None
             if d is not None:
                 columns[arm] = d
-        found = simultaneous_intervals(columns, 1 - self.spec.alpha)
-        return {arm: Figure(*(_exp(x) for x in (i.estimate, i.low, i.high))) for arm, i in found.items()}
+        return columns
 
     def subject_ratios(self, name: str) -> dict[str, Figure]:
         """The subject's ratio to every other arm; their intervals hold all at once."""
-        return self._ratios(name, self.spec.subject, False)
+        return ratios(self._logs(name, False), self.spec.alpha)
+
+    def shown_logs(self, name: str) -> dict[str, list[float]]:
+        """The log-ratios of the table that the spec wants, without the arms of this workload alone."""
+        found = self._logs(name, self.spec.table == "reference")
+        return {arm: d for arm, d in found.items() if arm in self.spec.allocators}
 
     def shown_ratios(self, name: str) -> dict[str, Figure]:
-        """As the spec wants them shown, without the arms of this workload alone."""
-        by_reference = self.spec.table == "reference"
-        found = self._ratios(name, self.spec.reference, True) if by_reference else self.subject_ratios(name)
+        """What `shown_logs` make; the arms of this workload alone count in the width of the intervals."""
+        found = ratios(self._logs(name, self.spec.table == "reference"), self.spec.alpha)
         return {arm: figure for arm, figure in found.items() if arm in self.spec.allocators}
 
     def judge(self, bar: Bar) -> Judged | None:
@@ -170,7 +175,7 @@ class Sheet:
         if self.row.ops is not None:
             rate = self.rates.get(self.spec.subject)
             return self._judge_amount(bar, rate, None, self.unit(self.row.metric)) if rate else None
-        judged = self._judge_timed(bar, self.row.metric_of(bar))
+        judged = self._judge_timed(bar, self.row.named(bar.metric))
         return replace(judged, verdict=OPEN) if judged and self.unfit else judged
 
     def _judge_timed(self, bar: Bar, name: str) -> Judged | None:
@@ -204,6 +209,12 @@ class Sheet:
         limit = f"{'>=' if at_least else '<='} {target / divisor:g} {shown_unit}".rstrip()
         return Judged(None, over, figure, figure.reaches(target, at_least), limit + (f" over {over}" if over else ""),
                       f"{with_interval(shown)} {shown_unit}".rstrip())  # fmt: skip
+
+
+def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Figure]:
+    """Per-block log-ratios as ratios; their intervals hold all at once."""
+    found = simultaneous_intervals(columns, 1 - alpha)
+    return {arm: Figure(*(_exp(x) for x in (i.estimate, i.low, i.high))) for arm, i in found.items()}
 
 
 def _exp(log_ratio: float) -> float:

@@ -1,6 +1,6 @@
-"""Headers and records of scorecards out of figures, for the tests."""
+"""Headers and records of suites out of figures, for the tests."""
 
-from hakmem_lab.kinds.scorecard.spec import ScorecardSpec
+from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build, normalised
 
 ALLOCATORS = ["hakmem", "glibc", "mimalloc", "jemalloc"]
@@ -12,16 +12,16 @@ def workload(key: str = "mix", **keys) -> dict:
     return {"key": key, "title": f"the {key}", "command": ["/bin/true"], "memory": False} | keys
 
 
-def spec(*workloads: dict, **keys) -> ScorecardSpec:
-    values = {"kind": "scorecard", "allocators": ALLOCATORS, "workload": list(workloads)}
-    return build(ScorecardSpec, values | keys, "test")
+def spec(*workloads: dict, **keys) -> SuiteSpec:
+    values = {"kind": "suite", "allocators": ALLOCATORS, "workload": list(workloads)}
+    return build(SuiteSpec, values | keys, "test")
 
 
-def header(card: ScorecardSpec, id_: str = "20261101-000000-scorecard-aaaa", revision: str = "a" * 40) -> dict:
+def header(card: SuiteSpec, id_: str = "20261101-000000-suite-aaaa", revision: str = "a" * 40) -> dict:
     arms = [{"name": name, "allocator": name, "variables": {}, "version": "1", "library": None, "sha256": None,
              "configuration": None} for name in card.allocators]  # fmt: skip
     return {
-        "type": "header", "schema": 1, "id": id_, "kind": "scorecard", "created": "2026-11-01T00:00:00+00:00",
+        "type": "header", "schema": 1, "id": id_, "kind": "suite", "created": "2026-11-01T00:00:00+00:00",
         "question": card.question, "spec": normalised(card), "seed": 1, "machine": {"cpu": "c", "processors": 2},
         "arms": arms, "git": {"revision": revision, "dirty": False},
         "programs": {row.key: {"inputs": {}} for row in card.workload},

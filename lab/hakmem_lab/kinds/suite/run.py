@@ -1,65 +1,62 @@
-"""The course of a scorecard: trials, and rounds of blocks, one of every workload, in random order.
+"""The course of a suite: trials, and rounds of blocks, one of every workload, in random order.
 
 Every workload is a session of its own; they share one file of the store.
 """
 
 import contextlib
 import random
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
-from hakmem_lab.kinds.scorecard import history, syscalls
-from hakmem_lab.kinds.scorecard.check import check_names
-from hakmem_lab.kinds.scorecard.spec import ScorecardSpec, WorkloadSpec
-from hakmem_lab.plan import project
+from hakmem_lab.kinds.suite import history, syscalls
+from hakmem_lab.kinds.suite.check import check_names
+from hakmem_lab.kinds.suite.places import Places
+from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
+from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import progress
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.inputs import changed_input, input_hashes
-from hakmem_lab.run.recorder import Recorder, check_unchanged
-from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.run.recorder import Recorder, Stopped, check_unchanged
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
 
 LEAST_ROUNDS = 2
-OTHER_PROGRAMS = "; make bench builds the project's own"
 
 
-def rooted(word: str) -> str:
-    """A path relative to the checkout, where there is no such file in the present folder; any other word as it is."""
-    top = project.root()
-    if top is None or word.startswith("/") or "/" not in word or Path(word).exists() or not (top / word).exists():
-        return word
-    return str(top / word)
-
-
-def block_spec(spec: ScorecardSpec, row: WorkloadSpec) -> BlockSpec:
+def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
     """A workload as the session of a single one knows it."""
     server = row.server
     if server is not None:
-        server = server.model_copy(update={"command": [rooted(word) for word in server.command]})
+        warm_up = server.warm_up and places.command(server.warm_up)
+        server = server.model_copy(update={"command": places.command(server.command), "warm_up": warm_up})
     command = syscalls.command_for(row, row.ops[0]) if row.ops else row.command
     return BlockSpec(
-        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd,
-        stdin=row.stdin and rooted(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
+        kind=spec.kind, command=places.command(command), env=row.env, cwd=row.cwd and places.path(row.cwd),
+        stdin=row.stdin and places.path(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
         metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1, warm_up=0,
         max_blocks=spec.blocks_of(row),
     )  # fmt: skip
 
 
-class Card(Recorder):
-    """All workloads of a scorecard. A context manager: on leaving, nothing that it started still runs."""
+class Suite(Recorder):
+    """All workloads of a suite. A context manager: on leaving, nothing that it started still runs."""
 
-    def __init__(self, spec: ScorecardSpec, context: Context):
+    def __init__(self, spec: SuiteSpec, context: Context):
         check_names(spec, context.source)
         self.begun, self.context = time.monotonic(), context
         self._warned_of_load = False
-        common = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
+        self.places = Places.of(context.source)
+        common = [parse_arm(self.places.arm(text), text, "allocators") for text in spec.allocators]
         self.extra: dict[str, Arm] = {}
         self.sessions: dict[str, Session] = {}
         with contextlib.ExitStack() as opened:
@@ -69,15 +66,20 @@ class Card(Recorder):
         first = next(iter(self.sessions.values()))
         super().__init__(spec, [*common, *self.extra.values()], first.workload, context.progress)
 
-    def _session(self, spec: ScorecardSpec, row: WorkloadSpec, common: Sequence[Arm]) -> Session:
-        own = [self.extra.setdefault(name, parse_arm(rooted(text), name, f"workload '{row.key}': arms.{name}"))
+    def _session(self, spec: SuiteSpec, row: WorkloadSpec, common: Sequence[Arm]) -> Session:
+        own = [self.extra.setdefault(name, parse_arm(self.places.arm(text), name, f"workload '{row.key}': arms.{name}"))
                for name, text in row.arms.items()]  # fmt: skip
         tag = {"workload": row.key}
         try:
-            return Session(block_spec(spec, row), [*common, *own], self.context.progress, row.metrics(), tag)
+            one = block_spec(spec, row, self.places)
+            return Session(one, [*common, *own], self.context.progress, row.metrics(), tag)
         except LabError as error:
-            hint = OTHER_PROGRAMS if "build/" in row.command[0] else ""
-            raise LabError(f"{self.context.source}: workload '{row.key}': {error}{hint}") from None
+            missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
+            why = f"{error}; {row.hint}" if missing else str(error)
+            raise LabError(f"{self.context.source}: workload '{row.key}': {why}") from None
+        except ValidationError as error:
+            why = mistakes.said(error.errors()[0])
+            raise LabError(f"{self.context.source}: workload '{row.key}': {why}") from None
 
     def __exit__(self, *details: object) -> None:
         self._open.close()
@@ -88,7 +90,7 @@ class Card(Recorder):
         self._check_tracing()
         count = sum(len(session.arms) for session in self.sessions.values())
         self.progress.say(f"{len(self.sessions)} workloads: {count} trial runs first, then the time that it will take")
-        trials = {key: session.try_arms() for key, session in self.sessions.items()}
+        trials = {key: self._tried(key) for key in self.sessions}
         self.progress.restart()
         self.create(
             self.context.folder, self.context.source, command={"argv": [], "program": "", "sha256": None},
@@ -96,15 +98,23 @@ class Card(Recorder):
             repeats={key: session.repeat for key, session in self.sessions.items()},
         )  # fmt: skip
         self._attach()
-        earlier = history.collect(self.context.folder, self.file.header())
-        self.append({"type": "history", "entries": earlier})
+        if self.spec.history:
+            earlier = history.collect(self.context.folder, self.file.header())
+            self.append({"type": "history", "entries": earlier})
         for key, session in self.sessions.items():
             session.keep_trials(trials[key])
         self._announce(trials)
         self._check_fitness()
 
+    def _tried(self, key: str) -> list[dict]:
+        """The trials of a workload. Raises LabError, which names it."""
+        try:
+            return self.sessions[key].try_arms()
+        except LabError as error:
+            raise LabError(f"workload '{key}': {error}") from None
+
     def resume(self, file: RunFile) -> None:
-        """Continues a stored scorecard. Raises LabError where what is under test is no longer what it was."""
+        """Continues a stored suite. Raises LabError where what is under test is no longer what it was."""
         self._check_tracing()
         header = file.header()
         first = next(iter(self.sessions))
@@ -198,7 +208,10 @@ class Card(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block("measure", list(session.arms), index, attempt)
+        try:
+            session.block("measure", list(session.arms), index, attempt)
+        except Stopped as error:
+            raise Stopped(f"workload '{session.tag['workload']}': {error}") from None
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:

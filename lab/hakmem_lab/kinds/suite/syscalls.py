@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.counts import rate_interval
-from hakmem_lab.kinds.scorecard.sheet import Figure
-from hakmem_lab.kinds.scorecard.spec import OPS, WorkloadSpec
+from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite.spec import WorkloadSpec
 from hakmem_lab.kinds.syscalls.count import TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls.kind import OPS
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.session import Session

@@ -1,4 +1,4 @@
-"""What earlier scorecards of the store said: ratios only, and where their level changed.
+"""What earlier suites of the store said: ratios only, and where their level changed.
 
 Absolute figures of different sessions are never compared, and a ratio only with those of the same workload, subject,
 reference (its version too) and machine.
@@ -50,34 +50,34 @@ def _workloads(header: dict) -> dict[str, list]:
 
 
 def entry(header: dict, ratios: dict[str, float]) -> dict:
-    """One scorecard as a point of the history."""
+    """One suite as a point of the history."""
     git = header.get("git") or {}
     revision = (git.get("revision") or "")[:10] + ("+" if git.get("dirty") else "")
     return {"id": header["id"], "created": header["created"], "revision": revision or None, "ratios": ratios}
 
 
 def collect(folder: Path, header: dict) -> list[dict]:
-    """Comparable entries of the store's finished scorecards, oldest first, without the run of the header."""
+    """Comparable entries of the store's finished suites, oldest first, without the run of the header."""
     found, own, setting = [], _workloads(header), _setting(header)
     for file in Store(folder).runs():
-        if "-scorecard-" not in file.id or file.id == header["id"]:
-            continue
         try:
             earlier = file.header()
         except LabError:
+            continue
+        if earlier["kind"] != header["kind"] or file.id == header["id"]:
             continue
         results = [record for record in file.records() if record["type"] == "result"]
         if not results or _setting(earlier) != setting:
             continue
         theirs = _workloads(earlier)
-        known = {k: v for k, v in results[-1]["scorecard"]["ratios"].items() if theirs.get(k) == own.get(k)}
+        known = {k: v for k, v in results[-1]["suite"]["ratios"].items() if theirs.get(k) == own.get(k)}
         if known:
             found.append(entry(earlier, known))
     return found
 
 
 def _penalty(logs: Sequence[float]) -> float:
-    """The drop in squared error that a change must earn: scorecards are sessions of their own, so their noise does not
+    """The drop in squared error that a change must earn: suites are sessions of their own, so their noise does not
     depend on each other, and the median step between neighbours tells it from few of them."""
     noise = max(LEAST_NOISE, statistics.median(abs(b - a) for a, b in pairwise(logs)) * NORMAL_MEDIAN_STEP)
     return PENALTY_FACTOR * noise**2 * math.log(len(logs))

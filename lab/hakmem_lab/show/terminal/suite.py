@@ -1,4 +1,4 @@
-"""Terminal tables of a scorecard: ratios, bars, milestones, medians, changes."""
+"""Terminal tables of a suite: ratios, means, bars, milestones, medians, changes."""
 
 import math
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ MISS = "miss"
 def tables(card: dict) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
     yield from _ratios(card)
+    yield from _means(card)
     yield from _bars(card)
     yield from _milestones(card)
     if card["table"] == "subject":
@@ -56,17 +57,35 @@ def _ratios(card: dict) -> Iterator:
     by_reference = card["table"] == "reference"
     what = f"Multiples of {card['reference']}" if by_reference else f"{card['subject']} as a multiple of each"
     arms = _arms(rows, "arms")
-    table = new_table(f"{what} (above 1: faster, leaner), and below it the interval", "workload",
-                   *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
-    for row in rows:
-        base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
-        add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
-    yield table
+    for group, part in _grouped(rows):
+        table = new_table(f"{group}{what} (above 1: faster, leaner), and below it the interval", "workload",
+                          *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
+        for row in part:
+            base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
+            add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
+        yield table
     if margin := card.get("margin"):
         yield (
             f"same: surely within {100 * margin:g} %. open: the interval holds 1, and more than {100 * margin:g} % "
             f"beside it; more blocks would tell."
         )
+
+
+def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
+    """(what leads a table's title, its rows) of every group, those without one in their place among them."""
+    for group in dict.fromkeys(row.get("group") for row in rows):
+        yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
+
+
+def _means(card: dict) -> Iterator:
+    """Geometric means; what was stored before there were any has none."""
+    if means := card.get("means"):
+        arms = _arms(means, "arms")
+        table = new_table("Geometric means", "of", *arms)
+        for mean in means:
+            whose = f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "")
+            add_row(table, f"{whose}: {mean['what']}", *(_cell(mean["arms"].get(arm)) for arm in arms))
+        yield table
 
 
 def _bars(card: dict) -> Iterator:
@@ -105,10 +124,10 @@ def _medians(card: dict) -> Iterator:
 
 
 def _changes(card: dict) -> Iterator:
-    """Where the ratio to the reference changed over the stored scorecards."""
+    """Where the ratio to the reference changed over the stored suites."""
     history = card["history"]
     if len(history) > 1:
-        yield f"{len(history)} scorecards in the history, ratios to {card['reference']}"
+        yield f"{len(history)} suites in the history, ratios to {card['reference']}"
     for key, points in card["change_points"].items():
         for point in points:
             before = next(e["ratios"][key] for e in reversed(history[:point]) if key in e["ratios"])

@@ -33,10 +33,10 @@ def rate_workload(key: str, script: str = SCRIPT, **keys) -> str:
 
 @pytest.fixture
 def card(tmp_path):
-    """card(tables…, key=value…): the path of a scorecard's spec."""
+    """card(tables…, key=value…): the path of a suite's spec."""
 
     def write(*tables: str, **keys):
-        top = {"kind": "scorecard", "allocators": [SUBJECT, *PEERS], "subject": SUBJECT, "max-blocks": 8, "seed": 5}
+        top = {"kind": "suite", "allocators": [SUBJECT, *PEERS], "subject": SUBJECT, "max-blocks": 8, "seed": 5}
         lines = [f"{key} = {json.dumps(value)}" for key, value in (top | keys).items()]
         path = tmp_path / "card.toml"
         path.write_text("\n".join([*lines, *tables]), encoding="utf-8")
@@ -52,15 +52,15 @@ def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
         rate_workload("second", max_blocks=3, memory=False),
         table("milestone", name="M1", workload="first", against="glibc", at_least=2.0),
     )
-    answer = here("scorecard", path, "--json", "-", "--quiet")
+    answer = here("suite", path, "--json", "-", "--quiet")
     assert answer.status == 0, answer.err
     found = answer.result()
-    rows = {(row["key"], row["metric"]): row for row in found["scorecard"]["rows"]}
+    rows = {(row["key"], row["metric"]): row for row in found["suite"]["rows"]}
     best = rows["first", "speed"]
     assert (best["verdict"], best["best_peer"]) == ("pass", "glibc,RATE=1000")
     assert best["arms"]["glibc"]["ratio"] == pytest.approx(2.2)
     assert rows["first", "half"]["verdict"] == "miss"
-    assert [m["met"] for m in found["scorecard"]["milestones"]] == [True, False]
+    assert [m["met"] for m in found["suite"]["milestones"]] == [True, False]
     assert (found["final"], found["blocks"]) == (True, 11)
     blocks = records("block", ok=True)
     assert sum(block["workload"] == "second" for block in blocks) == 3
@@ -71,7 +71,7 @@ def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
 
 
 def test_the_workloads_take_turns(here, card, records):
-    here("scorecard", card(rate_workload("first"), rate_workload("second")), "--quiet", "--json", "-")
+    here("suite", card(rate_workload("first"), rate_workload("second")), "--quiet", "--json", "-")
     turns = [(block["block"], block["workload"]) for block in records("block")]
     assert [index for index, _ in turns] == sorted(index for index, _ in turns)
     assert {key for index, key in turns if index == 0} == {"first", "second"}
@@ -80,21 +80,21 @@ def test_the_workloads_take_turns(here, card, records):
 def test_only_some_workloads_and_other_allocators(here, card, records):
     path = card(rate_workload("first"), rate_workload("second"))
     words = ("--only", "second", "--max-blocks", "2", "--allocators", SUBJECT, "glibc")
-    assert here("scorecard", path, *words, "--quiet", "--json", "-").status == 0
+    assert here("suite", path, *words, "--quiet", "--json", "-").status == 0
     assert {block["workload"] for block in records("block")} == {"second"}
     assert {record["arm"] for record in records("run")} == {SUBJECT, "glibc"}
 
 
 def test_a_budget_ends_it_after_two_rounds(here, card, records):
-    answer = here("scorecard", card(rate_workload("first"), budget="1ms"), "--quiet", "--json", "-")
+    answer = here("suite", card(rate_workload("first"), budget="1ms"), "--quiet", "--json", "-")
     assert [block["block"] for block in records("block")] == [0, 1]
     assert records("event", what="budget")
     assert answer.result()["final"]
 
 
-def test_an_interrupted_scorecard_goes_on_where_it_was(begin, here, card, records, until, store):
+def test_an_interrupted_suite_goes_on_where_it_was(begin, here, card, records, until, store):
     path = card(rate_workload("first", "sleep 0.05; " + SCRIPT), rate_workload("second"))
-    running = begin("scorecard", path, "--quiet")
+    running = begin("suite", path, "--quiet")
     until(lambda: list(store.glob("*.jsonl")) and len(records("block")) >= 3)
     running.send_signal(signal.SIGINT)
     assert running.wait() == 130
@@ -111,9 +111,9 @@ def test_a_server_is_measured_under_its_client(here, card, fakes):
     server = {"command": [str(fakes.server), "{port}"]}
     text = rate_workload("served", "echo ops 1 {port}", max_blocks=2)
     text += "[workload.server]\ncommand = " + json.dumps(server["command"]) + "\n"
-    answer = here("scorecard", card(text), "--quiet", "--json", "-")
+    answer = here("suite", card(text), "--quiet", "--json", "-")
     assert answer.status == 0, answer.err
-    speed, memory = answer.result()["scorecard"]["rows"]
+    speed, memory = answer.result()["suite"]["rows"]
     assert (speed["metric"], memory["metric"], memory["unit"]) == ("speed", "peak RSS", "KiB")
     assert memory["medians"]["glibc"] > 100
 
@@ -123,9 +123,9 @@ def test_system_calls_are_counted_beside_the_timed_workloads(here, card, records
     loop = "i=0; while [ $i -lt {ops} ]; do kill -0 $$; i=$((i+1)); done"
     counted = table("workload", key="calls", title="calls", command=["/bin/sh", "-c", loop], ops=[100, 600],
                     label="system calls", bars=[{"at-most": 0.5}])  # fmt: skip
-    answer = here("scorecard", card(counted, rate_workload("first", max_blocks=1)), "--quiet", "--json", "-")
+    answer = here("suite", card(counted, rate_workload("first", max_blocks=1)), "--quiet", "--json", "-")
     assert answer.status == 0, answer.err
-    row = answer.result()["scorecard"]["rows"][0]
+    row = answer.result()["suite"]["rows"][0]
     assert (row["metric"], row["verdict"]) == ("system calls", "miss")
     assert row["value"] == pytest.approx(1.0, abs=0.05)
     assert len(records("count")) == 8
@@ -142,7 +142,7 @@ def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_pat
     monkeypatch.setattr("hakmem_lab.kinds.syscalls.count.shutil", SimpleNamespace(which=lambda _: None))
     mark = tmp_path / "ran"
     path = card(counted_workload(["/bin/sh", "-c", LOOP]), rate_workload("first", f"touch {mark}; " + SCRIPT))
-    answer = here("scorecard", path, "--quiet")
+    answer = here("suite", path, "--quiet")
     assert answer.status == 2
     assert "needs strace" in answer.message()
     assert not mark.exists()
@@ -150,12 +150,12 @@ def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_a_count_that_fails_stops_the_scorecard_and_can_be_resumed(here, card, tmp_path, records):
+def test_a_count_that_fails_stops_the_suite_and_can_be_resumed(here, card, tmp_path, records):
     """The longer execution fails as long as there is a certain file: not in the trial, which is the short one."""
     stop = tmp_path / "stop"
     stop.touch()
     fails = f"[ {{ops}} = 600 ] && [ -e {stop} ] && exit 3; " + LOOP
-    answer = here("scorecard", card(counted_workload(["/bin/sh", "-c", fails]), rate_workload("first")), "--quiet")
+    answer = here("suite", card(counted_workload(["/bin/sh", "-c", fails]), rate_workload("first")), "--quiet")
     assert answer.status == 3
     assert "could not be traced: exit status 3" in answer.message()
     (header,) = records("header")
@@ -166,7 +166,7 @@ def test_a_count_that_fails_stops_the_scorecard_and_can_be_resumed(here, card, t
 
 
 def test_a_machine_that_was_never_checked_is_said_to_be(here, card, records):
-    answer = here("scorecard", card(rate_workload("first", max_blocks=1)), "--json", "-")
+    answer = here("suite", card(rate_workload("first", max_blocks=1)), "--json", "-")
     (event,) = records("event", what="fitness-unknown")
     assert event["text"] in answer.result()["warnings"]
     assert answer.err.count(event["text"]) == 1
@@ -183,20 +183,20 @@ def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, record
         file.close()
         file.path.rename(store / f"2026010{1 + fit}-000000-aa-0000.jsonl")
     path = card(rate_workload("first", bars=[{"against": "best", "at-least": 1.05}]))
-    answer = here("scorecard", path, "--quiet", "--json", "-")
+    answer = here("suite", path, "--quiet", "--json", "-")
     assert answer.status == 0, answer.err
     found = answer.result()
-    assert found["scorecard"]["rows"][0]["verdict"] == verdict
+    assert found["suite"]["rows"][0]["verdict"] == verdict
     assert found["headline"].startswith("No verdict on this machine") == (verdict == "open")
 
 
-def test_the_next_scorecard_knows_the_last_one(here, card, store):
-    path = card(rate_workload("first"))
-    here("scorecard", path, "--quiet", "--json", "-")
-    answer = here("scorecard", path, "--quiet", "--json", "-")
-    assert len(answer.result()["scorecard"]["history"]) == 2
-    shown = here("scorecard", path, "--quiet")
-    assert "3 scorecards in the history" in shown.out
+def test_the_next_suite_knows_the_last_one(here, card, store):
+    path = card(rate_workload("first"), history=True)
+    here("suite", path, "--quiet", "--json", "-")
+    answer = here("suite", path, "--quiet", "--json", "-")
+    assert len(answer.result()["suite"]["history"]) == 2
+    shown = here("suite", path, "--quiet")
+    assert "3 suites in the history" in shown.out
     assert "the first: speed" in shown.out
 
 
@@ -205,7 +205,7 @@ def test_a_program_that_changed_is_not_resumed(here, card, store, tmp_path, begi
     script.write_text("#!/bin/sh\nsleep 0.05\n" + SCRIPT + "\n", encoding="utf-8")
     script.chmod(0o755)
     path = card(table("workload", key="own", title="own", command=[str(script)], metric=r"regex:ops (\d+)", repeat=1))
-    running = begin("scorecard", path, "--quiet")
+    running = begin("suite", path, "--quiet")
     until(lambda: list(store.glob("*.jsonl")) and records("block"))
     running.send_signal(signal.SIGINT)
     assert running.wait() == 130

@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from card_factory import RATE, counts, header, runs, spec, workload
+from suite_factory import RATE, counts, header, runs, spec, workload
 
-from hakmem_lab.kinds.scorecard.kind import analyse
-from hakmem_lab.kinds.scorecard.sheet import Figure
-from hakmem_lab.kinds.scorecard.spec import parse_amount
+from hakmem_lab.kinds.suite.bars import parse_amount
+from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.syscalls.result import upper_bound
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
@@ -25,7 +25,7 @@ def card(*workloads: dict, records: list[dict], **keys) -> dict:
 
 
 def rows(*workloads: dict, records: list[dict], **keys) -> list[dict]:
-    return card(*workloads, records=records, **keys)["scorecard"]["rows"]
+    return card(*workloads, records=records, **keys)["suite"]["rows"]
 
 
 def test_a_ratio_above_one_means_that_the_subject_is_better_whatever_the_direction():
@@ -116,7 +116,7 @@ def test_a_rate_of_system_calls_is_estimated_as_hak_syscalls_does(calls):
     lengths, events = (1000, 2_001_000), calls[1] - calls[0]
     syscalls = {"command": ["/bin/true", "{ops}"], "ops": list(lengths), "bars": [{"at-most": 1e-5}]}
     found = card(workload(**syscalls), records=counts("mix", {"hakmem": calls}, lengths))
-    (row,) = found["scorecard"]["rows"]
+    (row,) = found["suite"]["rows"]
     assert row["value"] == pytest.approx(events / 2e6)
     assert row["ci_high"] == pytest.approx(upper_bound(events) / 2e6)
     assert row["ci_low"] <= row["value"]
@@ -140,7 +140,7 @@ def test_intervals_are_simultaneous():
 
 def test_too_few_blocks_leave_the_interval_open_and_the_verdict_doubtful():
     found = card(rate(bars=[{"against": "best", "at-least": 0.5}]), records=runs("mix", SPEEDS, blocks=3))
-    (row,) = found["scorecard"]["rows"]
+    (row,) = found["suite"]["rows"]
     assert row["verdict"] == "pass ~"
     assert not math.isfinite(row["ci_low"])
     assert "open" in row["measured"]
@@ -160,7 +160,7 @@ def test_milestones_are_met_or_not_and_the_last_counts_the_bars():
         {"name": "later", "workload": "other", "against": "mimalloc", "at-least": 1.0},
     ]
     found = card(rate(bars=bars), workload("other"), records=runs("mix", SPEEDS), milestone=goals)
-    milestones = found["scorecard"]["milestones"]
+    milestones = found["suite"]["milestones"]
     assert [(m["name"], m["met"]) for m in milestones] == [("M1", True), ("M2", False), ("every bar", False)]
     assert milestones[0]["target"] == 0.5
     assert milestones[0]["value"] == pytest.approx(1.1, rel=0.02)
@@ -173,8 +173,8 @@ def test_what_lies_inside_the_interval_is_open_and_not_reached():
     bars = [{"against": "best", "at-least": 1.1}, {"against": "glibc", "at-least": "50%", "title": "glibc"}]
     goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 1.09999}
     found = card(rate(bars=bars), records=runs("mix", SPEEDS), milestone=[goal])
-    assert [row["verdict"][-2:] for row in found["scorecard"]["rows"]] == [" ~", "ss"]
-    assert [(m["met"], m["verdict"]) for m in found["scorecard"]["milestones"]] == [(False, "pass ~"), (False, "open")]
+    assert [row["verdict"][-2:] for row in found["suite"]["rows"]] == [" ~", "ss"]
+    assert [(m["met"], m["verdict"]) for m in found["suite"]["milestones"]] == [(False, "pass ~"), (False, "open")]
     assert found["headline"] == "hakmem reaches 1 of 2 bars, 1 open; 0 of 2 milestones met, 2 open."
 
 
@@ -182,7 +182,7 @@ def test_an_open_interval_reaches_nothing():
     goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 0.5}
     bar = {"against": "best", "at-least": 0.5}
     found = card(rate(bars=[bar]), records=runs("mix", SPEEDS, blocks=3), milestone=[goal])
-    assert [m["met"] for m in found["scorecard"]["milestones"]] == [False, False]
+    assert [m["met"] for m in found["suite"]["milestones"]] == [False, False]
     assert found["headline"].startswith("hakmem reaches 0 of 1 bars, 1 open")
 
 
@@ -194,18 +194,18 @@ def test_an_unfit_machine_reaches_and_misses_nothing():
     bars = [{"against": "best", "at-least": 1.0}, {"against": "glibc", "at-least": 1.0, "title": "glibc"}]
     goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": "50%"}
     found = card(rate(bars=bars), records=[unfit(), *runs("mix", SPEEDS)], milestone=[goal])
-    assert [row["verdict"] for row in found["scorecard"]["rows"]] == ["open", "open"]
-    assert [(m["met"], m["verdict"]) for m in found["scorecard"]["milestones"]] == [(False, "open"), (False, "open")]
+    assert [row["verdict"] for row in found["suite"]["rows"]] == ["open", "open"]
+    assert [(m["met"], m["verdict"]) for m in found["suite"]["milestones"]] == [(False, "open"), (False, "open")]
     assert found["headline"] == "No verdict on this machine: it errs"
     assert found["warnings"] == ["it errs"]
-    assert found["scorecard"]["rows"][0]["arms"]["mimalloc"]["ratio"] == pytest.approx(1.1, rel=0.02)
+    assert found["suite"]["rows"][0]["arms"]["mimalloc"]["ratio"] == pytest.approx(1.1, rel=0.02)
 
 
 def test_a_machine_that_is_unfit_for_one_program_judges_the_others():
     bar = {"against": "best", "at-least": 1.0}
     records = [unfit(workload="mix"), *runs("mix", SPEEDS), *runs("other", SPEEDS)]
     found = card(rate(bars=[bar]), rate(key="other", bars=[bar]), records=records)
-    assert [row["verdict"] for row in found["scorecard"]["rows"]] == ["open", "pass"]
+    assert [row["verdict"] for row in found["suite"]["rows"]] == ["open", "pass"]
     assert found["headline"].startswith("hakmem reaches 1 of 2 bars, 1 open")
 
 

@@ -1,40 +1,43 @@
-"""The table of a scorecard: a row for each ratio and each bar, the milestones, the headline. Pure."""
+"""The table of a suite: a row for each ratio and each bar, the milestones, the verdict, the headline. Pure."""
 
 from collections.abc import Sequence
 
 from hakmem_lab.judge.statistics.paired import least_count
-from hakmem_lab.kinds.scorecard.sheet import FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
-from hakmem_lab.kinds.scorecard.spec import BEST, Bar, ScorecardSpec
+from hakmem_lab.kinds.suite.bars import BEST, Bar
+from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
+from hakmem_lab.kinds.suite.spec import SuiteSpec
 
 SHOWN_MISSES = 4
 
 
-def _against_all(spec: ScorecardSpec, bar: Bar) -> bool:
+def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
     """Whether a bar belongs to the row with the ratios to all arms."""
     return bar.against is not None and (bar.against in BEST or bar.against in spec.allocators)
 
 
 def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
-    row = {"key": sheet.row.key, "workload": sheet.row.title, "metric": label, "unit": unit, "arms": {}, "medians": {},
-           "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None, "measured": None,
-           "blocks": len(sheet.blocks)}  # fmt: skip
+    own = sheet.row
+    row = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
+           "medians": {}, "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None,
+           "measured": None, "blocks": len(sheet.blocks)}  # fmt: skip
     return row | (judged.record() if judged else {}) | more
 
 
 def sheet_rows(sheet: Sheet) -> list[dict]:
-    """Ratios of the primary metric and of memory, each with its first bar; then a row for every further bar."""
+    """Ratios of the primary metric and of memory, each with its first bar; then a row for every further bar and every
+    guardrail."""
     rows, left = [], list(sheet.row.bars)
     names = [] if sheet.row.ops else [sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])]
     for name in dict.fromkeys(names):
-        fitting = [bar for bar in left if sheet.row.metric_of(bar) == name and _against_all(sheet.spec, bar)]
+        fitting = [bar for bar in left if sheet.row.named(bar.metric) == name and _against_all(sheet.spec, bar)]
         judged = sheet.judge(fitting[0]) if fitting else None
         if fitting:
             left.remove(fitting[0])
         rows.append(_row(sheet, sheet.label(name), sheet.unit(name), judged, arms=sheet.worded(name),
                          words=sheet.words(name),
                          medians=sheet.medians(name), best_peer=sheet.best_peer(name)))  # fmt: skip
-    for bar in left:
-        judged, name = sheet.judge(bar), sheet.row.metric_of(bar)
+    for bar in [*left, *sheet.spec.guardrails_of(sheet.row)]:
+        judged, name = sheet.judge(bar), sheet.row.named(bar.metric)
         if judged is not None:
             own = {judged.arm: judged.figure.record()} if bar.against else {}
             medians = {arm: figure.value for arm, figure in sheet.rates.items()}
@@ -45,7 +48,7 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
     return rows
 
 
-def milestones(spec: ScorecardSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
+def milestones(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
     """Those whose workload was measured; at the end, where every workload was, how many bars are reached.
 
     A milestone is met only where the whole interval is beyond its bar.
@@ -59,7 +62,7 @@ def milestones(spec: ScorecardSpec, sheets: Sequence[Sheet], rows: Sequence[dict
             found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
                           **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
     judged_rows = [row for row in rows if row["verdict"]]
-    if judged_rows and not spec.only:
+    if judged_rows and spec.milestone and not spec.only:
         verdicts = [row["verdict"] for row in judged_rows]
         reached, all_of_them = verdicts.count(PASS), f"{len(verdicts)} bars"
         whole = PASS if reached == len(verdicts) else MISS if MISS in verdicts else OPEN
@@ -78,21 +81,33 @@ def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
     return found
 
 
-def _standing(spec: ScorecardSpec, rows: Sequence[dict]) -> str:
+def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
     """In how many of the workloads the subject is better than the reference, in speed and in memory."""
-    arm = spec.subject if spec.table == "reference" else spec.reference
-    parts = []
+    others = [arm for arm in spec.allocators if arm != spec.subject]
+    other = spec.reference if spec.reference in others else others[0]
+    arm, parts = spec.subject if spec.table == "reference" else other, []
     for words in (FASTER, LEANER):
         found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
         told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
         told = [f"{text} {count} of {len(found)}" for count, text in told if count]
         told += [f"{found.count(OPEN)} open"] if OPEN in found else []
         parts += [", ".join(told)] if found else []
-    return f"{spec.subject} against {spec.reference}: {'; '.join(parts)}."
+    return f"{spec.subject} against {other}: {'; '.join(parts)}."
+
+
+def verdict(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
+    """GO where every bar and guardrail that this run can judge is reached, NO-GO where one is surely missed; None
+    where there is nothing to reach."""
+    if not spec.judges():
+        return None
+    found = [row["verdict"] for row in rows if row["verdict"]]
+    if MISS in found:
+        return "NO-GO"
+    return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
 
 
 def headline(
-    spec: ScorecardSpec,
+    spec: SuiteSpec,
     rows: Sequence[dict],
     reached: Sequence[dict],
     unfit: Sequence[str] = (),

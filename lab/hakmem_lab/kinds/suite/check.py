@@ -1,20 +1,26 @@
-"""Whether the names in a scorecard's spec refer to something."""
+"""Whether the names in a suite's spec refer to something."""
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.kinds.scorecard.spec import BEST, Bar, ScorecardSpec, WorkloadSpec
+from hakmem_lab.kinds.suite.bars import BEST, Bar
+from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
 from hakmem_lab.plan import peers
 
 
-def check_names(spec: ScorecardSpec, source: str) -> None:
+def check_names(spec: SuiteSpec, source: str) -> None:
     """Raises LabError where a name refers to nothing."""
     keys = [row.key for row in spec.workload]
     for key in keys:
         if keys.count(key) > 1:
-            raise LabError(f"{source}: workload: two have the key '{key}'")
-    named = [("only", key) for key in spec.only] + [("milestone.workload", m.workload) for m in spec.milestone]
-    for where, key in named:
-        if key not in keys:
-            raise LabError(f"{source}: {where}: there is no workload '{key}': {nearest(key, keys)}")
+            raise LabError(f"{source}: workload '{key}': two have this key")
+    groups = {row.group for row in spec.workload if row.group}
+    for key in spec.only:
+        if key not in keys and key not in groups:
+            what = "workload or group" if groups else "workload"
+            raise LabError(f"{source}: only: there is no {what} '{key}': {nearest(key, {*keys, *groups})}")
+    for each in spec.milestone:
+        if each.workload not in keys:
+            where = f"{source}: milestone '{each.name}': workload"
+            raise LabError(f"{where}: there is no workload '{each.workload}': {nearest(each.workload, keys)}")
     if len(set(spec.allocators)) != len(spec.allocators):
         raise LabError(f"{source}: allocators: the same arm is named twice")
     if spec.subject not in spec.allocators:
@@ -29,7 +35,7 @@ def check_names(spec: ScorecardSpec, source: str) -> None:
         _check_bar(spec, by_key[milestone.workload], milestone, f"{source}: milestone '{milestone.name}'")
 
 
-def _check_bar(spec: ScorecardSpec, row: WorkloadSpec, bar: Bar, where: str) -> None:
+def _check_bar(spec: SuiteSpec, row: WorkloadSpec, bar: Bar, where: str) -> None:
     """An allocator that only this run leaves out is no mistake; the bar is then not judged."""
     for key, name in (("against", bar.against), ("over", bar.over)):
         known = {*(BEST if key == "against" else ()), *row.arms, *spec.allocators, *peers.names()}

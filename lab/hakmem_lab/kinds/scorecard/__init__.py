@@ -1,1 +1,0 @@
-"""`hak scorecard`: workloads, bars, milestones."""

@@ -1,0 +1,1 @@
+"""`hak suite`: workloads, bars, milestones."""

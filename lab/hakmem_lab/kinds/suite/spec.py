@@ -1,0 +1,219 @@
+"""The keys of a suite's spec.
+
+A suite is a list of workloads, each with bars to reach. All ratios are turned so that above 1 means that the first
+side is better, whatever the metric's direction.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from hakmem_lab.errors import nearest
+from hakmem_lab.kinds.suite.bars import PRIMARY, Bar, Milestone, guardrail_bar
+from hakmem_lab.kinds.syscalls.kind import OPS, parse_ops
+from hakmem_lab.plan.spec import (
+    SERVER_METRICS,
+    Alpha,
+    Command,
+    Duration,
+    Environment,
+    Guardrail,
+    Model,
+    Ratio,
+    Seed,
+    Server,
+    Timeout,
+    Word,
+    check_metric,
+)
+
+ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
+SUBJECT, REFERENCE = "hakmem", "glibc"
+OWN_KEYS = ("key", "title")  # what no two workloads can share
+
+
+def parse_keys(value: Any) -> Any:
+    """'a,b' -> [a, b]."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+def check_key(value: str) -> str:
+    """A name that --only can give, or ValueError."""
+    if not value.strip() or value != value.strip() or "," in value:
+        raise ValueError("a name has at least one character, none of them a comma, and no space at its ends")
+    return value
+
+
+Keys = Annotated[list[str], BeforeValidator(parse_keys)]
+Key = Annotated[str, AfterValidator(check_key)]
+
+
+class WorkloadSpec(Model):
+    """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
+
+    ops: instead of being timed, the workload's system calls are counted at these two lengths, which {ops} in the
+    command stands for; its bars are in calls per operation. hint: what is said besides where the program is missing.
+    """
+
+    key: Key
+    title: str
+    group: Key | None = None
+    command: Command
+    metric: str = "wall"
+    label: str = ""
+    unit: str = ""
+    higher_is_better: bool = False
+    env: Environment = Field(default_factory=dict)
+    cwd: Word | None = None
+    stdin: Word | None = None
+    pin: list[int] = Field(default_factory=list)
+    timeout: Timeout = 300.0
+    repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    server: Server | None = None
+    ops: Annotated[list[int], BeforeValidator(parse_ops), Field(min_length=2, max_length=2)] | None = None
+    arms: dict[str, str] = Field(default_factory=dict)
+    memory: bool = True
+    bars: list[Bar] = Field(default_factory=list)
+    guardrails: dict[str, Guardrail] = Field(default_factory=dict)
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    hint: str = ""
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, value: str) -> str:
+        return check_metric(value)
+
+    @field_validator("guardrails")
+    @classmethod
+    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+        for name in value:
+            check_metric(name)
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> "WorkloadSpec":
+        used = [name for name in (self.metric, *(bar.metric for bar in self.bars), *self.guardrails)
+                if name in SERVER_METRICS]  # fmt: skip
+        if used and self.server is None:
+            raise ValueError(f"the metric '{used[0]}' needs a [workload.server]")
+        if self.metric in self.rates() and not self.higher_is_better:
+            raise ValueError(f"higher-is-better of its own metric '{self.metric}' is a key of the workload")
+        if (self.ops is not None) != any(OPS in word for word in self.command):
+            raise ValueError("the key 'ops' and {ops} in the command go together: one of them is missing")
+        if self.ops is not None:
+            if not 0 < self.ops[0] < self.ops[1]:
+                raise ValueError("ops are two lengths, the shorter one first, both above 0")
+            if self.server is not None or self.guardrails or any(bar.against or bar.over for bar in self.bars):
+                raise ValueError("a workload with ops has no server, and its bars are on the subject's own rate")
+        return self
+
+    def memory_metric(self) -> str:
+        return "server-rss" if self.server else "rss"
+
+    def metrics(self) -> list[str]:
+        """All that a run of it must yield, the primary one first."""
+        named = (self.named(name) for name in (*(bar.metric for bar in self.bars), *self.guardrails))
+        return list(dict.fromkeys([self.metric, *([self.memory_metric()] if self.memory else []), *named]))
+
+    def rates(self) -> set[str]:
+        """The metrics of which more is better."""
+        of_bars = {self.named(bar.metric) for bar in self.bars if bar.higher_is_better}
+        of_rails = {self.named(name) for name, rail in self.guardrails.items() if rail.higher_is_better}
+        return of_bars | of_rails | ({self.metric} if self.higher_is_better else set())
+
+    def named(self, metric: str) -> str:
+        """The metric that a bar means: `rss` of a workload with a server is the server's."""
+        if metric == PRIMARY:
+            return self.metric
+        return self.memory_metric() if metric == "rss" else metric
+
+
+class SuiteSpec(Model):
+    """subject: the arm that is judged. reference: no peer, but what guardrails and the history are relative to.
+
+    table: whether the ratios shown are the subject's to every other arm or every arm's to the reference. margin: what
+    is inside of it all the way is called the same. budget: no further round of blocks begins when it would be exceeded,
+    after the first two. defaults: keys of every workload that does not have them itself; they are filled in, and not
+    kept. only: keys and groups. history: the ratios stand beside those of earlier runs in the store.
+    """
+
+    kind: Literal["suite"] = "suite"
+    question: str = "Where does the subject stand among its peers?"
+    allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: list(ALLOCATORS))]
+    subject: str = SUBJECT
+    reference: str = REFERENCE
+    table: Literal["subject", "reference"] = "subject"
+    margin: Ratio = 0.05
+    alpha: Alpha = 0.05
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 10
+    budget: Duration | None = None
+    seed: Seed | None = None
+    only: Keys = Field(default_factory=list)
+    history: bool = False
+    defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    workload: Annotated[list[WorkloadSpec], Field(min_length=1)]
+    milestone: list[Milestone] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, values: Any) -> Any:
+        """The defaults in every workload; its key as a title where it has none; the subject where none is named."""
+        if not isinstance(values, dict):
+            return values
+        defaults = checked_defaults(values.get("defaults", {}))
+        found = values | {"defaults": {}}
+        if isinstance(rows := values.get("workload"), list):
+            found["workload"] = [_whole(row, defaults) if isinstance(row, dict) else row for row in rows]
+        arms = values.get("allocators")
+        if isinstance(arms, list) and "subject" not in values and SUBJECT not in arms:
+            reference = values.get("reference", REFERENCE)
+            found["subject"] = next((arm for arm in arms if arm != reference), SUBJECT)
+        return found
+
+    @classmethod
+    def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
+        """A mistake in a workload or a milestone is named by its name; one in the defaults is theirs."""
+        table, names = location[0] if location else "", {"workload": "key", "milestone": "name"}
+        rows = values.get(table)
+        if table not in names or len(location) < 2 or not isinstance(rows, list):
+            return "", location
+        row, inner = rows[location[1]], location[2:]
+        if not isinstance(row, dict):
+            return f"{table} {location[1] + 1}: ", inner
+        if table == "workload" and inner and inner[0] not in row and inner[0] in values.get("defaults", {}):
+            return "defaults: ", inner
+        name = row.get(names[table])
+        return f"{table} {location[1] + 1}: " if name is None else f"{table} '{name}': ", inner
+
+    def chosen(self) -> list[WorkloadSpec]:
+        """The workloads that are run."""
+        return [row for row in self.workload if not self.only or row.key in self.only or row.group in self.only]
+
+    def blocks_of(self, row: WorkloadSpec) -> int:
+        return min(self.max_blocks, row.max_blocks or self.max_blocks)
+
+    def guardrails_of(self, row: WorkloadSpec) -> list[Bar]:
+        return [guardrail_bar(name, rail, self.reference) for name, rail in row.guardrails.items()]
+
+    def judges(self) -> bool:
+        """Whether there is anything to reach."""
+        return any(row.bars or row.guardrails for row in self.chosen())
+
+
+def checked_defaults(values: Any) -> dict:
+    """The defaults, or ValueError."""
+    if not isinstance(values, dict):
+        raise ValueError("defaults: a table is wanted")
+    known = [field.alias or name for name, field in WorkloadSpec.model_fields.items() if name not in OWN_KEYS]
+    for name in values:
+        if name in OWN_KEYS:
+            raise ValueError(f"defaults: '{name}' is each workload's own")
+        if name not in known:
+            raise ValueError(f"defaults: unknown key '{name}': {nearest(name, known)}")
+    return values
+
+
+def _whole(row: dict, defaults: dict) -> dict:
+    """A workload with what it does not say itself."""
+    found = defaults | row
+    return found if "title" in found or not isinstance(found.get("key"), str) else found | {"title": found["key"]}
