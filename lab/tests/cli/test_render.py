@@ -8,7 +8,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.kinds import compare
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.show.terminal.tables import interval, number
+from hakmem_lab.show.terminal.tables import number
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,6 @@ from hakmem_lab.show.terminal.tables import interval, number
 )
 def test_a_number_has_its_unit_and_no_exponent(value, unit, wanted):
     assert number(value, unit) == wanted
-
-
-def test_an_interval_decides_how_many_digits_its_estimate_has():
-    assert interval({"estimate": 1.5989, "ci_low": 1.15, "ci_high": 2.09}) == "+160 % [+115 %, +209 %]"
-    assert interval({"estimate": 0.0202, "ci_low": 0.0141, "ci_high": 0.0263}) == "+2.0 % [+1.4 %, +2.6 %]"
-    assert interval({"estimate": 0.5, "ci_low": None, "ci_high": None}) == "+50 % [open, open]"
 
 
 def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():

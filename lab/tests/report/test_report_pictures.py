@@ -12,7 +12,8 @@ import pytest
 from factories import MAKERS, ab, compare, matrix, scorecard, soak, sweep, syscalls
 from report_parts import runs
 
-from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture, words
+from hakmem_lab.judge import words
+from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture
 from hakmem_lab.show.report.catalogue import draw, names
 from hakmem_lab.show.report.palette import COLOURS
 from hakmem_lab.show.report.series import (
