@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hakmem_lab.judge.digits import MOST_PLACES, finite, percent_places, places, rounded
@@ -64,8 +64,7 @@ def style_of(metric: Described, higher_is_better: bool = False) -> Style:
     name, label, unit = full.removeprefix("server-"), str(record.get("label") or ""), str(record.get("unit") or "")
     rate = bool(higher_is_better or record.get("higher_is_better"))
     if full.startswith(MEAN_OF):
-        inner = style_of(dict(record) | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
-        return replace(inner, noun=MEAN_OF + inner.noun)
+        return style_of(dict(record) | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
     if label or (unit and full.startswith("regex:")):
         noun = label or f"{unit} ({pattern_name(full)})"
         return Style("rate" if rate else "other", noun, "more", _less(noun), verb="gives" if rate else "needs")
@@ -100,7 +99,8 @@ def described(result: Record, name: object = None) -> dict[str, Any]:
 
 def metric_name(result: Record, name: object = None) -> str:
     """A metric of a result as a reader would call it."""
-    return style_of(described(result, name)).noun
+    mean = MEAN_OF if str(name).startswith(MEAN_OF) else ""
+    return mean + style_of(described(result, name)).noun
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,7 @@ def change(record: Record, metric: Described = None, higher_is_better: bool = Fa
     signed = _signed(ratio, how)
     known = low is not None and high is not None
     decimals = places(*(_signed(end, how) for end in ends)) if known else None
+    decimals = None if decimals is None else max(decimals, 0)  # tens would move an end of the interval too far
     size = _size(signed, decimals, sure != 0)
     same = float(size.removesuffix(" %")) == 0
     short = NOTHING if same else f"{size} {how.up if signed > 0 else how.down}"

@@ -137,10 +137,16 @@ def _one(result: Record, row: Record) -> str:
     if verdict == "INCONCLUSIVE":
         if found.sure:
             return f"Not fully decided: {said}"
-        return f"Not decided: {treatment} is {found.between} against {control}" if found.between else "Not decided"
+        return f"Not decided: {_open_change(found, treatment, control)}" if found.between else "Not decided"
     worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
     costs = [change.text for rail in worse if (change := change_of(result, rail)) is not None]
     return said + (f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else "")
+
+
+def _open_change(found: Change, treatment: str, control: str) -> str:
+    if found.style.speed:
+        return f"{treatment} is {found.between} against {control}"
+    return f"{found.style.noun} is {found.between} with {treatment} than with {control}"
 
 
 def tolerated(result: Record, rail: Record) -> str:
@@ -237,18 +243,22 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
     control = str(rows[0].get("control") or "the baseline")
     parts: list[str] = []
     first = change_of(result, rows[0])
-    noun = "" if first is None or first.style.speed else f"{first.style.noun[:1].upper()}{first.style.noun[1:]}: "
+    about = f"against {control}: "
+    if first is not None and not first.style.speed:
+        about = f"{first.style.noun} {about}"
+    if first is None or first.style.family != "latency":  # p99 is no word
+        about = about[:1].upper() + about[1:]
     order = sorted(rows, key=lambda row: -(finite(row.get("estimate")) or -math.inf))
     for wanted in ("GO", "NO-GO"):
         chosen = [(row, found) for row in order if row.get("verdict") == wanted and (found := change_of(result, row))]
         if chosen:
             sizes = [f"{row.get('treatment')} {found.short}" for row, found in chosen]
-            parts.append(f"{_list(sizes)}{' than ' + control if not parts else ''}")
-    for wanted, text in (("NEUTRAL", f"level with {control}"), ("INCONCLUSIVE", "not decided")):
+            parts.append(_list(sizes))
+    for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
         names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
         if names:
             parts.append(f"{_list(names)} {text}")
-    return noun + "; ".join(parts) if parts else ""
+    return about + "; ".join(parts) if parts else ""
 
 
 def _effects(result: Record) -> str:

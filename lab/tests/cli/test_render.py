@@ -44,10 +44,10 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
     found = {name: replace(decide(d, 0.01, 0.05, plan), more_blocks=40) for name, d in columns.items()}
     text = compare._headline("glibc", found, Metric("wall"), 0.01)
     assert text == (
-        "Surely better than glibc: fast (22.1 % faster [19.7, 24.6]); "
-        "surely worse than glibc: slow (22.1 % slower [19.7, 24.6]); "
+        "Surely better than glibc: fast (22 % faster [20, 25]); "
+        "surely worse than glibc: slow (22 % slower [20, 25]); "
         "as good as glibc: same; "
-        "not decided: near (0.90 % faster [0.65, 1.16], but whether by the 1 % that matters is open); "
+        "not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
         "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
         "About 40 more blocks would likely settle the rest."
     )

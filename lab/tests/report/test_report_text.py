@@ -7,7 +7,7 @@ import shlex
 import tomllib
 
 import pytest
-from factories import aa, ab, compare, scorecard, soak
+from factories import aa, ab, compare, matrix, scorecard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,7 +135,7 @@ def test_the_command_line_repeats_the_run() -> None:
 def test_lists_of_arms_are_written_one_after_the_other() -> None:
     run = compare()
     run.header["spec"] = {"allocators": ["glibc", "hakmem,A=1"], "higher-is-better": True, "command": ["x"]}
-    assert command_line(run) == "hak compare --allocators glibc hakmem,A=1 --higher-is-better --seed 7 -- x"
+    assert command_line(run) == "hak compare --higher-is-better --allocators glibc hakmem,A=1 --seed 7 -- x"
 
 
 def test_what_only_a_file_can_say_is_run_from_a_file() -> None:
@@ -144,7 +144,7 @@ def test_what_only_a_file_can_say_is_run_from_a_file() -> None:
     assert command_line(run) == "hak ab spec.toml --seed 7"
     run.header["spec_file"] = "experiments/tls bins.toml"
     assert command_line(run) == "hak ab 'experiments/tls bins.toml' --seed 7"
-    assert command_line(soak(10)) == "hak soak spec.toml --seed 7"
+    assert command_line(matrix()) == "hak matrix spec.toml --seed 7"
 
 
 def test_the_specification_is_toml() -> None:

@@ -7,12 +7,12 @@ question.
 import math
 from collections.abc import Sequence
 
-from hakmem_lab.judge import rails
+from hakmem_lab.judge import rails, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
 from hakmem_lab.judge.statistics import factorial
 from hakmem_lab.judge.statistics.factorial import Effect
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
-from hakmem_lab.judge.statistics.verdict import percent
+from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.blocks import Blocks
 
 
@@ -33,10 +33,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
     kept.sort(key=lambda effect: effect.kind == "main")
     result["effects"] = [_row(effect) for effect in (*single, *kept)]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
-    result["warnings"] += _why(hidden) + _drift(change, spec, len(logs[0]))
+    result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(logs[0]))
     result["guardrails"] = rails.rows(rails.judged(header, blocks))
     result["final"] = True
-    result["headline"] = _headline(single, kept, level)
+    result["headline"] = _headline(single, kept, level, metric_of(header))
     for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
         result["headline"] = f"No reading on this machine: {reason}"
         for row in result["effects"]:
@@ -73,7 +73,7 @@ def _reading(effect: Effect) -> str:
     return "better" if effect.interval.low > 0 else "worse"
 
 
-def _why(hidden: dict[str, Effect]) -> list[str]:
+def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
     """A sentence for each interaction that hides main effects."""
     texts = []
     for by in dict.fromkeys(hidden.values()):
@@ -81,7 +81,7 @@ def _why(hidden: dict[str, Effect]) -> list[str]:
         effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
         texts.append(
             f"the main {effects} of {' and '.join(names)} {are} not shown: what one of {' and '.join(by.factors)} does "
-            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({by.name} {percent(by.interval.estimate)}); an "
+            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({_size(by, metric)}); an "
             "average over both levels says what nobody runs"
         )
     return texts
@@ -98,23 +98,23 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     ]
 
 
-def _headline(single: Sequence[Effect], averaged: Sequence[Effect], level: float) -> str:
+def _headline(single: Sequence[Effect], averaged: Sequence[Effect], level: float, metric: Metric) -> str:
     """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
     interactions = [effect for effect in averaged if effect.kind == "interaction"]
     simple = [effect for effect in single if effect.kind == "simple"]
     if len(simple) > len("AABB"):
         shown = [effect for effect in interactions if effect.interval.excludes_zero()]
-        parts = [f"{_size(effect)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
-        mains = [_size(effect) for effect in averaged if effect.kind == "main"]
+        parts = [f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
+        mains = [_size(effect, metric) for effect in averaged if effect.kind == "main"]
         parts = (parts or ["no interaction shown"]) + ([f"on average {', '.join(mains)}"] if mains else [])
     else:
-        parts = [_size(effect) for effect in simple]
-        parts += [f"{_size(effect)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions]
+        parts = [_size(effect, metric) for effect in simple]
+        parts += [
+            f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions
+        ]
     return "; ".join(parts) + f" ({level * 100:g} % intervals)."
 
 
-def _size(effect: Effect) -> str:
-    return (
-        f"{effect.name} {percent(effect.interval.estimate)} "
-        f"[{percent(effect.interval.low)}, {percent(effect.interval.high)}]"
-    )
+def _size(effect: Effect, metric: Metric) -> str:
+    ratio = effect.interval.ratio()
+    return f"{effect.name} {words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)}"

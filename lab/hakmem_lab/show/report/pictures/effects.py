@@ -76,22 +76,22 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     groups: dict[tuple[str, str], list[Record]] = {}
     for comparison in comparisons:
         how = _style(run, comparison)
-        own = how.noun.removeprefix(words.MEAN_OF) if how.family in ("rate", "other") else ""
+        own = how.noun if how.family in ("rate", "other") else ""
         groups.setdefault((how.family, own), []).append(comparison)
     panels = []
     short = words.short_names(run.arm_names)
     for (family, own), members in groups.items():
         how = _style(run, members[0])
-        several = len({_style(run, c).noun for c in members}) > 1
+        several = len({answers.metric(run.result, c) for c in members}) > 1
         rows = []
         for comparison in members:
-            noun = _style(run, comparison).noun
+            noun = answers.metric(run.result, comparison)
             treatment = str(comparison.get("treatment") or comparison_name(comparison))
             text = noun if pair else short.get(treatment, treatment)
             rows.append(_row(run, comparison, text + (f" · {noun}" if several and not pair else "")))
         title = _PANEL_TITLES.get(family, own)
         if not pair and not several:
-            title = how.noun
+            title = answers.metric(run.result, members[0])
         shown = "" if len(groups) == 1 and pair else title[:1].upper() + title[1:]
         has_primary = any(c.get("metric") in (None, primary) for c in members)
         panels.append(_panel(rows, how, margin if has_primary else 0.0, shown))
