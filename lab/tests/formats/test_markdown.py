@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from hakmem_lab.errors import one_line
 from hakmem_lab.show import answers, formats
+from hakmem_lab.show.terminal import render
 from hakmem_lab.show.formats.markdown import code, plain
 
 READER = MarkdownIt("commonmark").enable("table")
@@ -51,6 +52,16 @@ def test_a_comment_of_every_published_experiment(published):
             assert comparison["treatment"] in shown
         rows = [re.sub(r"\\\|", "", line).count("|") for line in text.splitlines() if line.startswith("| ")]
         assert all(count >= 4 for count in rows)
+
+
+def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
+    for name, result in published.items():
+        render.show(result | {"question": ""})
+        shown = squeezed(capsys.readouterr().out)
+        first, more = answers.said(result)
+        assert shown.startswith(squeezed(f"{result['verdict'] or ''} {first} {more}")), name
+        assert "output" not in first, name
+        assert not re.search(r"[+−]\d", first), name
 
 
 def test_text_of_programs_stays_text():

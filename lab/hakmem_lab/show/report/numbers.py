@@ -6,6 +6,7 @@ May import: digits of judge.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from hakmem_lab.judge.digits import BEYOND, finite, percent_places, places, rounded
@@ -35,6 +36,11 @@ def digits(value: float, significant: int = 3) -> str:
 def plain(text: str) -> str:
     """A decimal without the zeros at its end."""
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def typeset(text: str) -> str:
+    """Words in which no figure stands at the end of a line while its sign or unit begins the next."""
+    return re.sub(r"(?<=\d) (?=[%×])", JOIN, text)
 
 
 def number(value: Any, unit: str = "", significant: int = 3) -> str:

@@ -101,7 +101,9 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         if key in ONLY_IN_FILES[kind]:
             return
     elif key not in OWN_FLAGS:
-        if isinstance(value, (str, int, float)):
+        if key == "ops" and value is not None:
+            yield from ("--set", f"ops={','.join(map(str, value))}")
+        elif isinstance(value, (str, int, float)):
             yield from ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}")
         return
     if value is None or value is False:
