@@ -6,10 +6,8 @@ message that names the file, the key and the nearest valid name, before anything
 
 import hashlib
 import json
-import os
 import re
 import shlex
-import shutil
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
@@ -27,8 +25,9 @@ from pydantic import (
     model_validator,
 )
 
-from hakmem_lab.errors import LabError, closest, nearest
+from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import mistakes
+from hakmem_lab.plan.programs import find_program
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.metrics import Metric
@@ -302,32 +301,6 @@ class AaSpec(BlockSpec):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
-
-
-def find_program(name: str, key: str = "command") -> Path:
-    """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
-    found = shutil.which(name)
-    if found is not None:
-        return Path(found).absolute()
-    if "/" in name and os.path.exists(name):
-        what = "a folder" if os.path.isdir(name) else "not executable"
-        raise LabError(f"{key}: '{name}' is {what}, so it is no program")
-    near = _nearest_program(name)
-    raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))
-
-
-def _nearest_program(name: str) -> str | None:
-    """The executable with the most similar name in the same folder, or, for a name alone, in the PATH."""
-    folder, base = os.path.split(name)
-    known: set[str] = set()
-    for place in [folder] if folder else os.get_exec_path():
-        try:
-            with os.scandir(place or ".") as entries:
-                known |= {entry.name for entry in entries if entry.is_file() and os.access(entry.path, os.X_OK)}
-        except OSError:
-            continue
-    near = closest(base, known)
-    return os.path.join(folder, near) if near else None
 
 
 def _key(location: tuple) -> str:

@@ -83,8 +83,8 @@ def builds(result: Record) -> str:
     found = result.get("builds") or {}
     if not found.get("pairs"):
         return ""
-    ends = [change_of(result, {"estimate": found[end]}) for end in ("least", "most")]
-    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {ends[0].text} to {ends[1].text}"
+    ends = [each.text for end in ("least", "most") if (each := change_of(result, {"estimate": found[end]}))]
+    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {' to '.join(ends)}"
 
 
 def sure(row: Record) -> int:

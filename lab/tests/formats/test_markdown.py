@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 
 from hakmem_lab.errors import one_line
 from hakmem_lab.show import answers, formats
-from hakmem_lab.show.terminal import render
 from hakmem_lab.show.formats.markdown import code, plain
+from hakmem_lab.show.terminal import render
 
 READER = MarkdownIt("commonmark").enable("table")
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)

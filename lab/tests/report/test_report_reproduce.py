@@ -35,7 +35,8 @@ SAMPLES: dict[str, Any] = {
     "server": {"command": ["serve"]}, "duet": True, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",
     "factors": {"A": "X=1", "C": "Z=1"}, "default": "glibc", "candidates": {"b": "hakmem,Y=1"}, "select-blocks": 5,
-    "allocator": "jemalloc", "resamples": 400, "rate": 500.0, "duration": 9.0, "histogram": r"H (?P<value>\d+) (?P<count>\d+)",
+    "allocator": "jemalloc", "resamples": 400, "rate": 500.0, "duration": 9.0,
+    "histogram": r"H (?P<value>\d+) (?P<count>\d+)",
     "value-unit": "us", "ops": [1000, 2000], "repeats": 4, "budget": 0.5,
     "sample-interval": 0.5, "line": r"x (?P<operations>\d+)",
 }  # fmt: skip

@@ -101,10 +101,8 @@ def test_the_first_line_has_the_direction_of_the_numbers(three: list[float], met
         return
     swapped = metric["higher_is_better"]
     words = set(change.short.split())
-    if "×" in words:
-        better = swapped or "fast" in words
-    else:
-        better = bool(words & (BAD if swapped else GOOD))
+    multiple = swapped or "fast" in words
+    better = multiple if "×" in words else bool(words & (BAD if swapped else GOOD))
     assert better == (finite(low) > 0)
     assert not re.search(r"[+−]\d|-\d", first)
     assert "output" not in first

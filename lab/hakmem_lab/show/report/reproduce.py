@@ -101,10 +101,7 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         if key in ONLY_IN_FILES[kind]:
             return
     elif key not in OWN_FLAGS:
-        if key == "ops" and value is not None:
-            yield from ("--set", f"ops={','.join(map(str, value))}")
-        elif isinstance(value, (str, int, float)):
-            yield from ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}")
+        yield from _set(key, value)
         return
     if value is None or value is False:
         return
@@ -121,6 +118,14 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         yield from (word for each in value for word in (flag, str(each)))
     else:
         yield from (flag, str(value))
+
+
+def _set(key: str, value: Any) -> Iterator[str]:
+    """A key by --set, which takes a word or a number, and the two lengths of system calls."""
+    if key == "ops" and value is not None:
+        yield from ("--set", f"ops={','.join(map(str, value))}")
+    elif isinstance(value, (str, int, float)):
+        yield from ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}")
 
 
 def specification(run: LoadedRun) -> str | None:
