@@ -232,7 +232,7 @@ def test_a_forest_of_one_pair_names_the_metrics() -> None:
     run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss", "verdict": None})
     found = drawn(run)["forest"]
     assert found.caption.startswith("hakmem against glibc. ")
-    assert "peak memory: 2.1\u202f% less [1.4 to 2.7" in found.description
+    assert "peak memory: 2.1 % less [1.4 to 2.7" in found.description
 
 
 def test_a_soak_resumed_shows_the_restart() -> None:

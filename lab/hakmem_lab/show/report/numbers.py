@@ -40,7 +40,7 @@ def plain(text: str) -> str:
 
 def typeset(text: str) -> str:
     """Words in which no figure stands at the end of a line while its sign or unit begins the next."""
-    return re.sub(r"(?<=\d) (?=[%×])", JOIN, text)
+    return re.sub(r"(?<=\d) (?=×)", JOIN, re.sub(r"(?<=\d) (?=%)", THIN, text))
 
 
 def number(value: Any, unit: str = "", significant: int = 3) -> str:

@@ -59,7 +59,7 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
 
 def _title(articles: Sequence[Mapping[str, Any]]) -> str:
     if len(articles) == 1:
-        return f"{articles[0]['verdict'].answer} – hakmem laboratory"
+        return f"{numbers.typeset(articles[0]['verdict'].answer)} – hakmem laboratory"
     return f"{len(articles)} runs – hakmem laboratory"
 
 
