@@ -128,6 +128,8 @@ class Change:
             return f"about {self.text}, too few blocks for an interval" if self.short != NOTHING else self.text
         if not self.sure:
             return f"no difference shown: {self.between}"
+        if self.short == NOTHING:
+            return self.text
         return f"{self.text} [{self.brackets or self.between}]"
 
 
