@@ -12,10 +12,11 @@ from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.latency.histogram import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
-from hakmem_lab.show import report
-from hakmem_lab.show.terminal.tables import interval, percent
+from hakmem_lab.plan.spec import NAMING, read_toml
+from hakmem_lab.show import answers, report
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
+SPECS = Path(__file__).resolve().parent
 PAGES = Path("docs/experiments")
 INDEX = PAGES / "README.md"
 CONCLUSION = "## Conclusion\n"
@@ -26,40 +27,41 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
-def shown_metric(name: str) -> str:
-    return "output" if name.startswith("regex:") else name
+def named(name: str, header: dict) -> dict:
+    """The header with the names that its spec has for the metric by now, which are no part of what was measured."""
+    spec = read_toml(SPECS / f"{name}.toml")
+    names = {key: spec[key] for key in NAMING if key in spec}
+    return header | {"spec": header["spec"] | names}
 
 
 def figures(result: dict) -> list[str]:
     """The kind's own tables."""
     lines: list[str] = []
     if selection := result.get("selection"):
-        rows = [[row["arm"], interval(row)] for row in selection["candidates"]]
+        rows = [[row["arm"], answers.told(result, row)] for row in selection["candidates"]]
         lines += table(["candidate, when chosen", "against the default"], rows)
     if comparisons := result.get("comparisons"):
-        heads = [
-            f"better (+) or worse (−) than {comparisons[0]['control']}",
-            "metric",
-            "estimate [interval]",
-            "verdict",
-        ]
+        heads = [f"against {comparisons[0]['control']}", "metric", "effect [interval]", "verdict"]
         primary = result["metric"]["name"]
         rows = [
-            [f"`{row['treatment']}`", shown_metric(row["metric"]), interval(row), row["verdict"] or ""]
+            [f"`{row['treatment']}`", answers.metric(result, row), answers.told(result, row), row["verdict"] or ""]
             for row in comparisons
             if row["metric"] in (primary, "rss", "rss-mean", "wall") or row["metric"].startswith("mean of ")
         ]
         lines += table(heads, rows)
         lines += spreads(comparisons)
     if effects := result.get("effects"):
-        rows = [[row["name"], row["kind"], interval(row), row["reading"] or ""] for row in effects]
-        lines += table(["effect", "kind", "estimate [interval]", "reading"], rows)
+        rows = [[row["name"], row["kind"], answers.told(result, row), row["reading"] or ""] for row in effects]
+        lines += table(["effect", "kind", "size [interval]", "reading"], rows)
     if latency := result.get("latency"):
         rows = [[f"`{arm['name']}`", *(f"{arm[key(name)]:.4g}" for name in PERCENTILES)] for arm in latency["arms"]]
         lines += table(["response time of all requests, µs", *PERCENTILES], rows)
     if rails := result.get("guardrails"):
-        rows = [[row["metric"], percent(1 / (1 + row["limit"]) - 1), interval(row), row["status"]] for row in rails]
-        heads = ["guardrail", "tolerated", "estimate [interval]", "status"]
+        rows = [
+            [answers.metric(result, row), answers.tolerated(result, row), answers.told(result, row), row["status"]]
+            for row in rails
+        ]
+        heads = ["guardrail", "tolerated", "effect [interval]", "status"]
         if any("arm" in row for row in rails):
             heads, rows = ["arm", *heads], [[f"`{rail['arm']}`", *row] for rail, row in zip(rails, rows, strict=True)]
         lines += table(heads, rows)
@@ -82,8 +84,9 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     machine = header["machine"]
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
-    lines += [f"**{verdict}.** {result['headline']}" if verdict else f"**Result.** {result['headline']}", ""]
-    lines += [f"![{result['headline']}](pictures/{name}.svg)", ""]
+    first, more = answers.said(result)
+    lines += [f"**{verdict or 'Result'}: {first.rstrip('.')}.**" + (f" {more}" if more else ""), ""]
+    lines += [f"![{first}](pictures/{name}.svg)", ""]
     lines += figures(result)
     lines += [f"Warning: {text}." for text in result["warnings"]]
     lines += [
@@ -104,8 +107,7 @@ def conclusion_of(text: str) -> str:
 
 def index_cell(result: dict) -> str:
     """The index's third cell: the whole sentence, since half of one claims something else."""
-    verdict = result.get("verdict")
-    return f"{verdict}: {result['headline']}" if verdict else result["headline"]
+    return answers.in_one_line(result)
 
 
 def renew_index(name: str, result: dict) -> None:
@@ -121,7 +123,7 @@ def renew_index(name: str, result: dict) -> None:
 def renew(name: str) -> Path:
     """Page and row once more from the raw data that are published."""
     file = RunFile(PAGES / "data" / f"{name}.jsonl.gz")
-    header, records = file.header(), list(file.records())
+    header, records = named(name, file.header()), list(file.records())
     result = kinds.module(header["kind"]).analyse(header, records)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     target = PAGES / f"{name}.md"

@@ -31,6 +31,8 @@ Metric = Annotated[
     str | None,
     typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=complete.metrics),
 ]
+Label = Annotated[str | None, typer.Option(help="What the metric is called, such as 'time per operation'")]
+Unit = Annotated[str | None, typer.Option(help="What the metric is counted in, such as ns")]
 Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
 Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
 Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
@@ -115,7 +117,8 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(help="The arm that the others are compared with", autocompletion=complete.arms)
     ] = None,
-    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
+    margin: Margin = None, alpha: Alpha = None,
     detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
     input_: Input = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None,
     question: Question = None,
@@ -129,7 +132,8 @@ def ab(
     ctx: typer.Context, words: Words = None,
     control: Arm = None,
     treatment: Arm = None,
-    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
+    margin: Margin = None, alpha: Alpha = None,
     looks: Looks = None, detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
     repeat: Repeat = None, pin: Pin = None, duet: Duet = None, also: Also = None, input_: Input = None,
     timeout: Timeout = None, seed: Seed = None, builds: Builds = None, guardrail: Guardrail = None, env: Env = None,
@@ -148,7 +152,8 @@ def ab(
 def aa(
     ctx: typer.Context, words: Words = None,
     allocator: Arm = None,
-    metric: Metric = None, higher_is_better: Higher = None, margin: Margin = None, alpha: Alpha = None,
+    metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
+    margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, input_: Input = None,
     seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip

@@ -10,6 +10,7 @@ from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.pressure import shared
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
+from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.blocks import Blocks, finished_blocks
 from hakmem_lab.store.earlier import sentence
 
@@ -22,8 +23,7 @@ DISTURBED_SHARE = 0.1
 
 
 def metric_of(header: dict) -> Metric:
-    spec = header["spec"]
-    return Metric(spec["metric"], spec["higher-is-better"])
+    return primary_of(header["spec"])
 
 
 def subject(run: dict) -> dict:
@@ -176,6 +176,7 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "headline": "",
         "final": False,
         "metric": metric.record(),
+        "watched": [rail.record() for rail in guardrails_of(spec)],
         "margin": spec["margin"],
         "alpha": spec["alpha"],
         "blocks": len(blocks),

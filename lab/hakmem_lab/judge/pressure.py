@@ -39,6 +39,11 @@ def shared(header: dict, records: Sequence[dict]) -> str | None:
     found = slowdowns(header, records)
     if max(found.values(), default=0.0) < SHARED:
         return None
+    if header["kind"] == "aa":
+        return (
+            f"two runs at once need {100 * statistics.fmean(found.values()):.0f} % more than one alone: they share a "
+            "cache or the way to memory, and a duet of this program compares its arms under that pressure"
+        )
     shown = ", ".join(f"{name} {100 * value:.0f} %" for name, value in found.items())
     return (
         f"both arms at once need more than each alone ({shown}): they share a cache or the way to memory, and the "

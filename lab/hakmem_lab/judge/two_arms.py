@@ -4,6 +4,7 @@ from hakmem_lab.judge.analysis import log_ratios, metric_of, values
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks
@@ -35,11 +36,12 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
     return ratio_of_means(*columns, metric.higher_is_better, level, words)
 
 
-def means_row(means: Means, pair: tuple[str, str], metric: str) -> dict:
+def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
-    ratio, name = means.ratio.ratio(), "output" if metric.startswith("regex:") else metric
+    ratio = means.ratio.ratio()
     return {
-        "name": f"{pair[1]} against {pair[0]}", "metric": f"mean of {name}", "control": pair[0], "treatment": pair[1],
+        "name": f"{pair[1]} against {pair[0]}", "metric": MEAN_OF + metric.label, "control": pair[0],
+        "treatment": pair[1],
         "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level, "p": None,
         "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
     }  # fmt: skip

@@ -1,115 +1,286 @@
-"""Effects in words: "2.2 × as fast", "30 % more peak memory", with as many digits as their interval supports.
+"""What a comparison found, in words with a direction: "30 % more peak memory", "2.2 × as fast".
 
-Pure. Ratios are turned so that above 1 is better, whatever the metric.
+Terminal, page, formats and the pages of experiments say it with these functions, so that they cannot disagree. Pure.
+An estimate is a ratio minus one, positive = better. "x % faster" says that the other takes x % longer, "x % slower"
+that this one does; memory, counts and a program's own figures are said as amounts of the other's.
 """
 
-import math
-from dataclasses import dataclass
+from __future__ import annotations
 
-TIMES_FROM = 1.5  # from here on a multiple is easier to read than per cent
-MOST_PLACES = 2
-COARSE = 3
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hakmem_lab.judge.digits import MOST_PLACES, finite, percent_places, places, rounded
+from hakmem_lab.plan.metrics import pattern_name
+
+MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
+NOTHING = "no measurable change"
+MEAN_OF = "mean of "
+
+Record = Mapping[str, Any]
+Described = str | Record | None  # a metric's name, or what a result says of it: name, label, unit, higher_is_better
 
 
 @dataclass(frozen=True)
-class Wording:
-    """How a metric is spoken of. less, more: beside per cent; of: after "× the"; rate: more of it is better,
-    and said as such; speed: a time, of which half is said to be twice as fast."""
+class Style:
+    """How changes of a metric are said. up, down: of the shown quantity, before `noun` or in its place; verb: what an
+    arm does with an amount of it; speed: as rates of speed; family: metrics that can share an axis."""
 
-    less: str
-    more: str
-    of: str
-    rate: bool = False
+    family: str
+    noun: str
+    up: str
+    down: str
+    times: str = "the"
+    verb: str = "needs"
     speed: bool = False
 
 
-MEMORY, MEAN_MEMORY = "peak memory", "memory in the mean"
-KNOWN = {
-    "wall": Wording("faster", "slower", "time", speed=True),
-    "cpu": Wording("less CPU time", "more CPU time", "CPU time"),
-    "rss": Wording(f"less {MEMORY}", f"more {MEMORY}", MEMORY),
-    "rss-mean": Wording(f"less {MEAN_MEMORY}", f"more {MEAN_MEMORY}", MEAN_MEMORY),
-    "faults": Wording("fewer page faults", "more page faults", "page faults"),
+_TIME = Style("time", "time", "faster", "slower", "as fast", "is", speed=True)
+_STYLES = {
+    "wall": _TIME,
+    "cpu": Style("cpu", "CPU time", "more", "less", verb="uses"),
+    "tree-cpu": Style("cpu", "CPU time of the whole tree", "more", "less", verb="uses"),
+    "rss": Style("memory", "peak memory", "more", "less"),
+    "rss-mean": Style("memory", "mean memory", "more", "less"),
+    "pss": Style("memory", "proportional memory", "more", "less"),
+    "pss-mean": Style("memory", "mean proportional memory", "more", "less"),
+    "tree-memory": Style("memory", "memory of the whole tree", "more", "less"),
+    "faults": Style("counts", "page faults", "more", "fewer", verb="causes"),
+    "instructions": Style("counts", "instructions", "more", "fewer", verb="executes"),
+    "cycles": Style("counts", "cycles", "more", "fewer", verb="takes"),
+    "cache-misses": Style("counts", "cache misses", "more", "fewer", verb="causes"),
+    "dtlb-misses": Style("counts", "address translation misses", "more", "fewer", verb="causes"),
+    "syscalls": Style("counts", "system calls", "more", "fewer", verb="makes"),
 }
-KNOWN |= {f"server-{name}": KNOWN[name] for name in ("cpu", "rss", "rss-mean")}
-COST = Wording("less output", "more output", "output")
-RATE = Wording("less output", "more output", "output", rate=True)
 
 
-def wording(metric: str, higher_is_better: bool = False) -> Wording:
-    return KNOWN.get(metric) or (RATE if higher_is_better else COST)
+def style_of(metric: Described, higher_is_better: bool = False) -> Style:
+    """How a metric's changes are said; `server-` metrics as those of a program, a program's own figure by its label,
+    else by the plain text of its pattern."""
+    record = metric if isinstance(metric, Mapping) else {"name": metric}
+    full = str(record.get("name") or "wall")
+    name, label, unit = full.removeprefix("server-"), str(record.get("label") or ""), str(record.get("unit") or "")
+    rate = bool(higher_is_better or record.get("higher_is_better"))
+    if full.startswith(MEAN_OF):
+        return style_of(dict(record) | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
+    if label or (unit and full.startswith("regex:")):
+        noun = label or f"{unit} ({pattern_name(full)})"
+        return Style("rate" if rate else "other", noun, "more", _less(noun), verb="gives" if rate else "needs")
+    if name in _STYLES:
+        return _STYLES[name]
+    family = "rate" if rate else "latency" if is_percentile(name) else "other"
+    return Style(family, pattern_name(name), "higher", "lower", "as high", "is")
 
 
-def places(low: float, high: float) -> int:
-    """Decimals of a figure whose interval this is: those that its half width fills, one more where that begins with 1
-    or 2, which a single digit would round too coarsely."""
-    half = (high - low) / 2
-    if not (math.isfinite(half) and half > 0):
-        return 1
-    exponent = math.floor(math.log10(half))
-    return min(MOST_PLACES, max(0, (1 if half < COARSE * 10**exponent else 0) - exponent))
+def _less(noun: str) -> str:
+    """What can be counted is fewer: operations per second, but time per operation, and ns."""
+    first = noun.split(maxsplit=1)[0].partition("/")[0] if noun.split() else ""
+    return "fewer" if len(first) > 3 and first.endswith("s") and not first.endswith("ss") else "less"
 
 
-def _bounded(ratio: float | None) -> bool:
-    return ratio is not None and math.isfinite(ratio) and ratio > 0
+def is_percentile(name: str) -> bool:
+    plain = name.removeprefix("service-")
+    return plain == "max" or (plain[:1] == "p" and plain[1:].replace(".", "", 1).isdigit())
 
 
-def effect(metric: str, estimate: float, low: float | None, high: float | None, higher_is_better: bool = False) -> str:
+def described(result: Record, name: object = None) -> dict[str, Any]:
+    """What a result says of a metric, by its name in a comparison or a guardrail; without one, of the primary one."""
+    primary = dict(result.get("metric") or {})
+    wanted = str(name) if name is not None else primary.get("name")
+    if wanted == primary.get("name"):
+        return primary
+    if str(wanted).startswith(MEAN_OF):
+        return primary | {"name": MEAN_OF + str(primary.get("name") or "wall")}
+    known = next((each for each in result.get("watched") or [] if each.get("name") == wanted), None)
+    return dict(known) if known else {"name": wanted}
+
+
+def metric_name(result: Record, name: object = None) -> str:
+    """A metric of a result as a reader would call it."""
+    mean = MEAN_OF if str(name).startswith(MEAN_OF) else ""
+    return mean + style_of(described(result, name)).noun
+
+
+@dataclass(frozen=True)
+class Change:
+    """text: '30 % more peak memory'; short: without the noun; between: '26 to 34 % more', empty where there is no
+    interval; brackets: the same as '26, 34', empty where its ends are not said in the form of the estimate.
+
+    sure: 1 better, -1 worse, 0 where the interval holds no change or is not there.
+    """
+
+    text: str
+    short: str
+    between: str
+    brackets: str
+    sure: int
+    style: Style
+
+    def with_interval(self) -> str:
+        """30 % more [26 to 34 % more]"""
+        return f"{self.short} [{self.between}]" if self.between else self.short
+
+    def told(self) -> str:
+        """In one piece: 30 % more peak memory [26, 34]; what the interval does not show is not said as found."""
+        if not self.between:
+            return f"about {self.text}, too few blocks for an interval" if self.short != NOTHING else self.text
+        if not self.sure:
+            return f"no difference shown: {self.between}"
+        if self.short == NOTHING:
+            return self.text
+        return f"{self.text} [{self.brackets or self.between}]"
+
+
+def _quantity(estimate: float, how: Style) -> float:
+    """What is shown, as a ratio: of speeds and rates, or of amounts (treatment to control). Infinity stays infinite."""
+    ratio = max(1 + estimate, 0.0)
+    if how.speed or how.family == "rate":
+        return ratio
+    return 1 / ratio if ratio > 0 else math.inf
+
+
+def _signed(ratio: float, how: Style) -> float:
+    """The shown percentage with its sign: up or down of the quantity; slower is the longer time of this one."""
+    if how.speed and ratio < 1:
+        return -(1 / ratio - 1) * 100 if ratio > 0 else -math.inf
+    return (ratio - 1) * 100
+
+
+def percent(value: float, decimals: int | None = None) -> str:
+    """A percentage without its sign: 2.1 %."""
+    text = rounded(value, percent_places(abs(value)) if decimals is None else decimals)
+    if float(text) == 0:
+        return "0.00 %" if value and decimals is None else "0 %"
+    return f"{text} %"
+
+
+def _size(value: float, decimals: int | None, sure: bool) -> str:
+    """A percentage; one that is surely not 0 is not shown as 0."""
+    text = percent(value, decimals)
+    finer = decimals
+    while sure and finer is not None and finer < MOST_PLACES and float(text.removesuffix(" %")) == 0:
+        finer += 1
+        text = percent(value, finer)
+    return text
+
+
+def _unbounded(value: float) -> bool:
+    return abs(value) > 1e9
+
+
+def _is_multiple(ratio: float, how: Style) -> bool:
+    """Whether this is said in multiples; a saving is always said in per cent, but of speed."""
+    return ratio >= MULTIPLE_FROM or (how.speed and 0 < ratio <= 1 / MULTIPLE_FROM)
+
+
+def _end(ratio: float, how: Style, decimals: int | None) -> str:
+    """One end of an interval, by itself: 3 % faster, 2.2 × as long."""
+    if _is_multiple(ratio, how):
+        long = how.speed and ratio < 1
+        word = "as long" if long else how.times if how.times != "the" else "as much"
+        return f"{rounded(1 / ratio if long else ratio, 1)} × {word}"
+    value = _signed(ratio, how)
+    return f"{percent(value, decimals)} {how.up if value > 0 else how.down}" if value else "no change"
+
+
+def _between(low: float, high: float, how: Style, decimals: int | None) -> str:
+    """The interval of ratios in percentages: '26 to 34 % more', '3 % less to 5 % more'; open ends said."""
+    if low == high == 1:
+        return ""
+    open_low, open_high = low <= 0, _unbounded(high)
+    if open_low and open_high:
+        return ""
+    if open_low or open_high:
+        return f"{'at most' if open_low else 'at least'} {_end(high if open_low else low, how, decimals)}"
+    if (low - 1) * (high - 1) <= 0 or _is_multiple(low, how) or _is_multiple(high, how):
+        return f"{_end(low, how, decimals)} to {_end(high, how, decimals)}"
+    near, far = sorted((low, high), key=lambda end: abs(_signed(end, how)))
+    first, last = percent(_signed(near, how), decimals), _end(far, how, decimals)
+    return last if last.startswith(first) else f"{first.removesuffix(' %')} to {last}"
+
+
+def _brackets(low: float, high: float, how: Style, decimals: int | None) -> str:
+    """Both ends of an interval on one side of no change, the smaller change first: '26, 34'."""
+    if low <= 0 or _unbounded(high) or (low - 1) * (high - 1) <= 0:
+        return ""
+    ends = sorted((_signed(low, how), _signed(high, how)), key=abs)
+    return ", ".join(percent(end, decimals).removesuffix(" %") for end in ends)
+
+
+def change(record: Record, metric: Described = None, higher_is_better: bool = False) -> Change | None:
+    """The change that a record (estimate, ci_low, ci_high) of a metric tells; None without an estimate."""
+    estimate = finite(record.get("estimate"))
+    if estimate is None:
+        return None
+    how = style_of(metric if metric is not None else record.get("metric"), higher_is_better)
+    low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
+    bounds = (low if low is not None else -math.inf, high if high is not None else math.inf)
+    sure = 1 if bounds[0] > 0 else -1 if bounds[1] < 0 else 0
+    ratio = _quantity(estimate, how)
+    ends = sorted(_quantity(bound, how) for bound in bounds)
+    if _is_multiple(ratio, how):
+        return _multiple(ratio, ends, how, sure)
+    signed = _signed(ratio, how)
+    known = low is not None and high is not None
+    decimals = places(*(_signed(end, how) for end in ends)) if known else None
+    decimals = None if decimals is None else max(decimals, 0)  # tens would move an end of the interval too far
+    size = _size(signed, decimals, sure != 0)
+    same = float(size.removesuffix(" %")) == 0
+    short = NOTHING if same else f"{size} {how.up if signed > 0 else how.down}"
+    noun = "" if same or how.speed else f" {how.noun}"
+    brackets = _brackets(*ends, how, decimals)
+    return Change(short + noun, short, _between(*ends, how, decimals), brackets, sure, how)
+
+
+def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Change:
+    """2.2 × as fast, 2.2 × as long, 3.1 × the memory."""
+    long = how.speed and ratio < 1
+    times = [1 / each if each > 0 else math.inf for each in (ratio, *reversed(ends))] if long else [ratio, *ends]
+    known = not (_unbounded(times[1]) or _unbounded(times[2]))
+    decimals = (places(times[1], times[2]) if known else None) or (0 if known and times[2] - times[1] > 2 else 1)
+    point, *limits = (rounded(each, decimals) if not _unbounded(each) else "" for each in times)
+    word = "as long" if long else how.times if how.speed else f"the {how.noun}"
+    short = f"{point} ×" if how.times == "the" else f"{point} × {'as long' if long else how.times}"
+    if not sure:
+        return Change(f"{point} × {word}", short, _between(*ends, how, 0 if known else None), "", sure, how)
+    between = f"{limits[0]} to {limits[1]} ×" if known else f"at least {limits[0]} ×" if limits[0] else ""
+    return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
+
+
+def effect(metric: Described, estimate: float, low: float | None, high: float | None) -> str:
     """An estimate with its interval; all three are ratios minus one, None or infinite where nothing bounds them."""
-    said = wording(metric, higher_is_better)
-    ratio = 1 + estimate
-    ends = [1 + end if end is not None and math.isfinite(end) and end > -1 else None for end in (low, high)]
-    if not all(map(_bounded, ends)):
-        return f"about {_alone(said, ratio)}, too few blocks for an interval" if _bounded(ratio) else "unknown"
-    if ends[0] == ends[1] == 1:
-        return "no difference"
-    if ends[0] <= 1 <= ends[1]:
-        return f"no difference shown: {_between(said, *ends)}"
-    amounts = [_amount(said, value, ratio) for value in (ratio, *ends)]
-    # The smaller effect first, as people write an interval.
-    least, most = sorted(amounts[1:])
-    digits = places(least, most)
-    figure = f"{amounts[0]:.{digits}f}"
-    return f"{_named(said, figure, ratio)} [{least:.{digits}f}, {most:.{digits}f}]"
+    found = change({"estimate": estimate, "ci_low": low, "ci_high": high}, metric)
+    return found.told() if found else "unknown"
 
 
-def _times(said: Wording, ratio: float) -> bool:
-    """Whether this is said in multiples; a saving is always said in per cent, but for speed."""
-    if ratio < 1:
-        return ratio <= 1 / TIMES_FROM and not said.rate
-    return ratio >= TIMES_FROM and (said.speed or said.rate)
+def tolerated(limit: float, how: Style) -> str:
+    """What a guardrail allows, in the words of its change: 5 % more, 10 % slower."""
+    rate = how.speed or how.family == "rate"
+    shown = limit if how.speed or not rate else 1 - 1 / (1 + limit)
+    return f"{100 * shown:.3g} % {how.down if rate else how.up}"
 
 
-def _amount(said: Wording, value: float, ratio: float) -> float:
-    """What is shown for a ratio, in the form that the estimate `ratio` is shown in."""
-    if _times(said, ratio):
-        return value if ratio > 1 else 1 / value
-    if said.rate or (said.speed and ratio > 1):
-        return 100 * abs(value - 1)
-    return 100 * abs(1 / value - 1)
+def sentence(treatment: str, control: str, found: Change) -> str:
+    """hakmem is 2.2 × as fast as glibc, needs 30 % more peak memory than glibc; p99 is 12 % lower with hakmem than …"""
+    how = found.style
+    if found.short == NOTHING:
+        return f"{treatment} does not measurably differ from {control} in {how.noun}"
+    times = "×" in found.short
+    link = "as" if times else "than"
+    if how.speed:
+        verb = "takes" if found.short.endswith("as long") else "is"
+        return f"{treatment} {verb} {found.text} {link} {control}"
+    if how.verb != "is":
+        return f"{treatment} {how.verb} {found.text} {'of' if times else 'than'} {control}"
+    return f"{how.noun} is {found.short} with {treatment} {link} with {control}"
 
 
-def _named(said: Wording, figure: str, ratio: float) -> str:
-    better = ratio > 1
-    if _times(said, ratio):
-        if better:
-            return f"{figure} × as fast" if said.speed else f"{figure} × the {said.of}"
-        return f"{figure} × the {said.of}"
-    return f"{figure} % {said.more if better == said.rate else said.less}"
-
-
-def _alone(said: Wording, ratio: float) -> str:
-    digits = 1 if _times(said, ratio) else 0
-    return _named(said, f"{_amount(said, ratio, ratio):.{digits}f}", ratio)
-
-
-def _between(said: Wording, low: float, high: float) -> str:
-    """Both ends of an interval that holds 1: '3 % slower to 2 % faster'."""
-    amounts = [_amount(said, end, end) for end in (low, high)]
-    per_cent = [amount for amount, end in zip(amounts, (low, high), strict=True) if not _times(said, end)]
-    digits = places(0, sum(per_cent)) if per_cent else 1
-    texts = [
-        _named(said, f"{amount:.{MOST_PLACES if _times(said, end) else digits}f}", end)
-        for amount, end in zip(amounts, (low, high), strict=True)
-    ]
-    return " to ".join(texts)
+def short_names(names: list[str]) -> dict[str, str]:
+    """Arms without the allocator that all of them share: HAKMEM_PROFILE=lean instead of hakmem,HAKMEM_PROFILE=lean."""
+    heads = {name.partition(",")[0] for name in names}
+    rests = [name.partition(",")[2] for name in names]
+    if len(names) > 1 and len(heads) == 1 and all(rests):
+        return dict(zip(names, rests, strict=True))
+    return {name: name for name in names}

@@ -96,7 +96,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = decisions(header, blocks, plan)
     result["comparisons"] = [_row(found[name], first, name, spec["metric"]) for name in others]
     result["comparisons"] += [
-        two_arms.means_row(d.means, (first, name), spec["metric"]) for name, d in found.items() if d.means is not None
+        two_arms.means_row(d.means, (first, name), metric_of(header))
+        for name, d in found.items()
+        if d.means is not None
     ]
     result["comparisons"] += _secondary(blocks, first, others, spec)
     open_ones = [d for d in found.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
@@ -138,7 +140,7 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, ma
 
     def said(name: str) -> str:
         ratio = found[name].interval.ratio()
-        return words.effect(metric.name, ratio.estimate, ratio.low, ratio.high, metric.higher_is_better)
+        return words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)
 
     ordered = sorted(found, key=lambda name: -found[name].interval.estimate)
     parts = []
@@ -150,7 +152,7 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, ma
     parts += [f"{n}: {said(n)}, but {', '.join(found[n].vetoed_by)} got worse, beyond what is tolerated"
               for n in ordered if found[n].vetoed_by]  # fmt: skip
     open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
-    parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], margin)})" for name in open_ones]
+    parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], metric, margin)})" for name in open_ones]
     text = "; ".join(parts) + "."
     if open_ones:
         text += f" {_outlook([found[name].more_blocks for name in open_ones])}"
@@ -163,10 +165,10 @@ def _outlook(wanted: list[int | None]) -> str:
     return f"About {max(wanted)} more blocks would likely settle the rest."
 
 
-def _undecided(decision: verdict.Decision, margin: float) -> str:
+def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:
     interval = decision.interval
     if decision.torn:
-        return f"; by the mean of the runs {_mean(decision)}"
+        return f"; by the mean of the runs {_mean(decision, metric)}"
     doubtful = [rail.name for rail in decision.guardrails if rail.status is verdict.GuardrailStatus.UNCLEAR]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
         return f", but {', '.join(doubtful)} may have got worse"
@@ -175,5 +177,6 @@ def _undecided(decision: verdict.Decision, margin: float) -> str:
     return ""
 
 
-def _mean(decision: verdict.Decision) -> str:
-    return verdict.percent(decision.means.ratio.estimate)
+def _mean(decision: verdict.Decision, metric: Metric) -> str:
+    found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
+    return found.text

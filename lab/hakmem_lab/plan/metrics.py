@@ -38,21 +38,50 @@ class MetricMissing(LabError):
     """A run ended well, but the metric cannot be read from it."""
 
 
+PATTERN = "regex:"
+UNNAMED = "printed figure"
+
+
+def pattern_name(name: str) -> str:
+    """What a reader would call a metric: of a regular expression its group's name, or the plain text around it."""
+    if not name.startswith(PATTERN):
+        return name
+    pattern = name.removeprefix(PATTERN)
+    group = re.search(r"(?<!\\)\((?:\?P<(\w+)>|(?!\?))", pattern)
+    if group is None:
+        return _plain(pattern) or UNNAMED
+    if group[1]:
+        return group[1]
+    return _plain(pattern[: group.start()]) or _plain(pattern[group.end() :].partition(")")[2]) or UNNAMED
+
+
+def _plain(pattern: str) -> str:
+    """The text of a part of a pattern that stands for itself."""
+    text = re.sub(r"\[(?:\\.|[^\]])*\]|\\[a-zA-Z]|\(\?[^)]*\)|\{[\d,]*\}", " ", pattern)
+    text = re.sub(r"\\(.)|[.*+?^$|()]", lambda found: found[1] or " ", text)
+    return " ".join(text.split()).strip(" :=,;\"'")
+
+
 @dataclass(frozen=True)
 class Metric:
+    """title, measured_in: the label and the unit that a spec gives to a figure of the program's own."""
+
     name: str
     higher_is_better: bool = False
+    title: str = ""
+    measured_in: str = ""
 
     @property
     def unit(self) -> str:
-        return UNITS.get(self.name, "")
+        return self.measured_in or UNITS.get(self.name, "")
 
     @property
     def label(self) -> str:
-        return f"output matching {self.name[6:]}" if self.name.startswith("regex:") else self.name
+        return self.title or pattern_name(self.name)
 
     def record(self) -> dict:
-        return {"name": self.name, "unit": self.unit, "higher_is_better": self.higher_is_better}
+        """As a result describes it."""
+        return {"name": self.name, "label": self.title, "unit": self.unit, "higher_is_better": self.higher_is_better}
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
         """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing.

@@ -6,13 +6,11 @@ message that names the file, the key and the nearest valid name, before anything
 
 import hashlib
 import json
-import os
 import re
 import shlex
-import shutil
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -27,8 +25,9 @@ from pydantic import (
     model_validator,
 )
 
-from hakmem_lab.errors import LabError, closest, nearest
+from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import mistakes
+from hakmem_lab.plan.programs import find_program
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.metrics import Metric
@@ -38,6 +37,7 @@ LONGEST_S = 366 * 86400.0
 SHORTEST_TIMEOUT_S = 1e-3
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
+NAMING = ("label", "unit")  # how a metric is spoken of: no part of what is measured
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
@@ -83,6 +83,13 @@ def check_environment(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def check_title(value: str) -> str:
+    """One line of text, or nothing; else ValueError."""
+    if not value.isprintable():
+        raise ValueError("a name is one line of text")
+    return value.strip()
+
+
 def check_timeout(value: float) -> float:
     if value < SHORTEST_TIMEOUT_S:
         raise ValueError("a timeout is at least 1ms")
@@ -112,6 +119,7 @@ Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Word = Annotated[str, AfterValidator(check_text)]
 Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length=1)]
 Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
+Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -174,9 +182,13 @@ class CommonSpec(Model):
 
 
 class BlockSpec(CommonSpec):
-    """What the kinds have that run arms in blocks."""
+    """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in."""
 
+    # A spec without these says the same, and has the same hash, as before there were any.
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = NAMING
     metric: str = "wall"
+    label: Title = ""
+    unit: Title = ""
     higher_is_better: bool = False
     margin: Ratio = 0.01
     alpha: Alpha = 0.05
@@ -210,6 +222,16 @@ class BlockSpec(CommonSpec):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
+        found = handler(self)
+        fields = type(self).model_fields
+        unset = {key for key in self.ONLY_IF_GIVEN if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in found.items() if key not in unset}
+
+    def primary_metric(self) -> "Metric":
+        return primary_of(normalised(self))
+
     def guardrail_metrics(self) -> "list[Metric]":
         """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
         return list(guardrails_of(normalised(self)))
@@ -234,11 +256,7 @@ class AbSpec(BlockSpec):
     detect: Ratio | None = None
     builds: Annotated[int, Field(ge=1, le=1000)] = 1
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
-        """A spec without builds says the same, and has the same hash, as before there were any."""
-        found = handler(self)
-        return found if self.builds > 1 else {key: value for key, value in found.items() if key != "builds"}
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "builds")
 
 
 class CompareSpec(BlockSpec):
@@ -289,32 +307,6 @@ class AaSpec(BlockSpec):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
-
-
-def find_program(name: str, key: str = "command") -> Path:
-    """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
-    found = shutil.which(name)
-    if found is not None:
-        return Path(found).absolute()
-    if "/" in name and os.path.exists(name):
-        what = "a folder" if os.path.isdir(name) else "not executable"
-        raise LabError(f"{key}: '{name}' is {what}, so it is no program")
-    near = _nearest_program(name)
-    raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))
-
-
-def _nearest_program(name: str) -> str | None:
-    """The executable with the most similar name in the same folder, or, for a name alone, in the PATH."""
-    folder, base = os.path.split(name)
-    known: set[str] = set()
-    for place in [folder] if folder else os.get_exec_path():
-        try:
-            with os.scandir(place or ".") as entries:
-                known |= {entry.name for entry in entries if entry.is_file() and os.access(entry.path, os.X_OK)}
-        except OSError:
-            continue
-    near = closest(base, known)
-    return os.path.join(folder, near) if near else None
 
 
 def _key(location: tuple) -> str:
@@ -383,6 +375,13 @@ def normalised(spec: BaseModel) -> dict:
     return spec.model_dump(mode="json", by_alias=True)
 
 
+def primary_of(stored: dict) -> "Metric":
+    """The primary metric of a normalised spec."""
+    from hakmem_lab.plan.metrics import Metric
+
+    return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", ""))
+
+
 def guardrails_of(stored: dict) -> "dict[Metric, float]":
     """Metric -> tolerated worsening (a ratio), from a normalised spec. The primary metric keeps its direction."""
     from hakmem_lab.plan.metrics import Metric
@@ -390,10 +389,12 @@ def guardrails_of(stored: dict) -> "dict[Metric, float]":
     found = {}
     for name, value in stored["guardrails"].items():
         rail = Guardrail.model_validate(value)
-        higher = stored["higher-is-better"] if name == stored["metric"] else rail.higher_is_better
-        found[Metric(name, higher)] = rail.limit
+        own = name == stored["metric"]
+        found[primary_of(stored) if own else Metric(name, rail.higher_is_better)] = rail.limit
     return found
 
 
 def spec_hash(spec: BaseModel) -> str:
-    return hashlib.sha256(json.dumps(normalised(spec), sort_keys=True).encode()).hexdigest()
+    """Of what is measured: a better name for a metric makes no other question."""
+    asked = {key: value for key, value in normalised(spec).items() if key not in NAMING}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

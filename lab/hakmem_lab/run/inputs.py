@@ -11,7 +11,7 @@ from pathlib import Path
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
-from hakmem_lab.plan.spec import find_program
+from hakmem_lab.plan.programs import find_program
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system.scripts import interpreters
 

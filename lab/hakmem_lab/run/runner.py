@@ -14,7 +14,8 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, find_program
+from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.server_meter import ServerMeter
 from hakmem_lab.run.serving import choose_port, with_port

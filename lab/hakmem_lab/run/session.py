@@ -49,7 +49,7 @@ class Session(Recorder):
     ):
         super().__init__(spec, arms, Workload.of(spec), progress, tag)
         secondary = [Metric(name) for name in metrics[1:]] or spec.guardrail_metrics()
-        self.metrics = [Metric(spec.metric, spec.higher_is_better), *secondary]
+        self.metrics = [spec.primary_metric(), *secondary]
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
         self.repeat = 1

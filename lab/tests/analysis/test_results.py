@@ -154,8 +154,8 @@ def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
     assert sizes["A while B is on"] == (pytest.approx(0.5, abs=0.01), "better")
     assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "no difference shown")
     assert [row["name"] for row in result["hidden"]] == ["A", "B"]
-    assert [t for t in result["warnings"] if "main effects of A and B are not shown" in t and "A×B +" in t]
-    assert result["headline"].startswith("A while B is off −33") and "super-additive" in result["headline"]
+    assert [t for t in result["warnings"] if "main effects of A and B are not shown" in t and "(A×B 2.2" in t]
+    assert result["headline"].startswith("A while B is off 50.") and "super-additive" in result["headline"]
 
 
 def test_a_matrix_without_an_interaction_shows_its_main_effects_last() -> None:

@@ -8,8 +8,9 @@ from made_results import NASTY, made, row
 from markdown_it import MarkdownIt
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import formats
+from hakmem_lab.show import answers, formats
 from hakmem_lab.show.formats.markdown import code, plain
+from hakmem_lab.show.terminal import render
 
 READER = MarkdownIt("commonmark").enable("table")
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
@@ -45,12 +46,22 @@ def test_a_comment_of_every_published_experiment(published):
         text = formats.text("markdown", [result])
         shown = [squeezed(line) for line in said(text)]
         title = f"{result['verdict']}: " if result["verdict"] else ""
-        assert shown[0] == squeezed(title + result["headline"]), name
+        assert shown[0] == squeezed(title + answers.said(result)[0]), name
         assert result["id"] in text
         for comparison in result.get("comparisons") or []:
             assert comparison["treatment"] in shown
         rows = [re.sub(r"\\\|", "", line).count("|") for line in text.splitlines() if line.startswith("| ")]
         assert all(count >= 4 for count in rows)
+
+
+def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
+    for name, result in published.items():
+        render.show(result | {"question": ""})
+        shown = squeezed(capsys.readouterr().out)
+        first, more = answers.said(result)
+        assert shown.startswith(squeezed(f"{result['verdict'] or ''} {first} {more}")), name
+        assert "output" not in first, name
+        assert not re.search(r"[+−]\d", first), name
 
 
 def test_text_of_programs_stays_text():
@@ -60,7 +71,7 @@ def test_text_of_programs_stays_text():
     )
     text = formats.text("markdown", [result])
     shown = [squeezed(line) for line in said(text)]
-    assert shown[0] == f"GO: {NASTY}"
+    assert shown[0] == f"GO: t is 2.1 % faster than {NASTY}"
     assert NASTY in shown
     assert f"warning: {NASTY}" in shown
     assert f"1 failed runs, the first: {NASTY}: {NASTY}" in shown
@@ -72,20 +83,20 @@ def test_text_of_programs_stays_text():
 
 def test_open_ends_and_missing_figures():
     text = formats.text("markdown", [made()])
-    assert "+2.1\u202f% [+1.4\u202f%, +∞\u202f%]" in text
+    assert "| `t` | time | 2.1 % faster \\[at least 1.4 % faster\\] | GO |" in text
     assert "| `c` | 100\u00a0ms | – | 2.00\u00a0MiB | 1.00\u00a0MiB | 100 | 12 |" in text
 
 
 def test_several_runs_stand_one_below_the_other():
     text = formats.text("markdown", [made(), made("NO-GO")])
     assert [line for line in text.splitlines() if line.startswith("###")] == [
-        "### GO: It is so.",
-        "### NO-GO: It is so.",
+        "### GO: t is 2.1 % faster than c",
+        "### NO-GO: t is 2.1 % faster than c",
     ]
 
 
 def test_builds_are_named():
     builds = {"pairs": [{}] * 6, "blocks_each": 2, "fixed": [], "least": -0.01, "most": 0.03}
-    assert "6 builds of 2 blocks each: estimates from −1.0\u202f% to +3.0\u202f%" in formats.text(
+    assert "6 builds, 2 blocks each: from 1.0 % slower to 3.0 % faster" in formats.text(
         "markdown", [made(builds=builds)]
     )

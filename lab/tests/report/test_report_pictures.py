@@ -12,7 +12,8 @@ import pytest
 from factories import MAKERS, ab, compare, matrix, soak, suite, sweep, syscalls
 from report_parts import runs
 
-from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture, words
+from hakmem_lab.judge import words
+from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture
 from hakmem_lab.show.report.catalogue import draw, names
 from hakmem_lab.show.report.palette import COLOURS
 from hakmem_lab.show.report.series import (
@@ -231,7 +232,7 @@ def test_a_forest_of_one_pair_names_the_metrics() -> None:
     run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss", "verdict": None})
     found = drawn(run)["forest"]
     assert found.caption.startswith("hakmem against glibc. ")
-    assert "peak memory: 2.1\u202f% less [1.4 to 2.7" in found.description
+    assert "peak memory: 2.1 % less [1.4 to 2.7" in found.description
 
 
 def test_a_soak_resumed_shows_the_restart() -> None:

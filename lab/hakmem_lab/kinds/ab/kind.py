@@ -122,7 +122,7 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
     equivalence = decision.equivalence.ratio()
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
     row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": sentences.at_least_margin(decision)}
-    rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, row["metric"])])]
+    rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
     return {
         "verdict": str(decision.verdict),
         "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,

@@ -8,14 +8,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hakmem_lab.judge import planning, rails
-from hakmem_lab.judge.analysis import base_result, measured, unfinished
+from hakmem_lab.judge import planning, rails, words
+from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
 from hakmem_lab.judge.statistics import factorial
 from hakmem_lab.judge.statistics.factorial import Effect
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.judge.statistics.verdict import Decision, Verdict, percent
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.kinds.matrix import decisions
+from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.blocks import Blocks
 
 
@@ -39,10 +40,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
     kept = [one for one in found if not (one.effect.kind == "main" and one.effect.name in hidden)]
     result["effects"] = [_row(one) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
-    result["warnings"] += _why(hidden) + _drift(change, spec, len(header["arms"]))
+    result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
     result["guardrails"] = rails.rows(rails.judged(header, blocks, plan if plan.share else None))
     result |= _ending(found, len(blocks), header, records)
-    result["headline"] = _headline([one.effect for one in kept], 1 - spec["alpha"]) + _outlook(result)
+    said = _headline([one.effect for one in kept], 1 - spec["alpha"], metric_of(header))
+    result["headline"] = said + _outlook(result)
     for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
         result["headline"] = f"No reading on this machine: {reason}"
         for row in result["effects"]:
@@ -121,7 +123,7 @@ def _reading(one: _Judged) -> str:
     return "better" if effect.interval.low > 0 else "worse"
 
 
-def _why(hidden: dict[str, Effect]) -> list[str]:
+def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
     """A sentence for each interaction that hides main effects."""
     texts = []
     for by in dict.fromkeys(hidden.values()):
@@ -129,7 +131,7 @@ def _why(hidden: dict[str, Effect]) -> list[str]:
         effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
         texts.append(
             f"the main {effects} of {' and '.join(names)} {are} not shown: what one of {' and '.join(by.factors)} does "
-            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({by.name} {percent(by.interval.estimate)}); an "
+            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({_size(by, metric)}); an "
             "average over both levels says what nobody runs"
         )
     return texts
@@ -146,23 +148,23 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     ]
 
 
-def _headline(found: Sequence[Effect], level: float) -> str:
+def _headline(found: Sequence[Effect], level: float, metric: Metric) -> str:
     """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
     interactions = [effect for effect in found if effect.kind == "interaction"]
     simple = [effect for effect in found if effect.kind == "simple"]
     if len(simple) > len("AABB"):
         shown = [effect for effect in interactions if effect.interval.excludes_zero()]
-        parts = [f"{_size(effect)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
-        mains = [_size(effect) for effect in found if effect.kind == "main"]
+        parts = [f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
+        mains = [_size(effect, metric) for effect in found if effect.kind == "main"]
         parts = (parts or ["no interaction shown"]) + ([f"on average {', '.join(mains)}"] if mains else [])
     else:
-        parts = [_size(effect) for effect in simple]
-        parts += [f"{_size(effect)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions]
+        parts = [_size(effect, metric) for effect in simple]
+        parts += [
+            f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions
+        ]
     return "; ".join(parts) + f" ({level * 100:g} % intervals)."
 
 
-def _size(effect: Effect) -> str:
-    return (
-        f"{effect.name} {percent(effect.interval.estimate)} "
-        f"[{percent(effect.interval.low)}, {percent(effect.interval.high)}]"
-    )
+def _size(effect: Effect, metric: Metric) -> str:
+    ratio = effect.interval.ratio()
+    return f"{effect.name} {words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)}"

@@ -42,7 +42,7 @@ OUTPUT_LIMIT_BYTES = 1 << 30
 
 def parse_growth(value: Any) -> Any:
     """'1 MiB/h', '200 KiB/min' or a number of MiB per hour -> MiB per hour."""
-    if isinstance(value, str):
+    if isinstance(value, str) and not re.fullmatch(r"\s*[0-9.]+\s*", value):
         found = re.fullmatch(r"\s*([0-9.]+)\s*(KiB|MiB|GiB)\s*/\s*(s|min|h|d)\s*", value)
         if not found:
             raise ValueError("a budget of growth is written as '1 MiB/h' or '100 KiB/min'")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show.formats.judgements import judgements, metric_name
+from hakmem_lab.show import answers
+from hakmem_lab.show.formats.judgements import judgements, sentence
 from hakmem_lab.show.report import numbers
 
 SHOWN_CARD_ROWS = 40
@@ -14,9 +15,9 @@ def text(results: Sequence[dict]) -> str:
     return "\n---\n\n".join("\n".join(_lines(result)) + "\n" for result in results)
 
 
-def plain(words: object) -> str:
+def plain(text: object) -> str:
     """Words that mean themselves: nothing in them is markup, a column, or a line of its own."""
-    return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", one_line(str(words)))
+    return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", one_line(str(text)))
 
 
 def code(words: object, cell: bool = True) -> str:
@@ -37,8 +38,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _lines(result: dict) -> Iterator[str]:
     title = f"{result['verdict']}: " if result["verdict"] else ""
-    yield f"### {title}{plain(result['headline'])}"
+    first, more = answers.said(result)
+    yield f"### {title}{plain(first)}"
     yield ""
+    if more:
+        yield plain(more)
+        yield ""
     if result["question"]:
         yield f"*{plain(result['question'])}*"
         yield ""
@@ -55,25 +60,27 @@ def _lines(result: dict) -> Iterator[str]:
 def _comparisons(result: dict) -> Iterator[str]:
     rows = result.get("comparisons") or []
     if rows:
-        head = f"better (+) or worse (−) than {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
-        cells = [
-            (code(row["treatment"]), metric_name(row["metric"]), numbers.estimate(row), row.get("verdict") or "")
-            for row in rows
-        ]
+        head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
+        cells = [(code(row["treatment"]), *_told(result, row), row.get("verdict") or "") for row in rows]
         yield from table(("arm", "metric", head, "verdict"), cells)
+
+
+def _told(result: dict, row: dict) -> tuple[str, str]:
+    """The metric and its change."""
+    return plain(answers.metric(result, row)), plain(answers.told(result, row))
 
 
 def _effects(result: dict) -> Iterator[str]:
     rows = result.get("effects") or []
     yield from table(
-        ("effect", "kind", "estimate and interval", "reading"),
-        [(plain(row["name"]), row["kind"], numbers.estimate(row), row["reading"] or "") for row in rows],
+        ("effect", "kind", "size and interval", "reading"),
+        [(plain(row["name"]), row["kind"], plain(answers.told(result, row)), row["reading"] or "") for row in rows],
     )
 
 
 def _judged(result: dict) -> Iterator[str]:
     """Guardrails, and the bars of a suite: what is judged beside the headline."""
-    rows = [row for row in judgements(result) if row.text != result["headline"]]
+    rows = [row for row in judgements(result) if row.text != sentence(result)]
     if result.get("guardrails") or result.get("suite"):
         shown = [(plain(row.name), plain(row.text), row.verdict) for row in rows]
         yield from table(("judged", "figures", "verdict"), shown[:SHOWN_CARD_ROWS])
@@ -91,16 +98,24 @@ def _arms(result: dict) -> Iterator[str]:
         figures += [numbers.seconds(arm["wall_s"]), numbers.seconds(arm["cpu_s"]), numbers.memory(arm["rss_peak_kib"])]
         figures += [numbers.memory(arm["rss_mean_kib"]), numbers.number(arm["minor_faults"]), str(arm["n"])]
         cells.append((code(arm["name"]), *figures))
-    heads = ("median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs")
+    heads = (
+        "median of",
+        *([plain(answers.metric(result))] if own else []),
+        "wall",
+        "CPU",
+        "peak RSS",
+        "mean RSS",
+        "faults",
+        "runs",
+    )
     yield from table(heads, cells)
 
 
 def _notes(result: dict) -> Iterator[str]:
     notes = []
-    if (builds := result.get("builds")) and builds["pairs"]:
-        ends = f"{numbers.percent(builds['least'])} to {numbers.percent(builds['most'])}"
-        notes.append(f"- {len(builds['pairs'])} builds of {builds['blocks_each']} blocks each: estimates from {ends}")
-    notes += [f"- warning: {plain(words)}" for words in result["warnings"]]
+    if builds := answers.builds(result):
+        notes.append(f"- {plain(builds)}")
+    notes += [f"- warning: {plain(text)}" for text in result["warnings"]]
     if failures := result["failures"]:
         first = failures[0]
         notes.append(

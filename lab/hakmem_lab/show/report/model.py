@@ -1,6 +1,6 @@
 """What a report is made of: one run of the store, read into lists by type of record.
 
-May import: nothing of the package.
+May import: words of judge.
 """
 
 from __future__ import annotations
@@ -11,21 +11,11 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from hakmem_lab.judge import words
+
 Record = dict[str, Any]
 
 MEASURED_PHASES = ("measure", "select", "confirm")
-
-_METRICS = {"wall": "time", "cpu": "CPU time", "rss": "peak memory", "rss-mean": "mean memory", "faults": "page faults"}
-
-
-def metric_label(name: object) -> str:
-    """A metric in words: of a regular expression the plain text before its group."""
-    text = str(name or "value")
-    if text.startswith("regex:"):
-        words = re.split(r"[\\(\[.*+?^$|{]", text.removeprefix("regex:"))[0].strip(" \t:=,;\"'")
-        return words or text
-    return _METRICS.get(text, text)
-
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -106,7 +96,7 @@ class LoadedRun:
     @property
     def metric_name(self) -> str:
         """The primary metric as a reader would call it."""
-        return metric_label((self.result.get("metric") or {}).get("name"))
+        return words.metric_name(self.result)
 
     @cached_property
     def counted(self) -> list[Record]:

@@ -1,27 +1,24 @@
 """Numbers as a reader wants them: sensible digits, a true minus sign, units, "unknown" for what is not there.
 
-May import: nothing of the package.
+May import: digits of judge.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
+
+from hakmem_lab.judge.digits import BEYOND, finite, percent_places, places, rounded
+
+__all__ = ["finite", "places", "rounded"]
 
 UNKNOWN = "–"
 MINUS = "−"
 THIN = "\u202f"
 JOIN = "\u00a0"
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
-_BEYOND = 1e12  # a change that no measurement gives: shown as infinite
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def finite(value: Any) -> float | None:
-    """The value as a float, or None when it is missing, not a number or not finite."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
 
 
 def digits(value: float, significant: int = 3) -> str:
@@ -41,6 +38,11 @@ def plain(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def typeset(text: str) -> str:
+    """Words in which no figure stands at the end of a line while its sign or unit begins the next."""
+    return re.sub(r"(?<=\d) (?=×)", JOIN, re.sub(r"(?<=\d) (?=%)", THIN, text))
+
+
 def number(value: Any, unit: str = "", significant: int = 3) -> str:
     """A number with up to `significant` digits and its unit; UNKNOWN when missing."""
     known = finite(value)
@@ -50,68 +52,16 @@ def number(value: Any, unit: str = "", significant: int = 3) -> str:
     return f"{text}{JOIN}{unit}" if unit else text
 
 
-def places(low: Any, high: Any) -> int | None:
-    """Decimals that an interval supports: steps of at most half its half width, and no end that is not 0 shown as 0.
-
-    Negative: tens, hundreds. None where the interval is open or a point.
-    """
-    left, right = finite(low), finite(high)
-    if left is None or right is None or abs(right - left) > _BEYOND or right - left < 1e-9:
-        return None
-    found = -math.floor(math.log10((right - left) / 4) + 1e-9)
-    while any(end and float(f"{round(end, found):.{max(found, 0)}f}") == 0 for end in (left, right)) and found < 6:
-        found += 1
-    return found
-
-
-def rounded(value: float, decimals: int) -> str:
-    """The value to that many decimals (negative: tens, hundreds), without a sign."""
-    # 1.15 * 100 is a little less than 115: what was meant as a half goes up.
-    return f"{round(abs(value) * (1 + 1e-12), decimals):.{max(decimals, 0)}f}"
-
-
-def _percent_places(size: float) -> int:
-    return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
-
-
-def percent(ratio: Any, signed: bool = True, decimals: int | None = None) -> str:
-    """A ratio minus one as a percentage: +2.1 %. Infinite ends are written as such. `decimals`: as of `places`."""
-    if isinstance(ratio, float) and abs(ratio) > _BEYOND:
-        return f"+∞{THIN}%" if ratio > 0 else f"{MINUS}∞{THIN}%"
+def percent(ratio: Any) -> str:
+    """A share as a percentage: 2.1 %."""
     known = finite(ratio)
-    if known is None:
+    if known is None or abs(known) > BEYOND:
         return UNKNOWN
     value = known * 100
-    text = rounded(value, _percent_places(abs(value)) if decimals is None else decimals)
+    text = rounded(value, percent_places(abs(value)))
     if float(text) == 0:
-        return f"0{THIN}%" if value == 0 or decimals is not None else f"0.00{THIN}%"
-    sign = MINUS if value < 0 else "+" if signed else ""
-    return f"{sign}{text}{THIN}%"
-
-
-def _ratio_places(low: Any, high: Any) -> int | None:
-    left, right = finite(low), finite(high)
-    return None if left is None or right is None else places(left * 100, right * 100)
-
-
-def interval(low: Any, high: Any) -> str:
-    """The interval of a ratio minus one: [+1.4 %, +2.8 %]; a missing end beside a known one is infinite.
-
-    UNKNOWN when neither end is there: an infinite end is stored as a missing one.
-    """
-    if finite(low) is None and finite(high) is None:
-        return UNKNOWN
-    ends = -math.inf if finite(low) is None else low, math.inf if finite(high) is None else high
-    decimals = _ratio_places(low, high)
-    return f"[{percent(ends[0], decimals=decimals)}, {percent(ends[1], decimals=decimals)}]"
-
-
-def estimate(record: dict[str, Any]) -> str:
-    """Estimate and interval of a comparison, both to what the interval supports: +2.1 % [+1.4 %, +2.8 %]."""
-    low, high = record.get("ci_low"), record.get("ci_high")
-    point = percent(record.get("estimate"), decimals=_ratio_places(low, high))
-    ends = interval(low, high)
-    return point if ends == UNKNOWN else f"{point} {ends}"
+        return f"0{THIN}%" if value == 0 else f"0.00{THIN}%"
+    return f"{MINUS if value < 0 else ''}{text}{THIN}%"
 
 
 def seconds(value: Any, significant: int = 3) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup
 
-from hakmem_lab.show.report import palette, reproduce, tables, verdicts
+from hakmem_lab.show.report import numbers, palette, reproduce, tables, verdicts
 from hakmem_lab.show.report.catalogue import draw
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.svg import Picture, drawing
@@ -36,6 +36,7 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["typeset"] = numbers.typeset
     with drawing():
         drawn = 0
         articles = []
@@ -58,7 +59,7 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
 
 def _title(articles: Sequence[Mapping[str, Any]]) -> str:
     if len(articles) == 1:
-        return f"{articles[0]['verdict'].answer} – hakmem laboratory"
+        return f"{numbers.typeset(articles[0]['verdict'].answer)} – hakmem laboratory"
     return f"{len(articles)} runs – hakmem laboratory"
 
 

@@ -1,43 +1,131 @@
 """How to run it again: the command line out of a run's header, and the specification as TOML.
 
-May import: model, toml.
+What changes a run is asked of the kind's spec, so no key is forgotten: each is a flag, or only a file can give it.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from hakmem_lab import kinds
+from hakmem_lab.errors import LabError
 from hakmem_lab.show.report import toml
 from hakmem_lab.show.report.model import LoadedRun
 
-# Keys of a specification that are options of the command line as well.
-_OPTIONS = ("control", "treatment", "allocator", "baseline", "allocators", "metric", "margin", "max-blocks")
-
-# Keys that only a specification file can give.
-_SPEC_ONLY = ("server", "guardrails", "env", "cwd", "pin")
+SAVED = "spec.toml"  # as the page offers it
+# Kinds whose commands have a flag for every key but these; the others have --set for all that is no table.
+ONLY_IN_FILES = {
+    "ab": {"server", "cwd"},
+    "compare": {"server", "cwd", "also", "looks"},
+    "aa": {"server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples"},
+}
+OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
+NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
+APART = {"kind", "command", "seed"}  # said in their own places
 
 
 def command_line(run: LoadedRun) -> str:
     """One line that runs it again: from its specification file, else from its options and command."""
     header = run.header
-    words = ["hak", run.kind]
+    begin = ["hak", run.kind]
     seed = ["--seed", str(header["seed"])] if header.get("seed") is not None else []
-    if header.get("spec_file"):
-        return shlex.join([*words, str(header["spec_file"]), *seed])
     spec = header.get("spec") or {}
+    file = header.get("spec_file")
+    if file:
+        flags = _flags(run.kind, _changed(run.kind, spec, _written(run.kind, Path(file))))
+        return shlex.join([*begin, *([str(file), *flags] if flags is not None else [SAVED]), *seed])
     argv = [str(word) for word in spec.get("command") or (header.get("command") or {}).get("argv") or []]
-    plain = run.kind in ("ab", "compare", "aa", "syscalls") and not any(spec.get(name) for name in _SPEC_ONLY)
-    if not plain or not argv:
-        return shlex.join([*words, "spec.toml", *seed])
-    for name in _OPTIONS:
-        value = spec.get(name)
-        if isinstance(value, (list, tuple)):
-            words += [f"--{name}", *(str(each) for each in value)]
-        elif value is not None and not isinstance(value, (dict, bool)):
-            words += [f"--{name}", str(value)]
-    if spec.get("higher-is-better"):
-        words.append("--higher-is-better")
-    return shlex.join([*words, *seed, "--", *argv])
+    flags = _flags(run.kind, _changed(run.kind, spec, _defaults(run.kind)))
+    if flags is None or not argv:
+        return shlex.join([*begin, *([] if run.kind == "suite" else [SAVED]), *seed])
+    return shlex.join([*begin, *flags, *seed, "--", *argv])
+
+
+def _model(kind: str) -> Any:
+    """The model of the kind's spec; None where it is not known, or not installed."""
+    try:
+        return kinds.module(kind).Spec
+    except LabError:
+        return None
+
+
+def _defaults(kind: str) -> dict[str, Any] | None:
+    """Key -> default of the keys that have one; None where the kind takes no command."""
+    fields = model.model_fields if (model := _model(kind)) else {}
+    if "command" not in fields:
+        return None
+    return {
+        field.alias or name: field.get_default(call_default_factory=True)
+        for name, field in fields.items()
+        if not field.is_required()
+    }
+
+
+def _written(kind: str, file: Path) -> dict[str, Any]:
+    """The spec as it stands in its file now; without one, or with another kind of spec in it, nothing."""
+    try:
+        return kinds.load_spec(file, kind).model_dump(mode="json", by_alias=True)
+    except (LabError, OSError):
+        return {}
+
+
+def _changed(kind: str, spec: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The keys of the spec that are not as known; None where nothing is known of the kind."""
+    model = _model(kind)
+    if known is None or model is None:
+        return None
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    if not known:
+        return {}
+    return {key: spec[key] for key in keys if key in spec and key not in APART and spec[key] != known.get(key)}
+
+
+def _flags(kind: str, changed: Mapping[str, Any] | None) -> list[str] | None:
+    """The flags that say it; None where only a file can."""
+    found: list[str] = []
+    for key, value in changed.items() if changed is not None else ():
+        words = list(_flag(kind, key, value))
+        if not words:
+            return None
+        found += words
+    return None if changed is None else found
+
+
+def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
+    """The words for one key; none where no flag can give it this value."""
+    flag = f"--{NAMES.get(key, key)}"
+    if kind in ONLY_IN_FILES:
+        if key in ONLY_IN_FILES[kind]:
+            return
+    elif key not in OWN_FLAGS:
+        yield from _set(key, value)
+        return
+    if value is None or value is False:
+        return
+    if value is True:
+        yield flag
+    elif key == "allocators":
+        yield from (flag, *value)
+    elif key == "pin":
+        yield from (flag, ",".join(map(str, value)))
+    elif isinstance(value, Mapping):
+        if not any(isinstance(each, Mapping) for each in value.values()):
+            yield from (word for name, each in value.items() for word in (flag, f"{name}={each}"))
+    elif isinstance(value, (list, tuple)):
+        yield from (word for each in value for word in (flag, str(each)))
+    else:
+        yield from (flag, str(value))
+
+
+def _set(key: str, value: Any) -> Iterator[str]:
+    """A key by --set, which takes a word or a number, and the two lengths of system calls."""
+    if key == "ops" and value is not None:
+        yield from ("--set", f"ops={','.join(map(str, value))}")
+    elif isinstance(value, (str, int, float)):
+        yield from ("--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}")
 
 
 def specification(run: LoadedRun) -> str | None:

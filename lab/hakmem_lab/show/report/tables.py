@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.show.report import answers, numbers, words
-from hakmem_lab.show.report.model import LoadedRun, Record, metric_label
+from hakmem_lab.show import answers
+from hakmem_lab.show.report import numbers
+from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import UNKNOWN, finite
 from hakmem_lab.show.report.pictures.effects import comparison_name
 from hakmem_lab.show.report.pictures.scores import figure_text, ratio_text, row_arms, row_name
@@ -48,13 +49,12 @@ def _verdict_cell(word: object) -> str | Cell:
 
 def _comparisons(result: Record) -> Table | None:
     records = result.get("comparisons") or []
-    primary = (result.get("metric") or {}).get("name")
     rows = [
         [
             comparison_name(c),
-            metric_label(c.get("metric") or primary),
+            answers.metric(result, c),
             *_told(result, c),
-            numbers.percent(c.get("level"), signed=False),
+            numbers.percent(c.get("level")),
             numbers.probability(c.get("p")),
             _verdict_cell(c.get("verdict")),
             _text(c.get("note")),
@@ -86,11 +86,10 @@ def _guardrails(result: Record) -> Table | None:
     rows = []
     for rail in result.get("guardrails") or []:
         text, tone = _STATUS.get(str(rail.get("status")), (_text(rail.get("status")), "neutral"))
-        limit = rail.get("limit")
         rows.append(
             [
-                metric_label(rail.get("metric")),
-                words.tolerated(rail) or _text(limit),
+                answers.metric(result, rail),
+                answers.tolerated(result, rail) or UNKNOWN,
                 *_told(result, rail),
                 Cell(text, tone),
             ]

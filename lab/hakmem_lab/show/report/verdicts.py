@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.show.report import answers, numbers
+from hakmem_lab.show import answers
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
 
@@ -34,8 +35,8 @@ def verdict(run: LoadedRun) -> Verdict:
     if not result:
         return Verdict("NO RESULT YET", "inconclusive", "The run has not been analysed.", "")
     word, tone = _word(result)
-    found, more = answers.answer(result), answers.detail(result)
-    return Verdict(word, tone, found or more or _LAST_WORDS[tone], more if found else "")
+    first, more = answers.said(result)
+    return Verdict(word, tone, first or _LAST_WORDS[tone], more)
 
 
 _LAST_WORDS = {
@@ -51,9 +52,11 @@ def _word(result: Record) -> tuple[str, str]:
     word = str(result.get("verdict") or "")
     if word in _TONES:
         return word, _TONES[word]
-    fit = (result.get("aa") or {}).get("fit")
-    if fit is not None:
-        return ("FIT TO MEASURE", "go") if fit else ("NOT FIT TO MEASURE", "no-go")
+    machine = result.get("aa") or {}
+    if machine.get("fit") is not None:
+        if machine.get("state") == "open":
+            return "NOT SHOWN TO BE FIT", "inconclusive"
+        return ("FIT TO MEASURE", "go") if machine["fit"] else ("NOT FIT TO MEASURE", "no-go")
     for kind in ("soak", "syscalls"):
         if kind in result:
             return _passed((result[kind] or {}).get("passed"))
@@ -156,7 +159,7 @@ def _own_facts(result: Record) -> list[tuple[str, str]]:
         shown.append(("Memory slope", f"{numbers.number(soak['rss_slope_mib_per_h'])} {ends} MiB/h"))
         shown.append(("Duration", numbers.seconds(soak.get("duration_s"))))
     if machine:
-        rates = [numbers.percent(rate, signed=False) for rate in (*false_rates(machine).values(), machine.get("bound"))]
+        rates = [numbers.percent(rate) for rate in (*false_rates(machine).values(), machine.get("bound"))]
         shown.append(("False GO, false NO-GO", ", ".join(rates[:2])))
         shown.append(("False verdicts allowed", f"at most {rates[-1]}"))
         if finite(machine.get("noise_percent")) is not None:

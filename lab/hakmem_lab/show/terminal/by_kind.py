@@ -1,7 +1,7 @@
 """Terminal tables of the kinds that have figures of their own."""
 
 from hakmem_lab.show.terminal import suite
-from hakmem_lab.show.terminal.tables import add_row, new_table, number, percent
+from hakmem_lab.show.terminal.tables import add_row, new_table, number
 
 
 def _aa(aa: dict):
@@ -73,12 +73,5 @@ def _latency(found: dict):
         yield table
 
 
-def _builds(found: dict):
-    """One line: how far the builds differ."""
-    if found["pairs"]:
-        ends = f"{percent(found['least'])} to {percent(found['most'])}"
-        yield f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: estimates from {ends}"
-
-
-TABLES = {"aa": _aa, "builds": _builds, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
+TABLES = {"aa": _aa, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
           "suite": suite.tables}  # fmt: skip

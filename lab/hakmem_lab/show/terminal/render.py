@@ -1,8 +1,8 @@
 """A result on the terminal."""
 
-from hakmem_lab.judge import words
+from hakmem_lab.show import answers
 from hakmem_lab.show.terminal import by_kind
-from hakmem_lab.show.terminal.tables import STYLES, add_row, interval, new_table, number, output
+from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
 
 
 def show(result: dict) -> None:
@@ -13,7 +13,8 @@ def show(result: dict) -> None:
     verdict = result.get("verdict")
     if verdict:
         console.print(f"{verdict}", style=STYLES[verdict], end="  ", markup=False)
-    console.print(result["headline"], markup=False)
+    for text in filter(None, answers.said(result)):
+        console.print(text, markup=False)
     for build in (_arms, _comparisons, _effects, _selection, _guardrails, _kind_tables):
         for table in build(result):
             console.print(table)
@@ -37,7 +38,16 @@ def _arms(result: dict):
         return
     metric = result["metric"]
     own = metric["name"].startswith("regex:")
-    heads = ["median of", *(["output"] if own else []), "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"]
+    heads = [
+        "median of",
+        *([answers.metric(result)] if own else []),
+        "wall",
+        "CPU",
+        "peak RSS",
+        "mean RSS",
+        "faults",
+        "runs",
+    ]
     table = new_table("Arms, in the blocks that chose" if result.get("selection") else "Arms", *heads)
     for arm in rows:
         cells = [number(arm["median"], metric["unit"])] if own else []
@@ -54,24 +64,18 @@ def _comparisons(result: dict):
     level = f"{100 * rows[0]['level']:.3g} %"
     table = new_table(f"Against {rows[0]['control']}", "arm", "metric", f"effect [{level} interval]", "verdict")
     for row in rows:
-        name = "output" if row["metric"].startswith("regex:") else row["metric"]
-        add_row(table, row["treatment"], name, _effect(row, result), row.get("verdict") or "")
+        add_row(
+            table, row["treatment"], answers.metric(result, row), answers.told(result, row), row.get("verdict") or ""
+        )
     yield table
-
-
-def _effect(row: dict, result: dict) -> str:
-    """An estimate with its interval, in words that name the direction."""
-    own = row["metric"] == result["metric"]["name"]
-    higher = own and result["metric"]["higher_is_better"]
-    return words.effect(row["metric"], row["estimate"], row["ci_low"], row["ci_high"], higher)
 
 
 def _effects(result: dict):
     rows = result.get("effects") or []
     if rows:
-        table = new_table("Effects", "effect", "kind", "estimate [interval]", "reading")
+        table = new_table("Effects", "effect", "kind", "effect [interval]", "reading")
         for row in rows:
-            add_row(table, row["name"], row["kind"], interval(row), row["reading"] or "")
+            add_row(table, row["name"], row["kind"], answers.told(result, row), row["reading"] or "")
         yield table
 
 
@@ -81,11 +85,11 @@ def _selection(result: dict):
         table = new_table(
             "Selection (biased upwards by having been selected; only the confirmation counts)",
             "candidate",
-            "estimate [interval]",
+            "effect [interval]",
         )
         for row in selection["candidates"]:
             mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
-            add_row(table, row["arm"] + mark, interval(row))
+            add_row(table, row["arm"] + mark, answers.told(result, row))
         yield table
 
 
@@ -93,10 +97,15 @@ def _guardrails(result: dict):
     rows = result.get("guardrails") or []
     if rows:
         several = ["arm"] if any("arm" in row for row in rows) else []
-        table = new_table("Guardrails", *several, "metric", "may get worse by", "effect [interval]", "status")
+        table = new_table("Guardrails", *several, "metric", "tolerated", "effect [interval]", "status")
         for row in rows:
-            cells = [f"{100 * row['limit']:.3g} %", _effect(row, result), row["status"]]
-            add_row(table, *(row["arm"] for _ in several), row["metric"], *cells)
+            cells = [
+                answers.metric(result, row),
+                answers.tolerated(result, row),
+                answers.told(result, row),
+                row["status"],
+            ]
+            add_row(table, *(row["arm"] for _ in several), *cells)
         yield table
 
 
@@ -105,3 +114,5 @@ def _kind_tables(result: dict):
     for key, build in by_kind.TABLES.items():
         if result.get(key):
             yield from build(result[key])
+    if text := answers.builds(result):
+        yield text

@@ -3,8 +3,6 @@
 import math
 import sys
 
-from hakmem_lab.judge import words
-
 WIDE_COLUMNS = 120
 SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
 # Unit of a metric -> (factor, unit shown), the greatest first.
@@ -13,22 +11,6 @@ PREFIXES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
 }
 STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
-
-
-def percent(value: float | None, places: int | None = None) -> str:
-    """A ratio minus one for people; an end of an interval that the data do not bound is 'open'."""
-    if value is None or not math.isfinite(value) or value <= -1:
-        return "open"
-    digits = (1 if abs(value) >= 0.1 else 2) if places is None else places
-    return f"{100 * value:+.{digits}f} %"
-
-
-def interval(row: dict) -> str:
-    """Estimate and interval in per cent, with the digits that the interval supports."""
-    low, high = row["ci_low"], row["ci_high"]
-    known = low is not None and high is not None
-    digits = words.places(100 * low, 100 * high) if known else 0
-    return f"{percent(row['estimate'], digits)} [{percent(low, digits)}, {percent(high, digits)}]"
 
 
 def number(value: float | None, unit: str = "") -> str:

@@ -11,7 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from hakmem_lab.show.report import answers, directions, numbers, words
+from hakmem_lab.judge import words
+from hakmem_lab.show import answers
+from hakmem_lab.show.report import directions, numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
 from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker

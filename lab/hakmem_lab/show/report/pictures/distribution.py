@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.paired import median_interval
-from hakmem_lab.show.report import numbers, words
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.rows import LINE_IN, head, two_lines

@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hakmem_lab.show.report import answers, numbers, words
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import Style
+from hakmem_lab.show import answers
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.directions import place
-from hakmem_lab.show.report.model import LoadedRun, Record, metric_label
+from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
 from hakmem_lab.show.report.palette import SENTINELS
 from hakmem_lab.show.report.pictures.rows import VERDICT_COLOURS, VERDICT_MARKERS, Panel, Row, draw_panels, limits
 from hakmem_lab.show.report.svg import Picture, Table, element
-from hakmem_lab.show.report.words import Style
 
 DRAWN_ROWS = 24
 
@@ -61,7 +63,7 @@ def _describe(rows: Sequence[Row]) -> str:
 
 def _style(run: LoadedRun, record: Record) -> Style:
     found = answers.change_of(run.result, record)
-    return found.style if found else words.style_of(record.get("metric"))
+    return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
 
 
 _PANEL_TITLES = {"time": "Time", "cpu": "CPU time", "memory": "Memory", "counts": "Counts", "latency": "Latency"}
@@ -74,22 +76,22 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     groups: dict[tuple[str, str], list[Record]] = {}
     for comparison in comparisons:
         how = _style(run, comparison)
-        own = how.noun.removeprefix(answers.MEAN_OF) if how.family in ("rate", "other") else ""
+        own = how.noun if how.family in ("rate", "other") else ""
         groups.setdefault((how.family, own), []).append(comparison)
     panels = []
     short = words.short_names(run.arm_names)
     for (family, own), members in groups.items():
         how = _style(run, members[0])
-        several = len({_style(run, c).noun for c in members}) > 1
+        several = len({answers.metric(run.result, c) for c in members}) > 1
         rows = []
         for comparison in members:
-            noun = _style(run, comparison).noun
+            noun = answers.metric(run.result, comparison)
             treatment = str(comparison.get("treatment") or comparison_name(comparison))
             text = noun if pair else short.get(treatment, treatment)
             rows.append(_row(run, comparison, text + (f" · {noun}" if several and not pair else "")))
         title = _PANEL_TITLES.get(family, own)
         if not pair and not several:
-            title = how.noun
+            title = answers.metric(run.result, members[0])
         shown = "" if len(groups) == 1 and pair else title[:1].upper() + title[1:]
         has_primary = any(c.get("metric") in (None, primary) for c in members)
         panels.append(_panel(rows, how, margin if has_primary else 0.0, shown))
@@ -112,9 +114,8 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
     caption += " ▲ GO, ▼ NO-GO, ■ NEUTRAL, ◆ INCONCLUSIVE, ● no verdict asked."
     if len(comparisons) > DRAWN_ROWS:
         caption += f" The first {DRAWN_ROWS} of {len(comparisons)} comparisons are drawn; the table has all."
-    primary = (run.result.get("metric") or {}).get("name")
     body = [
-        [comparison_name(c), metric_label(c.get("metric") or primary), *_told(run, c),
+        [comparison_name(c), answers.metric(run.result, c), *_told(run, c),
          str(c.get("verdict") or numbers.UNKNOWN)]
         for c in comparisons
     ]  # fmt: skip

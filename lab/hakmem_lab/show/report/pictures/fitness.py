@@ -31,8 +31,7 @@ def false_verdicts(run: LoadedRun, key: str) -> Picture | None:
     above = bound is not None and known[-1][1] > bound
     tone = (SENTINELS["no-go"], "v") if above else (SENTINELS["go"], "o")
     rows = [
-        Row(name, numbers.percent(rate, signed=False), rate, 0.0, rate, *(tone if name == "Both" else ()))
-        for name, rate in known
+        Row(name, numbers.percent(rate), rate, 0.0, rate, *(tone if name == "Both" else ())) for name, rate in known
     ]
     top = max([rate for _, rate in known] + [bound or 0.0, 0.01]) * 1.25
     panel = Panel(rows, (0, top), axis_label="share of comparisons of a program with itself")
@@ -43,14 +42,14 @@ def false_verdicts(run: LoadedRun, key: str) -> Picture | None:
     if bound is not None:
         axis.axvline(bound, color=SENTINELS["ink"], linestyle=(0, (5, 3)), linewidth=1.2)
     title = "False verdicts"
-    text = "; ".join(f"{name}: {numbers.percent(rate, signed=False)}" for name, rate in known)
-    text += f"; bound {numbers.percent(bound, signed=False)}." if bound is not None else "."
+    text = "; ".join(f"{name}: {numbers.percent(rate)}" for name, rate in known)
+    text += f"; bound {numbers.percent(bound)}." if bound is not None else "."
     caption = (
         "Broken line: the bound for both together, which chance alone would explain. "
         f"From {numbers.number(record.get('resamples'))} resampled comparisons."
     )
-    body = [[name, numbers.percent(rate, signed=False)] for name, rate in known]
-    body.append(["Bound", numbers.percent(bound, signed=False)])
+    body = [[name, numbers.percent(rate)] for name, rate in known]
+    body.append(["Bound", numbers.percent(bound)])
     table = Table("Rates of false verdicts", ["Verdict", "Rate"], body)
     return Picture("false-verdicts", title, text, element(figure, key, title, text), table, caption)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from hakmem_lab.show.report import numbers, words
+from hakmem_lab.judge import words
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
 from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hakmem_lab.judge.words import Style
 from hakmem_lab.show.report import directions
 from hakmem_lab.show.report.palette import SENTINELS
 from hakmem_lab.show.report.svg import canvas, label
-from hakmem_lab.show.report.words import Style
 
 ROW_IN = 0.5
 TITLE_IN = 0.3

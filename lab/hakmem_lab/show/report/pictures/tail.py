@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from hakmem_lab.show.report import answers, numbers, words
+from hakmem_lab.judge import words
+from hakmem_lab.show import answers
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.palette import arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.distribution import scale

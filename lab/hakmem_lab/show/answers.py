@@ -1,28 +1,51 @@
 """The answer to a run's question, in one line with a direction: "hakmem is 2.1 % faster than glibc".
 
-From the result alone, so that the terminal says the same. May import: words, numbers.
+From the result alone: terminal, page, formats and the pages of experiments all begin with it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from hakmem_lab.show.report import numbers, words
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import Change
+from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.words import Change
 
 Record = dict[str, Any]
 
-MEAN_OF = "mean of "
+BUSY = "Other programs were at work"
 NAMED = 4
 SHOWN_EFFECTS = 3
 
 
+def said(result: Record) -> tuple[str, str]:
+    """(the answer, what is to be said besides): the first lines of whatever shows this result."""
+    found, more = answer(result), detail(result)
+    return (found, more) if found else (more, "")
+
+
+def in_one_line(result: Record) -> str:
+    """Verdict, answer and the rest as one text."""
+    first, more = said(result)
+    verdict = result.get("verdict")
+    whole = f"{first}{'' if first.endswith('.') else '.'} {more}" if more else first
+    return f"{verdict}: {whole}" if verdict else whole
+
+
 def answer(result: Record) -> str:
     """What was found; empty where the result's own headline says all there is."""
+    return _plain(_answer(result))
+
+
+def _plain(text: str) -> str:
+    """With the spaces that every terminal and every search knows."""
+    return text.replace(numbers.THIN, " ").replace(numbers.JOIN, " ")
+
+
+def _answer(result: Record) -> str:
     if _withheld(result):
         return "No verdict"
     for key, build in _OWN.items():
@@ -41,15 +64,27 @@ def _withheld(result: Record) -> bool:
 
 def change_of(result: Record, row: Record) -> Change | None:
     """The change of a comparison in the result's metric, or its own; `mean of …`: the primary one's other average."""
-    metric = result.get("metric") or {}
-    name = row.get("metric") or metric.get("name")
-    mean = str(name).startswith(MEAN_OF)
-    if mean:
-        name = metric.get("name")
-    found = words.change(row, name, bool(metric.get("higher_is_better")) and name == metric.get("name"))
-    if found is None or not mean:
-        return found
-    return replace(found, style=replace(found.style, noun=MEAN_OF + found.style.noun))
+    return words.change(row, words.described(result, row.get("metric")))
+
+
+def metric(result: Record, row: Record | None = None) -> str:
+    """The metric of a comparison or a guardrail as a reader would call it, or the primary one."""
+    return words.metric_name(result, (row or {}).get("metric"))
+
+
+def told(result: Record, row: Record) -> str:
+    """A comparison, an effect or a guardrail in one piece: 2.1 % faster [1.4, 2.8]."""
+    found = change_of(result, row)
+    return _plain(found.told()) if found else "unknown"
+
+
+def builds(result: Record) -> str:
+    """How far the estimates of single builds lie apart; empty where there are none."""
+    found = result.get("builds") or {}
+    if not found.get("pairs"):
+        return ""
+    ends = [each.text for end in ("least", "most") if (each := change_of(result, {"estimate": found[end]}))]
+    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {' to '.join(ends)}"
 
 
 def sure(row: Record) -> int:
@@ -102,20 +137,36 @@ def _one(result: Record, row: Record) -> str:
     if verdict == "INCONCLUSIVE":
         if found.sure:
             return f"Not fully decided: {said}"
-        return f"Not decided: {treatment} is {found.between} against {control}" if found.between else "Not decided"
+        return f"Not decided: {_open_change(found, treatment, control)}" if found.between else "Not decided"
     worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    costs = [change.text for rail in worse if (change := words.change(rail, rail.get("metric"))) is not None]
+    costs = [change.text for rail in worse if (change := change_of(result, rail)) is not None]
     return said + (f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else "")
+
+
+def _open_change(found: Change, treatment: str, control: str) -> str:
+    if found.style.speed:
+        return f"{treatment} is {found.between} against {control}"
+    return f"{found.style.noun} is {found.between} with {treatment} than with {control}"
+
+
+def tolerated(result: Record, rail: Record) -> str:
+    """What a guardrail allows: 5 % more."""
+    limit = finite(rail.get("limit"))
+    return "" if limit is None else words.tolerated(limit, words.style_of(words.described(result, rail.get("metric"))))
 
 
 def margin_text(result: Record) -> str:
     """The smallest difference that matters: 1 %."""
     margin = finite(result.get("margin"))
-    return numbers.UNKNOWN if margin is None else f"{margin * 100:g}{numbers.THIN}%"
+    return numbers.UNKNOWN if margin is None else f"{margin * 100:g} %"
 
 
 def detail(result: Record) -> str:
     """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
+    return _plain(_detail(result))
+
+
+def _detail(result: Record) -> str:
     rows = primary(result)
     row = lead(result)
     found = change_of(result, row) if row else None
@@ -126,7 +177,7 @@ def detail(result: Record) -> str:
 
 def _shown(result: Record, row: Record, found: Change) -> str:
     level, margin = finite(row.get("level")), finite(result.get("margin"))
-    sure_of = f", with {level * 100:.3g}{numbers.THIN}% confidence" if level is not None else ""
+    sure_of = f", with {level * 100:.3g} % confidence" if level is not None else ""
     parts = [f"{'Surely' if found.sure else 'Perhaps'} {found.between}{sure_of}"] if found.between else []
     if margin is not None and found.sure:
         near = min(abs(finite(row.get(end)) or 0.0) for end in ("ci_low", "ci_high") if row.get(end) is not None)
@@ -135,9 +186,7 @@ def _shown(result: Record, row: Record, found: Change) -> str:
         beyond = near >= margin if shown is None else bool(shown)
         parts.append(f"surely {matters}" if beyond else f"whether it is {matters} is not shown")
     failed = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    limits = []
-    for rail in failed:
-        limits.append(f"of {words.style_of(rail.get('metric')).noun} no more than {words.tolerated(rail)} is tolerated")
+    limits = [f"of {metric(result, rail)} no more than {tolerated(result, rail)} is tolerated" for rail in failed]
     return "; ".join(parts + limits) + "." if parts or limits else ""
 
 
@@ -147,7 +196,7 @@ def _alike(result: Record, row: Record, found: Change) -> str:
         "ci_low": row.get("equivalence_low"),
         "ci_high": row.get("equivalence_high"),
     }
-    narrow = words.change(ends, row.get("metric"))
+    narrow = change_of(result, ends | {"metric": row.get("metric")})
     between = f": {narrow.between}" if narrow and narrow.between else ""
     return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
 
@@ -158,9 +207,7 @@ def _open(result: Record, row: Record, found: Change) -> str:
         parts = [f"Surely {found.between}; whether by the {margin_text(result)} that matters is open"]
     else:
         parts = ["Better, equal and worse are all still possible"]
-    parts += [
-        f"{words.style_of(rail.get('metric')).noun} may have got worse by more than is tolerated" for rail in unclear
-    ]
+    parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
     more = finite(result.get("more_blocks"))
     parts.append(
         f"about {more:.0f} more blocks would likely settle it" if more else "more blocks are unlikely to settle it"
@@ -196,18 +243,22 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
     control = str(rows[0].get("control") or "the baseline")
     parts: list[str] = []
     first = change_of(result, rows[0])
-    noun = "" if first is None or first.style.speed else f"{first.style.noun[:1].upper()}{first.style.noun[1:]}: "
+    about = f"against {control}: "
+    if first is not None and not first.style.speed:
+        about = f"{first.style.noun} {about}"
+    if first is None or first.style.family != "latency":  # p99 is no word
+        about = about[:1].upper() + about[1:]
     order = sorted(rows, key=lambda row: -(finite(row.get("estimate")) or -math.inf))
     for wanted in ("GO", "NO-GO"):
         chosen = [(row, found) for row in order if row.get("verdict") == wanted and (found := change_of(result, row))]
         if chosen:
             sizes = [f"{row.get('treatment')} {found.short}" for row, found in chosen]
-            parts.append(f"{_list(sizes)}{' than ' + control if not parts else ''}")
-    for wanted, text in (("NEUTRAL", f"level with {control}"), ("INCONCLUSIVE", "not decided")):
+            parts.append(_list(sizes))
+    for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
         names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
         if names:
             parts.append(f"{_list(names)} {text}")
-    return noun + "; ".join(parts) if parts else ""
+    return about + "; ".join(parts) if parts else ""
 
 
 def _effects(result: Record) -> str:
@@ -229,11 +280,10 @@ def _aa(result: Record) -> str:
     smallest = (result["aa"] or {}).get("smallest_effect_percent") or {}
     known = sorted((int(n), finite(v)) for n, v in smallest.items() if str(n).isdigit() and finite(v) is not None)
     fit = (result["aa"] or {}).get("fit")
-    if fit is None or not known:
+    if not fit or not known or str(result.get("headline") or "").startswith(BUSY):
         return ""
     blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1])
-    sees = f"an effect of {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
-    return f"This machine can tell programs apart: {sees}" if fit else "Not fit: too often it sees what is not there"
+    return f"This machine can tell programs apart: {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
 
 
 def _soak(result: Record) -> str:
