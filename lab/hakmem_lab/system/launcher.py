@@ -16,8 +16,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.system import orphans
 
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -208,10 +210,15 @@ class Running:
 class Launcher:
     """The running helper. A context manager; on leaving, whatever still runs is killed."""
 
+    _helpers: ClassVar[set[int]] = set()
+
     def __init__(self) -> None:
+        orphans.adopt()
+        self._before = orphans.children()
         self._process = subprocess.Popen(
             [helper_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={}
         )
+        self._helpers.add(self._process.pid)
         self._buffer = b""
 
     def __enter__(self) -> "Launcher":
@@ -225,6 +232,7 @@ class Launcher:
             self._process.stdin.close()
             self._process.wait()
             self._process.stdout.close()
+            self._helpers.discard(self._process.pid)
 
     def start(self, request: Request) -> Running:
         """Raises OSError where the program cannot be started."""
@@ -249,14 +257,23 @@ class Launcher:
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
-        while view:
-            view = view[self._process.stdin.write(view) :]
+        try:
+            while view:
+                view = view[self._process.stdin.write(view) :]
+        except BrokenPipeError:
+            raise self._lost() from None
+
+    def _lost(self) -> LauncherEnded:
+        """For a helper that is gone. The kernel has killed its program; what that had started is killed here."""
+        self._process.wait()
+        orphans.end(self._before | self._helpers)
+        return LauncherEnded("hak's launcher was killed, and with it what it ran")
 
     def expect_line(self, start: str) -> str:
         while b"\n" not in self._buffer:
             data = os.read(self._process.stdout.fileno(), 1 << 16)
             if not data:
-                raise LauncherEnded("hak's launcher was killed, and with it what it ran")
+                raise self._lost()
             self._buffer += data
         raw, _, self._buffer = self._buffer.partition(b"\n")
         line = raw.decode()

@@ -30,16 +30,11 @@ def default_spec() -> Path:
 
 def run(spec: ScorecardSpec, context) -> dict:
     with Card(spec, context) as card:
-        try:
-            if context.resume:
-                card.resume(context.resume)
-            else:
-                card.begin()
-            card.measure()
-        except KeyboardInterrupt:
-            if card.file is None:
-                raise
-            raise card.interrupted() from None
+        if context.resume:
+            card.resume(context.resume)
+        else:
+            card.begin()
+        card.measure()
         return card.finish(analyse(card.file.header(), card.records()))
 
 
