@@ -196,6 +196,11 @@ static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   return place;
 }
 
+/* No run of a slab's length asks to be aligned so. */
+static bool is_slab(size_t slices, size_t align) {
+  return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+}
+
 /* What can be had without mapping more. */
 static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
   void *base = NULL;
@@ -203,7 +208,7 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
   if (!stocked) {
     hak_lock(&hak_arena.lock);
   }
-  bool slab = hak_arena.medium && slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+  bool slab = hak_arena.medium && is_slab(slices, align);
   place_t place = find_locked(slices, align, slab, need);
   if (!place.chunk && stocked) {
     place = find_chunk_locked(slices, align, slab);
@@ -218,6 +223,7 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   void *base = NULL;
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
   if (!hak_release_within_limit(slices)) {
     return NULL;
@@ -225,7 +231,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   for (bool need = false; !base; need = true) {
     do {
       base = take_now(slices, align, need, zeroed);
-    } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, align <= HAK_SLAB_SLICES ? slices : align));
+    } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (base || need) {
       break;
     }

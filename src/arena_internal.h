@@ -87,8 +87,8 @@ hak_chunk_t *hak_extent_slice_locked(void);
 /* grow.c */
 
 /* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
- * `slices` slices. False: no memory. */
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
+ * `slices` slices. `for_slabs`: these should get pages as large as slabs. False: no memory. */
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs);
 
 /* release.c */
 

@@ -120,8 +120,8 @@ static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, u
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    /* In a signal handler the list may just have got more than its capacity. */
-    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) + HAK_BLOCKS_MAX;
+    /* In a signal handler the list may just have got more than its capacity, or only half of it. */
+    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) * 2 + HAK_BLOCKS_MAX;
     verify_chain(heap->bin[c].head, c, most, heap->key, function);
     verify_chain(heap->info[c].outgoing, c, most, heap->key, function);
   }
@@ -257,45 +257,38 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   }
 }
 
-/* Blocks leave the list, `block` not among them: it is about to be freed, unless that happens for the second time. */
-static void make_room(hak_heap_t *heap, uint32_t cls, int32_t keep, hak_free_block_t *block) {
-  hak_bin_info_t *info = &heap->info[cls];
-  uintptr_t tag = block->tag; /* of a block that leaves it changes, and where that was a run, its class */
-  if (info->closed) {
-    pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
-  } else {
-    shorten(heap, cls, keep);
-  }
-  if (hak_class_at(block) != cls || block->tag != tag || heap->bin[cls].head == block) {
-    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
-  }
-}
-
+/* On the way to it other blocks may leave the thread, `block` not among them: it is about to be freed, unless that
+ * happens for the second time. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
+  hak_bin_t *bin = &heap->bin[cls];
+  uintptr_t tag = block->tag; /* of a block that leaves a list it changes, and where that was a run, its class */
+  hak_overflow_t what = HAK_OVERFLOW_HALF;
   look_around(heap);
   if (info->closed) {
     info->busy = true;
-    make_room(heap, cls, 0, block);
-    hak_cache_free_outgoing(heap, cls, block);
-    return;
+    pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
+  } else {
+    int32_t half = hak_bin_capacity(info) / 2;
+    what = hak_policy_overflow(heap, cls);
+    if (what == HAK_OVERFLOW_FREES) {
+      drop_current(info);
+      shorten(heap, cls, 0);
+    } else if (what == HAK_OVERFLOW_HALF && hak_bin_room(bin) <= 0) {
+      shorten(heap, cls, half);
+    }
   }
-  int32_t capacity = hak_bin_capacity(info);
-  hak_overflow_t what = hak_policy_overflow(heap, cls);
+  if (hak_class_at(block) != cls || block->tag != tag || bin->head == block) {
+    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
+  }
   if (what == HAK_OVERFLOW_NONE) {
     hak_cache_return_one(cls, block);
     if (info->current && hak_slab_is_whole(info->current)) {
       drop_current(info);
     }
-    return;
+  } else if (!hak_cache_free_outgoing(heap, cls, block)) { /* the list is not closed */
+    hak_bin_push(heap, bin, block);
   }
-  if (what == HAK_OVERFLOW_FREES) {
-    drop_current(info);
-  }
-  if (what == HAK_OVERFLOW_FREES || hak_bin_room(&heap->bin[cls]) <= 0) {
-    make_room(heap, cls, what == HAK_OVERFLOW_FREES ? 0 : capacity / 2, block);
-  }
-  hak_bin_push(heap, &heap->bin[cls], block);
 }
 
 void hak_cache_check(hak_heap_t *heap) {

@@ -261,7 +261,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
       return base;
     }
-    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0)) {
+    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, false)) {
       continue;
     }
     if (purged || !hak_arena_purge(0)) {

@@ -56,8 +56,7 @@ static bool prefer_medium(char *base) {
   return hak_arena.medium || hak_os_set_huge(from, bytes, false);
 }
 
-/* `slices`: how many are wanted, of a chunk that is cut into such. */
-static char *map(size_t bytes, size_t align, size_t slices) {
+static char *map(size_t bytes, size_t align, bool for_slabs) {
   hak_lock(&hak_arena.lock);
   char *wish = hak_arena.wish;
   size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
@@ -68,7 +67,7 @@ static char *map(size_t bytes, size_t align, size_t slices) {
   if (!base) {
     return NULL;
   }
-  bool medium = slices == HAK_SLAB_SLICES && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
+  bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
@@ -125,9 +124,9 @@ bool hak_arena_is_tight(void) {
   return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
 
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = map(bytes, align, slices);
+  char *base = map(bytes, align, for_slabs);
   bool ok = lock_to_add(base, bytes);
   if (slices > 0) {
     atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);

@@ -38,7 +38,8 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
 /* False: the block stays as it was, and must move if it is too small. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
   if (cls == HAK_CLASS_HUGE) {
-    return bytes > HAK_CACHED_MAX && hak_huge_resize(block, bytes);
+    /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
+    return (bytes > HAK_CACHED_MAX || bytes > usable) && hak_huge_resize(block, bytes);
   }
   /* Where it fits, unless more than half would be idle. */
   if (bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN)) {

@@ -93,6 +93,18 @@ static void less_than_a_chunk_may_be_aligned(void) {
   slices_add_up();
 }
 
+/* Where there is no room for all of it, nothing is mapped that would be as aligned, but too short. */
+static void an_alignment_is_not_all_that_is_asked_for(void) {
+  bool zeroed;
+  refuse_chunks();
+  CHECK(slices_take(1) != NULL); /* and the page map */
+  system_refuse_mappings_from((size_t)CHUNK / 4 << HAK_SLICE_SHIFT);
+  CHECK(slices_take_aligned(CHUNK / 2, 8, &zeroed) == NULL);
+  CHECK(hak_arena_totals().mapped_slices == 1);
+  CHECK(slices_take_aligned(8, 8, &zeroed) != NULL);
+  slices_add_up();
+}
+
 /* Only what is mapped is free, known, grown into and given back. */
 static void a_chunk_may_be_mapped_in_part(void) {
   retain_everything();
@@ -326,6 +338,7 @@ int main(void) {
   child_succeeds(without_memory_there_is_what_is_mapped);
   child_succeeds(less_than_a_chunk_will_do);
   child_succeeds(less_than_a_chunk_may_be_aligned);
+  child_succeeds(an_alignment_is_not_all_that_is_asked_for);
   child_succeeds(a_chunk_may_be_mapped_in_part);
   child_succeeds(parts_become_a_whole);
   child_succeeds(what_has_no_page_map_is_unmapped);
