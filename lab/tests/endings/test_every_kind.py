@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 60
+LIMIT_S = 300
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # hak in which the n-th record that is written through to the disk meets with something.
 AT_WRITING = """
