@@ -5,6 +5,7 @@ completed, 128 and the number of the signal that ended it; `hak run` ends as the
 """
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 def main() -> None:
     signals.listen()
     # Words of commands may hold bytes that are no UTF-8.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(sys.argv[1:])
     except BrokenPipeError:

@@ -26,6 +26,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from hakmem_lab.errors import LabError, closest, nearest
 from hakmem_lab.plan import mistakes
@@ -332,7 +333,7 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:
     return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
 
 
-def _message(error: dict, model: type[BaseModel]) -> str:
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     location = error["loc"]
     key = _key(location)
     if error["type"] == "extra_forbidden":

@@ -16,9 +16,10 @@ from hakmem_lab.system.launcher import LauncherEnded
 
 
 class Recording(Protocol):
-    """A run that may have a file by now."""
+    """A run that has begun."""
 
-    file: RunFile | None
+    @property
+    def file(self) -> RunFile: ...
 
     def event(self, what: str, text: str) -> None: ...
 
@@ -36,10 +37,10 @@ def cannot_write(run: RunFile, error: OSError) -> Stopped:
 
 
 def conclude(recording: Recording, error: BaseException | None) -> None:
-    """To be called when nothing runs any more. Raises Interrupted or Stopped where the run has a file, and `error` is a
-    signal or the loss of the launcher, which it then keeps as an event."""
+    """To be called when nothing runs any more. Raises Interrupted or Stopped where `error` is a signal or the loss of
+    the launcher, which the run then keeps as an event."""
     run = recording.file
-    if run is None or not isinstance(error, (*signals.INTERRUPTS, LauncherEnded)):
+    if not isinstance(error, (*signals.INTERRUPTS, LauncherEnded)):
         return
     interrupted = isinstance(error, signals.INTERRUPTS)
     with contextlib.suppress(Stopped):  # a full disk is no reason to say anything else

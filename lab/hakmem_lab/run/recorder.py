@@ -4,6 +4,7 @@ import hashlib
 import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Self
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
@@ -95,12 +96,22 @@ class Recorder:
     ):
         self.spec, self.workload, self.progress, self.tag = spec, workload, progress, tag or {}
         self.arms = {arm.name: arm for arm in arms}
-        self.file: RunFile | None = None
+        self._file: RunFile | None = None
         self.seed = 0
         self.warned_of_load = False
         self._stamps = {path: stamp(path) for path in named_files(workload)}
 
-    def __enter__(self):
+    @property
+    def file(self) -> RunFile:
+        """Of a run that has begun."""
+        assert self._file is not None
+        return self._file
+
+    @file.setter
+    def file(self, file: RunFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -110,10 +121,11 @@ class Recorder:
         except signals.INTERRUPTS as late:
             error = late
         try:
-            endings.conclude(self, error)
+            if self._file:
+                endings.conclude(self, error)
         finally:
-            if self.file:
-                self.file.close()
+            if self._file:
+                self._file.close()
 
     def release(self) -> None:
         """Ends what was started and still runs."""

@@ -36,6 +36,7 @@ class Session(Recorder):
     """
 
     counted = "blocks"
+    spec: BlockSpec
 
     def __init__(
         self,
@@ -205,11 +206,13 @@ class Session(Recorder):
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """One whole block; again from its beginning where a run of it fails."""
         plan = schedule.block(names, self.seed, index)
-        for attempt in range(attempt, attempt + ATTEMPTS):  # noqa: B020, PLR1704
-            runs, failed = self._attempt(plan, phase, attempt)
-            if failed is None:
+        failed: dict = {}
+        for again in range(attempt, attempt + ATTEMPTS):
+            runs, why = self._attempt(plan, phase, again)
+            if why is None:
                 self._look_for_load(runs)
                 return runs
+            failed = why
             self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
         raise Stopped(
             f"{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: {failed['why']}. "
@@ -220,7 +223,8 @@ class Session(Recorder):
         runs: dict[str, list[dict]] = {}
         own = self.keys_of(plan.index)
         key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
-        failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
+        failed: dict | None = None
+        disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
         arms = [self.arm_in(name, plan.index) for name in plan.order]
         for position, record in self._runs_of(arms, plan.pads, drawn):
             self._keep(phase, plan.index, attempt, position, record | own)
@@ -230,11 +234,12 @@ class Session(Recorder):
             if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept
                 break
         changed = self._watch.changed()
-        why = f"{changed} changed during the run" if changed else failed and failed["why"]
+        gone = f"{changed} changed during the run" if changed else None
+        why = gone or (failed["why"] if failed else None)
         close = {"type": "block", **key, "ok": why is None, "why": why}
         self.append(close | {"order": list(plan.order), "disturbed": disturbed})
-        if changed:
-            self.event("changed-binary", why)
+        if gone:
+            self.event("changed-binary", gone)
             raise Stopped(f"{changed} changed during run {self.file.id}; its blocks so far are kept, start a new run")
         return runs, failed
 

@@ -51,7 +51,7 @@ class Elf:
 
         Empty where the file has no symbol table, as that of a stripped program.
         """
-        found = {SYMTAB: set(), DYNSYM: set()}
+        found: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
         sections = self._sections()
         for kind, offset, size, link in sections:
             if kind in found and link < len(sections):

@@ -71,13 +71,13 @@ class Case:
 
 
 SPECS = {
-    "sweep": 'default = "glibc"\nselect-blocks = 4\nlooks = 1\n[candidates]\na = "glibc,RATE=1010"\n',
-    "matrix": 'base = "glibc"\n[factors]\na = "RATE=1010"\nb = "OTHER=1"\n',
+    "sweep": 'default = "glibc"\nselect-blocks = 4\nmax-blocks = 6\nlooks = 1\n[candidates]\na = "glibc,RATE=1010"\n',
+    "matrix": 'base = "glibc"\nmax-blocks = 8\n[factors]\na = "RATE=1010"\nb = "OTHER=1"\n',
     "latency": 'allocators = ["glibc", "glibc,OTHER=1"]\n',
     "syscalls": 'allocators = ["glibc"]\nrepeats = 8\n',
-    "soak": 'allocator = "glibc"\nduration = "3s"\nsample-interval = "50ms"\n',
+    "soak": 'allocator = "glibc"\nduration = "8s"\nsample-interval = "50ms"\n',
 }
-BLOCKS_OF_SPECS = "max-blocks = 6\nwarm-up = 0\n"
+BLOCKS_OF_SPECS = "warm-up = 0\n"
 SUITE = f"""kind = "scorecard"
 allocators = ["glibc,RATE=1100", "glibc", "glibc,RATE=900"]
 subject = "glibc,RATE=1100"
@@ -137,7 +137,7 @@ def case(slow, tmp_path, here, fakes):
             top = f"kind = {json.dumps(kind)}\ncommand = {json.dumps([str(program.path)])}\n"
             judged = f"metric = '{RATE}'\nhigher-is-better = true\nrepeat = 1\n" if blocks else ""
             words = of_spec(kind, ["--quiet"], top + judged + blocks + SPECS[kind])
-            first = {"matrix": 4, "syscalls": 0, "soak": 0}.get(kind, 2)
+            first = {"matrix": 4, "syscalls": 0, "soak": -1}.get(kind, 2)
         return Case(words, program, first)
 
     return make

@@ -120,7 +120,7 @@ def test_a_signal_at_the_very_start(case, begin, until, store, number):
 
 
 def test_a_signal_before_anything_is_stored(measuring, begin, processes, until, store):
-    if measuring.first == 0:
+    if measuring.first <= 0:
         pytest.skip("nothing runs before the header")
     measuring.slow.hang(1)
     process = begin(*measuring.words)
@@ -132,7 +132,7 @@ def test_a_signal_before_anything_is_stored(measuring, begin, processes, until, 
 
 
 def test_a_launcher_killed_before_anything_is_stored(measuring, begin, processes, until, store):
-    if measuring.first == 0:
+    if measuring.first <= 0:
         pytest.skip("nothing runs before the header")
     measuring.slow.hang(1)
     process = begin(*measuring.words)
