@@ -129,7 +129,8 @@ void hak_cache_verify(hak_heap_t *heap, const char *function) {
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
   const hak_free_block_t *block = heap->bin[cls].head;
-  while (block != wanted && hak_is_linked(block, heap->key)) {
+  int32_t left = hak_bin_capacity(&heap->info[cls]) + HAK_BLOCKS_MAX; /* a circle has no end */
+  while (left-- > 0 && block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
   return block == wanted;
