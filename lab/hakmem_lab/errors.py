@@ -1,10 +1,12 @@
-"""The one error that a user can put right."""
+"""The one error that a user can put right, and two ends of a run that no mistake has caused."""
 
 import difflib
 import re
+import signal
 from collections.abc import Iterable
 
-EXIT_BAD_INPUT = 2
+EXIT_BAD_INPUT, EXIT_STOPPED = 2, 3
+EXIT_SIGNAL = 128
 
 
 class LabError(Exception):
@@ -13,6 +15,18 @@ class LabError(Exception):
 
 class StoreError(LabError):
     """The place where runs are kept cannot be used: nothing that a spec says is wrong."""
+
+
+class Stopped(Exception):
+    """The run cannot go on; what it has measured is in the store."""
+
+
+class Interrupted(Exception):
+    """A signal has ended it; what it has measured is in the store."""
+
+    def __init__(self, text: str, number: int = signal.SIGINT):
+        super().__init__(text)
+        self.number = number
 
 
 def one_line(text: str) -> str:

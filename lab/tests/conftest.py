@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     from hakmem_lab.cli.main import main
 
     def call(*words: object) -> Answer:
-        handler = signal.getsignal(signal.SIGTERM)
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         monkeypatch.setattr(sys, "argv", ["hak", *with_store(words, store)])
         capsys.readouterr()
         try:
@@ -175,7 +176,8 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         except SystemExit as end:
             status = end.code or 0
         finally:
-            signal.signal(signal.SIGTERM, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         return Answer(status, *capsys.readouterr())
 
     return call
@@ -214,6 +216,12 @@ def until() -> Callable[..., None]:
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def marker() -> str:
+    """A number of seconds that no other process sleeps for."""
+    return f"{1000 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**9}"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from hakmem_lab.run.callgrind import find_valgrind, total, traced
 from hakmem_lab.show import emit
 from hakmem_lab.show.terminal import tables
+from hakmem_lab.system import orphans, signals
 
 
 def show(result: dict, json_file: Path | None) -> None:
@@ -30,13 +31,11 @@ def show(result: dict, json_file: Path | None) -> None:
 def run(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Runs the program in the foreground, says on standard error what it needed; its exit status."""
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        process = subprocess.Popen(traced(find_valgrind(), argv, Path(folder)), env=env)
-        while True:
-            try:
+        words = traced(find_valgrind(), argv, Path(folder))
+        with signals.held():  # until there is somebody to hand them on to
+            process = subprocess.Popen(words, env=env, preexec_fn=orphans.die_with_parent)  # noqa: PLW1509 (there are no threads)
+            with signals.handed_on(process.pid):
                 status = process.wait()
-                break
-            except KeyboardInterrupt:  # the terminal has told the program, too; it decides how it ends
-                continue
         found = total(Path(folder), process.pid)
     said = "counted nothing: the program was killed, or became another one" if found is None else f"{found:,}"
     print(f"hak: instructions: {said}", file=sys.stderr)

@@ -238,8 +238,8 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
     """A run by flags; below: keys of a spec that flags and the command replace."""
     from hakmem_lab import kinds
     from hakmem_lab.run.context import Context
+    from hakmem_lab.run.endings import told
     from hakmem_lab.run.progress import Progress
-    from hakmem_lab.run.recorder import Interrupted
     from hakmem_lab.store.runs import default_folder
 
     _check_require(params.get("require"))
@@ -250,12 +250,11 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
         _check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
-        spec = _with_input(spec, context)
-        result = kinds.module(kind).run(spec, context)
+        with told():
+            spec = _with_input(spec, context)
+            result = kinds.module(kind).run(spec, context)
     except LabError as error:
         raise _named(error, source) from None
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; nothing was stored") from None
     _finish(result, params["json"], params.get("require"), params["format_"])
 
 
@@ -264,6 +263,7 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     from hakmem_lab import kinds
     from hakmem_lab.cli import instructions
     from hakmem_lab.run import callgrind
+    from hakmem_lab.run.endings import told
 
     _check_require(params["require"])
     _check_json(params["json"])
@@ -271,7 +271,8 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
         raise LabError("--format: counted instructions have no format but that of --json")
     source, spec = _spec_of("ab", params["words"] or [], _overrides(params))
     try:
-        result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
+        with told():
+            result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
     except LabError as error:
         raise _named(error, source) from None
     instructions.show(result, params["json"])

@@ -57,10 +57,10 @@ def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> 
     """Per block, positive = treatment better; None where some run lacks the metric."""
     ratios = []
     for block in blocks:
-        pair = values(block[control], metric.name), values(block[treatment], metric.name)
-        if None in pair:
+        first, second = values(block[control], metric.name), values(block[treatment], metric.name)
+        if first is None or second is None:
             return None
-        ratios.append(block_log_ratio(*pair, higher_is_better=metric.higher_is_better))
+        ratios.append(block_log_ratio(first, second, higher_is_better=metric.higher_is_better))
     return ratios
 
 

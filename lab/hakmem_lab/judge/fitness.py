@@ -82,8 +82,10 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
     program, metric, margin = asked.program, asked.metric, asked.margin
     found = [check for check in found if check.duet == asked.duet]
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
-    last = (own or found or [None])[-1]
-    if last is None or last.passes(margin) or (last.state == OPEN and not own):
+    if not found:
+        return None
+    last = (own or found)[-1]
+    if last.passes(margin) or (last.state == OPEN and not own):
         return None
     if last.state != UNFIT:
         half = "half the margin" if margin is None else f"±{50 * margin:g} %, half the margin"
@@ -114,8 +116,10 @@ def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
     """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
     asked = _asked(header)
     same = (asked.program, asked.metric, asked.duet)
-    known = [check for check in checks(folder) if (check.program, check.metric, check.duet) == same and check.spread]
-    return (known[-1].spread, f"the A/A run {known[-1].id}") if known else None
+    for check in reversed(checks(folder)):
+        if (check.program, check.metric, check.duet) == same and check.spread:
+            return check.spread, f"the A/A run {check.id}"
+    return None
 
 
 def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:

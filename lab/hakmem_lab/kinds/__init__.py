@@ -11,6 +11,7 @@ from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.spec import build, read_toml
 from hakmem_lab.run.context import Context
+from hakmem_lab.run.endings import told
 from hakmem_lab.run.progress import Progress
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
@@ -59,7 +60,8 @@ def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:
     """Continues a stored run with its stored spec; `more`: by so many further blocks than were planned."""
     header = file.header("spec", *DESCRIBED)
     context = Context(file.path.parent, header["spec_file"] or "command line", progress, file, more)
-    return module(header["kind"]).run(stored_spec(file), context)
+    with told(file):
+        return module(header["kind"]).run(stored_spec(file), context)
 
 
 def stored_spec(file: RunFile):

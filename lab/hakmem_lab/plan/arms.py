@@ -118,12 +118,14 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
     _, at, revision = allocator.partition("@")
     known = project.gates(project.sources_of(revision)) if at else set()
     gates = {name: value for name, value in variables.items() if name in known}
+    path: Path | None
     if gates:
         path = project.build_with_gates(project.sources_of(revision), gates)
     elif at:
         path = project.build_revision(revision)
     else:
         path = peers.hakmem_library().path
+    assert path is not None  # of the allocators, only that of the C library has none
     options = options_of(path)
     for name in variables:
         if name.startswith(OPTION_PREFIX) and name not in options | known:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic_core import ErrorDetails
+
 # The validator's name of a mistake -> what is wanted; the words in braces are what it says about the limits.
 WORDS = {
     "int_parsing": "a whole number is wanted",
@@ -28,7 +30,7 @@ WORDS = {
 }
 
 
-def said(error: dict[str, Any]) -> str:
+def said(error: ErrorDetails) -> str:
     """One mistake of those that the validator lists; those that we raise ourselves say it already."""
     limits = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
     try:

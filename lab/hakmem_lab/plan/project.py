@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import overload
 
 from hakmem_lab.errors import LabError
 
@@ -20,6 +21,10 @@ def root() -> Path | None:
     return None
 
 
+@overload
+def shown(path: Path | str) -> str: ...
+@overload
+def shown(path: None) -> None: ...
 def shown(path: Path | str | None) -> str | None:
     """A path as records name it: relative to the checkout where it lies inside."""
     top = root()

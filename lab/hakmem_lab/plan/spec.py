@@ -24,6 +24,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import mistakes
@@ -330,7 +331,7 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:
     return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
 
 
-def _message(error: dict, model: type[Model], values: dict) -> str:
+def _message(error: ErrorDetails, model: type[Model], values: dict) -> str:
     location = error["loc"]
     place, inner = model.place(location, values)
     key = _key(inner)

@@ -19,19 +19,14 @@ def conduct(
 ) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     with session_type(spec, arms, context.progress) as session:
-        try:
-            if context.resume:
-                session.resume(context.resume, context.resume.header())
-                if context.more:
-                    _prolong(session, context.more, analyse)
-            else:
-                session.begin(context.folder, context.source, runs_of)
-            measure(session)
-            return session.finish(analyse(session.file.header(), session.records()))
-        except KeyboardInterrupt:
-            if session.file is None:
-                raise
-            raise session.interrupted() from None
+        if context.resume:
+            session.resume(context.resume, context.resume.header())
+            if context.more:
+                _prolong(session, context.more, analyse)
+        else:
+            session.begin(context.folder, context.source, runs_of)
+        measure(session)
+        return session.finish(analyse(session.file.header(), session.records()))
 
 
 def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], dict]) -> None:

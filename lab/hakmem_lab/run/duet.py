@@ -79,7 +79,7 @@ class Duet:
         What either raises ends both.
         """
         gate = threading.Barrier(SIDES)
-        records: list[dict | None] = [None, None]
+        records: list[dict] = [{}, {}]
         errors: list[BaseException] = []
 
         def play(side: int) -> None:

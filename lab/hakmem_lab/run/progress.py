@@ -3,6 +3,7 @@
 On a terminal one line is rewritten; elsewhere a line is written now and then.
 """
 
+import contextlib
 import sys
 import time
 
@@ -33,7 +34,7 @@ class Progress:
         """A line that stays."""
         if not self._quiet:
             self._clear()
-            print(text, file=self._stream, flush=True)
+            self._write(text + "\n")
 
     def update(self, done: float, total: float, note: str = "") -> None:
         """done of total units; the first call sets where counting begins."""
@@ -55,11 +56,10 @@ class Progress:
         elif gained > 0:
             text += f", about {duration((now - self._begun) / gained * (total - done))} left"
         if self._live:
-            self._stream.write("\r\033[K" + text[:200])
-            self._stream.flush()
+            self._write("\r\033[K" + text[:200])
         elif not self._quiet and (now - self._said > QUIET_LINE_S or (self._spoke and done >= total)):
             self._said, self._spoke = now, done < total
-            print(text, file=self._stream, flush=True)
+            self._write(text + "\n")
 
     def restart(self) -> None:
         """The next update begins a new count."""
@@ -68,5 +68,9 @@ class Progress:
 
     def _clear(self) -> None:
         if self._live:
-            self._stream.write("\r\033[K")
+            self._write("\r\033[K")
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be gone; what is measured is not for it
+            self._stream.write(text)
             self._stream.flush()

@@ -1,38 +1,30 @@
 """The file of a run: what every kind writes into it, and how a run stops and goes on."""
 
-import errno
 import hashlib
 import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Self
 
 from hakmem_lab import __version__
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge.planning import rule
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import CommonSpec, normalised, spec_hash
-from hakmem_lab.run import preflight
+from hakmem_lab.run import endings, preflight
 from hakmem_lab.run import progress as ui
 from hakmem_lab.run.inputs import Watch, changed_input, files_under_test, input_hashes, named_files, stamp
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.store.earlier import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile, now_utc
-from hakmem_lab.system import machine
+from hakmem_lab.system import machine, signals
 
-__all__ = ["Interrupted", "Recorder", "Stopped", "Watch", "check_unchanged", "files_under_test", "record_header"]
+__all__ = ["Recorder", "Watch", "check_unchanged", "files_under_test", "record_header"]
 
 SEED_BITS = 31
 WRITTEN = "written"
-
-
-class Stopped(Exception):
-    """The run cannot go on; what it has measured is in the store. Exit status 3."""
-
-
-class Interrupted(Exception):
-    """The user stopped it; it can be resumed. Exit status 130."""
 
 
 def folder_hash() -> str:
@@ -88,7 +80,8 @@ def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> No
 
 
 class Recorder:
-    """Keeps the records of one run. A context manager: on leaving, the run's file is closed.
+    """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
+    file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
 
     tag: keys that every record gets, where several parts of a run share a file.
     """
@@ -103,17 +96,39 @@ class Recorder:
     ):
         self.spec, self.workload, self.progress, self.tag = spec, workload, progress, tag or {}
         self.arms = {arm.name: arm for arm in arms}
-        self.file: RunFile | None = None
+        self._file: RunFile | None = None
         self.seed = 0
         self.warned_of_load = False
         self._stamps = {path: stamp(path) for path in named_files(workload)}
 
-    def __enter__(self):
+    @property
+    def file(self) -> RunFile:
+        """Of a run that has begun."""
+        assert self._file is not None
+        return self._file
+
+    @file.setter
+    def file(self, file: RunFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.file:
-            self.file.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            with signals.held():
+                self.release()
+        except signals.INTERRUPTS as late:
+            error = late
+        try:
+            if self._file:
+                endings.conclude(self, error)
+        finally:
+            if self._file:
+                self._file.close()
+
+    def release(self) -> None:
+        """Ends what was started and still runs."""
 
     def check_arms(self) -> None:
         """Preflight of every arm. Raises LabError."""
@@ -132,7 +147,9 @@ class Recorder:
         arms, written = list(self.arms.values()), self.written_files()
         header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
         header |= {"question_hash": question_hash(header), **rule(self.spec.kind)}
-        self.file = RunFile.create(folder, self.spec.kind, header | {"earlier": earlier_runs(folder, header)})
+        header["earlier"] = earlier_runs(folder, header)
+        with signals.held():
+            self.file = RunFile.create(folder, self.spec.kind, header)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
@@ -151,13 +168,10 @@ class Recorder:
     def append(self, record: dict) -> None:
         """Raises Stopped where the store takes no more."""
         try:
-            self.file.append(record | self.tag)
+            with signals.held():
+                self.file.append(record | self.tag)
         except OSError as error:
-            why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
-            raise Stopped(
-                f"cannot write to {self.file.path}: {why}. Everything finished is kept; make room, then: "
-                f"hak resume {self.file.id}"
-            ) from None
+            raise endings.cannot_write(self.file, error) from None
 
     def event(self, what: str, text: str, **more: object) -> None:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
@@ -174,16 +188,9 @@ class Recorder:
             self.warn("load", trouble)
         return bool(trouble)
 
-    def interrupted(self) -> Interrupted:
-        """Records that the user stopped the run, and says how to go on."""
-        self.event("interrupted", "interrupted by the user")
-        return Interrupted(f"interrupted; nothing finished is lost. Go on with: hak resume {self.file.id}")
-
     def stopped(self, why: object) -> Stopped:
         """For a run that cannot go on, but can be continued later; says how."""
-        return Stopped(
-            f"{why}. Everything finished is kept: hak show {self.file.id}; go on with: hak resume {self.file.id}"
-        )
+        return endings.cannot_go_on(self.file, why)
 
     def finish(self, result: dict) -> dict:
         """Stores the result and returns it."""

@@ -129,7 +129,7 @@ class Runner:
         seed: what {seed} in the commands stands for.
         """
         started, self._seed = time.time(), seed
-        record = {
+        record: dict = {
             "arm": arm.name,
             "started": started,
             "repeat": repeat,
@@ -163,7 +163,7 @@ class Runner:
 
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
-            return self._with_server(arm, pad_bytes)
+            return self._with_server(self.workload.server, arm, pad_bytes)
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
             self.at_start()
@@ -234,18 +234,20 @@ class Runner:
                 raise MetricMissing(f"metric '{metric.name}' could not be measured: {self.no_groups}") from None
             raise
 
-    def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
-        server, w = self.workload.server, self.workload
+    def _with_server(self, server: Server, arm: Arm, pad_bytes: int) -> dict:
+        w = self.workload
         port = choose_port(server)
         argv = self._filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
-        client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+        client: Outcome | None = None
+        usage: dict = {}
+        why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
             running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
             meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
-                    client, usage, why = self._clients(meter, port)
+                    client, usage, why = self._clients(server, meter, port)
             finally:
                 ended = running.ended()
                 outcome = running.terminate()
@@ -256,10 +258,9 @@ class Runner:
             why = _failed(outcome)
         return self._part(client or outcome, usage, why)
 
-    def _clients(self, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
+    def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
-        warm_up = self.workload.server.warm_up
-        if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
+        if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):
             return None, {}, why
         self.at_start()
         meter.begin()

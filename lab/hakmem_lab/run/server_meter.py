@@ -20,7 +20,8 @@ class ServerMeter:
 
     def __init__(self, pid: int, group: Group | None):
         self._pid, self._group, self._started_s = pid, group, time.monotonic()
-        self._cpu_s, self._window_ms = None, (0.0, 0.0)
+        self._cpu_s: float | None = None
+        self._window_ms = (0.0, 0.0)
 
     def begin(self) -> None:
         if self._group:
@@ -62,7 +63,7 @@ class ServerMeter:
     def memory(self, outcome: Outcome, used: dict) -> dict:
         """Its memory over its whole life, and its means and peaks between the two moments."""
         rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
-        found = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
+        found: dict = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
         found |= {"pss_series": outcome.pss_series, "rss_mean_kib": mean_of(rss), "pss_mean_kib": mean_of(pss)}
         found["pss_peak_kib"] = peak_of(pss)
         if rss and "rss_peak_kib" in used:

@@ -7,9 +7,8 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import fitness
 from hakmem_lab.judge.pressure import SOLO
 from hakmem_lab.plan import schedule
@@ -18,12 +17,11 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import progress as ui
 from hakmem_lab.run.duet import SIDES, Duet
-from hakmem_lab.run.recorder import Recorder, Stopped, Watch, files_under_test
+from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
 from hakmem_lab.store.blocks import Blocks, attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
-from hakmem_lab.system.launcher import LauncherEnded
 
 STEADY_S = 0.1
 REPEAT_LIMIT = 100
@@ -38,6 +36,7 @@ class Session(Recorder):
     """
 
     counted = "blocks"
+    spec: BlockSpec
 
     def __init__(
         self,
@@ -60,9 +59,8 @@ class Session(Recorder):
         self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
         self.watch(arms)
 
-    def __exit__(self, *details: object) -> None:
+    def release(self) -> None:
         (self.duet or self.runner).close()
-        super().__exit__(*details)
 
     def watch(self, arms: Sequence[Arm]) -> None:
         """From now on, the files that these arms depend on must not change."""
@@ -157,8 +155,7 @@ class Session(Recorder):
             control, treatment = arms
             for index, pair in enumerate(((control, treatment), (treatment, control))):
                 for side, arm in enumerate(pair):
-                    record = self._careful(lambda arm=arm, side=side: self.duet.alone(side, arm, 0, self.repeat))
-                    self._keep(SOLO, index, 0, side, record)
+                    self._keep(SOLO, index, 0, side, self.duet.alone(side, arm, 0, self.repeat))
 
     def arm_in(self, name: str, index: int) -> Arm:
         """The arm as it takes part in the index-th block."""
@@ -172,26 +169,15 @@ class Session(Recorder):
         key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
         self.append({"type": "run", **key} | record)
 
-    def _careful(self, run: Callable[[], Any]) -> Any:
-        """What `run` returns. Raises Stopped where the launcher was killed."""
-        try:
-            return run()
-        except LauncherEnded as error:
-            raise Stopped(f"{error}. Go on with: hak resume {self.file.id}") from None
-
     def _runs_of(self, arms: Sequence[Arm], pads: Sequence[int], workload_seed: int) -> Iterator[tuple[int, dict]]:
         """(position, record) of these runs: one after the other, or two at once, which both come when both are done."""
         if self.duet is None:
             for position, (arm, pad) in enumerate(zip(arms, pads, strict=True)):
-                record = self._careful(lambda arm=arm, pad=pad: self.runner.run(arm, pad, self.repeat, workload_seed))
-                yield position, record
+                yield position, self.runner.run(arm, pad, self.repeat, workload_seed)
             return
         for first in range(0, len(arms), SIDES):
             pair = slice(first, first + SIDES)
-            yield from enumerate(
-                self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed)),
-                first,
-            )
+            yield from enumerate(self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed), first)
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
@@ -220,11 +206,13 @@ class Session(Recorder):
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """One whole block; again from its beginning where a run of it fails."""
         plan = schedule.block(names, self.seed, index)
-        for attempt in range(attempt, attempt + ATTEMPTS):  # noqa: B020, PLR1704
-            runs, failed = self._attempt(plan, phase, attempt)
-            if failed is None:
+        failed: dict = {}
+        for again in range(attempt, attempt + ATTEMPTS):
+            runs, why = self._attempt(plan, phase, again)
+            if why is None:
                 self._look_for_load(runs)
                 return runs
+            failed = why
             self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
         raise Stopped(
             f"{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: {failed['why']}. "
@@ -235,7 +223,8 @@ class Session(Recorder):
         runs: dict[str, list[dict]] = {}
         own = self.keys_of(plan.index)
         key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
-        failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
+        failed: dict | None = None
+        disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
         arms = [self.arm_in(name, plan.index) for name in plan.order]
         for position, record in self._runs_of(arms, plan.pads, drawn):
             self._keep(phase, plan.index, attempt, position, record | own)
@@ -245,11 +234,12 @@ class Session(Recorder):
             if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept
                 break
         changed = self._watch.changed()
-        why = f"{changed} changed during the run" if changed else failed and failed["why"]
+        gone = f"{changed} changed during the run" if changed else None
+        why = gone or (failed["why"] if failed else None)
         close = {"type": "block", **key, "ok": why is None, "why": why}
         self.append(close | {"order": list(plan.order), "disturbed": disturbed})
-        if changed:
-            self.event("changed-binary", why)
+        if gone:
+            self.event("changed-binary", gone)
             raise Stopped(f"{changed} changed during run {self.file.id}; its blocks so far are kept, start a new run")
         return runs, failed
 

@@ -25,6 +25,7 @@ DESCRIBED = ("arms", "command", "machine", "question")
 RENAMED = {"scorecard": "suite"}
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
 SYNC_S = 10.0
+CLOSED = -1
 
 
 def default_folder() -> Path:
@@ -44,7 +45,7 @@ def plain(value: object) -> object:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    if hasattr(value, "dtype"):  # NumPy's, without importing it
+    if hasattr(value, "tolist"):  # NumPy's, without importing it
         return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -65,7 +66,7 @@ class RunFile:
 
     def __init__(self, path: Path):
         self.path = path
-        self._fd: int | None = None
+        self._fd = CLOSED
         self._synced = 0.0
 
     @property
@@ -153,9 +154,9 @@ class RunFile:
             raise
 
     def close(self) -> None:
-        if self._fd is not None:
+        if self._fd != CLOSED:
             os.close(self._fd)
-            self._fd = None
+            self._fd = CLOSED
 
     def records(self) -> Iterator[dict]:
         """Every whole record, in the order of writing."""
@@ -175,8 +176,12 @@ class RunFile:
             first = next(self.records(), None)
         except (OSError, EOFError) as error:
             raise LabError(f"{self.path} cannot be read: {error}") from None
-        known = first is not None and first["type"] == "header" and first.get("schema") == SCHEMA
-        if not known or any(key not in first for key in ("id", "kind", *keys)):
+        if (
+            first is None
+            or first["type"] != "header"
+            or first.get("schema") != SCHEMA
+            or {"id", "kind", *keys} - {*first}
+        ):
             raise LabError(f"{self.path} is not a run of this laboratory (schema {SCHEMA})")
         return first
 

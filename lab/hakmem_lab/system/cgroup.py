@@ -201,7 +201,8 @@ def find(proc: Path = PROC) -> Groups:
     own = own_folders(proc)
     if "" in own and (groups := _version_2(*own[""])):
         return groups
-    below = {name: Path(os.path.normpath(own[name][0])) for name in ("memory", "cpuacct") if name in own}
+    names: list[str] = [name for name in ("memory", "cpuacct") if name in own]
+    below = {name: Path(os.path.normpath(own[name][0])) for name in names}
     writable = {name: folder for name, folder in below.items() if _may_write(folder)}
     if "memory" in writable:
         return Groups(1, writable)

@@ -16,8 +16,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.system import orphans
 
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -208,10 +210,17 @@ class Running:
 class Launcher:
     """The running helper. A context manager; on leaving, whatever still runs is killed."""
 
+    _helpers: ClassVar[set[int]] = set()
+
     def __init__(self) -> None:
+        orphans.adopt()
+        self._before = orphans.children()
         self._process = subprocess.Popen(
             [helper_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={}
         )
+        assert self._process.stdin and self._process.stdout
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._helpers.add(self._process.pid)
         self._buffer = b""
 
     def __enter__(self) -> "Launcher":
@@ -221,10 +230,11 @@ class Launcher:
         self.close()
 
     def close(self) -> None:
-        if self._process.stdin and not self._process.stdin.closed:
-            self._process.stdin.close()
+        if not self._requests.closed:
+            self._requests.close()
             self._process.wait()
-            self._process.stdout.close()
+            self._answers.close()
+            self._helpers.discard(self._process.pid)
 
     def start(self, request: Request) -> Running:
         """Raises OSError where the program cannot be started."""
@@ -245,18 +255,27 @@ class Launcher:
     def readable(self, timeout_s: float) -> bool:
         if b"\n" in self._buffer:
             return True
-        return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
+        return bool(select.select([self._answers], [], [], timeout_s)[0])
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
-        while view:
-            view = view[self._process.stdin.write(view) :]
+        try:
+            while view:
+                view = view[self._requests.write(view) :]
+        except BrokenPipeError:
+            raise self._lost() from None
+
+    def _lost(self) -> LauncherEnded:
+        """For a helper that is gone. The kernel has killed its program; what that had started is killed here."""
+        self._process.wait()
+        orphans.end(self._before | self._helpers)
+        return LauncherEnded("hak's launcher was killed, and with it what it ran")
 
     def expect_line(self, start: str) -> str:
         while b"\n" not in self._buffer:
-            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            data = os.read(self._answers.fileno(), 1 << 16)
             if not data:
-                raise LauncherEnded("hak's launcher was killed, and with it what it ran")
+                raise self._lost()
             self._buffer += data
         raw, _, self._buffer = self._buffer.partition(b"\n")
         line = raw.decode()
@@ -291,6 +310,7 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     whole = ("rss_peak_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "samples")
     known = ("rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
     mapped = int(raw["mapped"])
+    numbers: dict[str, Any] = {name: int(raw[name]) for name in whole} | {name: _known(raw[name]) for name in known}
     return Outcome(
         exit=int(raw["exit"]) if int(raw["exit"]) >= 0 else None,
         signal=int(raw["signal"]) or None,
@@ -300,8 +320,7 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         user_s=float(raw["user_s"]),
         system_s=float(raw["system_s"]),
         mapped=None if mapped < 0 else bool(mapped),
-        **{name: int(raw[name]) for name in whole},
-        **{name: _known(raw[name]) for name in known},
+        **numbers,
         counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
         rss_series=_series(raw["rss_series"]),
         pss_series=_series(raw["pss_series"]),

@@ -10,7 +10,7 @@ import pytest
 
 from hakmem_lab import __version__
 from hakmem_lab.cli import overview
-from hakmem_lab.cli.main import app
+from hakmem_lab.cli.commands import app
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])

@@ -1,6 +1,9 @@
 """`hak run`: the program itself, on an allocator that is checked to serve it."""
 
 import os
+import shutil
+import signal
+import sys
 
 import pytest
 
@@ -57,3 +60,20 @@ def test_a_static_program_is_refused(hak, fakes):
 def test_the_flags_of_the_program_are_its_own(hak, fakes):
     answer = hak("run", "--allocator", "glibc", "--", fakes.program, "arguments", "--allocator", "--", "--help")
     assert answer.out.split("\0")[2:-1] == ["--allocator", "--", "--help"]
+
+
+def test_the_program_does_not_become_the_home_of_orphans(hak, fakes):
+    """hak itself does, to end what a killed launcher leaves behind; that would outlive the change to the program."""
+    asks = "import ctypes; v = ctypes.c_int(9); ctypes.CDLL(None).prctl(37, ctypes.byref(v), 0, 0, 0); print(v.value)"
+    assert hak("run", "--allocator", fakes.allocator, "--", sys.executable, "-c", asks).out == "0\n"
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_counted_program_is_told_of_signals_and_does_not_outlive_hak(begin, fakes, processes, marker, until, number):
+    process = begin("run", "--allocator", "glibc", "--callgrind", "--", fakes.program, "sleep", 60000, marker)
+    until(lambda: len(processes(marker)) == 2)
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    until(lambda: not processes(marker))

@@ -188,8 +188,8 @@ def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(scr
 
 def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
     from hakmem_lab import kinds
+    from hakmem_lab.errors import Interrupted
     from hakmem_lab.kinds.latency import kind as latency
-    from hakmem_lab.run.recorder import Interrupted
 
     with pytest.raises(Interrupted):
         latency.run(spec([script(PRINTER)]), context(interrupting(8)))

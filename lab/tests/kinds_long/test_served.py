@@ -39,8 +39,8 @@ def test_a_soaked_server_is_sampled_and_its_client_runs_again_and_again(fakes, c
     [("one-connection", "the server ended during the soak: exit status 5"), ("deaf", "did not listen on port")],
 )
 def test_a_server_that_fails_fails_the_soak(fakes, context, only_run, mode, why):
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.soak import kind as soak
-    from hakmem_lab.run.recorder import Stopped
 
     made = soak_spec(fakes, mode, server={"ready-timeout": "300ms"} if mode == "deaf" else {})
     try:
@@ -116,8 +116,8 @@ def test_a_stubborn_server_is_killed_and_counted(fakes):
     [("serve", "exit 4", "client: exit status 4"), ("one-connection", "sleep 1", "the server ended during the run")],
 )
 def test_what_fails_stops_the_count(fakes, script, context, mode, client, why):
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.syscalls import kind as syscalls
-    from hakmem_lab.run.recorder import Stopped
 
     command = [str(script(f"#!/bin/sh\n{client}\n")), "{ops}"]
     with pytest.raises(Stopped, match=why):
@@ -125,8 +125,8 @@ def test_what_fails_stops_the_count(fakes, script, context, mode, client, why):
 
 
 def test_a_port_that_is_taken_is_named(fakes, context):
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.soak import kind as soak
-    from hakmem_lab.run.recorder import Stopped
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.run.recorder import Stopped
+from hakmem_lab.errors import LabError, Stopped
 
 LINE = r"^done (?P<operations>\d+)"
 
@@ -71,8 +70,8 @@ def test_an_interruption_keeps_the_samples_and_a_resumed_soak_is_a_second_segmen
     compiled, context, only_run, interrupting, alive
 ):
     from hakmem_lab import kinds
+    from hakmem_lab.errors import Interrupted
     from hakmem_lab.kinds.soak import kind as soak
-    from hakmem_lab.run.recorder import Interrupted
 
     made = spec([compiled("leak.c"), 100, "{seconds}"], duration="4s")
     with pytest.raises(Interrupted, match="hak resume"):
@@ -173,8 +172,8 @@ def test_every_byte_of_the_output_is_read_once(compiled, context, only_run, monk
 
 def test_a_file_that_the_program_writes_does_not_hinder_resuming(script, context, only_run, interrupting, tmp_path):
     from hakmem_lab import kinds
+    from hakmem_lab.errors import Interrupted
     from hakmem_lab.kinds.soak import kind as soak
-    from hakmem_lab.run.recorder import Interrupted
 
     data = tmp_path / "data"
     data.write_text("old\n", encoding="utf-8")

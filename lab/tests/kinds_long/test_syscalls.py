@@ -150,8 +150,8 @@ def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
 @needs_strace
 def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(script, context, only_run):
     from hakmem_lab import kinds
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.syscalls import kind as syscalls
-    from hakmem_lab.run.recorder import Stopped
 
     program = script('#!/bin/sh\ntest "$1" != 2 || test -e "$0.repaired" || { echo no luck >&2; exit 4; }\n')
     with pytest.raises(Stopped, match="exit status 4: no luck"):
@@ -171,8 +171,8 @@ def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(scr
 @needs_strace
 def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context, only_run):
     from hakmem_lab import kinds
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.syscalls import kind as syscalls
-    from hakmem_lab.run.recorder import Stopped
 
     program = script(
         '#!/bin/sh\nread -r name < /proc/$PPID/comm\ntest "$name" = strace || exit 0\n'
@@ -186,8 +186,8 @@ def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context
 
 @needs_strace
 def test_a_script_that_changes_stops_the_run(script, context, only_run):
+    from hakmem_lab.errors import Stopped
     from hakmem_lab.kinds.syscalls import kind as syscalls
-    from hakmem_lab.run.recorder import Stopped
 
     named = script("exit 0\n", "named.sh")
     with pytest.raises(Stopped, match=r"named\.sh changed during run .* start a new run"):
@@ -215,8 +215,8 @@ class _Editing:
 
 @needs_strace
 def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, interrupting):
+    from hakmem_lab.errors import Interrupted
     from hakmem_lab.kinds.syscalls import kind as syscalls
-    from hakmem_lab.run.recorder import Interrupted
 
     with pytest.raises(Interrupted):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context(interrupting(4)))

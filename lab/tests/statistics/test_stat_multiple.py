@@ -1,30 +1,11 @@
-"""Several arms: adjusted p-values, intervals that hold together, and the selection bias of a winner."""
+"""Several arms: intervals that hold together, and the selection bias of a winner."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.multiple import holm, select_best, simultaneous_intervals
+from hakmem_lab.judge.statistics.multiple import select_best, simultaneous_intervals
 from hakmem_lab.judge.statistics.paired import hodges_lehmann, paired_interval
-
-p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
-
-
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    with pytest.raises(ValueError):
-        holm([0.5, 1.2])
-
-
-@given(p_values)
-@settings(deadline=None, derandomize=True)
-def test_holm_keeps_order_and_only_raises(p):
-    adjusted = holm(p)
-    assert all(p_one <= a <= 1 for p_one, a in zip(p, adjusted, strict=True))
-    assert [a for _, a in sorted(zip(p, adjusted, strict=True))] == sorted(adjusted)
 
 
 def test_intervals_of_arms_that_share_a_baseline_hold_together():

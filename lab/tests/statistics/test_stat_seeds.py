@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from hakmem_lab.judge.statistics.counts import keeps_budget, rate_interval
+from hakmem_lab.judge.statistics.counts import rate_interval
 from hakmem_lab.judge.statistics.drift import theil_sen
 from hakmem_lab.judge.statistics.factorial import Interaction, classify_interaction, effects, simple_effects
 from hakmem_lab.judge.statistics.multiple import select_best, simultaneous_intervals
 from hakmem_lab.judge.statistics.noise import coefficient_of_variation
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio, block_log_ratio, hodges_lehmann, paired_interval
-from hakmem_lab.judge.statistics.verdict import GuardrailStatus, Verdict, decide
+from hakmem_lab.judge.statistics.verdict import Verdict, decide
 
 SEEDS = tomllib.loads((Path(__file__).parent / "seed_data.toml").read_text(encoding="utf-8"))
 NAMES = ["C4", "C5C6"]
@@ -186,7 +186,6 @@ def test_phase_48_syscall_budget_was_missed():
     rate = rate_interval(syscalls["calls"], syscalls["operations"])
     assert rate.estimate == pytest.approx(9e-8)
     assert rate.low > 5 * syscalls["budget_per_operation"]
-    assert keeps_budget(rate, syscalls["budget_per_operation"]) is GuardrailStatus.FAILED
 
 
 def test_phase_59_stability_is_not_a_property_of_an_allocator():

@@ -13,7 +13,6 @@ from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
     decide,
-    decide_sequentially,
     guardrail,
     sequential_verdict,
     settling_count,
@@ -192,11 +191,11 @@ def test_senseless_parameters_are_refused(arguments):
 
 def test_sequential_procedure_stops_at_the_settling_block():
     plan = Plan((20, 40, 60))
-    decision = decide_sequentially([0.05] * 60, plan)
-    assert (decision.verdict, decision.interval.n) == (Verdict.GO, least_count(0.05 * SHARE / 2))
+    assert sequential_verdict([0.05] * 60, plan) is Verdict.GO
+    assert settling_count([0.05] * 60, plan) == least_count(0.05 * SHARE / 2)
     noisy = np.random.default_rng(2).normal(0, 0.2, 60)
-    assert decide_sequentially(noisy, plan).interval.n == 60
-    assert sequential_verdict(noisy, plan) is decide_sequentially(noisy, plan).verdict
+    assert settling_count(noisy, plan) == 60
+    assert sequential_verdict(noisy, plan) is decide(noisy, plan=plan).verdict
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.01, 0.03])

@@ -1,7 +1,7 @@
 """A test and an interval that hold whenever one looks: a bet on the sign of every block.
 
 Duty: one-sided evidence that may be read after every block, and the confidence sequence that inverts it. May import
-NumPy and `paired`. Other kinds use `shown_after` and `confidence_sequence` on their own per-block contrasts.
+NumPy and `paired`. Other kinds use `shown_after` and `Bets` on their own per-block contrasts.
 
 Where the true effect is c, the sign of d_i - c is a fair coin, whatever its size and whatever came before: under A/A by
 the toss that orders the block, else by the symmetry that the signed-rank interval assumes as well. A capital of 1 that
@@ -112,15 +112,6 @@ def shown_after(d: Sequence[float], tail: float, centre: float = 0.0, above: boo
     most however often one looks; None where it is not shown yet."""
     enough = Bets(d).log_capital(centre, above) >= -math.log(tail)
     return int(enough.argmax()) + 1 if enough.any() else None
-
-
-def confidence_sequence(d: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """The interval that covers the true effect with probability `level` after all blocks at once: it may be read, and
-    acted upon, at any time. An end is infinite where there are too few blocks."""
-    if not 0 < level < 1:
-        raise ValueError(f"a level lies between 0 and 1, got {level}")
-    bets, tail = Bets(d), (1 - level) / 2
-    return bets.bound(tail), bets.bound(tail, above=False)
 
 
 @lru_cache(maxsize=256)

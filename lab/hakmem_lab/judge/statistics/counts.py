@@ -1,14 +1,12 @@
 """Rates of counted events, such as system calls per operation.
 
-Duty: an exact interval for a rate, and whether it keeps a budget. May import SciPy and `verdict`.
+Duty: an exact interval for a rate. May import SciPy.
 """
 
 import math
 from dataclasses import dataclass
 
 from scipy.special import gammaincinv
-
-from hakmem_lab.judge.statistics.verdict import GuardrailStatus
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,3 @@ def rate_interval(count: int, exposure: float, level: float = 0.95) -> Rate:
     if not math.isfinite(high):
         raise ValueError(f"a count of {count} is too large for an exact interval")
     return Rate(count / exposure, low / exposure, high / exposure, level)
-
-
-def keeps_budget(rate: Rate, budget: float) -> GuardrailStatus:
-    """held: the whole interval is at or below the budget; failed: all of it is above; unclear otherwise."""
-    if rate.high <= budget:
-        return GuardrailStatus.HELD
-    return GuardrailStatus.FAILED if rate.low > budget else GuardrailStatus.UNCLEAR

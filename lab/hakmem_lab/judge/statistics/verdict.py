@@ -189,13 +189,8 @@ def _corrected(decision: Decision, d: Sequence[float], delta: float, alpha: floa
     return replace(decision, interval=replace(interval, estimate=estimate))
 
 
-def decide_sequentially(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Decision:
-    """The verdict of the whole procedure on recorded blocks: that of the first count which settles it."""
-    return decide(d[: settling_count(d, plan, margin, alpha)], margin, alpha, plan)
-
-
 def sequential_verdict(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Verdict:
-    """The verdict alone of `decide_sequentially`, at a fraction of its cost: for simulations."""
+    """The verdict of the whole procedure on recorded blocks: that of the first count which settles it."""
     return _settled(d, plan, margin, alpha)[1]
 
 

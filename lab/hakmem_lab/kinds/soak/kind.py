@@ -24,8 +24,8 @@ from hakmem_lab.run.context import Context
 from hakmem_lab.run.runner import MEASURES, Workload
 from hakmem_lab.run.served import Driver
 from hakmem_lab.run.serving import choose_port, with_port
-from hakmem_lab.system import machine
-from hakmem_lab.system.launcher import Launcher, LauncherEnded, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system import machine, signals
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.proc import Usage, usage
 
 __all__ = ["Spec", "analyse", "run"]
@@ -73,20 +73,10 @@ def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     arm = parse_arm(spec.allocator, spec.allocator, "allocator")
     with Recorder(spec, [arm], Workload.of(spec), context) as recorder:
-        try:
-            recorder.begin()
-            number, done_s = position(recorder.records())
-            if spec.duration - done_s >= spec.sample_interval:
-                _Segment(spec, arm, recorder, number, done_s).run()
-        except KeyboardInterrupt:
-            if recorder.file is None:
-                raise
-            raise recorder.interrupted() from None
-        except LauncherEnded as error:
-            if recorder.file is None:
-                raise
-            recorder.event("stopped", str(error))
-            raise recorder.stopped(error) from None
+        recorder.begin()
+        number, done_s = position(recorder.records())
+        if spec.duration - done_s >= spec.sample_interval:
+            _Segment(spec, arm, recorder, number, done_s).run()
         records = recorder.records()
         if not any(record["type"] == "sample" for record in records):
             why = next((record["why"] for record in reversed(records) if record["type"] == "run"), None)
@@ -115,7 +105,7 @@ class _Segment:
     client_failed: str | None = None
 
     def run(self) -> None:
-        """Raises KeyboardInterrupt after the process has been ended and its end recorded."""
+        """Where it is interrupted, the process has been ended and its end recorded."""
         spec, workload = self.spec, self.recorder.workload
         left_s = spec.duration - self.offset_s
         port = None
@@ -138,7 +128,7 @@ class _Segment:
                     failed = self._unready(running, port) or (None if running.ended() else self.driver.begin())
                 ended_early = failed is None and not self._sample(running, left_s)
             except BaseException as error:
-                interrupted = isinstance(error, KeyboardInterrupt)
+                interrupted = isinstance(error, signals.INTERRUPTS)
                 self._end(running.terminate(), started, "interrupted" if interrupted else f"stopped: {error}")
                 raise
             finally:

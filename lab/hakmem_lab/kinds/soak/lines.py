@@ -45,7 +45,6 @@ class LineReader:
     """Turns a growing output into one record for each sample."""
 
     pattern: str
-    matched: int = 0
     _begun: list[bytes] = field(default_factory=list)
     _last: tuple[float, float] | None = None
     _compiled: re.Pattern = field(init=False)
@@ -63,7 +62,6 @@ class LineReader:
         now, `line_phase` that of the operations. now_s: the sampler's clock.
         """
         found = [match.groupdict() for line in self._lines(added) if (match := self._compiled.search(line))]
-        self.matched += len(found)
         latest = found[-1] if found else {}
         self._line_phase = latest.get("phase") or self._line_phase
         self._phase = latest.get("next") or latest.get("phase") or self._phase

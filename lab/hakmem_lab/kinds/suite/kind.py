@@ -17,16 +17,11 @@ ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables"
 
 def run(spec: SuiteSpec, context) -> dict:
     with Suite(spec, context) as suite:
-        try:
-            if context.resume:
-                suite.resume(context.resume)
-            else:
-                suite.begin()
-            suite.measure()
-        except KeyboardInterrupt:
-            if suite.file is None:
-                raise
-            raise suite.interrupted() from None
+        if context.resume:
+            suite.resume(context.resume)
+        else:
+            suite.begin()
+        suite.measure()
         return suite.finish(analyse(suite.file.header(), suite.records()))
 
 

@@ -61,7 +61,8 @@ class Suite(Recorder):
         self.sessions: dict[str, Session] = {}
         with contextlib.ExitStack() as opened:
             for row in spec.chosen():
-                self.sessions[row.key] = opened.enter_context(self._session(spec, row, common))
+                self.sessions[row.key] = session = self._session(spec, row, common)
+                opened.callback(session.release)
             self._open = opened.pop_all()
         first = next(iter(self.sessions.values()))
         super().__init__(spec, [*common, *self.extra.values()], first.workload, context.progress)
@@ -81,9 +82,8 @@ class Suite(Recorder):
             why = mistakes.said(error.errors()[0])
             raise LabError(f"{self.context.source}: workload '{row.key}': {why}") from None
 
-    def __exit__(self, *details: object) -> None:
+    def release(self) -> None:
         self._open.close()
-        super().__exit__(*details)
 
     def begin(self) -> None:
         """Trials of every workload on every arm, the header, how long it will take. Raises LabError."""

@@ -24,7 +24,6 @@ from hakmem_lab.system.proc import family
 _ROW = re.compile(r"^\s*[0-9.]+\s+[0-9.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<name>[a-z_]\w*)\s*$", re.M)
 LINKER_PREFIX = "LD_"
 TAIL_CHARACTERS = 400
-ATTACH_FAILED = re.compile(r"ptrace|PTRACE|attach|not permitted|seccomp")
 
 
 def parse_summary(text: str) -> dict[str, int]:

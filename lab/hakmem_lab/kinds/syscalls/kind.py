@@ -14,17 +14,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.count import TAIL_CHARACTERS, Counter
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.blockless import Recorder
 from hakmem_lab.run.context import Context
-from hakmem_lab.run.recorder import Stopped
 from hakmem_lab.run.runner import MEASURES, Workload
 from hakmem_lab.run.session import parse_arms
-from hakmem_lab.system.launcher import Launcher, LauncherEnded
+from hakmem_lab.system.launcher import Launcher
 
 __all__ = ["Spec", "analyse", "run"]
 
@@ -101,18 +100,9 @@ def run(spec: Spec, context: Context) -> dict:
     workload = Workload.of(spec)
     with Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
         counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s, workload.stdin)
-        try:
-            counter.check()
-            recorder.begin()
-            _count(spec, plan(spec, arms, recorder.seed), counter, recorder)
-        except KeyboardInterrupt:
-            if recorder.file is None:
-                raise
-            raise recorder.interrupted() from None
-        except LauncherEnded as error:
-            if recorder.file is None:
-                raise
-            raise recorder.stopped(error) from None
+        counter.check()
+        recorder.begin()
+        _count(spec, plan(spec, arms, recorder.seed), counter, recorder)
         return recorder.finish(analyse(recorder.file.header(), recorder.records()))
 
 

@@ -1,0 +1,96 @@
+"""SIGINT, SIGTERM and SIGHUP: the first one interrupts what goes on; later ones do not disturb how that is ended."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# So long nothing disturbs the end of an interrupted run; an interruption that got lost can be repeated after it.
+PATIENCE_S = 20.0
+
+
+class Interrupt(BaseException):
+    """One of the signals has come. No KeyboardInterrupt, of which a parser of commands makes an end of its own."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+
+
+# The latter is Python's own, where nobody listens.
+INTERRUPTS = (Interrupt, KeyboardInterrupt)
+
+
+def number_of(error: BaseException) -> int:
+    return error.number if isinstance(error, Interrupt) else signal.SIGINT
+
+
+class _State:
+    """first_s: when the signal came that is being obeyed. depth: of `held`; kept: what came meanwhile."""
+
+    first_s: float | None = None
+    depth = 0
+    kept: int | None = None
+
+
+def _hear(number: int, _: FrameType | None) -> None:
+    now = time.monotonic()
+    if _State.first_s is not None and now - _State.first_s < PATIENCE_S:
+        return
+    if _State.depth:
+        _State.kept = _State.kept or number
+        return
+    _State.first_s = now
+    raise Interrupt(number)
+
+
+def listen() -> None:
+    """From now on a signal raises Interrupt; one that is ignored, as by nohup or a shell's &, stays so."""
+    _State.first_s, _State.kept = None, None
+    for number in NUMBERS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _hear)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """A signal that comes meanwhile interrupts at the end: for what must not be left half done."""
+    _State.depth += 1
+    try:
+        yield
+    finally:
+        _State.depth -= 1
+        if _State.kept is not None and not _State.depth:
+            number, _State.kept = _State.kept, None
+            _hear(number, None)
+
+
+def _from_terminal() -> bool:
+    """Whether a terminal tells everybody in its foreground, us and those that we started, of its Ctrl-C."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def handed_on(pid: int) -> Iterator[None]:
+    """Meanwhile the signals, one that was held included, go to that process, which decides how it ends."""
+
+    def hand_on(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT or not _from_terminal():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    before = {number: signal.signal(number, hand_on) for number in NUMBERS if signal.getsignal(number) is _hear}
+    if _State.kept is not None:
+        number, _State.kept = _State.kept, None
+        hand_on(number, None)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

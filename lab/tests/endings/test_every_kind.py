@@ -1,0 +1,170 @@
+"""Whatever ends a run of whatever kind: one line, the exit status, no process left, what was measured stays."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIMIT_S = 300
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# hak in which the n-th record that is written through to the disk meets with something.
+AT_WRITING = """
+import os, signal, sys
+real, left = os.fsync, [{n}]
+def fsync(fd):
+    left[0] -= 1
+    if left[0] == 0:
+        {what}
+    real(fd)
+os.fsync = fsync
+from hakmem_lab.cli.main import main
+main()
+"""
+
+
+def only(store) -> Path:
+    (path,) = store.glob("*.jsonl")
+    return path
+
+
+def whole_lines(path: Path) -> list[dict]:
+    data = path.read_bytes()
+    assert data.endswith(b"\n")
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def launchers(pid: int) -> list[int]:
+    """The launchers of a hak; most kinds have one, two programs at once have two."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with contextlib.suppress(OSError):
+                if "launcher-" in os.readlink(f"/proc/{child}/exe"):
+                    found.append(int(child))
+    return found
+
+
+def hanging(process, case, processes, until) -> None:
+    """Until the program hangs: itself, its child, two orphans."""
+    until(lambda: len(processes(case.slow.marker)) >= 4 or process.poll() is not None, LIMIT_S)
+    assert process.poll() is None, process.communicate()
+
+
+def the_line(process) -> str:
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (out, len(err.splitlines())) == ("", 1), (out, err)
+    return err
+
+
+def test_signals_and_killed_launchers_one_after_the_other(measuring, begin, here, processes, until, store):
+    """Each of them ends the run, which the next one has resumed; at last it comes to its end."""
+    slow, words = measuring.slow, measuring.words
+    for number in (*SIGNALS, signal.SIGKILL):
+        slow.hang(measuring.first + 2 if words is measuring.words else 1)
+        process = begin(*words)
+        hanging(process, measuring, processes, until)
+        before = only(store).read_bytes()
+        if number == signal.SIGKILL:
+            os.kill(launchers(process.pid)[0], number)
+        else:
+            for _ in range(3):  # nobody waits who is in a hurry
+                process.send_signal(number)
+        line = the_line(process)
+        assert not processes(slow.marker)
+        assert process.returncode == (3 if number == signal.SIGKILL else 128 + number)
+        assert line.startswith("hak: ") and f"hak resume {only(store).stem}" in line
+        assert ("launcher was killed" in line) == (number == signal.SIGKILL)
+        assert only(store).read_bytes().startswith(before)
+        (last,) = [r["what"] for r in whole_lines(only(store)) if r["type"] == "event"][-1:]
+        assert last == ("stopped" if number == signal.SIGKILL else "interrupted")
+        words = ["resume", "last", "--quiet"]
+    slow.run_through()
+    answer = here("resume", "last", "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    assert answer.result()["final"]
+
+
+def test_a_killed_laboratory(measuring, begin, here, processes, until, store):
+    measuring.slow.hang(measuring.first + 2)
+    process = begin(*measuring.words)
+    hanging(process, measuring, processes, until)
+    before = only(store).read_bytes()
+    process.kill()
+    process.wait()
+    until(lambda: not processes(measuring.slow.marker))
+    assert only(store).read_bytes() == before
+    measuring.slow.run_through()
+    answer = here("resume", "last", "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    assert answer.result()["final"]
+
+
+def listens(pid: int) -> bool:
+    lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    return bool(int(lines["SigCgt"], 16) >> (signal.SIGHUP - 1) & 1)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_at_the_very_start(case, begin, until, store, number):
+    process = begin(*case("ab").words)
+    until(lambda: listens(process.pid))
+    process.send_signal(number)
+    assert the_line(process).startswith("hak: interrupted")
+    assert process.returncode == 128 + number
+    assert not store.exists()
+
+
+def test_a_signal_before_anything_is_stored(measuring, begin, processes, until, store):
+    if measuring.first <= 0:
+        pytest.skip("nothing runs before the header")
+    measuring.slow.hang(1)
+    process = begin(*measuring.words)
+    hanging(process, measuring, processes, until)
+    process.send_signal(signal.SIGTERM)
+    assert the_line(process) == "hak: interrupted; nothing was stored\n"
+    assert process.returncode == 143
+    assert not processes(measuring.slow.marker) and not list(store.glob("*.jsonl"))
+
+
+def test_a_launcher_killed_before_anything_is_stored(measuring, begin, processes, until, store):
+    if measuring.first <= 0:
+        pytest.skip("nothing runs before the header")
+    measuring.slow.hang(1)
+    process = begin(*measuring.words)
+    hanging(process, measuring, processes, until)
+    for pid in launchers(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert "launcher was killed" in (line := the_line(process)) and "nothing was stored" in line
+    assert process.returncode == 3
+    assert not processes(measuring.slow.marker) and not list(store.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("what", ["signal", "disk"])
+def test_while_a_record_is_written(measuring, here, store, what, n):
+    """By a signal at the first record, the header, or at a later one; the disk is full from then on."""
+    script = {
+        "signal": "os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)",
+        "disk": "raise OSError(28, 'No space left on device')",
+    }[what]
+    words = [*measuring.words[:-2], "--store", store, *measuring.words[-2:]]
+    if "--" not in words:
+        words = [*measuring.words, "--store", store]
+    hak = [sys.executable, "-c", AT_WRITING.format(n=n, what=script), *map(str, words)]
+    done = subprocess.run(hak, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    (line,) = done.stderr.splitlines()
+    if what == "disk" and n == 1:
+        assert (done.returncode, list(store.glob("*.jsonl"))) == (2, [])
+        assert "--store" in line
+        return
+    assert done.returncode == (130 if what == "signal" else 3)
+    assert f"hak resume {only(store).stem}" in line
+    assert whole_lines(only(store))
+    answer = here("resume", "last", "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    assert answer.result()["final"]
