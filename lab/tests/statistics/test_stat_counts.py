@@ -38,3 +38,18 @@ def test_budget():
 def test_bad_counts_are_refused(count, exposure):
     with pytest.raises(ValueError):
         rate_interval(count, exposure)
+
+
+@pytest.mark.parametrize(
+    ("count", "exposure", "level"), [(-1, 1, 0.95), (1, 0, 0.95), (1, 1, 0.0), (1, 1, 1.0), (1, 1, 1.5)]
+)
+def test_each_senseless_argument_is_refused_by_name(count, exposure, level):
+    with pytest.raises(ValueError, match="expected a count >= 0"):
+        rate_interval(count, exposure, level)
+
+
+def test_a_budget_is_kept_at_its_border():
+    rate = rate_interval(10, 100)
+    assert keeps_budget(rate, rate.high) is GuardrailStatus.HELD
+    assert keeps_budget(rate, rate.low) is GuardrailStatus.UNCLEAR
+    assert keeps_budget(rate, np.nextafter(rate.low, 0)) is GuardrailStatus.FAILED
