@@ -162,7 +162,9 @@ def test_nothing_is_torn_where_nothing_is_decided():
     assert decision.verdict is Verdict.INCONCLUSIVE and not decision.torn
 
 
-@pytest.mark.parametrize(("count", "final"), [(19, False), (20, False), (40, False), (59, False), (60, True), (61, True)])
+@pytest.mark.parametrize(
+    ("count", "final"), [(19, False), (20, False), (40, False), (59, False), (60, True), (61, True)]
+)
 def test_an_open_verdict_is_final_with_the_last_planned_block(count, final):
     decision = decide(symmetric(62)[:count], plan=PLAN)
     assert decision.verdict is Verdict.INCONCLUSIVE
