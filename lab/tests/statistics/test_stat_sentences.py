@@ -68,8 +68,8 @@ UNLIKELY = "more blocks are unlikely to settle it"
         ),
         (
             decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 2)),
-            "The treatment is surely better, by about 0.90 % (between +0.20 % and +2.00 %), but whether by the 1 % that "
-            f"matters is open; {UNLIKELY}.",
+            "The treatment is surely better, by about 0.90 % (between +0.20 % and +2.00 %), but whether by the 1 % "
+            f"that matters is open; {UNLIKELY}.",
         ),
         (
             decision(Verdict.INCONCLUSIVE, interval(-2, -0.9, -0.2)),
@@ -110,8 +110,8 @@ UNLIKELY = "more blocks are unlikely to settle it"
         ),
         (
             decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNCLEAR),)),
-            "The treatment is surely better, by about 0.90 % (between +0.20 % and +5.00 %), but whether by the 1 % that "
-            f"matters is open; {UNLIKELY}.",
+            "The treatment is surely better, by about 0.90 % (between +0.20 % and +5.00 %), but whether by the 1 % "
+            f"that matters is open; {UNLIKELY}.",
         ),
     ],
 )  # fmt: skip
