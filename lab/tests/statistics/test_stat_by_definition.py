@@ -50,6 +50,14 @@ def rows(seed, count, size, scale=0.03, effect=0.02):
     return np.random.default_rng(seed).normal(effect, scale, (count, size))
 
 
+def test_the_spreads_of_rows_are_those_of_each():
+    for shape in ((3, 12), (12, 3)):
+        several = rows(1, *shape)
+        assert np.array_equal(
+            anytime.spreads_before(several), list(map(anytime.spreads_before, several)), equal_nan=True
+        )
+
+
 @pytest.mark.parametrize("above", [True, False])
 @pytest.mark.parametrize("centre", [0.0, 0.02])
 def test_the_capital(above, centre):
