@@ -32,7 +32,7 @@ UNTOUCHED = {"annotation", "returns", "decorator_list", "format_spec", "type_par
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Mutant:
-    """`place`: the how-manieth change of this file's tree; `lines`: of the function around it, all where there is none."""
+    """`place`: the how-manieth change of this file's tree; `lines`: of the function around it, none outside of one."""
 
     file: str
     place: int
@@ -129,8 +129,7 @@ def changes(node, functions=(), known=None):
 
 def names_in(tree):
     """What the source calls something: another name would only be an error."""
-    words = ((getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "arg", None)) for node in ast.walk(tree))
-    return {word for row in words for word in row if word}
+    return {getattr(node, field, None) for node in ast.walk(tree) for field in ("id", "attr", "arg")} - {None}
 
 
 def is_docstring(node, field, index, child):
@@ -168,10 +167,8 @@ def replacements(parent, field, index, node, known):
 def values(node, known):
     """What an expression may become; `known`: the names that the source uses."""
     match node:
-        case ast.BoolOp():
-            return node.values
-        case ast.UnaryOp():
-            return [node.operand]
+        case ast.BoolOp(values=parts) | ast.UnaryOp(operand=ast.expr() as parts):
+            return parts if isinstance(parts, list) else [parts]
         case ast.Constant():
             return [ast.Constant(value) for value in constants(node.value)]
         case ast.Name(ctx=ast.Load()) if OTHER.get(node.id) in known | BUILTINS:

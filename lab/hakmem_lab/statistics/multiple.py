@@ -21,7 +21,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
         return []
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1")
-    order = np.argsort(p, kind="stable")
+    order = np.argsort(p)
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(stepped, 1.0)

@@ -15,8 +15,8 @@ WALL = Metric("wall")
 def run(arm: str = "c", block: int = 0, **more: object) -> dict:
     given = {
         "type": "run", "phase": "measure", "block": block, "attempt": 0, "position": 0, "arm": arm, "ok": True,
-        "why": None, "wall_s": 2.0, "cpu_s": 1.5, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7, "major_faults": 3,
-        "value": 2.0, "metrics": {"wall": 2.0},
+        "why": None, "wall_s": 2.0, "cpu_s": 1.5, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7,
+        "major_faults": 3, "value": 2.0, "metrics": {"wall": 2.0},
     }  # fmt: skip
     return given | more
 

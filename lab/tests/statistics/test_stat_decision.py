@@ -221,6 +221,7 @@ class Shown:
         ([-0.05] * 3, [1, 1, 1], [0, 0, 0], [0, 0, 0], (3, Verdict.INCONCLUSIVE)),
         ([DELTA] * 3, [0, 1, 1], [0, 0, 0], [0, 0, 0], (2, Verdict.GO)),
         ([-DELTA] * 3, [0, 0, 0], [0, 1, 1], [0, 0, 0], (2, Verdict.NO_GO)),
+        ([DELTA, 0.0, 0.0], [1, 1, 1], [0, 0, 0], [0, 0, 0], (1, Verdict.GO)),
     ],
 )
 def test_a_run_ends_where_one_thing_is_shown_and_the_estimate_agrees(d, above, below, inside, expected):

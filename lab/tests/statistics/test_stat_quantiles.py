@@ -46,5 +46,9 @@ def test_what_is_no_probability_is_refused(q, level):
         quantile_interval([1.0, 2.0, 3.0], q, level)
 
 
+def test_95_percent_where_nothing_is_said():
+    assert quantile_interval(range(60), 0.5) == quantile_interval(range(60), 0.5, 0.95)
+
+
 def test_one_value_has_a_quantile():
     assert quantile_interval([7.0], 0.5, 0.95) == (7.0, -math.inf, math.inf)
