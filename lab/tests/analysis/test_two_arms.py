@@ -154,11 +154,12 @@ def test_the_plan_comes_from_the_last_aa(monkeypatch, comparisons, anytime):
     assert (session.events, session.said) == ([("plan", text, {"blocks": count})], [text])
 
 
-def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(monkeypatch):
+@pytest.mark.parametrize("names", [["c", "t", "u"], ["c", "u", "t"]])
+def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(monkeypatch, names):
     monkeypatch.setattr(fitness, "spread_of", lambda *_: None)
     session = Session()
-    judging.plan_detection(session, ["c", "t", "u"])
-    assert session.asked == [("measure", ["c", "t", "u"], 6)]
+    judging.plan_detection(session, names)
+    assert session.asked == [("measure", names, 6)]
     blocks = session.run_blocks()
     walls = {name: np.array([[one["wall_s"] for one in block[name]] for block in blocks]) for name in "ctu"}
     sigma = {name: power.spread(ratios((walls["c"], walls[name]))) for name in "tu"}
