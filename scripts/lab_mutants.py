@@ -118,7 +118,7 @@ def changes(node, functions=(), known=None):
             continue
         row = value if isinstance(value, list) else [value]
         for index, child in enumerate(row):
-            if not isinstance(child, ast.AST) or is_docstring(node, field, index, child) or is_names(child):
+            if not isinstance(child, ast.AST) or is_docstring(node, field, index, child) or is_left_alone(child):
                 continue
             place = index if isinstance(value, list) else None
             for parent, name, at, new, shown in replacements(node, field, place, child, known):
@@ -138,8 +138,11 @@ def is_docstring(node, field, index, child):
     return isinstance(child.value.value, str)
 
 
-def is_names(child):
-    return isinstance(child, ast.Assign) and any(getattr(t, "id", "") == "__all__" for t in child.targets)
+def is_left_alone(child):
+    """`__all__`; and `strict`, which only guards against what the code around it excludes."""
+    if isinstance(child, ast.keyword):
+        return child.arg == "strict"
+    return isinstance(child, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in child.targets)
 
 
 def replacements(parent, field, index, node, known):

@@ -228,10 +228,10 @@ def ends_at(row, spreads_of, looks, share, margin):
 
 
 @pytest.mark.parametrize("share", [0.0, SHARE])
-@pytest.mark.parametrize(("effect", "margin"), [(0.0, 0.5), (1.2, 0.5), (-0.8, 0.4), (0.3, 0.9)])
+@pytest.mark.parametrize(("effect", "margin"), [(0.0, 0.5), (1.2, 0.5), (-0.8, 0.4), (0.3, 0.9), (-0.6, 0.9)])
 def test_the_mean_estimate_of_the_procedure(monkeypatch, share, effect, margin):
     monkeypatch.setattr(stopping, "_RUNS", 20)
-    looks = (6, 12, 30)
+    looks = (6, 12, 17, 30)
     half = np.random.default_rng(30).normal(size=(10, 14))
     noise = np.concatenate([half, -half])
     expected = np.mean([ends_at(row + effect, anytime.spreads_before(row), looks, share, margin) for row in noise])
@@ -270,10 +270,26 @@ def test_how_far_the_procedure_is_simulated(monkeypatch, count, last, simulated)
 
 
 @pytest.mark.parametrize(
-    "d", [[0.05] * 9, [0.0] * 9, [-0.01, 0.01] * 5, list(rows(12, 1, 20)[0]), list(rows(12, 1, 25)[0])]
+    "d", [[0.05] * 9, [-0.05] * 9, [0.0] * 9, [-0.01, 0.01] * 5, list(rows(12, 1, 20)[0]), list(rows(12, 1, 25)[0])]
 )
 def test_what_no_stop_has_chosen_or_nothing_varies_is_not_corrected(d):
     assert stopping.corrected(d, Plan((20,)), 0.01, ALPHA) == hodges_lehmann(d)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_five_steps_towards_the_effect(monkeypatch, sign):
+    """Where the mean is the effect and a quarter, each step leaves minus a quarter of what was wrong."""
+
+    class Linear:
+        def mean_estimate(self, effect, margin):
+            assert margin == pytest.approx(0.01 / spread(row))
+            return 1.25 * effect
+
+    monkeypatch.setattr(stopping, "_procedure", lambda *_: Linear())
+    row = sign * rows(12, 1, 9, 0.02, 0.05)[0]
+    plain = abs(hodges_lehmann(row))
+    expected = plain / 1.25 + (plain - plain / 1.25) * (-0.25) ** 5
+    assert stopping.corrected(row, Plan((20,)), 0.01, ALPHA) == pytest.approx(sign * expected)
 
 
 def test_a_correction_does_not_go_beyond_0(monkeypatch):
