@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hakmem_lab import fitness, ui
-from hakmem_lab.kinds import judging
+from hakmem_lab.kinds.judging import OF_TIME, decide, means_of, means_row, plan_detection, shared
 from hakmem_lab.metrics import Metric
 from hakmem_lab.statistics import power, verdict
 from hakmem_lab.statistics.means import ratio_of_means
@@ -49,7 +49,7 @@ def test_the_verdict_its_guardrails_and_the_other_average_share_alpha(comparison
     wall, cpu = figures()
     alpha = 0.04 / comparisons
     words = {"comparisons": comparisons} if comparisons > 1 else {}
-    found = judging.decide(header(guardrails={"cpu": 0.05}), blocks_of(wall, cpu), ("c", "t"), PLAN, **words)
+    found = decide(header(guardrails={"cpu": 0.05}), blocks_of(wall, cpu), ("c", "t"), PLAN, **words)
     rail = verdict.guardrail(ratios(cpu), 0.05, alpha, "cpu", PLAN)
     means = ratio_of_means(wall[0], wall[1], False, 1 - alpha, ("faster", "slower"))
     expected = verdict.decide(ratios(wall), 0.02, alpha, PLAN, [rail], means)
@@ -65,16 +65,14 @@ def test_the_verdict_its_guardrails_and_the_other_average_share_alpha(comparison
 def test_blocks_without_one_of_the_arms_do_not_count():
     blocks = blocks_of(*figures())
     others = [{"c": blocks[0]["c"]}, {"t": blocks[0]["t"]}, {"x": blocks[0]["c"]}]
-    assert judging.shared([*others, *blocks, *others], "c", "t") == blocks
-    assert judging.decide(header(), [*others, *blocks], ("c", "t"), PLAN).interval.n == 12
+    assert shared([*others, *blocks, *others], "c", "t") == blocks
+    assert decide(header(), [*others, *blocks], ("c", "t"), PLAN).interval.n == 12
 
 
 def test_higher_is_better_of_both_averages():
     wall, cpu = figures()
     blocks = blocks_of(wall, cpu)
-    lower, higher = (
-        judging.decide(header(**{"higher-is-better": up}), blocks, ("c", "t"), PLAN) for up in (False, True)
-    )
+    lower, higher = (decide(header(**{"higher-is-better": up}), blocks, ("c", "t"), PLAN) for up in (False, True))
     assert higher.interval.estimate == pytest.approx(-lower.interval.estimate)
     assert higher.means.ratio.estimate == pytest.approx(-lower.means.ratio.estimate)
 
@@ -84,19 +82,19 @@ def test_higher_is_better_of_both_averages():
 )
 def test_time_is_faster_and_anything_else_better(metric, words):
     blocks = blocks_of(*figures())
-    assert judging.means_of(blocks, ("c", "t"), Metric(metric), 0.9).words == words
-    assert judging.means_of(blocks[:3], ("c", "t"), Metric(metric), 0.9) is None
-    assert "server-cpu" in judging.OF_TIME
+    assert means_of(blocks, ("c", "t"), Metric(metric), 0.9).words == words
+    assert means_of(blocks[:3], ("c", "t"), Metric(metric), 0.9) is None
+    assert "server-cpu" in OF_TIME
 
 
 @pytest.mark.parametrize(("metric", "name"), [("wall", "wall"), ("regex:(x)", "output")])
 def test_the_row_of_the_other_average(metric, name):
-    means = judging.means_of(blocks_of(*figures()), ("c", "t"), Metric("wall"), 0.9)
+    means = means_of(blocks_of(*figures()), ("c", "t"), Metric("wall"), 0.9)
     ends = {
         key: pytest.approx(as_ratio(getattr(means.ratio, key.removeprefix("ci_"))))
         for key in ("estimate", "ci_low", "ci_high")
     }
-    assert judging.means_row(means, ("c", "t"), metric) == ends | {
+    assert means_row(means, ("c", "t"), metric) == ends | {
         "name": "t against c", "metric": f"mean of {name}", "control": "c", "treatment": "t", "level": 0.9, "p": None,
         "verdict": None, "runs": [24, 24], "far_off": [0, 0], "spread": list(means.spreads),
     }  # fmt: skip
@@ -137,7 +135,7 @@ def needed(sigma, effect=0.02, alpha=0.04):
 @pytest.mark.parametrize("given", [{"detect": None}, {"planned": True}])
 def test_nothing_is_planned_twice_or_for_nothing(given):
     session = Session(**given)
-    judging.plan_detection(session, ["c", "t"])
+    plan_detection(session, ["c", "t"])
     assert session.said == session.events == session.asked == []
 
 
@@ -147,7 +145,7 @@ def test_the_plan_comes_from_the_last_aa(monkeypatch, comparisons, anytime):
     asked = []
     monkeypatch.setattr(fitness, "spread_of", lambda *words: asked.append(words) or (0.02, "the A/A r0"))
     session = Session(anytime=anytime)
-    judging.plan_detection(session, ["c", "t"], *([comparisons] if comparisons > 1 else []))
+    plan_detection(session, ["c", "t"], *([comparisons] if comparisons > 1 else []))
     count = needed(0.02, alpha=0.04 / comparisons * (1 - (anytime or 0.0)))
     text = f"to show 2 %: {count} blocks at most, by the A/A r0"
     assert asked == [("folder", session.head)] and session.asked == []
@@ -158,7 +156,7 @@ def test_the_plan_comes_from_the_last_aa(monkeypatch, comparisons, anytime):
 def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(monkeypatch, names):
     monkeypatch.setattr(fitness, "spread_of", lambda *_: None)
     session = Session()
-    judging.plan_detection(session, names)
+    plan_detection(session, names)
     assert session.asked == [("measure", names, 6)]
     blocks = session.run_blocks()
     walls = {name: np.array([[one["wall_s"] for one in block[name]] for block in blocks]) for name in "ctu"}
@@ -185,7 +183,7 @@ def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(mon
 def test_no_more_blocks_than_were_allowed_and_what_would_be_needed(monkeypatch, sigma, given, blocks, more):
     monkeypatch.setattr(fitness, "spread_of", lambda *_: (sigma, "it"))
     session = Session(**given)
-    judging.plan_detection(session, ["c", "t"])
+    plan_detection(session, ["c", "t"])
     assert session.events == [("plan", f"to show 2 %: {blocks} blocks at most, by it{more}", {"blocks": blocks})]
 
 
@@ -194,5 +192,5 @@ def test_the_time_that_it_takes_is_said(monkeypatch, names, runs):
     """A block of two arms has four runs, one of more arms a run each."""
     monkeypatch.setattr(fitness, "spread_of", lambda *_: (0.02, "it"))
     session = Session(run_s=7.0)
-    judging.plan_detection(session, names)
+    plan_detection(session, names)
     assert session.said[0].endswith(f"by it, about {ui.duration(needed(0.02) * runs * 7.0)}")
