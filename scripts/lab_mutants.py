@@ -7,7 +7,7 @@ docstrings and what an exception says.
 import ast
 import dataclasses
 
-KEYS = {"file", "function", "was", "now", "why", "within"}
+KEYS = {"file", "function", "was", "now", "why", "within", "times"}
 COMPARED = {
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),

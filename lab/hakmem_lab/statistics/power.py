@@ -185,6 +185,4 @@ def _sigma(d_or_sigma: float | Sequence[float]) -> float:
 
 def least_blocks(alpha: float = 0.05, looks: int | Sequence[int] = 1) -> int:
     """Fewest blocks with which every verdict is possible: below it GO and NO-GO cannot be reached by any data."""
-    two_sided = obrien_fleming_levels(looks, alpha)[-1]
-    one_sided = obrien_fleming_levels(looks, alpha, two_sided=False)[-1]
-    return max(least_count(two_sided / 2), least_count(one_sided))
+    return least_count(obrien_fleming_levels(looks, alpha)[-1] / 2)

@@ -8,7 +8,7 @@ from scipy.stats import norm, t
 
 from hakmem_lab.statistics import anytime, means, stopping
 from hakmem_lab.statistics.looks import obrien_fleming_levels
-from hakmem_lab.statistics.paired import as_log, hodges_lehmann, least_count, paired_interval
+from hakmem_lab.statistics.paired import as_log, hodges_lehmann, paired_interval
 from hakmem_lab.statistics.plan import Plan
 from hakmem_lab.statistics.power import spread
 
@@ -179,6 +179,18 @@ def test_parts_that_no_effect_explains_leave_no_interval():
         assert (found.low, found.high, found.estimate) == (-INF, INF, hodges_lehmann(d))
 
 
+def test_one_effect_that_explains_all_is_enough_and_both_intervals_must_have_one():
+    point = Plan((20,), 0.0).judged([0.05] * 20, ALPHA)
+    assert point.consistent and point.interval.low == point.interval.high == 0.05
+    seen = set()
+    for apart in np.linspace(0, 0.2, 60):
+        d = np.concatenate([rows(9, 1, 20, 0.02, 0.0)[0], rows(9, 1, 20, 0.02, -apart)[0]])
+        (low, high), (lower, higher), _ = defined(d, (20, 40), 0.0)
+        assert Plan((20, 40), 0.0).judged(d, ALPHA).consistent is (low <= high and lower <= higher)
+        seen.add((low <= high, lower <= higher))
+    assert seen == {(True, True), (True, False), (False, False)}
+
+
 @pytest.mark.parametrize("share", [0.0, SHARE])
 @pytest.mark.parametrize("effect", [0.0, 0.02, -0.02])
 def test_what_is_shown_is_what_the_intervals_leave_out(share, effect):
@@ -192,15 +204,31 @@ def test_what_is_shown_is_what_the_intervals_leave_out(share, effect):
 
 
 @pytest.mark.parametrize("looks", [(20, 40, 60), (4,), (9,)])
-@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("alpha", [0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 def test_fewest_blocks_of_a_plan(looks, alpha):
-    two_sided, one_sided = (obrien_fleming_levels(looks, alpha, sides)[-1] for sides in (True, False))
-    by_looks = max(least_count(two_sided / 2), least_count(one_sided))
+    """Of equal blocks: those after which a plan whose looks end with them, or a bet, shows the direction."""
+
+    def fewest(shows):
+        return next(n for n in range(1, 99) if shows([1.0] * n))
+
+    by_looks = fewest(lambda d: paired_interval(d, 1 - obrien_fleming_levels(looks, alpha)[-1]).low > 0)
     assert Plan(looks, 0.0).least_blocks(alpha) == by_looks
-    least = Plan(looks).least_blocks(alpha)
-    after = next(n for n in range(1, 99) if anytime.confidence_sequence([1.0] * n, 1 - alpha * SHARE)[0] > 0)
-    shared = [obrien_fleming_levels(looks, alpha * (1 - SHARE), sides)[-1] for sides in (True, False)]
-    assert least == min(after, max(least_count(shared[0] / 2), least_count(shared[1])))
+    for share in (SHARE, 0.9):
+        level = obrien_fleming_levels(looks, alpha * (1 - share))[-1]
+        by_bets = fewest(lambda d, share=share: anytime.confidence_sequence(d, 1 - alpha * share)[0] > 0)
+        by_looks = fewest(lambda d, level=level: paired_interval(d, 1 - level).low > 0)
+        assert Plan(looks, share).least_blocks(alpha) == min(by_bets, by_looks)
+
+
+def test_a_look_at_the_last_block_counts_and_its_end_is_not_beyond_itself():
+    plan, row = Plan((8, 16, 24), 0.0), rows(10, 1, 26, 0.01, 0.02)[0]
+    for one, other in zip(plan.shown(row[:24], ALPHA, 0.01), plan.shown(row, ALPHA, 0.01), strict=True):
+        assert one.tolist() == other[:24].tolist()
+    assert plan.shown(row[:8], ALPHA, 0.01)[0].tolist() == [False] * 8
+    assert Plan((8,), 0.0).shown(row[:8], ALPHA, 0.01)[0].tolist() == [False] * 7 + [True]
+    for value in (-0.01, 0.0, 0.01):
+        above, below, inside = Plan((20,), 0.0).shown([value] * 20, ALPHA, 0.01)
+        assert (above.any(), below.any(), inside.any()) == (value > 0, value < 0, value == 0)
 
 
 def test_the_share_of_the_bets():
@@ -208,6 +236,8 @@ def test_the_share_of_the_bets():
     assert Plan((20,), 0.0).share == 0.0
     with pytest.raises(ValueError, match="the share of alpha"):
         Plan((20,), 1.0)
+    with pytest.raises(ValueError, match="increasing block counts"):
+        Plan((40, 20))
 
 
 def ends_at(row, spreads_of, looks, share, margin):
@@ -228,7 +258,9 @@ def ends_at(row, spreads_of, looks, share, margin):
 
 
 @pytest.mark.parametrize("share", [0.0, SHARE])
-@pytest.mark.parametrize(("effect", "margin"), [(0.0, 0.5), (1.2, 0.5), (-0.8, 0.4), (0.3, 0.9), (-0.6, 0.9)])
+@pytest.mark.parametrize(
+    ("effect", "margin"), [(0.0, 0.5), (1.2, 0.5), (-0.8, 0.4), (0.3, 0.9), (1.2, 1.5), (-1.2, 1.5)]
+)
 def test_the_mean_estimate_of_the_procedure(monkeypatch, share, effect, margin):
     monkeypatch.setattr(stopping, "_RUNS", 20)
     looks = (6, 12, 17, 30)
@@ -307,7 +339,7 @@ def test_the_interval_of_the_means_is_the_wider_of_two_at_each_end(higher, level
     """Whole blocks drawn again 2000 times; and Student's t on the ratio, made linear."""
     rng = np.random.default_rng(13)
     for skewed in (0.05, 1.5):
-        control, treatment = np.exp(rng.normal(0, skewed, (2, 9, 2)))
+        control, treatment = np.exp(rng.normal(0, skewed, (2, 9, 3)))
         first, second = control.mean(axis=1), treatment.mean(axis=1)
         sign = 1 if higher else -1
         estimate = sign * math.log(second.mean() / first.mean())
@@ -322,7 +354,7 @@ def test_the_interval_of_the_means_is_the_wider_of_two_at_each_end(higher, level
             (min(low, estimate - half), max(high, estimate + half))
         )
         assert found.spreads == pytest.approx(tuple(np.std(x, ddof=1) / np.mean(x) for x in (control, treatment)))
-        assert (found.runs, found.ratio.n, found.ratio.level, found.words) == ((18, 18), 9, level, ("better", "worse"))
+        assert (found.runs, found.ratio.n, found.ratio.level, found.words) == ((27, 27), 9, level, ("better", "worse"))
 
 
 def test_what_is_far_off_is_more_than_twice_as_bad_as_the_median():
