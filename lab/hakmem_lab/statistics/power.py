@@ -152,7 +152,7 @@ def _further(d: np.ndarray, settled: Callable[[_Forecast], float], probability: 
 
 def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:
     """The first count from `start` to `most` at which a condition that sets in with growing counts holds."""
-    low, high = start - 1, start
+    low = high = start
     while not holds(high):
         if high >= most:
             return None

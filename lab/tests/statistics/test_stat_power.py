@@ -46,7 +46,7 @@ def test_the_rule_that_is_taken_where_none_is_given():
     assert power.predicted_power(0.01, 0.0, 50) == power.predicted_power(0.01, 0.0, 50, 0.01, 0.05)
     assert power.blocks_for(0.03, 0.02) == power.blocks_for(0.03, 0.02, 0.01, 0.05, 0.8)
     assert power.blocks_for(0.03, 0.0) == power.blocks_for(0.03, 0.0, 0.01, 0.05, 0.8)
-    assert power.more_blocks(noise(20)) == power.more_blocks(noise(20), 0.01, 0.05, 0.8)
+    assert power.more_blocks(noise(20, 0.05)) == power.more_blocks(noise(20, 0.05), 0.01, 0.05, 0.8)
     open_ = noise(20, 0.2)
     assert power.more_blocks_for_guardrail(open_, 0.05) == power.more_blocks_for_guardrail(open_, 0.05, 0.05, 0.8)
     assert power.smallest_effect(0.03, 20) == power.smallest_effect(0.03, 20, 0.05, 0.8)
@@ -132,7 +132,7 @@ def scanned(d, settled, alpha):
 
 
 @pytest.mark.parametrize(
-    "d", [noise(20), noise(20, 0.01, 0.004), noise(8, 0.05, 0.03), noise(3, 0.01, 0.02), noise(30, 0.02, -0.008)]
+    "d", [noise(20), noise(20, 0.01, 0.004), noise(8, 0.05, 0.03), noise(2, 0.01, 0.02), noise(30, 0.02, -0.008)]
 )
 @pytest.mark.parametrize(("margin", "alpha"), [(0.01, 0.05), (0.02, 0.1)])
 def test_further_blocks_are_the_fewest_that_likely_settle_it(d, margin, alpha):
