@@ -8,12 +8,13 @@ import gzip
 import sys
 from pathlib import Path
 
-from hakmem_lab import kinds, report
-from hakmem_lab.cli.render import interval, percent
+from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.latency_histogram import PERCENTILES
-from hakmem_lab.kinds.latency_result import key
-from hakmem_lab.store import RunFile, Store, default_folder
+from hakmem_lab.kinds.latency.histogram import PERCENTILES
+from hakmem_lab.kinds.latency.result import key
+from hakmem_lab.show import report
+from hakmem_lab.show.terminal.tables import interval, percent
+from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 PAGES = Path("docs/experiments")
 INDEX = PAGES / "README.md"

@@ -21,17 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab import machine
-from hakmem_lab.arms import Arm, parse_arm
-from hakmem_lab.duet import SIDES, Duet
-from hakmem_lab.metrics import Metric
-from hakmem_lab.runner import Runner, Workload
-from hakmem_lab.schedule import block
-from hakmem_lab.spec import AbSpec, build
-from hakmem_lab.statistics.looks import planned_looks
-from hakmem_lab.statistics.paired import block_log_ratio
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.verdict import sequential_verdict, settling_count
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.paired import block_log_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import sequential_verdict, settling_count
+from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.schedule import block
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run.duet import SIDES, Duet
+from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.system import machine
 
 SOURCE = Path(__file__).with_name("known_effect.c")
 WAYS = ("in turn", "at once")

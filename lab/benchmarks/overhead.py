@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hakmem_lab import machine
-from hakmem_lab.arms import parse_arm
-from hakmem_lab.launcher import Launcher, Request
-from hakmem_lab.metrics import Metric
-from hakmem_lab.runner import Runner, Workload
-from hakmem_lab.schedule import block
-from hakmem_lab.spec import AbSpec, build
-from hakmem_lab.statistics.paired import median_interval
-from hakmem_lab.store import RunFile
+from hakmem_lab.judge.statistics.paired import median_interval
+from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.schedule import block
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system import machine
+from hakmem_lab.system.launcher import Launcher, Request
 
 COMMAND = "/bin/true"
 REPORT_RUNS, REPORT_FILES, REPORTS = 10_000, 50, 6
@@ -99,8 +99,8 @@ def filled_store(folder: Path, seed: int) -> list[RunFile]:
 
 
 def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng: random.Random) -> RunFile:
-    from hakmem_lab.kinds.ab import analyse
-    from hakmem_lab.spec import normalised, spec_hash
+    from hakmem_lab.kinds.ab.kind import analyse
+    from hakmem_lab.plan.spec import normalised, spec_hash
 
     header = {"question": "", "spec": normalised(model), "spec_hash": spec_hash(model), "spec_file": None, "seed": 1,
               "machine": machine.facts(), "arms": arms, "git": None, "build": None, "lab_version": "0", "repeat": 1,
@@ -121,7 +121,7 @@ def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng:
 
 
 def report_row(seed: int) -> tuple[str, list[float], float]:
-    from hakmem_lab import reporting
+    from hakmem_lab.show import reporting
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         files = filled_store(Path(folder), seed)

@@ -6,8 +6,8 @@ From Python: `hakmem_lab.load("last").runs` (see `library`).
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .errors import LabError
-    from .library import Run, Table, load, load_all
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.show.library import Run, Table, load, load_all
 
 __version__ = "1.0.0"
 __all__ = ["LabError", "Run", "Table", "__version__", "load", "load_all"]
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     """What `library` offers, imported at its first use: the command starts without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import library
+    from hakmem_lab.show import library
 
     return getattr(library, name)

@@ -1,4 +1,4 @@
-"""The one error that a user can put right. Imports nothing of the package."""
+"""The one error that a user can put right."""
 
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""Packages that only some commands need, and that are not installed with the others. Imports errors.
+"""Packages that only some commands need, and that are not installed with the others.
 
 The table is that of pyproject.toml's extras: extra -> (module, package) of each.
 """
@@ -6,7 +6,7 @@ The table is that of pyproject.toml's extras: extra -> (module, package) of each
 import importlib.util
 import sys
 
-from .errors import LabError
+from hakmem_lab.errors import LabError
 
 EXTRAS = {
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import LabError
-from . import measure
-from .measure import Format, JsonFile, Quiet, Require, StoreFolder
+from hakmem_lab.cli import measure
+from hakmem_lab.cli.measure import Format, JsonFile, Quiet, Require, StoreFolder
+from hakmem_lab.errors import LabError
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline, such as main.baseline")]
 DEFAULT_ARM = "hakmem"
@@ -27,9 +27,9 @@ def save(
     spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
-    from .. import baseline
-    from ..arms import parse_arm
-    from ..spec import read_toml
+    from hakmem_lab.plan import baseline
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.plan.spec import read_toml
 
     text = None
     if spec is not None:
@@ -61,7 +61,7 @@ def compare(
     """An A/B of the baseline and an arm of today, both run now, block by block."""
     params = dict(locals())
     del params["file"]
-    from .. import baseline
+    from hakmem_lab.plan import baseline
 
     params["control"] = f"{baseline.PREFIX}{file}"
     own_spec = words and words[0].endswith(".toml")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from ..errors import LabError
+from hakmem_lab.errors import LabError
 
 VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
 
@@ -15,7 +15,7 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 
 def arms(incomplete: str) -> list[str]:
-    from .. import peers
+    from hakmem_lab.plan import peers
 
     return _beginning(incomplete, peers.names())
 
@@ -26,7 +26,7 @@ def words(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def metrics(incomplete: str) -> list[str]:
-    from ..spec import BUILT_IN_METRICS, SERVER_METRICS
+    from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS
 
     return _beginning(incomplete, (*BUILT_IN_METRICS, *SERVER_METRICS, "regex:"))
 
@@ -36,7 +36,7 @@ def verdicts(incomplete: str) -> list[str]:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
-    from ..store import Store, default_folder
+    from hakmem_lab.store.runs import Store, default_folder
 
     try:
         found = Store(Path(ctx.params.get("store") or default_folder())).runs()

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import LabError, StoreError, nearest, one_line
-from . import complete
-from .measure import Format, JsonFile, RunName, StoreFolder, check_format, write_result
+from hakmem_lab.cli import complete
+from hakmem_lab.cli.measure import Format, JsonFile, RunName, StoreFolder, check_format, write_result
+from hakmem_lab.errors import LabError, StoreError, nearest, one_line
 
 FORMATS = ("json", "csv", "openmetrics")
 
@@ -24,14 +24,14 @@ def register(app: typer.Typer) -> None:
 
 
 def _store(folder: Path | None):
-    from ..store import Store, default_folder
+    from hakmem_lab.store.runs import Store, default_folder
 
     return Store(folder or default_folder())
 
 
 def _readable(files: Iterable) -> Iterator:
     """Those of the store's files that are runs; the others are named on standard error."""
-    from ..store import DESCRIBED
+    from hakmem_lab.store.runs import DESCRIBED
 
     for file in files:
         try:
@@ -44,14 +44,14 @@ def _readable(files: Iterable) -> Iterator:
 
 def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None) -> None:
     """A stored run, analysed again from its records."""
-    from .. import kinds
+    from hakmem_lab import kinds
 
     write_result(kinds.analyse(_store(store).find(run)), json, format_)
 
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from .render import add_row, new_table, output
+    from hakmem_lab.show.terminal.tables import add_row, new_table, output
 
     found = _store(store)
     table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
@@ -83,8 +83,8 @@ def export(
     store: StoreFolder = None,
 ) -> None:
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
-    from .. import query
-    from . import render
+    from hakmem_lab.show import emit
+    from hakmem_lab.store import query
 
     if format_ not in FORMATS:
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
@@ -94,12 +94,13 @@ def export(
     if output is None:
         sys.stdout.write(text)
     else:
-        render.write_text(text, output, "--output")
+        emit.write_text(text, output, "--output")
 
 
 def _metrics(files: list, sql: str | None) -> str:
     """The runs' results, analysed again."""
-    from .. import formats, kinds
+    from hakmem_lab import kinds
+    from hakmem_lab.show import formats
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
@@ -116,13 +117,13 @@ def report(
     store: StoreFolder = None,
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
-    from .. import kinds, reporting
-    from . import render
+    from hakmem_lab import kinds
+    from hakmem_lab.show import emit, reporting
 
     check_format(format_)
     files = [_store(store).find(name) for name in runs or ["last"]]
     if format_ is not None:
-        render.write_format([kinds.analyse(file) for file in files], format_)
+        emit.write_format([kinds.analyse(file) for file in files], format_)
         return
     reporting.write(files, output)
     print(output)
@@ -134,7 +135,7 @@ def decide(
     store: StoreFolder = None,
 ) -> None:
     """Record a human's decision on a run, for instance to adopt something NEUTRAL."""
-    from ..store import now_utc
+    from hakmem_lab.store.runs import now_utc
 
     file = _store(store).find(run)
     file.header()

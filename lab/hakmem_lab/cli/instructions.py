@@ -6,23 +6,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..callgrind import find_valgrind, total, traced
-from . import render
+from hakmem_lab.run.callgrind import find_valgrind, total, traced
+from hakmem_lab.show import emit
+from hakmem_lab.show.terminal import tables
 
 
 def show(result: dict, json_file: Path | None) -> None:
     """On the terminal, or as one JSON object."""
     if json_file is not None:
-        render.write_object(result, json_file)
+        emit.write_object(result, json_file)
         if str(json_file) == "-":
             return
-    console = render.output()
-    console.print(result["verdict"], style=render.STYLES[result["verdict"]], end="  ", markup=False)
+    console = tables.output()
+    console.print(result["verdict"], style=tables.STYLES[result["verdict"]], end="  ", markup=False)
     console.print(result["headline"], markup=False)
     each = result["arms"][0]["per_op"] is not None
-    table = render.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
+    table = tables.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
     for arm in result["arms"]:
-        render.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
+        tables.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
     console.print(table)
 
 

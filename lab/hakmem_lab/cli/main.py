@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
-from ..errors import EXIT_BAD_INPUT, LabError, one_line
-from . import baseline, inspect, measure, overview, run
+from hakmem_lab import __version__
+from hakmem_lab.cli import baseline, inspect, measure, overview, run
+from hakmem_lab.errors import EXIT_BAD_INPUT, LabError, one_line
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
 COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow

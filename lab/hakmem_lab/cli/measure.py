@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import LabError, StoreError, nearest
-from ..stdin import check_file, inherited
-from . import complete
-from .complete import VERDICTS
+from hakmem_lab.cli import complete
+from hakmem_lab.cli.complete import VERDICTS
+from hakmem_lab.errors import LabError, StoreError, nearest
+from hakmem_lab.plan.stdin import check_file, inherited
 
 Words = Annotated[
     list[str] | None,
@@ -191,10 +191,10 @@ def resume(
     store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    from .. import kinds
-    from ..planning import check_more
-    from ..store import Store, default_folder
-    from ..ui import Progress
+    from hakmem_lab import kinds
+    from hakmem_lab.judge.planning import check_more
+    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.store.runs import Store, default_folder
 
     _check_require(require)
     _check_json(json)
@@ -245,10 +245,11 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
 
 def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> None:
     """A run by flags; below: keys of a spec that flags and the command replace."""
-    from .. import kinds
-    from ..recorder import Interrupted
-    from ..store import default_folder
-    from ..ui import Progress
+    from hakmem_lab import kinds
+    from hakmem_lab.run.context import Context
+    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.recorder import Interrupted
+    from hakmem_lab.store.runs import default_folder
 
     _check_require(params.get("require"))
     _check_json(params["json"])
@@ -256,7 +257,7 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
     source, spec = _spec_of(kind, params["words"] or [], below | _overrides(params))
     if params.get("require") is not None:
         _check_verdict(spec)
-    context = kinds.Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
+    context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
         spec = _with_input(spec, context)
         result = kinds.module(kind).run(spec, context)
@@ -269,8 +270,9 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     """`hak ab --callgrind`: nothing is stored, since the same count can be had again at any time."""
-    from .. import callgrind, kinds
-    from . import instructions
+    from hakmem_lab import kinds
+    from hakmem_lab.cli import instructions
+    from hakmem_lab.run import callgrind
 
     _check_require(params["require"])
     _check_json(params["json"])
@@ -309,8 +311,8 @@ def _named(error: LabError, source: str) -> LabError:
 
 def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file or 'command line', the spec). Raises LabError."""
-    from .. import kinds
-    from ..spec import build
+    from hakmem_lab import kinds
+    from hakmem_lab.plan.spec import build
 
     module = kinds.module(kind)
     if not words and (own := kinds.default_spec(kind)):
@@ -360,7 +362,7 @@ def _check_json(path: Path | None) -> None:
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:
     """Raises LabError for an unknown format, and where two things would stand on standard output."""
-    from .. import formats
+    from hakmem_lab.show import formats
 
     if name is not None and name not in formats.NAMES:
         raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.NAMES)}")
@@ -370,13 +372,14 @@ def check_format(name: str | None, json_file: Path | None = None) -> None:
 
 def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
     """To the file, and on standard output in the format, or as tables."""
-    from . import render
+    from hakmem_lab.show import emit
+    from hakmem_lab.show.terminal import render
 
     check_format(format_, json_file)
     if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
-        render.write_json(result, json_file)
+        emit.write_json(result, json_file)
     if format_ is not None:
-        render.write_format([result], format_)
+        emit.write_format([result], format_)
     elif json_file is None or str(json_file) != "-":
         render.show(result)
 

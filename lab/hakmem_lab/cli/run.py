@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import LabError
-from . import complete
+from hakmem_lab.cli import complete
+from hakmem_lab.errors import LabError
 
 
 def register(app: typer.Typer) -> None:
@@ -22,10 +22,10 @@ def run(
     callgrind: Annotated[bool, typer.Option("--callgrind", help="Count its instructions, on standard error")] = False,
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
-    from ..arms import parse_arm
-    from ..preflight import check_arm
-    from ..runner import Workload
-    from ..spec import CommonSpec, build
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.plan.spec import CommonSpec, build
+    from hakmem_lab.run.preflight import check_arm
+    from hakmem_lab.run.runner import Workload
 
     arm = parse_arm(allocator, where="--allocator", settings=set_)
     spec = build(CommonSpec, {"kind": "run", "command": command}, "command line")
@@ -35,7 +35,7 @@ def run(
         env["LD_PRELOAD"] = preload
     check_arm(arm, workload, env)
     if callgrind:
-        from . import instructions
+        from hakmem_lab.cli import instructions
 
         raise typer.Exit(instructions.run(workload.argv, env))
     try:

@@ -1,33 +1,23 @@
-"""The kinds of runs. Each module has `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`.
+"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`.
 
 They are imported when they are needed: statistics and plotting libraries are slow to load.
 """
 
 import importlib
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from .. import extras
-from ..errors import LabError, nearest
-from ..spec import build, read_toml
-from ..store import DESCRIBED, RunFile
-from ..ui import Progress
+from hakmem_lab import extras
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.plan.spec import build, read_toml
+from hakmem_lab.run.context import Context
+from hakmem_lab.run.progress import Progress
+from hakmem_lab.store.runs import DESCRIBED, RunFile
 
 DEFAULTS = ("aa",)
 NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
 NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "scorecard")
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where a kind writes and whom it tells. resume: the stored run to continue; more: by so many further blocks."""
-
-    folder: Path
-    source: str
-    progress: Progress
-    resume: RunFile | None = None
-    more: int = 0
+PACKAGES = ("ab", "latency", "matrix", "scorecard", "soak", "syscalls")  # theirs is in kind.py
 
 
 def module(kind: str) -> ModuleType:
@@ -36,7 +26,7 @@ def module(kind: str) -> ModuleType:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, NAMES)}")
     if kind in NEEDS:
         extras.need(NEEDS[kind], f"hak {kind}")
-    return importlib.import_module(f".{kind}", __name__)
+    return importlib.import_module(f"{__name__}.{kind}.kind" if kind in PACKAGES else f"{__name__}.{kind}")
 
 
 def load_spec(path: Path, expected: str | None = None, overrides: dict | None = None):

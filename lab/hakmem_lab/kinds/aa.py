@@ -3,18 +3,18 @@
 import math
 import sys
 
-from .. import project
-from ..analysis import base_result, log_ratios, measured, metric_of
-from ..arms import Arm
-from ..blocks import Blocks
-from ..conduct import conduct
-from ..errors import LabError
-from ..session import Session, parse_arms
-from ..spec import AaSpec
-from ..statistics import noise, power
-from ..statistics.paired import as_log
-from ..statistics.plan import Plan
-from ..statistics.verdict import percent
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge.analysis import base_result, log_ratios, measured, metric_of
+from hakmem_lab.judge.statistics import noise, power
+from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import percent
+from hakmem_lab.plan import project
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import AaSpec
+from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.store.blocks import Blocks
 
 Spec = AaSpec
 SIDES = ("A", "B")

@@ -1,19 +1,28 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
-from .. import planning, words
-from ..analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished, withheld
-from ..arms import Arm
-from ..blocks import Blocks
-from ..conduct import conduct
-from ..errors import LabError, nearest
-from ..metrics import Metric
-from ..session import Session, parse_arms
-from ..spec import CompareSpec
-from ..statistics import multiple, sentences, verdict
-from ..statistics.paired import as_log, as_ratio
-from ..statistics.plan import Plan
-from . import judging, rails
-from .ab import blocked, check_blocks
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.judge import planning, rails, two_arms, words
+from hakmem_lab.judge.analysis import (
+    COMPARED,
+    base_result,
+    comparison,
+    log_ratios,
+    measured,
+    metric_of,
+    unfinished,
+    withheld,
+)
+from hakmem_lab.judge.statistics import multiple, sentences, verdict
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.kinds.ab.kind import blocked, check_blocks
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import CompareSpec
+from hakmem_lab.run import detection
+from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.store.blocks import Blocks
 
 Spec = CompareSpec
 
@@ -47,7 +56,7 @@ def measure(session: Session) -> None:
     """Blocks of the baseline and of every arm that is not settled yet."""
     session.check_fitness()
     everyone = list(session.arms)
-    judging.plan_detection(session, everyone, len(everyone) - 1)
+    detection.plan_detection(session, everyone, len(everyone) - 1)
     header, records = session.file.header(), session.records()
     least, most = planning.least_blocks(records), planning.most_blocks(header, records)
     plan = planning.plan_of(header, records)
@@ -72,7 +81,7 @@ def measure(session: Session) -> None:
 def decisions(header: dict, blocks: Blocks, plan: Plan) -> dict[str, verdict.Decision]:
     """Of every arm against the baseline, from the blocks in which it took part; the comparisons share alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
-    return {name: judging.decide(header, blocks, (first, name), plan, len(others)) for name in others}
+    return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in others}
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -87,7 +96,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = decisions(header, blocks, plan)
     result["comparisons"] = [_row(found[name], first, name, spec["metric"]) for name in others]
     result["comparisons"] += [
-        judging.means_row(d.means, (first, name), spec["metric"]) for name, d in found.items() if d.means is not None
+        two_arms.means_row(d.means, (first, name), spec["metric"]) for name, d in found.items() if d.means is not None
     ]
     result["comparisons"] += _secondary(blocks, first, others, spec)
     open_ones = [d for d in found.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
@@ -117,7 +126,7 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
     for extra in COMPARED:
         if extra == spec["metric"]:
             continue
-        own = {name: judging.shared(blocks, first, name) for name in others}
+        own = {name: two_arms.shared(blocks, first, name) for name in others}
         columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
         intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
         rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]

@@ -1,17 +1,17 @@
 """`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
-from .. import planning
-from ..analysis import base_result, log_ratios, metric_of, withheld
-from ..arms import Arm
-from ..blocks import Blocks, finished_blocks
-from ..conduct import conduct
-from ..errors import LabError
-from ..session import Session, parse_arms
-from ..spec import SweepSpec
-from ..statistics import looks, multiple
-from ..statistics import verdict as verdicts
-from ..statistics.plan import Plan
-from .ab import blocked, check_blocks, run_until_settled, verdict_parts
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import planning
+from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
+from hakmem_lab.judge.statistics import looks, multiple
+from hakmem_lab.judge.statistics import verdict as verdicts
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.kinds.ab.kind import blocked, check_blocks, run_until_settled, verdict_parts
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import SweepSpec
+from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.store.blocks import Blocks, finished_blocks
 
 Spec = SweepSpec
 DEFAULT = "default"

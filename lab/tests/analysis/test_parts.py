@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from hakmem_lab import analysis
-from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics.latency import quantile_interval
-from hakmem_lab.statistics.paired import Interval
+from hakmem_lab.judge import analysis
+from hakmem_lab.judge.statistics.latency import quantile_interval
+from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.plan.metrics import Metric
 
 WALL = Metric("wall")
 

@@ -5,13 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hakmem_lab import fitness, ui
-from hakmem_lab.kinds.judging import OF_TIME, decide, means_of, means_row, plan_detection, shared
-from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics import power, verdict
-from hakmem_lab.statistics.means import ratio_of_means
-from hakmem_lab.statistics.paired import as_ratio
-from hakmem_lab.statistics.plan import Plan
+from hakmem_lab.judge import fitness
+from hakmem_lab.judge.statistics import power, verdict
+from hakmem_lab.judge.statistics.means import ratio_of_means
+from hakmem_lab.judge.statistics.paired import as_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.two_arms import OF_TIME, decide, means_of, means_row, shared
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.run import progress
+from hakmem_lab.run.detection import plan_detection
 
 PLAN = Plan((20, 40))
 SPEC = {"metric": "wall", "higher-is-better": False, "margin": 0.02, "alpha": 0.04, "guardrails": {}}
@@ -193,4 +195,4 @@ def test_the_time_that_it_takes_is_said(monkeypatch, names, runs):
     monkeypatch.setattr(fitness, "spread_of", lambda *_: (0.02, "it"))
     session = Session(run_s=7.0)
     plan_detection(session, names)
-    assert session.said[0].endswith(f"by it, about {ui.duration(needed(0.02) * runs * 7.0)}")
+    assert session.said[0].endswith(f"by it, about {progress.duration(needed(0.02) * runs * 7.0)}")

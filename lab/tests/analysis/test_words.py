@@ -2,7 +2,7 @@
 
 import pytest
 
-from hakmem_lab.words import effect, places
+from hakmem_lab.judge.words import effect, places
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab import arms, peers, project
-from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan import arms, peers, project
+from hakmem_lab.plan.arms import parse_arm
 
 needs_hakmem = pytest.mark.skipif(
     project.root() is None or not project.release_library(project.root()).is_file(),

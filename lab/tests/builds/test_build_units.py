@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.analysis import failed_runs, log_ratios
-from hakmem_lab.blocks import finished_blocks
-from hakmem_lab.kinds import build_pairs
-from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics.looks import planned_looks
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.verdict import Verdict, sequential_verdict
+from hakmem_lab.judge.analysis import failed_runs, log_ratios
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
+from hakmem_lab.kinds.ab import builds as build_pairs
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.store.blocks import finished_blocks
 
 ALPHA, MARGIN, SIMULATED = 0.05, 0.01, 2000
 ARMS = ("old", "new")

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from hakmem_lab import callgrind
-from hakmem_lab.callgrind import judged, parse_ops
 from hakmem_lab.errors import LabError
+from hakmem_lab.run import callgrind
+from hakmem_lab.run.callgrind import judged, parse_ops
 
 SOURCE = """
 #include <stdlib.h>

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import extras
-from hakmem_lab.kinds import NEEDS, scorecard_history
+from hakmem_lab.kinds import NEEDS
+from hakmem_lab.kinds.scorecard import history as scorecard_history
 
 PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
 

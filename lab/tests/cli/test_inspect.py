@@ -109,7 +109,7 @@ def test_sql_over_blocks_and_events(here, measured, records):
 
 
 def test_samples_servers_and_calls_are_exported(here, store):
-    from hakmem_lab.store import RunFile
+    from hakmem_lab.store.runs import RunFile
 
     file = RunFile.create(store, "soak", {"arms": [], "command": {"argv": []}, "machine": {}, "question": ""})
     file.append({"type": "sample", "segment": 0, "t_s": 0.5, "rss_kib": 7, "exact": True, "phase": None})

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hakmem_lab.cli.render import interval, number
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.kinds import compare
-from hakmem_lab.metrics import Metric
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.verdict import decide
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.show.terminal.tables import interval, number
 
 
 @pytest.mark.parametrize(

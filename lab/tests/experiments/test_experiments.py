@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import kinds
-from hakmem_lab.store import RunFile
+from hakmem_lab.store.runs import RunFile
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "experiments"

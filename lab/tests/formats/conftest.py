@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import kinds
-from hakmem_lab.store import RunFile, plain
+from hakmem_lab.store.runs import RunFile, plain
 
 sys.path.insert(0, str(Path(__file__).parent))
 DATA = Path(__file__).resolve().parents[3] / "docs" / "experiments" / "data"

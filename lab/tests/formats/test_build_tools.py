@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_results import NASTY, made, row
 
-from hakmem_lab import formats
 from hakmem_lab.errors import one_line
-from hakmem_lab.formats.judgements import VERDICTS, judgements
+from hakmem_lab.show import formats
+from hakmem_lab.show.formats.judgements import VERDICTS, judgements
 
 COMMAND = re.compile(r"^::(notice|warning|error) title=([^:,]*)::(.*)$")
 RAIL = {"metric": "rss", "limit": 0.05, "estimate": -0.2, "ci_low": -0.3, "ci_high": -0.1, "status": "failed"}

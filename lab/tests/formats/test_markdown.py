@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from made_results import NASTY, made, row
 from markdown_it import MarkdownIt
 
-from hakmem_lab import formats
 from hakmem_lab.errors import one_line
-from hakmem_lab.formats.markdown import code, plain
+from hakmem_lab.show import formats
+from hakmem_lab.show.formats.markdown import code, plain
 
 READER = MarkdownIt("commonmark").enable("table")
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)

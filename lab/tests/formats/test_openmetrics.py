@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from made_results import NASTY, made
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from hakmem_lab import formats
-from hakmem_lab.formats.openmetrics import FAMILIES
+from hakmem_lab.show import formats
+from hakmem_lab.show.formats.openmetrics import FAMILIES
 
 
 def read(*results):

@@ -45,8 +45,8 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def context(store: Path):
     """context(progress, resume) -> kinds.Context on the test's own store."""
-    from hakmem_lab.kinds import Context
-    from hakmem_lab.ui import Progress
+    from hakmem_lab.run.context import Context
+    from hakmem_lab.run.progress import Progress
 
     def make(progress=None, resume=None):
         return Context(store, "command line", progress or Progress(quiet=True), resume)
@@ -57,7 +57,7 @@ def context(store: Path):
 @pytest.fixture
 def only_run(store: Path):
     """The only run in the store, as a RunFile."""
-    from hakmem_lab.store import RunFile
+    from hakmem_lab.store.runs import RunFile
 
     def find():
         (path,) = store.glob("*.jsonl")
@@ -69,7 +69,7 @@ def only_run(store: Path):
 @pytest.fixture
 def interrupting():
     """interrupting(n): a Progress that is interrupted by the user at the n-th update."""
-    from hakmem_lab.ui import Progress
+    from hakmem_lab.run.progress import Progress
 
     class Interrupting(Progress):
         def __init__(self, count: int):

@@ -16,21 +16,21 @@ echo "service ${BASE:-1000} 10000"
 
 
 def spec(command, **keys):
-    from hakmem_lab.kinds.latency import Spec
-    from hakmem_lab.spec import build
+    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.plan.spec import build
 
     values = {"kind": "latency", "command": [str(w) for w in command], "allocators": ["glibc", "glibc,TAIL=100000"]}
     return build(Spec, values | {"max-blocks": 6, "seed": 1} | keys, "s.toml")
 
 
 def reader(pattern=None, unit="ns"):
-    from hakmem_lab.kinds.latency_histogram import DEFAULT_PATTERN, Reader
+    from hakmem_lab.kinds.latency.histogram import DEFAULT_PATTERN, Reader
 
     return Reader(pattern or DEFAULT_PATTERN, unit)
 
 
 def test_a_known_histogram_gives_its_percentiles():
-    from hakmem_lab.kinds.latency_histogram import percentiles_us
+    from hakmem_lab.kinds.latency.histogram import percentiles_us
 
     # 1 to 10,000 µs, each once: the p-th percentile is p / 100 * 10,000 µs.
     text = "\n".join(f"response {us * 1000} 1" for us in range(1, 10_001))
@@ -42,7 +42,7 @@ def test_a_known_histogram_gives_its_percentiles():
 def test_encoded_histograms_are_read_and_added():
     from hdrh.histogram import HdrHistogram
 
-    from hakmem_lab.kinds.latency_histogram import buckets_us, percentile_us
+    from hakmem_lab.kinds.latency.histogram import buckets_us, percentile_us
 
     parts = []
     for value, count in ((1_000_000, 90), (7_000_000, 10)):
@@ -58,7 +58,7 @@ def test_encoded_histograms_are_read_and_added():
 
 
 def test_other_formats_and_units():
-    from hakmem_lab.kinds.latency_histogram import percentiles_us
+    from hakmem_lab.kinds.latency.histogram import percentiles_us
 
     found = reader(r"^\s*(?P<value>[0-9.]+) ms: (?P<count>\d+)", "ms").parse("0.25 ms: 99\n 8 ms: 1\n")
     assert percentiles_us(found)["p50"] == pytest.approx(250, rel=2e-3)
@@ -68,7 +68,7 @@ def test_other_formats_and_units():
 
 @pytest.mark.parametrize("text", ["", "nothing", "service 5 1\n", "response 5 0\n", "response 9999999999999999 1\n"])
 def test_output_without_response_times_is_missing(text):
-    from hakmem_lab.metrics import MetricMissing
+    from hakmem_lab.plan.metrics import MetricMissing
 
     with pytest.raises(MetricMissing, match="histogram"):
         reader().parse(text)
@@ -82,7 +82,7 @@ def test_the_benchmarks_own_buckets_are_exact_to_a_percent(compiled):
 
 
 def run_latency(compiled, *arguments, **env) -> dict:
-    from hakmem_lab.kinds.latency_histogram import percentiles_us
+    from hakmem_lab.kinds.latency.histogram import percentiles_us
 
     words = [compiled("latency.c"), *map(str, arguments)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | env)
@@ -121,7 +121,7 @@ def test_the_benchmarks_refuse_bad_arguments(compiled, arguments):
 
 
 def test_a_worse_tail_is_no_go(script, context, only_run, shown):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     result = latency.run(spec([script(PRINTER)]), context())
     assert result["verdict"] == "NO-GO" and result["final"]
@@ -147,14 +147,14 @@ def test_a_worse_tail_is_no_go(script, context, only_run, shown):
 
 
 def test_the_same_program_twice_is_neutral(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     made = spec([script(PRINTER)], allocators=["glibc", "glibc,OTHER=1"], metric="p99.9")
     assert latency.run(made, context())["verdict"] == "NEUTRAL"
 
 
 def test_three_arms_and_no_service_times(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     program = script('#!/bin/sh\necho "took ${TAIL:-50} us 100 times"\n')
     made = spec(
@@ -169,7 +169,7 @@ def test_three_arms_and_no_service_times(script, context):
 
 
 def test_rate_and_duration_reach_the_program(script, context, only_run):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     program = script('#!/bin/sh\ntest "$1 $2" = "250 3" || exit 5\necho response 5 1\n')
     made = spec([program, "{rate}", "{seconds}"], rate=250, duration="3s")
@@ -179,7 +179,7 @@ def test_rate_and_duration_reach_the_program(script, context, only_run):
 
 
 def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(script, context, store):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     with pytest.raises(LabError, match="does not match"):
         latency.run(spec([script("#!/bin/sh\necho fast\n")]), context())
@@ -188,8 +188,8 @@ def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(scr
 
 def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
     from hakmem_lab import kinds
-    from hakmem_lab.kinds import latency
-    from hakmem_lab.recorder import Interrupted
+    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.run.recorder import Interrupted
 
     with pytest.raises(Interrupted):
         latency.run(spec([script(PRINTER)]), context(interrupting(8)))
@@ -203,7 +203,7 @@ def test_an_interrupted_run_is_continued(script, context, only_run, interrupting
 
 
 def test_a_backlog_is_called_one(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     program = script("#!/bin/sh\necho response 90000000 20000\necho service 1000 20000\n")
     result = latency.run(spec([program], allocators=["glibc", "glibc,OTHER=1"]), context())
@@ -236,7 +236,7 @@ def test_mistakes_are_named(keys, word):
     [({"max-blocks": 2}, "too few"), ({"allocators": ["glibc", "glibc"]}, "twice"), ({"baseline": "x"}, "not among")],
 )
 def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import kind as latency
 
     with pytest.raises(LabError, match=word):
         latency.run(spec(["true"], **keys), context())
@@ -244,9 +244,9 @@ def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
 
 
 def test_an_unfit_machine_gives_no_verdict(script, context, store):
-    from hakmem_lab import machine
-    from hakmem_lab.kinds import latency
-    from hakmem_lab.store import RunFile
+    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.store.runs import RunFile
+    from hakmem_lab.system import machine
 
     file = RunFile.create(store, "aa", {"machine": machine.facts()})
     file.append({"type": "result", "id": file.id, "aa": {"fit": False}})

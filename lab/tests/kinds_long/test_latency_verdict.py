@@ -11,7 +11,7 @@ USUAL = {1_000: 9_000, 40_000: 1_000}
 
 
 def encoded(buckets: dict[int, int]) -> str:
-    from hakmem_lab.kinds.latency_histogram import empty
+    from hakmem_lab.kinds.latency.histogram import empty
 
     histogram = empty()
     for value, count in buckets.items():
@@ -21,7 +21,7 @@ def encoded(buckets: dict[int, int]) -> str:
 
 def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **measures: dict[str, float]) -> list[dict]:
     """ABBA blocks of runs whose response times are these; measures: of an arm, such as rss_peak_kib."""
-    from hakmem_lab.kinds.latency_histogram import DEFAULT_PATTERN, Reader, percentiles_us
+    from hakmem_lab.kinds.latency.histogram import DEFAULT_PATTERN, Reader, percentiles_us
 
     found = []
     for block, pair in enumerate(zip(control, treatment, strict=True)):
@@ -39,8 +39,8 @@ def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **me
 
 @pytest.fixture
 def judged(header):
-    from hakmem_lab.kinds.latency import Spec, analyse
-    from hakmem_lab.spec import build, normalised
+    from hakmem_lab.kinds.latency.kind import Spec, analyse
+    from hakmem_lab.plan.spec import build, normalised
 
     def make(control, treatment, measures=None, **keys) -> dict:
         given = {"kind": "latency", "command": ["true"], "allocators": ["c", "t"], "max-blocks": len(control)} | keys
@@ -126,8 +126,8 @@ def test_the_order_of_the_blocks_does_not_matter(judged):
 
 
 def test_a_guardrail_that_nobody_measures_is_refused():
-    from hakmem_lab.kinds.latency import Spec
-    from hakmem_lab.spec import build
+    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.plan.spec import build
 
     with pytest.raises(LabError, match="server-rss"):
         build(Spec, {"kind": "latency", "command": "true", "guardrails": {"server-rss": "5%"}}, "s.toml")

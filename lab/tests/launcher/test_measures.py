@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hakmem_lab.launcher import Launcher, Request
+from hakmem_lab.system.launcher import Launcher, Request
 
 MIB_KIB = 1024
 TINY_KIB = 8 * MIB_KIB

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab import launcher as module
-from hakmem_lab.launcher import Launcher, Request
+from hakmem_lab.system import launcher as module
+from hakmem_lab.system.launcher import Launcher, Request
 
 SHORT_S = 0.3
 

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from hakmem_lab import launcher as module
-from hakmem_lab.launcher import Launcher, Request
+from hakmem_lab.system import launcher as module
+from hakmem_lab.system.launcher import Launcher, Request
 
 MIB_KIB = 1024
 # Software events of perf_event_open: the kernel has them on every machine that has the call at all.

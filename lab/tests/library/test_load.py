@@ -10,7 +10,7 @@ import polars
 import pytest
 
 import hakmem_lab
-from hakmem_lab.query import COLUMNS
+from hakmem_lab.store.query import COLUMNS
 
 DATA = Path(__file__).resolve().parents[3] / "docs" / "experiments" / "data"
 
@@ -99,5 +99,5 @@ def test_what_is_not_there(run, tmp_path):
 
 
 def test_the_command_does_not_pay_for_it():
-    words = "import hakmem_lab, sys; assert not {'polars', 'pandas', 'hakmem_lab.query'} & set(sys.modules)"
+    words = "import hakmem_lab, sys; assert not {'polars', 'pandas', 'hakmem_lab.store.query'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", words], check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from report_parts import arm, base, comparison, header, runs
 
-from hakmem_lab.report import LoadedRun
+from hakmem_lab.show.report import LoadedRun
 
 
 def ab(blocks: int = 60, question: str = "Is hakmem faster than glibc on larson?", seed: int = 1) -> LoadedRun:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from factories import MAKERS, aa, ab, compare, matrix, scorecard, soak, sweep, syscalls
 
-from hakmem_lab.report import LoadedRun, answers, numbers
-from hakmem_lab.report.verdicts import earlier, verdict
+from hakmem_lab.show.report import LoadedRun, answers, numbers
+from hakmem_lab.show.report.verdicts import earlier, verdict
 
 
 def spaced(text: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from factories import ab, every_kind
 from report_browser import Browser
 
-from hakmem_lab.report import LoadedRun, save_picture, write
-from hakmem_lab.report.palette import COLOURS
+from hakmem_lab.show.report import LoadedRun, save_picture, write
+from hakmem_lab.show.report.palette import COLOURS
 
 PHONES = (360, 375)
 PHONE = 360

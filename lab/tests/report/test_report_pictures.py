@@ -12,10 +12,10 @@ import pytest
 from factories import MAKERS, ab, compare, matrix, scorecard, soak, sweep, syscalls
 from report_parts import runs
 
-from hakmem_lab.report import LoadedRun, directions, picture, save_picture, words
-from hakmem_lab.report.catalogue import draw, names
-from hakmem_lab.report.palette import COLOURS
-from hakmem_lab.report.series import (
+from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture, words
+from hakmem_lab.show.report.catalogue import draw, names
+from hakmem_lab.show.report.palette import COLOURS
+from hakmem_lab.show.report.series import (
     autocorrelation,
     block_ratios,
     envelope,
@@ -24,7 +24,7 @@ from hakmem_lab.report.series import (
     thin_sorted,
     values_by_arm,
 )
-from hakmem_lab.report.svg import drawing, label
+from hakmem_lab.show.report.svg import drawing, label
 
 SVG = "{http://www.w3.org/2000/svg}"
 

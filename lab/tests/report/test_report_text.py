@@ -11,11 +11,11 @@ from factories import aa, ab, compare, scorecard, soak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.report import numbers, toml
-from hakmem_lab.report.model import LoadedRun, metric_label
-from hakmem_lab.report.reproduce import command_line, specification
-from hakmem_lab.report.tables import findings
-from hakmem_lab.report.verdicts import facts, false_rates, verdict
+from hakmem_lab.show.report import numbers, toml
+from hakmem_lab.show.report.model import LoadedRun, metric_label
+from hakmem_lab.show.report.reproduce import command_line, specification
+from hakmem_lab.show.report.tables import findings
+from hakmem_lab.show.report.verdicts import facts, false_rates, verdict
 
 
 def spaced(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.report import numbers, words
+from hakmem_lab.show.report import numbers, words
 
 
 def record(estimate: float | None, low: float | None, high: float | None) -> dict:

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from hakmem_lab import cgroup
-from hakmem_lab.cgroup import Group, Groups, NoGroups, find, tried
+from hakmem_lab.system import cgroup
+from hakmem_lab.system.cgroup import Group, Groups, NoGroups, find, tried
 
 MIB = 1 << 20
 
@@ -169,7 +169,7 @@ def real():
 
 def test_a_real_group_sees_every_process(real, fakes):
     """Also one that nobody waits for, and that rusage therefore misses."""
-    from hakmem_lab.launcher import Launcher, Request
+    from hakmem_lab.system.launcher import Launcher, Request
 
     group = real.new()
     with Launcher() as launcher:

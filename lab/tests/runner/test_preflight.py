@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab import launcher, preflight
-from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
-from hakmem_lab.runner import Workload
-from hakmem_lab.scripts import interpreters
-from hakmem_lab.spec import AbSpec, build
+from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run import preflight
+from hakmem_lab.run.runner import Workload
+from hakmem_lab.system import launcher
+from hakmem_lab.system.scripts import interpreters
 
 AARCH64 = 183
 

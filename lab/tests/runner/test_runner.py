@@ -4,12 +4,12 @@ import socket
 
 import pytest
 
-from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
-from hakmem_lab.launcher import Outcome
-from hakmem_lab.metrics import Metric, MetricMissing
-from hakmem_lab.runner import MEASURES, Runner, Workload
-from hakmem_lab.spec import AbSpec, build
+from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.plan.metrics import Metric, MetricMissing
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run.runner import MEASURES, Runner, Workload
+from hakmem_lab.system.launcher import Outcome
 
 ARM = "glibc"
 MIB_KIB = 1024

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hakmem_lab import cgroup
-from hakmem_lab.arms import parse_arm
 from hakmem_lab.errors import LabError
-from hakmem_lab.launcher import Outcome
-from hakmem_lab.metrics import Metric, MetricMissing
-from hakmem_lab.runner import Runner, Workload
-from hakmem_lab.server_meter import ServerMeter, within
-from hakmem_lab.spec import AbSpec, build
+from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.plan.metrics import Metric, MetricMissing
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.run.server_meter import ServerMeter, within
+from hakmem_lab.system import cgroup
+from hakmem_lab.system.launcher import Outcome
 
 MIB_KIB = 1024
 ANSWER = r"regex:answer (\d+)"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab import schedule
+from hakmem_lab.plan import schedule
 
 SEEDS = st.integers(min_value=0, max_value=2**31 - 1)
 INDEXES = st.integers(min_value=0, max_value=100_000)

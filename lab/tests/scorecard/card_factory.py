@@ -1,7 +1,7 @@
 """Headers and records of scorecards out of figures, for the tests."""
 
-from hakmem_lab.kinds.scorecard_spec import ScorecardSpec
-from hakmem_lab.spec import build, normalised
+from hakmem_lab.kinds.scorecard.spec import ScorecardSpec
+from hakmem_lab.plan.spec import build, normalised
 
 ALLOCATORS = ["hakmem", "glibc", "mimalloc", "jemalloc"]
 RATE = r"regex:ops (\d+)"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from card_factory import header, runs, spec, workload
 
-from hakmem_lab.kinds import scorecard_history as history
-from hakmem_lab.kinds.scorecard import analyse
+from hakmem_lab.kinds.scorecard import history
+from hakmem_lab.kinds.scorecard.kind import analyse
 
 LEVELS = [1.0, 1.01, 0.99, 1.0, 1.2, 1.21, 1.19, 1.2]
 

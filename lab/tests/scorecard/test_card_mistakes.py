@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.kinds.scorecard_check import check_names
-from hakmem_lab.kinds.scorecard_spec import ScorecardSpec
-from hakmem_lab.spec import build
+from hakmem_lab.kinds.scorecard.check import check_names
+from hakmem_lab.kinds.scorecard.spec import ScorecardSpec
+from hakmem_lab.plan.spec import build
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 WORKLOAD = """

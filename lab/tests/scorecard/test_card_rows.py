@@ -5,10 +5,10 @@ import math
 import pytest
 from card_factory import RATE, counts, header, runs, spec, workload
 
-from hakmem_lab.kinds.scorecard import analyse
-from hakmem_lab.kinds.scorecard_sheet import Figure
-from hakmem_lab.kinds.scorecard_spec import parse_amount
-from hakmem_lab.kinds.syscalls_result import upper_bound
+from hakmem_lab.kinds.scorecard.kind import analyse
+from hakmem_lab.kinds.scorecard.sheet import Figure
+from hakmem_lab.kinds.scorecard.spec import parse_amount
+from hakmem_lab.kinds.syscalls.result import upper_bound
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
 TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 0.5}, "mimalloc": {"wall": 0.8}, "jemalloc": {"wall": 2.0}}

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from hakmem_lab import pressure
-from hakmem_lab.duet import cores, halves
 from hakmem_lab.errors import LabError
-from hakmem_lab.fitness import UNFIT, Asked, Check, reason
+from hakmem_lab.judge import pressure
+from hakmem_lab.judge.fitness import UNFIT, Asked, Check, reason
+from hakmem_lab.run.duet import cores, halves
 
 FAST = ("--repeat", "1", "--warm-up", "1", "--quiet", "--json", "-", "--seed", "7")
 TWO = len(os.sched_getaffinity(0)) >= 2

@@ -185,7 +185,7 @@ def test_resume_is_refused_where_something_changed(here, fakes, records, tmp_pat
     before = len(records())
     with open({"program": script, "library": library}[what], "ab") as file:
         file.write(b"\n# changed\n")
-    from hakmem_lab import peers
+    from hakmem_lab.plan import peers
 
     peers.file_sha256.cache_clear()
     answer = here("resume", "last", "--quiet")

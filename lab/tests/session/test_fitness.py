@@ -2,8 +2,9 @@
 
 import pytest
 
-from hakmem_lab import fitness, machine
-from hakmem_lab.store import RunFile
+from hakmem_lab.judge import fitness
+from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system import machine
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from hakmem_lab import inputs, peers
-from hakmem_lab.runner import Workload
-from hakmem_lab.spec import BlockSpec, build
+from hakmem_lab.plan import peers
+from hakmem_lab.plan.spec import BlockSpec, build
+from hakmem_lab.run import inputs
+from hakmem_lab.run.runner import Workload
 
 RATE = r"regex:ops (\d+)"
 

@@ -81,7 +81,7 @@ def test_blocks_are_planned_for_an_effect_from_the_first_six(ab, records):
 
 
 def test_blocks_are_planned_for_an_effect_from_the_last_aa(here, fakes, store):
-    from hakmem_lab.store import Store
+    from hakmem_lab.store.runs import Store
 
     words = [*("--repeat", "1", "--quiet"), "--", fakes.program, "sleep", "5"]
     checked = here("aa", "--max-blocks", "12", "--margin", "50%", "--json", "-", *words).result()

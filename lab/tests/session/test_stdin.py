@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from hakmem_lab import peers, stdin
+from hakmem_lab.plan import peers, stdin
 
 LINES = b"one\ntwo\nthree\n"
 COUNT = ("/bin/sh", "-c", '[ -n "$LD_DEBUG" ] || echo ops $(wc -l)')

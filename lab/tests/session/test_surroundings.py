@@ -2,8 +2,8 @@
 
 import pytest
 
-from hakmem_lab import machine
-from hakmem_lab.store import RunFile
+from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system import machine
 
 RATE = r"regex:ops (\d+)"
 KINDS = {

@@ -3,8 +3,8 @@
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.metrics import Metric
-from hakmem_lab.spec import AbSpec, build, guardrails_of, normalised
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import AbSpec, build, guardrails_of, normalised
 
 RATE = r"regex:ops (\d+)"
 

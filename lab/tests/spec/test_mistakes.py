@@ -5,7 +5,7 @@ from typing import get_args
 import pydantic_core
 import pytest
 
-from hakmem_lab import mistakes
+from hakmem_lab.plan import mistakes
 
 BASE = {
     "ab": 'control = "glibc"\ntreatment = "glibc"\n',

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.spec import AaSpec, AbSpec, CompareSpec, MatrixSpec, SweepSpec, build, normalised, spec_hash
+from hakmem_lab.plan.spec import AaSpec, AbSpec, CompareSpec, MatrixSpec, SweepSpec, build, normalised, spec_hash
 
 MODELS = {"ab": AbSpec, "compare": CompareSpec, "matrix": MatrixSpec, "sweep": SweepSpec, "aa": AaSpec}
 GOOD = {

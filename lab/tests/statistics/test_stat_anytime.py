@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.statistics import anytime
-from hakmem_lab.statistics.paired import as_log
-from hakmem_lab.statistics.plan import SHARE, Plan
-from hakmem_lab.statistics.verdict import settling_count
+from hakmem_lab.judge.statistics import anytime
+from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.verdict import settling_count
 
 PLAN = Plan((20, 40, 60))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from hakmem_lab.statistics import anytime, means, stopping
-from hakmem_lab.statistics.looks import obrien_fleming_levels
-from hakmem_lab.statistics.paired import as_log, hodges_lehmann, paired_interval
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.power import spread
+from hakmem_lab.judge.statistics import anytime, means, stopping
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.power import spread
 
 STAKES = [(0.2, 0.4, 0.1), (0.5, 0.8, 0.2), (1.1, 0.97, 0.7)]
 ALPHA, SHARE = 0.05, 0.35

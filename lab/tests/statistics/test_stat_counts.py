@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hakmem_lab.statistics.counts import keeps_budget, rate_interval
-from hakmem_lab.statistics.verdict import GuardrailStatus
+from hakmem_lab.judge.statistics.counts import keeps_budget, rate_interval
+from hakmem_lab.judge.statistics.verdict import GuardrailStatus
 
 
 def test_interval_is_garwood_s():

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hakmem_lab.statistics import stopping, verdict
-from hakmem_lab.statistics.means import Means
-from hakmem_lab.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.verdict import (
+from hakmem_lab.judge.statistics import stopping, verdict
+from hakmem_lab.judge.statistics.means import Means
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
     decide,

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.statistics.drift import change_points, mann_kendall, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.drift import change_points, mann_kendall, theil_sen, warmup_end
 
 
 def autoregressive(rng, n, rho, heavy=False):

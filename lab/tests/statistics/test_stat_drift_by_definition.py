@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from hakmem_lab.statistics import drift
+from hakmem_lab.judge.statistics import drift
 
 INF = math.inf
 

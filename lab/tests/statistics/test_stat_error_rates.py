@@ -10,10 +10,10 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.statistics.looks import planned_looks
-from hakmem_lab.statistics.paired import as_log
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.power import (
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.power import (
     blocks_for,
     least_blocks,
     more_blocks,
@@ -22,7 +22,7 @@ from hakmem_lab.statistics.power import (
     smallest_effect,
     spread,
 )
-from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict
+from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verdict
 
 SIGMA = 0.036
 MARGIN = 0.01

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.statistics.factorial import (
+from hakmem_lab.judge.statistics.factorial import (
     Interaction,
     classify_interaction,
     effects,

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from hakmem_lab.statistics import factorial
-from hakmem_lab.statistics.factorial import Effect, Interaction, classify_interaction, misleading, without_drift
-from hakmem_lab.statistics.paired import Interval, paired_interval
+from hakmem_lab.judge.statistics import factorial
+from hakmem_lab.judge.statistics.factorial import Effect, Interaction, classify_interaction, misleading, without_drift
+from hakmem_lab.judge.statistics.paired import Interval, paired_interval
 
 NAMES = ("a", "b", "c")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hakmem_lab.statistics import guardrails
-from hakmem_lab.statistics.paired import Interval, as_log, as_ratio
-from hakmem_lab.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics import guardrails
+from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 
 HELD, FAILED, UNCLEAR = GuardrailStatus.HELD, GuardrailStatus.FAILED, GuardrailStatus.UNCLEAR
 TOLERATED = -as_log(0.05)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hakmem_lab.statistics.means import ratio_of_means
-from hakmem_lab.statistics.paired import as_ratio
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict
+from hakmem_lab.judge.statistics.means import ratio_of_means
+from hakmem_lab.judge.statistics.paired import as_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verdict
 
 PLAN = Plan((20, 40, 60))
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.statistics.multiple import holm, select_best, simultaneous_intervals
-from hakmem_lab.statistics.paired import hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.multiple import holm, select_best, simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import hodges_lehmann, paired_interval
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

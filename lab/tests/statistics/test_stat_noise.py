@@ -5,13 +5,13 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.statistics.noise import (
+from hakmem_lab.judge.statistics.noise import (
     aa_false_verdicts,
     autocorrelation,
     coefficient_of_variation,
     sequential_false_rate,
 )
-from hakmem_lab.statistics.verdict import Verdict
+from hakmem_lab.judge.statistics.verdict import Verdict
 
 
 def machine(rng, blocks=120, rho=0.41, scale=0.03):
@@ -76,7 +76,7 @@ def test_a_bias_of_half_the_margin_or_more_passes_in_alpha_of_all_checks(bias):
 
 
 def test_wrong_verdicts_make_the_machine_unfit(monkeypatch):
-    from hakmem_lab.statistics import noise
+    from hakmem_lab.judge.statistics import noise
 
     rng = np.random.default_rng(105)
     monkeypatch.setattr(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.statistics import noise
-from hakmem_lab.statistics.looks import planned_looks
-from hakmem_lab.statistics.noise import AAResult, aa_false_verdicts, autocorrelation, sequential_false_rate
-from hakmem_lab.statistics.paired import Interval, as_log, paired_interval
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.power import blocks_for, smallest_effect, spread
-from hakmem_lab.statistics.verdict import Verdict
+from hakmem_lab.judge.statistics import noise
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.noise import AAResult, aa_false_verdicts, autocorrelation, sequential_false_rate
+from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.power import blocks_for, smallest_effect, spread
+from hakmem_lab.judge.statistics.verdict import Verdict
 
 TINY = 1e-12
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import binom, wilcoxon
 
-from hakmem_lab.statistics import paired
-from hakmem_lab.statistics.latency import quantile_interval
-from hakmem_lab.statistics.paired import (
+from hakmem_lab.judge.statistics import paired
+from hakmem_lab.judge.statistics.latency import quantile_interval
+from hakmem_lab.judge.statistics.paired import (
     WalshAverages,
     as_log,
     as_ratio,

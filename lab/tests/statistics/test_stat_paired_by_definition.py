@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm, wilcoxon
 
-from hakmem_lab.statistics import paired
-from hakmem_lab.statistics.latency import quantile_interval
-from hakmem_lab.statistics.looks import obrien_fleming_levels, planned_looks
-from hakmem_lab.statistics.paired import Interval, WalshAverages, paired_interval, paired_intervals
+from hakmem_lab.judge.statistics import paired
+from hakmem_lab.judge.statistics.latency import quantile_interval
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels, planned_looks
+from hakmem_lab.judge.statistics.paired import Interval, WalshAverages, paired_interval, paired_intervals
 
 INF = math.inf
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool
+from hakmem_lab.judge.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool
 
 TAIL = 0.99
 

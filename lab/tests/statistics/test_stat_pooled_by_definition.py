@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from hakmem_lab.statistics import pooled
-from hakmem_lab.statistics.paired import Interval
-from hakmem_lab.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool
+from hakmem_lab.judge.statistics import pooled
+from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool
 
 WHATS = (0.5, 0.9, MEAN)
 

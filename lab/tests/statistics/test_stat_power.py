@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from hakmem_lab.statistics import power
-from hakmem_lab.statistics.looks import obrien_fleming_levels
-from hakmem_lab.statistics.paired import as_log, hodges_lehmann, paired_interval
-from hakmem_lab.statistics.verdict import GuardrailStatus, guardrail
+from hakmem_lab.judge.statistics import power
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.verdict import GuardrailStatus, guardrail
 
 EFFICIENCY = math.sqrt(math.pi / 3)
 

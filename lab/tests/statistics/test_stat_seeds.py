@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from hakmem_lab.statistics.counts import keeps_budget, rate_interval
-from hakmem_lab.statistics.drift import theil_sen
-from hakmem_lab.statistics.factorial import Interaction, classify_interaction, effects, simple_effects
-from hakmem_lab.statistics.multiple import select_best, simultaneous_intervals
-from hakmem_lab.statistics.noise import coefficient_of_variation
-from hakmem_lab.statistics.paired import as_log, as_ratio, block_log_ratio, hodges_lehmann, paired_interval
-from hakmem_lab.statistics.verdict import GuardrailStatus, Verdict, decide
+from hakmem_lab.judge.statistics.counts import keeps_budget, rate_interval
+from hakmem_lab.judge.statistics.drift import theil_sen
+from hakmem_lab.judge.statistics.factorial import Interaction, classify_interaction, effects, simple_effects
+from hakmem_lab.judge.statistics.multiple import select_best, simultaneous_intervals
+from hakmem_lab.judge.statistics.noise import coefficient_of_variation
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio, block_log_ratio, hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.verdict import GuardrailStatus, Verdict, decide
 
 SEEDS = tomllib.loads((Path(__file__).parent / "seed_data.toml").read_text(encoding="utf-8"))
 NAMES = ["C4", "C5C6"]

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from hakmem_lab.statistics import sentences
-from hakmem_lab.statistics.means import Means
-from hakmem_lab.statistics.paired import Interval, as_log
-from hakmem_lab.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics import sentences
+from hakmem_lab.judge.statistics.means import Means
+from hakmem_lab.judge.statistics.paired import Interval, as_log
+from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
 
 INF = math.inf
 TINY = 1e-9

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.statistics.anytime import least_count
-from hakmem_lab.statistics.paired import as_log
-from hakmem_lab.statistics.plan import SHARE, Plan
-from hakmem_lab.statistics.verdict import (
+from hakmem_lab.judge.statistics.anytime import least_count
+from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
     decide,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.statistics.paired import as_log, hodges_lehmann
-from hakmem_lab.statistics.plan import Plan
-from hakmem_lab.statistics.stopping import corrected
-from hakmem_lab.statistics.verdict import Verdict, decide, sequential_verdict, settling_count
+from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.stopping import corrected
+from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verdict, settling_count
 
 _found = importlib.util.spec_from_file_location("noise_kinds", Path(__file__).parent / "noise_kinds.py")
 noise_kinds = importlib.util.module_from_spec(_found)

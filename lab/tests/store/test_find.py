@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.store import Store, default_folder
+from hakmem_lab.store.runs import Store, default_folder
 
 NAMES = ("20260101-000000-ab-1111", "20260101-000000-ab-2222", "20260102-000000-aa-3333")
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab import store as module
 from hakmem_lab.errors import LabError
-from hakmem_lab.store import RunFile, Store, plain
+from hakmem_lab.store import runs as module
+from hakmem_lab.store.runs import RunFile, Store, plain
 
 PRINTABLE = st.dictionaries(
     st.text(max_size=8),
@@ -163,7 +163,7 @@ def test_a_limit_of_the_file_size_keeps_what_was_written(store):
     """As with a full disk, but enforced by the kernel."""
     program = """
 import pathlib, sys
-from hakmem_lab.store import RunFile
+from hakmem_lab.store.runs import RunFile
 file = RunFile.create(pathlib.Path(sys.argv[1]), "ab", {})
 for n in range(1000):
     try:
@@ -186,7 +186,7 @@ for n in range(1000):
 def test_a_killed_writer_releases_the_run_and_loses_nothing(store):
     program = """
 import os, pathlib, signal, sys
-from hakmem_lab.store import RunFile
+from hakmem_lab.store.runs import RunFile
 file = RunFile.create(pathlib.Path(sys.argv[1]), "ab", {})
 file.append({"type": "run", "n": 1})
 os.kill(os.getpid(), signal.SIGKILL)

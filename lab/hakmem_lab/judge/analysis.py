@@ -1,0 +1,197 @@
+"""From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from scipy.stats import binom
+
+from hakmem_lab.judge.planning import most_blocks
+from hakmem_lab.judge.pressure import shared
+from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
+from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
+from hakmem_lab.store.blocks import Blocks, finished_blocks
+from hakmem_lab.store.earlier import sentence
+
+ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
+COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
+FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups")
+JUDGED_PHASES = ("measure", "confirm")
+DISTURBED_SHARE = 0.1
+
+
+def metric_of(header: dict) -> Metric:
+    spec = header["spec"]
+    return Metric(spec["metric"], spec["higher-is-better"])
+
+
+def subject(run: dict) -> dict:
+    """What the process on the arm used: the server where there is one, for its client runs on no arm."""
+    used = run
+    if "server" in run:
+        used = dict.fromkeys(ARM_MEDIANS) | run["server"] | {"wall_s": run["wall_s"]}
+    peak, average = used.get("rss_peak_kib"), used.get("rss_mean_kib")
+    if peak is not None and average is not None and average > peak:
+        # The kernel counts a peak in batches of pages and may miss what a sample saw.
+        used = used | {"rss_peak_kib": math.ceil(average)}
+    return used
+
+
+def values(runs: Sequence[dict], metric: str) -> list[float] | None:
+    """The metric of each run; None where it is missing from one of them or nothing to make a ratio of."""
+    found = []
+    for run in runs:
+        used, value = subject(run), run["metrics"].get(metric)
+        if value is None and metric != "faults":
+            value = used.get(FIELDS.get(metric, ""))
+        elif value is None and used["minor_faults"] is not None:
+            value = used["minor_faults"] + used["major_faults"]
+        if not value:
+            return None
+        found.append(value)
+    return found
+
+
+def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float] | None:
+    """Per block, positive = treatment better; None where some run lacks the metric."""
+    ratios = []
+    for block in blocks:
+        pair = values(block[control], metric.name), values(block[treatment], metric.name)
+        if None in pair:
+            return None
+        ratios.append(block_log_ratio(*pair, higher_is_better=metric.higher_is_better))
+    return ratios
+
+
+def comparison(interval: Interval, control: str, treatment: str, metric: str, verdict: str | None = None) -> dict:
+    ratio = interval.ratio()
+    return {
+        "name": f"{treatment} against {control}",
+        "metric": metric,
+        "control": control,
+        "treatment": treatment,
+        "estimate": ratio.estimate,
+        "ci_low": ratio.low,
+        "ci_high": ratio.high,
+        "level": interval.level,
+        "p": interval.p,
+        "verdict": verdict,
+    }
+
+
+def _used(run: dict) -> dict:
+    """What the subject used, with the area under its memory: how much, for how long."""
+    used = subject(run)
+    mean_kib, wall_s = used.get("rss_mean_kib"), run["wall_s"]
+    return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
+
+
+def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
+    """Medians of every arm over the finished blocks, and in `intervals` those of each median."""
+    rows = []
+    for arm in header["arms"]:
+        runs = [run for block in blocks for run in block.get(arm["name"], [])]
+        row = {key: arm[key] for key in ("name", "library", "sha256", "version", "configuration", "variables")}
+        row["n"] = len(runs)
+        if runs:
+            row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
+            row["intervals"] = {}
+            every = [_used(run) for run in runs]
+            for name in ARM_MEDIANS:
+                # Of some of the runs only, a median could not be compared with those of all.
+                known = [used[name] for used in every if used.get(name) is not None]
+                row[name] = None
+                if len(known) == len(runs):
+                    row[name], *row["intervals"][name] = median_interval(known)
+        rows.append(row)
+    return rows
+
+
+def failures(records: Iterable[dict]) -> list[dict]:
+    """Every run that failed, also those whose block was run again."""
+    return [
+        {"block": record["block"], "arm": record["arm"], "why": record["why"]}
+        for record in records
+        if record["type"] == "run" and not record["ok"]
+    ]
+
+
+def failed_runs(records: Iterable[dict], arm: str | None = None, crashed: bool = False) -> list[dict]:
+    """Runs that failed in blocks that count for the verdict; crashed: only those that a signal ended by itself."""
+    return [
+        record
+        for record in records
+        if record["type"] == "run"
+        and not record["ok"]
+        and record.get("phase") in JUDGED_PHASES
+        and arm in (None, record["arm"])
+        and (not crashed or (record.get("signal") and not record.get("timed_out")))
+    ]
+
+
+def withheld(result: dict, records: Sequence[dict], control: str, treatment: str) -> dict:
+    """No GO for a treatment that crashed more often than its control, or failed so much more often that chance does not
+    explain it, however fast its surviving runs were."""
+    crashes = len(failed_runs(records, treatment, crashed=True)) > len(failed_runs(records, control, crashed=True))
+    mine, others = failed_runs(records, treatment), failed_runs(records, control)
+    unequal = binom.sf(len(mine) - 1, len(mine) + len(others), 0.5) <= result["alpha"] if mine else False
+    if result["verdict"] == "GO" and (crashes or unequal):
+        result["verdict"] = "INCONCLUSIVE"
+        result["headline"] = (
+            f"No GO: {treatment} failed {len(mine)} times ({mine[-1]['why']}), {control} {len(others)} times. Where it "
+            f"did not fail: {result['headline']}"
+        )
+    return result
+
+
+def warnings(header: dict, records: Sequence[dict]) -> list[str]:
+    """What a reader should know before believing the figures."""
+    texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
+    blocks = [record for record in records if record["type"] == "block"]
+    disturbed = sum(1 for block in blocks if block.get("disturbed"))
+    if blocks and disturbed > DISTURBED_SHARE * len(blocks):
+        texts.append(
+            f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
+        )
+    for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
+        texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
+    if tries := sentence(header.get("earlier", [])):
+        texts.append(tries)
+    if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
+        texts.append("hakmem's checkout had uncommitted changes")
+    if pressure := shared(header, records):
+        texts.append(pressure)
+    return list(dict.fromkeys(texts))
+
+
+def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
+    """What every kind's result begins with."""
+    spec, metric = header["spec"], metric_of(header)
+    return {
+        "kind": header["kind"],
+        "id": header["id"],
+        "question": header["question"],
+        "verdict": None,
+        "headline": "",
+        "final": False,
+        "metric": metric.record(),
+        "margin": spec["margin"],
+        "alpha": spec["alpha"],
+        "blocks": len(blocks),
+        "max_blocks": most_blocks(header, records),
+        "more_blocks": None,
+        "earlier": header.get("earlier", []),
+        "arms": arm_rows(header, blocks, metric),
+        "failures": failures(records),
+        "warnings": warnings(header, records),
+    }
+
+
+def unfinished(blocks: Blocks, spec: dict) -> str:
+    """The headline before all planned blocks are there: a look in between would be one too many."""
+    return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks."
+
+
+def measured(records: Iterable[dict]) -> Blocks:
+    return finished_blocks(records, "measure")

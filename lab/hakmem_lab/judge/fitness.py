@@ -1,0 +1,136 @@
+"""Whether this machine was found fit to measure: A/A runs in the store decide.
+
+The last A/A of the same program and metric on this machine, or, where there is none, this machine's last one. Imports
+errors, spec, store, machine, project.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan import project
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.store.runs import Store
+from hakmem_lab.system import machine
+
+FIT, OPEN, UNFIT = "fit", "open", "unfit"
+SAME = ("cpu", "processors", "kernel")
+UNCHECKED = "this machine was not checked: hak aa"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A finished A/A run of this machine. state: fit, open or unfit; bias: the ends of its interval, ratios minus one,
+    where it was judged; spread: of a block's log-ratio."""
+
+    id: str
+    state: str
+    program: str | None
+    metric: str | None
+    bias: tuple[float, float] | None = None
+    spread: float | None = None
+    duet: bool = False
+
+    def passes(self, margin: float | None) -> bool:
+        """Whether a bias is inside half the margin: that of the run that asks, else that of the A/A."""
+        if self.state == UNFIT or self.bias is None or margin is None:
+            return self.state == FIT
+        return max(abs(end) for end in self.bias) < margin / 2
+
+
+def checks(folder: Path) -> list[Check]:
+    """The finished A/A runs of this machine in the store, oldest first."""
+    here, found = machine.facts(), []
+    for run in [run for run in Store(folder).runs() if "-aa-" in run.id]:
+        try:
+            header = run.header("machine")
+        except LabError:
+            continue
+        results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
+        if results and all(header["machine"].get(key) == here[key] for key in SAME):
+            program = (header.get("command") or {}).get("program")
+            found.append(_check(results[-1], program, header.get("spec") or {}))
+    return found
+
+
+def _check(result: dict, program: str | None, spec: dict) -> Check:
+    aa = result["aa"]
+    ends = (aa.get("bias_low"), aa.get("bias_high"))
+    state = aa.get("state") or (FIT if aa["fit"] else UNFIT)
+    bias = None if None in ends else ends
+    return Check(result["id"], state, program, spec.get("metric"), bias, aa.get("spread"), bool(spec.get("duet")))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run asks of the checks. duet: both arms at once; such an A/A says nothing about arms that take turns, nor
+    the other way round."""
+
+    program: str | None = None
+    metric: str | None = None
+    margin: float | None = None
+    duet: bool = False
+
+
+def reason(found: Sequence[Check], asked: Asked) -> str | None:
+    """Why verdicts on this program and metric would not hold; None where the check that decides passed.
+
+    A bias that is merely not excluded yet speaks against the program that was checked, not against others.
+    """
+    program, metric, margin = asked.program, asked.metric, asked.margin
+    found = [check for check in found if check.duet == asked.duet]
+    own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
+    last = (own or found or [None])[-1]
+    if last is None or last.passes(margin) or (last.state == OPEN and not own):
+        return None
+    if last.state != UNFIT:
+        half = "half the margin" if margin is None else f"±{50 * margin:g} %, half the margin"
+        return (
+            f"the last A/A run of this program ({last.id}) has not shown that a bias is inside {half}; more blocks "
+            "(hak aa --max-blocks) or a larger margin may"
+        )
+    whose = "of this program" if own else "of this machine"
+    return f"the last A/A run {whose} ({last.id}) gave false verdicts or a bias; see hak show {last.id}"
+
+
+def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
+    """Why verdicts of the run with this header would not hold on this machine; None where nothing speaks against it.
+
+    Without a header: why verdicts of this machine would not hold.
+    """
+    return reason(checks(folder), _asked(header))
+
+
+def _asked(header: dict | None) -> Asked:
+    header = header or {}
+    spec = header.get("spec") or {}
+    program = (header.get("command") or {}).get("program")
+    return Asked(program, spec.get("metric"), spec.get("margin"), bool(spec.get("duet")))
+
+
+def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
+    """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
+    asked = _asked(header)
+    same = (asked.program, asked.metric, asked.duet)
+    known = [check for check in checks(folder) if (check.program, check.metric, check.duet) == same and check.spread]
+    return (known[-1].spread, f"the A/A run {known[-1].id}") if known else None
+
+
+def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:
+    """Raises LabError where no A/A has yet shown what two arms at once do to each other with this program."""
+    key = (project.shown(program), spec.metric)
+    if not any(check.duet and (check.program, check.metric) == key for check in checks(folder)):
+        metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
+        rate = " --higher-is-better" if spec.higher_is_better else ""
+        command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
+        raise LabError(
+            "duet: the same arm on both sides comes first; there is no such A/A of this program and metric on this "
+            f"machine yet. Run: hak aa --duet{metric}{rate} {command}"
+        )
+
+
+def unknown(folder: Path) -> str | None:
+    """What to say where no A/A run of this machine is in the store; else None."""
+    return None if checks(folder) else UNCHECKED

@@ -1,0 +1,62 @@
+"""How many blocks a run has been promised, and by which rule it is judged. Pure: header and records in.
+
+A run keeps the rule that its header was written with: `anytime` is the share of alpha of the test after every block,
+which runs that know only planned looks do not have.
+"""
+
+from collections.abc import Sequence
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.plan import SHARE, Plan
+
+PLANNED, MORE = "plan", "more"
+SEQUENTIAL_KINDS = ("ab", "compare", "sweep")
+
+
+def rule(kind: str) -> dict:
+    """What a new run's header says of how it will be judged."""
+    return {"anytime": SHARE} if kind in SEQUENTIAL_KINDS else {}
+
+
+def _events(records: Sequence[dict], what: str) -> list[dict]:
+    return [record for record in records if record["type"] == "event" and record.get("what") == what]
+
+
+def planned_blocks(header: dict, records: Sequence[dict]) -> int:
+    """Blocks of the plan: those of the spec, or those that were planned to detect an effect."""
+    planned = _events(records, PLANNED)
+    return planned[-1]["blocks"] if planned else header["spec"]["max-blocks"]
+
+
+def is_planned(records: Sequence[dict]) -> bool:
+    """Whether the number of blocks was fixed by what is to be detected."""
+    return bool(_events(records, PLANNED))
+
+
+def plan_of(header: dict, records: Sequence[dict]) -> Plan:
+    """The looks and the test between them."""
+    looks = planned_looks(planned_blocks(header, records), header["spec"]["looks"])
+    return Plan(tuple(looks), header.get("anytime", 0.0))
+
+
+def most_blocks(header: dict, records: Sequence[dict]) -> int:
+    """Blocks at most: the planned ones, and those that were asked for later."""
+    return max([planned_blocks(header, records), *(event["until"] for event in _events(records, MORE))])
+
+
+def least_blocks(records: Sequence[dict]) -> int:
+    """Blocks that are run even where the verdict stands: asked for after it, to narrow the interval."""
+    return max([event["until"] for event in _events(records, MORE) if event["settled"]], default=0)
+
+
+def check_more(header: dict, more: int) -> None:
+    """Raises LabError where a run cannot be prolonged."""
+    if header["kind"] not in ("ab", "compare"):
+        raise LabError(f"--more: a run of the kind {header['kind']} cannot be prolonged, only ab and compare can")
+    if "builds" in header:
+        raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
+    if not header.get("anytime"):
+        raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
+    if more < 1:
+        raise LabError(f"--more: at least 1 block, not {more}")

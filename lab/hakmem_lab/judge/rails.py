@@ -1,0 +1,31 @@
+"""Guardrails where several arms are held against the first one. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from hakmem_lab.judge.analysis import log_ratios
+from hakmem_lab.judge.statistics import guardrails
+from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.verdict import Guardrail
+from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.store.blocks import Blocks
+
+
+def judged(header: dict, blocks: Blocks) -> dict[str, list[Guardrail]]:
+    """Arm -> its guardrails against the first arm; the intervals of one metric hold for all arms at once, and leave
+    alpha on each side. An arm is judged by the blocks in which it took part."""
+    first, *others = (arm["name"] for arm in header["arms"])
+    found: dict[str, list[Guardrail]] = {name: [] for name in others}
+    for metric, limit in guardrails_of(header["spec"]).items():
+        columns = {}
+        for name in others:
+            shared = [block for block in blocks if name in block and first in block]
+            if d := log_ratios(shared, first, name, metric):
+                columns[name] = d
+        for name, interval in simultaneous_intervals(columns, 1 - 2 * header["spec"]["alpha"]).items():
+            found[name].append(guardrails.judged(metric.name, interval, limit))
+    return found
+
+
+def rows(found: Mapping[str, Sequence[Guardrail]]) -> list[dict]:
+    """As a result states them, each with its arm."""
+    return [guardrails.row(rail) | {"arm": name} for name, rails in found.items() for rail in rails]

@@ -1,0 +1,165 @@
+"""Two-level factorial designs.
+
+Duty: the effect of a factor at each level of the others, interactions and main effects of 2^k cells, each from a
+contrast within every block. May import NumPy, `paired` and `multiple`.
+
+An interval holds all values that a permutation test does not refuse: the signs of whole blocks are flipped, in all 2^n
+ways, and the signed ranks of the contrasts are added up. Where the cells of a block were run one after the other, what
+the place in the block does is taken out first (`without_drift`).
+
+Cells are in standard (Yates) order: bit j of a cell's index is 1 when factor j (in the order of the names) is on, so
+for two factors (1), a, b, ab. Cell values are natural logs, oriented so that higher is better.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import Interval, paired_interval
+
+INTERACTION_SIGN = "×"
+
+
+class Interaction(StrEnum):
+    SUPER_ADDITIVE = "super-additive"
+    SUB_ADDITIVE = "sub-additive"
+    NOT_SHOWN = "no interaction shown"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A named effect, `interval` in the log domain. kind: "simple" (a factor at one level of all others), "combined"
+    (several factors on, against none), "interaction" or "main" (the average over the levels of the others)."""
+
+    name: str
+    interval: Interval
+    kind: str
+    factors: tuple[str, ...] = ()
+
+
+def effects(
+    blocks: Sequence[Sequence[float]], names: Sequence[str], level: float = 0.95, simultaneous: bool = False
+) -> list[Effect]:
+    """Main effects and every interaction, main effects first, then by order of interaction.
+
+    `blocks` has one row per block and 2^k columns. A main effect is the mean over the other factors of on minus off;
+    the interaction of S is the signed sum over S's cells (d11 - d10 - d01 + d00 for two factors), averaged over the
+    rest. With `simultaneous` all intervals hold at once with probability `level`.
+    """
+    cells = _cells(blocks, names)
+    subsets = sorted(range(1, cells.shape[1]), key=lambda subset: (subset.bit_count(), _bits(subset)))
+    columns, kinds, members = {}, {}, {}
+    for subset in subsets:
+        name = INTERACTION_SIGN.join(names[bit] for bit in _bits(subset))
+        columns[name] = cells @ _contrast(subset, len(names))
+        kinds[name] = "main" if subset.bit_count() == 1 else "interaction"
+        members[name] = tuple(names[bit] for bit in _bits(subset))
+    return _judged(columns, kinds, members, level, simultaneous)
+
+
+def simple_effects(
+    blocks: Sequence[Sequence[float]], names: Sequence[str], level: float = 0.95, simultaneous: bool = False
+) -> list[Effect]:
+    """Each factor on against off, at every combination of the others' levels ("a while b is off"); then, named "a+b",
+    each cell with several factors on against the one with none. One family: all intervals hold at once."""
+    cells = _cells(blocks, names)
+    columns, kinds, members = {}, {}, {}
+    for bit, name in enumerate(names):
+        for cell in range(cells.shape[1]):
+            if cell >> bit & 1:
+                continue
+            levels = [
+                f"{other} is {'on' if cell >> place & 1 else 'off'}"
+                for place, other in enumerate(names)
+                if place != bit
+            ]
+            found = f"{name} while {', '.join(levels)}" if levels else name
+            columns[found], kinds[found] = cells[:, cell | 1 << bit] - cells[:, cell], "simple"
+            members[found] = (name,)
+    for cell in range(1, cells.shape[1]):
+        if cell.bit_count() > 1:
+            found = "+".join(names[bit] for bit in _bits(cell))
+            columns[found], kinds[found] = cells[:, cell] - cells[:, 0], "combined"
+            members[found] = tuple(names[bit] for bit in _bits(cell))
+    return _judged(columns, kinds, members, level, simultaneous)
+
+
+def misleading(found: Sequence[Effect], delta: float) -> dict[str, Effect]:
+    """Main effect -> the largest interaction that is shown, matters (at least `delta`, a log-ratio) and involves it.
+
+    Such a factor has no one effect; the average over levels is that of a mixture which nobody runs.
+    """
+    shown = [e for e in found if e.kind == "interaction" and e.interval.excludes_zero()]
+    reasons = {}
+    for main in (effect for effect in found if effect.kind == "main"):
+        own = [e for e in shown if main.name in e.factors and abs(e.interval.estimate) >= delta]
+        if own:
+            reasons[main.name] = max(own, key=lambda e: abs(e.interval.estimate))
+    return reasons
+
+
+def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequence[int]]) -> tuple[np.ndarray, float]:
+    """(the cells' values as if each had run in the middle of its block, the change from one place to the next).
+
+    The change is one number for the whole run: the weighted median of the slopes between every two runs of a block,
+    once each cell's own level is taken off. With every cell in every place equally often it hardly matters; it does
+    where a run ends within a square, and it narrows the intervals where blocks drift.
+    """
+    cells, places = np.asarray(blocks, dtype=float), np.asarray(positions, dtype=float)
+    if places.shape != cells.shape:
+        raise ValueError(f"expected a position for every value, got arrays of {places.shape} and {cells.shape}")
+    centred = cells - cells.mean(axis=1, keepdims=True)
+    rest = centred - np.median(centred, axis=0)
+    first, second = np.triu_indices(cells.shape[1], 1)
+    apart = (places[:, second] - places[:, first]).ravel()
+    change = (rest[:, second] - rest[:, first]).ravel()
+    slopes, weights = (change / apart), np.abs(apart)
+    order = np.argsort(slopes, kind="stable")
+    reached = np.cumsum(weights[order])
+    slope = float(slopes[order][np.searchsorted(reached, reached[-1] / 2)])
+    return cells - slope * (places - places.mean(axis=1, keepdims=True)), slope
+
+
+def classify_interaction(interval: Interval) -> Interaction:
+    """Super- or sub-additive only when the interval of the interaction contrast says so."""
+    if interval.low > 0:
+        return Interaction.SUPER_ADDITIVE
+    if interval.high < 0:
+        return Interaction.SUB_ADDITIVE
+    return Interaction.NOT_SHOWN
+
+
+def _cells(blocks: Sequence[Sequence[float]], names: Sequence[str]) -> np.ndarray:
+    cells = np.asarray(blocks, dtype=float)
+    if cells.ndim != 2 or cells.shape[0] == 0 or cells.shape[1] != 2 ** len(names) or not names:
+        raise ValueError(f"{len(names)} factors need rows of {2 ** len(names)} cells, got an array of {cells.shape}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"factor names must differ, got {list(names)}")
+    return cells
+
+
+def _bits(subset: int) -> tuple[int, ...]:
+    return tuple(bit for bit in range(subset.bit_length()) if subset >> bit & 1)
+
+
+def _contrast(subset: int, factors: int) -> np.ndarray:
+    cells = range(2**factors)
+    signs = [(-1.0) ** (subset & ~cell).bit_count() for cell in cells]
+    return np.array(signs) / 2 ** (factors - subset.bit_count())
+
+
+def _judged(
+    columns: dict[str, np.ndarray],
+    kinds: dict[str, str],
+    members: dict[str, tuple[str, ...]],
+    level: float,
+    simultaneous: bool,
+) -> list[Effect]:
+    if simultaneous:
+        intervals = simultaneous_intervals(columns, level)
+    else:
+        intervals = {name: paired_interval(d, level) for name, d in columns.items()}
+    return [Effect(name, intervals[name], kinds[name], members[name]) for name in columns]

@@ -1,0 +1,212 @@
+"""Paired comparison: Hodges–Lehmann estimate and the interval that inverts the signed-rank test.
+
+Duty: one number and its interval from per-block log-ratios. May import NumPy, SciPy and `latency`.
+
+The interval is a pair of order statistics of the Walsh averages (d_i + d_j) / 2, i <= j. Their ranks come from the
+exact null distribution of the signed-rank statistic up to `EXACT_LIMIT` blocks and from its normal approximation above.
+Up to `DIRECT_LIMIT` blocks the averages are sorted; above, each order statistic is selected exactly by bisection on a
+count that needs O(n) memory.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from hakmem_lab.judge.statistics.latency import quantile_interval
+
+EXACT_LIMIT = 200
+DIRECT_LIMIT = 500
+_TAIL_TOLERANCE = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence interval; `p` is two-sided against 0, `n` the number of blocks.
+
+    `low` and `high` are infinite where `n` is too small for `level`: no finite interval would be true.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    p: float
+    n: int
+
+    def ratio(self) -> "Interval":
+        """The same interval as ratios minus one (an unbounded low end becomes -1)."""
+        return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
+
+    def excludes_zero(self) -> bool:
+        """Whether a difference is shown at this level."""
+        return self.low > 0 or self.high < 0
+
+
+def as_ratio(log_ratio: float) -> float:
+    """Natural-log ratio to ratio minus one (0.0198 -> 0.02)."""
+    return math.expm1(log_ratio)
+
+
+def as_log(ratio_minus_one: float) -> float:
+    """Ratio minus one (above -1) to natural-log ratio."""
+    return math.log1p(ratio_minus_one)
+
+
+def checked(values: Sequence[float]) -> np.ndarray:
+    """The values as a one-dimensional float array; ValueError when empty, nested or not finite."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError("expected a non-empty one-dimensional sequence of numbers")
+    if not np.isfinite(array).all():
+        raise ValueError("values must be finite numbers")
+    return array
+
+
+class WalshAverages:
+    """The n(n+1)/2 averages of pairs (each value with itself too), by rank and by count."""
+
+    def __init__(self, d: Sequence[float]):
+        self._sorted = np.sort(checked(d))
+        self.n = self._sorted.size
+        self.size = self.n * (self.n + 1) // 2
+        self._all: np.ndarray | None = None
+        if self.n <= DIRECT_LIMIT:
+            first, second = _pair_indices(self.n)
+            self._all = np.sort((self._sorted[first] + self._sorted[second]) / 2)
+
+    def count_at_most(self, value: float) -> int:
+        """How many averages are <= value."""
+        if self._all is not None:
+            return int(np.searchsorted(self._all, value, side="right"))
+        ordered_pairs = int(np.searchsorted(self._sorted, 2 * value - self._sorted, side="right").sum())
+        return (ordered_pairs + int(np.searchsorted(self._sorted, value, side="right"))) // 2
+
+    def count_below(self, value: float) -> int:
+        """How many averages are < value."""
+        if self._all is not None:
+            return int(np.searchsorted(self._all, value, side="left"))
+        ordered_pairs = int(np.searchsorted(self._sorted, 2 * value - self._sorted, side="left").sum())
+        return (ordered_pairs + int(np.searchsorted(self._sorted, value, side="left"))) // 2
+
+    def order_statistic(self, rank: int) -> float:
+        """The rank-th smallest average, rank from 1."""
+        if self._all is not None:
+            return float(self._all[rank - 1])
+        x = self._sorted
+        low, high = float(np.nextafter(x[0], -np.inf)), float(x[-1])
+        while low < (middle := (low + high) / 2) < high:
+            if self.count_at_most(middle) >= rank:
+                high = middle
+            else:
+                low = middle
+        return self._smallest_above(low)
+
+    def _smallest_above(self, value: float) -> float:
+        x = self._sorted
+        partner = np.searchsorted(x, 2 * value - x, side="right")
+        found = partner < self.n
+        return float(((x[found] + x[partner[found]]) / 2).min())
+
+    def median(self) -> float:
+        lower = self.order_statistic((self.size + 1) // 2)
+        return lower if self.size % 2 else (lower + self.order_statistic(self.size // 2 + 1)) / 2
+
+
+@lru_cache(maxsize=8)
+def _pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.triu_indices(n)
+
+
+@lru_cache(maxsize=EXACT_LIMIT)
+def _exact_cdf(n: int) -> np.ndarray:
+    """P(W <= w) of the signed-rank statistic for w = 0 … n(n+1)/2 under symmetry about 0."""
+    density = np.zeros(n * (n + 1) // 2 + 1)
+    density[0] = 1.0
+    for rank in range(1, n + 1):
+        shifted = np.zeros_like(density)
+        shifted[rank:] = density[:-rank]
+        density = (density + shifted) / 2
+    return np.cumsum(density)
+
+
+def _normal_moments(n: int) -> tuple[float, float]:
+    return n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+
+
+def _tail(n: int, statistic: int) -> float:
+    """P(W <= statistic)."""
+    if n <= EXACT_LIMIT:
+        return float(_exact_cdf(n)[statistic])
+    mean, deviation = _normal_moments(n)
+    return float(ndtr((statistic + 0.5 - mean) / deviation))
+
+
+def _rank_for(n: int, level: float) -> int:
+    """The largest k with P(W <= k-1) <= (1-level)/2; 0 where none exists."""
+    tail = (1 - level) / 2
+    if n <= EXACT_LIMIT:
+        return int(np.searchsorted(_exact_cdf(n), tail * _TAIL_TOLERANCE, side="right"))
+    mean, deviation = _normal_moments(n)
+    return max(0, math.floor(mean - 0.5 + float(ndtri(tail)) * deviation) + 1)
+
+
+def least_count(tail: float) -> int:
+    """Fewest blocks for which a one-sided signed-rank probability can be as small as `tail` (2^-n <= tail)."""
+    return math.ceil(-math.log2(tail * _TAIL_TOLERANCE))
+
+
+def hodges_lehmann(d: Sequence[float]) -> float:
+    """The median of the Walsh averages: robust, and unbiased for symmetric data. ValueError when empty."""
+    return WalshAverages(d).median()
+
+
+def paired_intervals(d: Sequence[float], levels: Sequence[float]) -> list[Interval]:
+    """One interval per level from the same blocks; see `paired_interval`."""
+    if any(not 0 < level < 1 for level in levels):
+        raise ValueError(f"confidence levels must lie between 0 and 1, got {list(levels)}")
+    walsh = WalshAverages(d)
+    estimate = walsh.median()
+    lesser_side = min(walsh.count_at_most(0.0), walsh.size - walsh.count_below(0.0))
+    p = min(1.0, 2 * _tail(walsh.n, lesser_side))
+    intervals = []
+    for level in levels:
+        rank = _rank_for(walsh.n, level)
+        low = walsh.order_statistic(rank) if rank else -math.inf
+        high = walsh.order_statistic(walsh.size + 1 - rank) if rank else math.inf
+        intervals.append(Interval(estimate, low, high, level, p, walsh.n))
+    return intervals
+
+
+def paired_interval(d: Sequence[float], level: float = 0.95) -> Interval:
+    """Hodges–Lehmann estimate of the per-block log-ratios with its signed-rank interval and p-value.
+
+    The interval is closed and excludes 0 exactly when p <= 1 - level; ties and zeros make it wider, never narrower than
+    the level asks. Where n is too small for the level its ends are infinite. ValueError for empty or non-finite data.
+    """
+    return paired_intervals(d, [level])[0]
+
+
+def block_log_ratio(
+    control_values: Sequence[float], treatment_values: Sequence[float], higher_is_better: bool
+) -> float:
+    """One block's log-ratio of geometric means, positive = treatment better.
+
+    Values are in any unit, above 0; ValueError names the arm that holds a value which is not.
+    """
+    means = []
+    for arm, values in (("control", control_values), ("treatment", treatment_values)):
+        array = checked(values)
+        if (array <= 0).any():
+            raise ValueError(f"{arm}: a ratio needs values above 0, got {array[array <= 0][0]:g}")
+        means.append(float(np.log(array).mean()))
+    ratio = means[1] - means[0]
+    return ratio if higher_is_better else -ratio
+
+
+def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """(median, low, high) of raw values in their own unit, by order statistics; infinite ends where n is too small."""
+    return quantile_interval(values, 0.5, level)

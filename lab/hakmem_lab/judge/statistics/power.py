@@ -1,0 +1,188 @@
+"""Planning: how many blocks, how small an effect.
+
+Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `looks`.
+
+The Hodges–Lehmann estimate of n blocks is taken as normal with variance (pi/3) sigma^2 / n, its value for normal noise;
+effects and margins are ratios minus one, `sigma` is the standard deviation of one block's log-ratio.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtrit
+
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio, checked, hodges_lehmann, least_count, paired_interval
+
+MOST_BLOCKS = 100_000
+_EFFICIENCY = math.sqrt(math.pi / 3)
+_SPREAD_LEVEL = 0.8
+_LEAST_FOR_SPREAD = 6
+_LEAST_SCATTER = 1e-300
+
+
+@dataclass(frozen=True)
+class VerdictOdds:
+    """Probabilities of the four verdicts; they sum to 1."""
+
+    go: float
+    neutral: float
+    no_go: float
+    inconclusive: float
+
+
+def spread(d: Sequence[float]) -> float:
+    """Robust standard deviation of one block's log-ratio, on the scale of a normal distribution; at least 2 blocks.
+
+    It is what the width of the 80 % signed-rank interval implies, so it predicts widths of intervals even for heavy
+    tails; with fewer than 6 blocks it is the sample standard deviation.
+    """
+    array = checked(d)
+    if array.size < 2:
+        raise ValueError("a spread needs at least 2 blocks")
+    if array.size < _LEAST_FOR_SPREAD:
+        return float(array.std(ddof=1))
+    interval = paired_interval(array, _SPREAD_LEVEL)
+    z = float(ndtri((1 + _SPREAD_LEVEL) / 2))
+    return (interval.high - interval.low) / (2 * z) * math.sqrt(array.size) / _EFFICIENCY
+
+
+def standard_error(sigma: float, blocks: int) -> float:
+    """Standard error (log domain) of the Hodges–Lehmann estimate of so many blocks."""
+    return _EFFICIENCY * sigma / math.sqrt(blocks)
+
+
+def predicted_verdicts(
+    sigma: float, effect: float, blocks: int, margin: float = 0.01, alpha: float = 0.05
+) -> VerdictOdds:
+    """Odds of each verdict after one look at `blocks` blocks when the true effect is `effect` (ratio minus one)."""
+    error = standard_error(sigma, blocks)
+    return _odds(_Forecast(as_log(effect), error, error, blocks), margin, alpha)
+
+
+@dataclass(frozen=True)
+class _Forecast:
+    """An estimate to come, N(centre, scatter^2), whose intervals will be built with `error` from `blocks` blocks."""
+
+    centre: float
+    scatter: float
+    error: float
+    blocks: int
+
+    def half_width(self, tail: float) -> float:
+        """Half the width of the interval that leaves `tail` on each side."""
+        return -float(stdtrit(max(1, self.blocks - 1), tail)) * self.error
+
+
+def _odds(forecast: _Forecast, margin: float, alpha: float) -> VerdictOdds:
+    delta = as_log(margin)
+    needed = max(delta, forecast.half_width(alpha / 2))
+    allowed = delta - forecast.half_width(alpha)
+    centre, scatter = forecast.centre, max(forecast.scatter, _LEAST_SCATTER)
+    go = float(ndtr((centre - needed) / scatter))
+    no_go = float(ndtr((-centre - needed) / scatter))
+    neutral = 0.0
+    if allowed > 0:
+        neutral = float(ndtr((allowed - centre) / scatter) - ndtr((-allowed - centre) / scatter))
+    return VerdictOdds(go, neutral, no_go, max(0.0, 1 - go - no_go - neutral))
+
+
+def predicted_power(sigma: float, effect: float, blocks: int, margin: float = 0.01, alpha: float = 0.05) -> float:
+    """Probability of the verdict that `effect` deserves: GO or NO-GO at or beyond the margin, NEUTRAL inside it."""
+    odds = predicted_verdicts(sigma, effect, blocks, margin, alpha)
+    if abs(as_log(effect)) < as_log(margin):
+        return odds.neutral
+    return odds.go if effect > 0 else odds.no_go
+
+
+def blocks_for(
+    d_or_sigma: float | Sequence[float], effect: float, margin: float = 0.01, alpha: float = 0.05, power: float = 0.8
+) -> int | None:
+    """Fewest blocks that give the verdict which `effect` deserves with probability `power`; None above 100,000.
+
+    The first argument is a standard deviation (log domain) or a pilot's per-block log-ratios.
+    """
+    sigma = _sigma(d_or_sigma)
+    least = least_blocks(alpha)
+    return _first(lambda n: predicted_power(sigma, effect, n, margin, alpha) >= power, least, MOST_BLOCKS)
+
+
+def more_blocks(d: Sequence[float], margin: float = 0.01, alpha: float = 0.05, probability: float = 0.8) -> int | None:
+    """Further blocks after which a verdict is likely (`probability`), given what these blocks show.
+
+    The estimate after N blocks is predicted as N(estimate, v_n - v_N), v the variance of the estimate: this allows for
+    the true effect being uncertain. None above 100,000 or with fewer than 2 blocks.
+    """
+
+    def settled(forecast: _Forecast) -> float:
+        return 1 - _odds(forecast, margin, alpha).inconclusive
+
+    return _further(checked(d), settled, probability, alpha)
+
+
+def more_blocks_for_guardrail(
+    d: Sequence[float], limit: float, alpha: float = 0.05, probability: float = 0.8
+) -> int | None:
+    """Further blocks after which a guardrail with this tolerated worsening likely holds or fails; see `more_blocks`."""
+    tolerated = as_log(limit)
+
+    def settled(forecast: _Forecast) -> float:
+        above, half = forecast.centre + tolerated, forecast.half_width(alpha)
+        return float(ndtr((above - half) / forecast.scatter) + ndtr((-above - half) / forecast.scatter))
+
+    return _further(checked(d), settled, probability, alpha)
+
+
+def _further(d: np.ndarray, settled: Callable[[_Forecast], float], probability: float, alpha: float) -> int | None:
+    if d.size < 2:
+        return None
+    sigma, centre = spread(d), hodges_lehmann(d)
+    now = standard_error(sigma, d.size)
+
+    def likely(total: int) -> bool:
+        then = standard_error(sigma, total)
+        scatter = max(math.sqrt(max(0.0, now**2 - then**2)), _LEAST_SCATTER)
+        return settled(_Forecast(centre, scatter, then, total)) >= probability
+
+    total = _first(likely, max(d.size + 1, least_blocks(alpha)), d.size + MOST_BLOCKS)
+    return None if total is None else total - d.size
+
+
+def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:
+    """The first count from `start` to `most` at which a condition that sets in with growing counts holds."""
+    low = high = start
+    while not holds(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def smallest_effect(d_or_sigma: float | Sequence[float], blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
+    """Smallest true effect (ratio minus one) that `blocks` blocks show to differ from 0 with probability `power`."""
+    quantiles = -float(ndtri(alpha / 2)) + float(ndtri(power))
+    return as_ratio(quantiles * standard_error(_sigma(d_or_sigma), blocks))
+
+
+def blocks_to_detect(
+    d_or_sigma: float | Sequence[float], effect: float, alpha: float = 0.05, power: float = 0.8
+) -> int | None:
+    """Fewest planned blocks that show the direction of this true effect with probability `power`; None above 100,000.
+
+    `alpha` is what the planned looks have of it; the test after every block ends most such runs sooner.
+    """
+    return blocks_for(_sigma(d_or_sigma), effect, abs(effect) / 2, alpha, power)
+
+
+def _sigma(d_or_sigma: float | Sequence[float]) -> float:
+    return float(d_or_sigma) if np.ndim(d_or_sigma) == 0 else spread(d_or_sigma)
+
+
+def least_blocks(alpha: float = 0.05, looks: int | Sequence[int] = 1) -> int:
+    """Fewest blocks with which every verdict is possible: below it GO and NO-GO cannot be reached by any data."""
+    return least_count(obrien_fleming_levels(looks, alpha)[-1] / 2)

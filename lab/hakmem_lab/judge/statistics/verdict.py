@@ -1,0 +1,248 @@
+"""The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE, and why.
+
+Duty: the protocol's decision order, its guardrails, what holds a verdict back. May import `paired`, `plan`, `power`,
+`means`, `stopping`, `sentences`.
+
+Order: equivalence interval inside the margin -> NEUTRAL; interval above 0 and estimate at or above the margin -> GO;
+the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and that is what alpha bounds: the
+estimate's being at least the margin is a condition, not a claim. With a plan the intervals are the plan's, which hold
+after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hakmem_lab.judge.statistics import sentences, stopping
+from hakmem_lab.judge.statistics.means import Means
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
+from hakmem_lab.judge.statistics.plan import Judged, Plan
+from hakmem_lab.judge.statistics.power import more_blocks, more_blocks_for_guardrail
+from hakmem_lab.judge.statistics.sentences import percent
+
+__all__ = ["Decision", "Guardrail", "GuardrailStatus", "Verdict", "decide", "guardrail", "judge", "percent"]
+
+MOST_MORE = 4
+
+
+class Verdict(StrEnum):
+    GO = "GO"
+    NEUTRAL = "NEUTRAL"
+    NO_GO = "NO-GO"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class GuardrailStatus(StrEnum):
+    HELD = "held"
+    FAILED = "failed"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """A second metric that must not get worse by more than `limit` (ratio minus one).
+
+    `interval` is the one that is judged: it leaves alpha on each side. `more_blocks` is given when unclear: further
+    blocks that would likely show whether it holds.
+    """
+
+    name: str
+    limit: float
+    status: GuardrailStatus
+    interval: Interval
+    more_blocks: int | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict with what it rests on.
+
+    `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
+    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned.
+    `more_blocks` is for INCONCLUSIVE: further blocks that would likely settle it; None where that is unknown, or where
+    a direction is shown and more than four times these would be needed: an effect at the margin never settles.
+    `means`: the other average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back;
+    `consistent`: some effect explains all blocks.
+    """
+
+    verdict: Verdict
+    interval: Interval
+    equivalence: Interval
+    final: bool
+    reason: str
+    more_blocks: int | None
+    vetoed_by: tuple[str, ...]
+    margin: float
+    guardrails: tuple[Guardrail, ...]
+    plain: float
+    means: Means | None
+    torn: bool
+    consistent: bool
+
+
+def _judged_intervals(d: Sequence[float], alpha: float, plan: Plan | None) -> Judged:
+    if plan is not None:
+        return plan.judged(d, alpha)
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
+    return Judged(*paired_intervals(d, [1 - alpha, 1 - 2 * alpha]), consistent=True)
+
+
+def guardrail(
+    d: Sequence[float], limit: float, alpha: float = 0.05, name: str = "guardrail", plan: Plan | None = None
+) -> Guardrail:
+    """Judge a second metric from its per-block log-ratios (positive = treatment better).
+
+    failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
+    a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
+    """
+    if limit < 0:
+        raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
+    interval = _judged_intervals(d, alpha, plan).equivalence
+    tolerated = -as_log(limit)
+    status = GuardrailStatus.UNCLEAR
+    if interval.high < tolerated:
+        status = GuardrailStatus.FAILED
+    elif interval.low >= tolerated:
+        status = GuardrailStatus.HELD
+    further = more_blocks_for_guardrail(d, limit, alpha) if status is GuardrailStatus.UNCLEAR else None
+    return Guardrail(name, limit, status, interval, further)
+
+
+def decide(
+    d: Sequence[float],
+    margin: float = 0.01,
+    alpha: float = 0.05,
+    plan: Plan | None = None,
+    guardrails: Sequence[Guardrail] = (),
+    means: Means | None = None,
+) -> Decision:
+    """The verdict on per-block log-ratios (positive = treatment better).
+
+    `margin` is the smallest difference that matters, as a ratio minus one above 0. `plan` allows a verdict after any
+    number of blocks; without one the blocks are taken to be all that were ever wanted. `means` is the other average of
+    the same runs: where it points the other way there is no verdict.
+    """
+    delta = _margin_log(margin)
+    judged = _judged_intervals(d, alpha, plan)
+    word = _word(judged, delta)
+    torn = means is not None and _torn(word, means.ratio, delta)
+    decision = Decision(
+        verdict=Verdict.INCONCLUSIVE if torn else word,
+        interval=judged.interval,
+        equivalence=judged.equivalence,
+        final=True,
+        reason="",
+        more_blocks=None,
+        vetoed_by=(),
+        margin=margin,
+        guardrails=tuple(guardrails),
+        plain=judged.interval.estimate,
+        means=means,
+        torn=torn,
+        consistent=judged.consistent,
+    )
+    decision = _with_guardrails(decision)
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        further = _further(d, decision, alpha) if word is Verdict.INCONCLUSIVE else _for_guardrails(guardrails)
+        last = plan is None or len(d) >= plan.looks[-1]
+        decision = replace(decision, final=last, more_blocks=further)
+    elif plan is not None:
+        decision = _corrected(decision, d, delta, alpha, plan)
+    return replace(decision, reason=sentences.reason(decision, _least(alpha, plan)))
+
+
+def _margin_log(margin: float) -> float:
+    if margin <= 0:
+        raise ValueError(f"the margin is the smallest difference that matters and must be above 0, got {margin}")
+    return as_log(margin)
+
+
+def _word(judged: Judged, delta: float) -> Verdict:
+    return judge(judged.interval, judged.equivalence, delta) if judged.consistent else Verdict.INCONCLUSIVE
+
+
+def _least(alpha: float, plan: Plan | None) -> int:
+    return (plan or Plan((1,), share=0.0)).least_blocks(alpha)
+
+
+def _torn(word: Verdict, ratio: Interval, delta: float) -> bool:
+    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin."""
+    match word:
+        case Verdict.GO:
+            return ratio.estimate < 0
+        case Verdict.NO_GO:
+            return ratio.estimate > 0
+        case Verdict.NEUTRAL:
+            return abs(ratio.estimate) >= delta and ratio.excludes_zero()
+        case _:
+            return False
+
+
+def _corrected(decision: Decision, d: Sequence[float], delta: float, alpha: float, plan: Plan) -> Decision:
+    """The estimate of a run that its last block ended is corrected for that; after further blocks it is plain."""
+    if _word(plan.judged(d[:-1], alpha), delta) is not Verdict.INCONCLUSIVE:
+        return decision
+    interval = decision.interval
+    estimate = min(max(stopping.corrected(d, plan, delta, alpha), interval.low), interval.high)
+    return replace(decision, interval=replace(interval, estimate=estimate))
+
+
+def decide_sequentially(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Decision:
+    """The verdict of the whole procedure on recorded blocks: that of the first count which settles it."""
+    return decide(d[: settling_count(d, plan, margin, alpha)], margin, alpha, plan)
+
+
+def sequential_verdict(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> Verdict:
+    """The verdict alone of `decide_sequentially`, at a fraction of its cost: for simulations."""
+    return _settled(d, plan, margin, alpha)[1]
+
+
+def settling_count(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> int:
+    """After how many of these blocks a run would have ended; their number where nothing settles it."""
+    return _settled(d, plan, margin, alpha)[0]
+
+
+def _settled(d: Sequence[float], plan: Plan, margin: float, alpha: float) -> tuple[int, Verdict]:
+    delta = _margin_log(margin)
+    above, below, inside = plan.shown(d, alpha, delta)
+    for index in ((above ^ below) | inside).nonzero()[0].tolist():
+        if inside[index]:
+            return index + 1, Verdict.NEUTRAL
+        estimate = hodges_lehmann(d[: index + 1])
+        if abs(estimate) >= delta and (estimate > 0) == bool(above[index]):
+            return index + 1, Verdict.GO if estimate > 0 else Verdict.NO_GO
+    return len(d), Verdict.INCONCLUSIVE
+
+
+def _further(d: Sequence[float], decision: Decision, alpha: float) -> int | None:
+    further = more_blocks(d, decision.margin, alpha)
+    far = further is not None and further > MOST_MORE * len(d)
+    return None if far and decision.interval.excludes_zero() else further
+
+
+def _for_guardrails(guardrails: Sequence[Guardrail]) -> int | None:
+    needed = [rail.more_blocks for rail in guardrails if rail.status is GuardrailStatus.UNCLEAR]
+    return None if None in needed else max(needed, default=None)
+
+
+def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
+    """The protocol's order on given intervals; `delta` is the margin in the log domain."""
+    if -delta < equivalence.low and equivalence.high < delta:
+        return Verdict.NEUTRAL
+    if interval.low > 0 and interval.estimate >= delta:
+        return Verdict.GO
+    if interval.high < 0 and interval.estimate <= -delta:
+        return Verdict.NO_GO
+    return Verdict.INCONCLUSIVE
+
+
+def _with_guardrails(decision: Decision) -> Decision:
+    if decision.verdict is not Verdict.GO:
+        return decision
+    failed = tuple(rail.name for rail in decision.guardrails if rail.status is GuardrailStatus.FAILED)
+    if failed:
+        return replace(decision, verdict=Verdict.NO_GO, vetoed_by=failed)
+    if any(rail.status is GuardrailStatus.UNCLEAR for rail in decision.guardrails):
+        return replace(decision, verdict=Verdict.INCONCLUSIVE)
+    return decision

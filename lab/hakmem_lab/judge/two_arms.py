@@ -1,0 +1,45 @@
+"""What `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
+
+from hakmem_lab.judge.analysis import log_ratios, metric_of, values
+from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics.means import Means, ratio_of_means
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.store.blocks import Blocks
+
+OF_TIME = ("wall", "cpu", "server-cpu")
+
+
+def shared(blocks: Blocks, control: str, treatment: str) -> Blocks:
+    """The blocks in which both arms took part: arms that are settled leave a comparison."""
+    return [block for block in blocks if control in block and treatment in block]
+
+
+def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comparisons: int = 1) -> verdict.Decision:
+    """The verdict on two arms from all blocks, at least one, in which both took part. The comparisons share alpha."""
+    spec, metric, alpha = header["spec"], metric_of(header), header["spec"]["alpha"] / comparisons
+    blocks = shared(blocks, *pair)
+    rails = []
+    for second, limit in guardrails_of(spec).items():
+        d = log_ratios(blocks, *pair, second)
+        rails.append(verdict.guardrail(d, limit, alpha, second.name, plan))
+    means = means_of(blocks, pair, metric, 1 - alpha)
+    return verdict.decide(log_ratios(blocks, *pair, metric), spec["margin"], alpha, plan, rails, means)
+
+
+def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float) -> Means | None:
+    """The ratio of the means of two arms; None with too few blocks."""
+    columns = [[values(block[name], metric.name) for block in blocks] for name in pair]
+    words = ("faster", "slower") if metric.name in OF_TIME else ("better", "worse")
+    return ratio_of_means(*columns, metric.higher_is_better, level, words)
+
+
+def means_row(means: Means, pair: tuple[str, str], metric: str) -> dict:
+    """The other average as a comparison, with the spread of the runs and how many were far off."""
+    ratio, name = means.ratio.ratio(), "output" if metric.startswith("regex:") else metric
+    return {
+        "name": f"{pair[1]} against {pair[0]}", "metric": f"mean of {name}", "control": pair[0], "treatment": pair[1],
+        "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level, "p": None,
+        "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
+    }  # fmt: skip

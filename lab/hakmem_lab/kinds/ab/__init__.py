@@ -1,0 +1,1 @@
+"""`hak ab`: is the treatment better than the control?"""

@@ -1,0 +1,1 @@
+"""`hak latency`: tail latency of an open loop."""

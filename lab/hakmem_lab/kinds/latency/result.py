@@ -1,0 +1,187 @@
+"""The result of a latency run. Pure: header and records in."""
+
+import statistics
+from collections.abc import Sequence
+
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished, withheld
+from hakmem_lab.judge.statistics import guardrails, multiple, verdict
+from hakmem_lab.judge.statistics.drift import warmup_end
+from hakmem_lab.judge.statistics.pooled import MEAN
+from hakmem_lab.kinds.ab.kind import blocked
+from hakmem_lab.kinds.latency.histogram import METRICS, PERCENTILES, PREFIXES
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Requests, requests
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Decision, decide
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.runs import plain
+
+UNIT = "µs"
+REPORTED = (*METRICS, *(prefix + MEAN for prefix in PREFIXES.values()))
+OVERLOADED = 10.0
+RARELY_SLOW = 2.0
+LEAST_SECONDS = 10
+
+
+def key(percentile: str) -> str:
+    """p99.9 -> p999_us, as the results name it."""
+    return percentile.replace(".", "") + "_us"
+
+
+def _runs(blocks: Blocks, name: str) -> list[dict]:
+    return [run for block in blocks for run in block.get(name, [])]
+
+
+def _series(arm: Requests, prefix: str) -> dict | None:
+    """Of all requests, with the intervals from resampled blocks; None where the program does not print this series."""
+    if not arm.known(prefix + MEAN):
+        return None
+    out: dict = {"intervals": {}}
+    for name in (*PERCENTILES, MEAN):
+        out[key(name)], low, high = arm.interval(prefix + name)
+        out["intervals"][name] = [low, high]
+    return out
+
+
+def _arm(arm: Requests, runs: Sequence[dict], rate_per_s: float | None) -> dict:
+    """usual_run: the medians of the runs' own percentiles, which do not see what few runs have."""
+    usual = {key(name): statistics.median(run["metrics"][name] for run in runs) for name in PERCENTILES}
+    row = {"name": arm.name, "rate_per_s": rate_per_s, **(_series(arm, "") or {})}
+    return row | {"service": _series(arm, PREFIXES["service"]), "requests": arm.count, "usual_run": usual}
+
+
+def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, metric: str) -> list[str]:
+    texts = []
+    fewest = min(arms, key=lambda arm: arm.count)
+    if few := next((name for name in PERCENTILES if fewest.beyond(name) < LEAST_REQUESTS_BEYOND), None):
+        texts.append(
+            f"{few} rests on fewer than {LEAST_REQUESTS_BEYOND} requests beyond it: more or longer runs (now "
+            f"{fewest.count:,.0f} requests in all) would make it steadier"
+        )
+    unwatched = [name for name in BUILT_IN if name != metric and fewest.beyond(name) < LEAST_REQUESTS_BEYOND]
+    texts += [f"{name} is no guardrail here: there are too few requests to know it by" for name in unwatched]
+    for row in rows:
+        if row["service"] and row["p50_us"] > OVERLOADED * row["service"]["p50_us"]:
+            texts.append(
+                f"{row['name']} does not keep up with the rate: half of the requests wait more than {OVERLOADED:g} "
+                "times as long as they are served; this measures a backlog, choose a lower rate"
+            )
+    runs = [run for block in blocks for arm_runs in block.values() for run in arm_runs]
+    return texts + _rarely_slow(rows) + _unsteady(runs)
+
+
+def _rarely_slow(rows: Sequence[dict]) -> list[str]:
+    """Where a few runs have what the median run does not: of the farthest percentile that shows it, both figures."""
+    for name in reversed([name for name in PERCENTILES if name != "max"]):
+        pairs = [(row["name"], row[key(name)], row["usual_run"][key(name)]) for row in rows]
+        if found := [pair for pair in pairs if pair[1] > RARELY_SLOW * pair[2]]:
+            arms = ", ".join(f"{arm} {pooled:,.0f} ({usual:,.0f})" for arm, pooled, usual in found)
+            what = f"{name} of all requests (of the median run), {UNIT}"
+            return [f"a few runs are much slower than the others: {what}: {arms}"]
+    return []
+
+
+def _unsteady(runs: Sequence[dict]) -> list[str]:
+    long = [run["second_mean_us"] for run in runs if len(run["second_mean_us"]) >= LEAST_SECONDS]
+    ends = [end for means in long if (end := warmup_end(means)) > 0]
+    if 2 * len(ends) <= len(runs):
+        return []
+    end = statistics.median(ends)
+    return [f"most runs were not steady yet when recording began: the warm-up should be {end:.0f} s longer"]
+
+
+def _percentile_metric(name: str) -> Metric:
+    return Metric(name, higher_is_better=False)
+
+
+def analyse(header: dict, records: Sequence[dict]) -> dict:
+    """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
+    and intervals that hold for all arms at once, after the last planned block."""
+    spec, blocks = header["spec"], measured(records)
+    names = [arm["name"] for arm in header["arms"]]
+    first, others = names[0], names[1:]
+    result = base_result(header, records, blocks)
+    result |= {
+        "comparisons": [],
+        "guardrails": [],
+        "metric": {"name": spec["metric"], "unit": UNIT, "higher_is_better": False},
+    }
+    result["headline"] = unfinished(blocks, spec)
+    if not blocks:
+        return plain(result)
+    arms = {name: requests(blocks, name) for name in names}
+    rows = [_arm(arm, _runs(blocks, arm.name), spec["rate"]) for arm in arms.values()]
+    result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
+    for row, arm in zip(result["arms"], arms.values(), strict=True):
+        row["median"], row["ci_low"], row["ci_high"] = arm.interval(spec["metric"])
+    result["latency"] = {"percentile": spec["metric"], "arms": rows}
+    result["warnings"] += _warnings(rows, list(arms.values()), blocks, spec["metric"])
+    if len(blocks) < spec["max-blocks"]:
+        return plain(result)
+    alpha = spec["alpha"] / len(others)
+    decisions = {name: decide(blocks, arms[first], arms[name], spec, alpha) for name in others}
+    result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
+    result["comparisons"] += _secondary(blocks, arms, first, spec)
+    result["guardrails"] = [
+        guardrails.row(rail) | {"arm": name} for name, decision in decisions.items() for rail in decision.rails
+    ]
+    result["final"] = True
+    result["headline"] = _headline(first, spec["metric"], decisions)
+    wanted = [d.more_blocks for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    result["more_blocks"] = None if None in wanted or not wanted else max(wanted)
+    if len(others) == 1:
+        result["verdict"] = str(decisions[others[0]].verdict)
+        withheld(result, records, first, others[0])
+    return plain(blocked(result, records))
+
+
+def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
+    equivalence = decision.equivalence.ratio()
+    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict))
+    return row | {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+
+
+def _secondary(blocks: Blocks, arms: dict[str, Requests], first: str, spec: dict) -> list[dict]:
+    """Every other percentile, the mean, and what the arms cost besides: for information, without a verdict."""
+    others = [name for name in arms if name != first]
+    level = 1 - spec["alpha"] / len(others)
+    rows = []
+    for metric in REPORTED:
+        if metric == spec["metric"] or not all(arm.known(metric) for arm in arms.values()):
+            continue
+        for name in others:
+            (interval,) = arms[name].against(arms[first], metric, [level])
+            rows.append(comparison(interval, first, name, metric))
+    for metric in ("cpu", "rss"):
+        columns = {
+            name: d for name in others if (d := log_ratios(blocks, first, name, _percentile_metric(metric))) is not None
+        }
+        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        rows += [comparison(interval, first, name, metric) for name, interval in intervals.items()]
+    return rows
+
+
+def _headline(first: str, percentile: str, decisions: dict[str, Decision]) -> str:
+    words = {
+        verdict.Verdict.GO: "better than",
+        verdict.Verdict.NO_GO: "worse than",
+        verdict.Verdict.NEUTRAL: "as good as",
+    }
+    if len(decisions) == 1:
+        name, decision = next(iter(decisions.items()))
+        return f"{name} against {first}: {decision.reason}"
+    parts = []
+    for wanted, text in words.items():
+        found = [name for name, decision in decisions.items() if decision.verdict is wanted]
+        sizes = [f"{name} ({verdict.percent(decisions[name].interval.estimate)})" for name in found]
+        parts += [f"{', '.join(sizes)}: {text} {first}"] if found else []
+    parts += [_undecided(name, d) for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    return f"{percentile} of all requests: {'; '.join(parts)}."
+
+
+def _undecided(name: str, decision: Decision) -> str:
+    """Not decided, and why: what the interval leaves possible, or which guardrail is open."""
+    ends = f"between {verdict.percent(decision.interval.low)} and {verdict.percent(decision.interval.high)}"
+    unclear = [rail.name for rail in decision.rails if rail.status is verdict.GuardrailStatus.UNCLEAR]
+    if decision.interval.low > 0 and unclear:
+        return f"{name}: better ({ends}), but {', '.join(unclear)} may have got worse"
+    return f"{name}: not decided ({ends})"

@@ -1,0 +1,1 @@
+"""`hak matrix`: a 2^k design."""

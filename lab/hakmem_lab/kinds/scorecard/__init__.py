@@ -1,0 +1,1 @@
+"""`hak scorecard`: workloads, bars, milestones."""

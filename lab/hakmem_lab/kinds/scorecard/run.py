@@ -1,0 +1,226 @@
+"""The course of a scorecard: trials, and rounds of blocks, one of every workload, in random order.
+
+Every workload is a session of its own; they share one file of the store.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import fitness
+from hakmem_lab.kinds.scorecard import history, syscalls
+from hakmem_lab.kinds.scorecard.check import check_names
+from hakmem_lab.kinds.scorecard.spec import ScorecardSpec, WorkloadSpec
+from hakmem_lab.plan import project
+from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.peers import file_sha256
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run import progress
+from hakmem_lab.run.context import Context
+from hakmem_lab.run.inputs import changed_input, input_hashes
+from hakmem_lab.run.recorder import Recorder, check_unchanged
+from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.store.blocks import attempts_made, finished_blocks
+from hakmem_lab.store.runs import RunFile
+
+LEAST_ROUNDS = 2
+OTHER_PROGRAMS = "; make bench builds the project's own"
+
+
+def rooted(word: str) -> str:
+    """A path relative to the checkout, where there is no such file in the present folder; any other word as it is."""
+    top = project.root()
+    if top is None or word.startswith("/") or "/" not in word or Path(word).exists() or not (top / word).exists():
+        return word
+    return str(top / word)
+
+
+def block_spec(spec: ScorecardSpec, row: WorkloadSpec) -> BlockSpec:
+    """A workload as the session of a single one knows it."""
+    server = row.server
+    if server is not None:
+        server = server.model_copy(update={"command": [rooted(word) for word in server.command]})
+    command = syscalls.command_for(row, row.ops[0]) if row.ops else row.command
+    return BlockSpec(
+        kind="scorecard", command=[rooted(word) for word in command], env=row.env, cwd=row.cwd,
+        stdin=row.stdin and rooted(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
+        metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1, warm_up=0,
+        max_blocks=spec.blocks_of(row),
+    )  # fmt: skip
+
+
+class Card(Recorder):
+    """All workloads of a scorecard. A context manager: on leaving, nothing that it started still runs."""
+
+    def __init__(self, spec: ScorecardSpec, context: Context):
+        check_names(spec, context.source)
+        self.begun, self.context = time.monotonic(), context
+        self._warned_of_load = False
+        common = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
+        self.extra: dict[str, Arm] = {}
+        self.sessions: dict[str, Session] = {}
+        with contextlib.ExitStack() as opened:
+            for row in spec.chosen():
+                self.sessions[row.key] = opened.enter_context(self._session(spec, row, common))
+            self._open = opened.pop_all()
+        first = next(iter(self.sessions.values()))
+        super().__init__(spec, [*common, *self.extra.values()], first.workload, context.progress)
+
+    def _session(self, spec: ScorecardSpec, row: WorkloadSpec, common: Sequence[Arm]) -> Session:
+        own = [self.extra.setdefault(name, parse_arm(rooted(text), name, f"workload '{row.key}': arms.{name}"))
+               for name, text in row.arms.items()]  # fmt: skip
+        tag = {"workload": row.key}
+        try:
+            return Session(block_spec(spec, row), [*common, *own], self.context.progress, row.metrics(), tag)
+        except LabError as error:
+            hint = OTHER_PROGRAMS if "build/" in row.command[0] else ""
+            raise LabError(f"{self.context.source}: workload '{row.key}': {error}{hint}") from None
+
+    def __exit__(self, *details: object) -> None:
+        self._open.close()
+        super().__exit__(*details)
+
+    def begin(self) -> None:
+        """Trials of every workload on every arm, the header, how long it will take. Raises LabError."""
+        self._check_tracing()
+        count = sum(len(session.arms) for session in self.sessions.values())
+        self.progress.say(f"{len(self.sessions)} workloads: {count} trial runs first, then the time that it will take")
+        trials = {key: session.try_arms() for key, session in self.sessions.items()}
+        self.progress.restart()
+        self.create(
+            self.context.folder, self.context.source, command={"argv": [], "program": "", "sha256": None},
+            programs={key: _program(session) for key, session in self.sessions.items()},
+            repeats={key: session.repeat for key, session in self.sessions.items()},
+        )  # fmt: skip
+        self._attach()
+        earlier = history.collect(self.context.folder, self.file.header())
+        self.append({"type": "history", "entries": earlier})
+        for key, session in self.sessions.items():
+            session.keep_trials(trials[key])
+        self._announce(trials)
+        self._check_fitness()
+
+    def resume(self, file: RunFile) -> None:
+        """Continues a stored scorecard. Raises LabError where what is under test is no longer what it was."""
+        self._check_tracing()
+        header = file.header()
+        first = next(iter(self.sessions))
+        check_unchanged(header | {"command": header["programs"][first]}, list(self.arms.values()), self.workload)
+        for key, stored in header["programs"].items():
+            now = _program(self.sessions[key])
+            same = now["sha256"] == stored["sha256"]
+            changed = changed_input(stored["inputs"], self.sessions[key].workload) if same else stored["program"]
+            if changed:
+                raise LabError(f"{changed} is not what run {file.id} began with; start a new run")
+            self.sessions[key].repeat = header["repeats"][key]
+        file.continue_writing()
+        self.file, self.seed = file, header["seed"]
+        self._attach()
+        self.event("resumed", "resumed")
+        self._check_fitness()
+
+    def _check_tracing(self) -> None:
+        """Raises LabError where a workload's system calls are to be counted and cannot be: before anything is run."""
+        for row in self.spec.chosen():
+            if row.ops is not None:
+                syscalls.check(self.sessions[row.key])
+                return
+
+    def _check_fitness(self) -> None:
+        """Says once where this machine was never checked, or was found unfit: for a program of its own, or in general.
+
+        System calls are counted, not timed; no machine is unfit for that.
+        """
+        known, programs = fitness.checks(self.file.path.parent), self.file.header()["programs"]
+        said = {(record.get("workload"), record["text"]) for record in self.records() if record["type"] == "event"}
+        if not known and (None, fitness.UNCHECKED) not in said:
+            self.warn("fitness-unknown", fitness.UNCHECKED)
+        reasons = {}
+        for row in [row for row in self.spec.chosen() if row.ops is None]:
+            reason = fitness.reason(known, fitness.Asked(programs[row.key]["program"], row.metric))
+            if reason and (row.key, reason) not in said:
+                self.sessions[row.key].event("fitness", reason)
+                reasons[reason] = [*reasons.get(reason, ()), row.key]
+        for reason, keys in reasons.items():
+            self.progress.say(f"warning: no verdict on {', '.join(keys)}: {reason}")
+
+    def _attach(self) -> None:
+        for position, session in enumerate(self.sessions.values()):
+            session.file, session.seed = self.file, self.seed + position
+
+    def _announce(self, trials: dict[str, list[dict]]) -> None:
+        """Says how long it will take, by the trials."""
+        seconds, runs = 0.0, 0
+        for row in self.spec.chosen():
+            twice = 2 if len(trials[row.key]) == 2 else 1
+            executions = twice * self.spec.blocks_of(row) * self.sessions[row.key].repeat
+            if row.ops is not None:
+                executions = 1 + row.ops[1] / row.ops[0]
+            seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
+            runs += twice * self.spec.blocks_of(row) * len(trials[row.key])
+        text = f"run {self.file.id}: about {progress.duration(seconds)} ({runs} runs)"
+        left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
+        if left < seconds:
+            text += f", but the budget ends it in about {progress.duration(left)}"
+        self.progress.say(text)
+
+    def measure(self) -> None:
+        """Counts system calls, then runs rounds of blocks, those that are in the store already left out."""
+        records = self.records()
+        for row in self.spec.chosen():
+            if row.ops is not None:
+                syscalls.count_all(self.sessions[row.key], row, records)
+        timed = [row for row in self.spec.chosen() if row.ops is None]
+        done, made = {}, {}
+        for row in timed:
+            own = [record for record in records if record.get("workload") == row.key]
+            done[row.key] = len(finished_blocks(own, "measure"))
+            made[row.key] = attempts_made(own, "measure")
+        rounds_s: list[float] = []
+        started = time.monotonic()
+        for index in range(max((self.spec.blocks_of(row) for row in timed), default=0)):
+            todo = [row for row in timed if done[row.key] <= index < self.spec.blocks_of(row)]
+            if self._over_budget(index, rounds_s):
+                self.event("budget", f"{index} rounds: another would exceed the budget")
+                break
+            begun = time.monotonic()
+            for row in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
+                self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
+                self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
+                done[row.key] += 1
+            rounds_s += [time.monotonic() - begun] if todo else []
+        self.progress.share(1.0)
+        self.progress.restart()
+
+    def _block(self, session: Session, index: int, attempt: int) -> None:
+        """A block of one workload; what one session has warned of, the others need not."""
+        session.warned_of_load = self._warned_of_load
+        session.block("measure", list(session.arms), index, attempt)
+        self._warned_of_load = session.warned_of_load
+
+    def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
+        if self.spec.budget is None or rounds < LEAST_ROUNDS or not rounds_s:
+            return False
+        return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
+
+    def _part_done(self, blocks: int, timed: Sequence[WorkloadSpec], started: float) -> float:
+        """Of the blocks, or of the time until the budget ends it, whichever is further."""
+        planned = sum(self.spec.blocks_of(row) for row in timed)
+        if self.spec.budget is None:
+            return blocks / planned
+        left_s = self.spec.budget - (started - self.begun)
+        return max(blocks / planned, (time.monotonic() - started) / left_s if left_s > 0 else 0.0)
+
+
+def _program(session: Session) -> dict:
+    """The program of a workload and the other files that its commands name, by their hashes."""
+    program = session.workload.subject()[0]
+    return {
+        "argv": [project.shown(session.workload.argv[0]), *session.workload.argv[1:]],
+        "program": project.shown(program),
+        "sha256": file_sha256(Path(program)),
+        "inputs": input_hashes(session.workload, session.written_files()),
+    }

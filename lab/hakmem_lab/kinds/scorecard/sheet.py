@@ -1,0 +1,211 @@
+"""One workload of a scorecard, from the runs of its blocks: ratios, medians, and whether a bar is reached.
+
+Pure.
+"""
+
+import math
+import statistics as mean
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from hakmem_lab.judge.analysis import log_ratios, values
+from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import median_interval
+from hakmem_lab.kinds.scorecard.spec import BEST, Bar, ScorecardSpec, WorkloadSpec
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.store.blocks import Blocks
+
+MIB_KIB = 1024.0
+MS_S = 1e-3
+PASS, MISS, OPEN, SAME = "pass", "miss", "open", "same"
+FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
+CLEAR, UNCLEAR = "", " ~"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value with its interval, whose ends are infinite where there are too few blocks."""
+
+    value: float
+    low: float
+    high: float
+
+    def record(self) -> dict:
+        return {"ratio": self.value, "ci_low": self.low, "ci_high": self.high}
+
+    def word(self, margin: float, words: tuple[str, str], unfit: bool = False) -> str:
+        """What the interval says: the first word where all of it is above 1, the second where all is below."""
+        if unfit or not (math.isfinite(self.low) and math.isfinite(self.high)):
+            return OPEN
+        if 1 / (1 + margin) < self.low and self.high < 1 + margin:
+            return SAME
+        return words[0] if self.low > 1 else words[1] if self.high < 1 else OPEN
+
+    def reaches(self, target: float, at_least: bool) -> str:
+        """pass or miss by the value; with '~' where the target lies inside the interval."""
+        values = (self.value, self.low, self.high)
+        ok, low_ok, high_ok = (value >= target if at_least else value <= target for value in values)
+        return (PASS if ok else MISS) + (CLEAR if low_ok == high_ok else UNCLEAR)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A bar and what was measured for it. arm: whom the figure refers to; bar: the target as a ratio, else None."""
+
+    bar: float | None
+    arm: str | None
+    figure: Figure
+    verdict: str
+    to_reach: str
+    measured: str
+
+    def record(self) -> dict:
+        return {"bar": self.bar, "against": self.arm, "verdict": self.verdict, "to_reach": self.to_reach,
+                "measured": self.measured, "value": self.figure.value, "ci_low": self.figure.low,
+                "ci_high": self.figure.high}  # fmt: skip
+
+
+def plain_number(value: float) -> str:
+    """Three decimals near 1, else four significant digits; 'open' for an end that the data do not bound."""
+    if not math.isfinite(value):
+        return "open"
+    return f"{value:.3f}" if 0.1 <= abs(value) < 10 else f"{value:.4g}"
+
+
+def readable(unit: str) -> tuple[float, str]:
+    """(divisor, unit) for people: MiB instead of KiB, ms instead of s."""
+    return {"KiB": (MIB_KIB, "MiB"), "s": (MS_S, "ms")}.get(unit, (1.0, unit))
+
+
+def with_interval(figure: Figure) -> str:
+    return f"{plain_number(figure.value)} [{plain_number(figure.low)}, {plain_number(figure.high)}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """The finished blocks of a workload. rates: system calls per operation, of a workload that counts them. unfit: the
+    machine gives too many false verdicts, so that what was timed is shown and every bar on it is open."""
+
+    spec: ScorecardSpec
+    row: WorkloadSpec
+    blocks: Blocks
+    rates: Mapping[str, Figure] = field(default_factory=dict)
+    unfit: bool = False
+
+    def metric(self, name: str) -> Metric:
+        return Metric(name, self.row.higher_is_better and name == self.row.metric)
+
+    def unit(self, name: str) -> str:
+        if self.row.ops is not None:
+            return "per operation"
+        return (self.row.unit if name == self.row.metric else "") or self.metric(name).unit
+
+    def label(self, name: str) -> str:
+        """What the metric is called in a table."""
+        if name == self.row.metric:
+            return self.row.label
+        return {"rss": "peak RSS", "server-rss": "peak RSS"}.get(name, self.metric(name).label)
+
+    def words(self, name: str) -> tuple[str, str]:
+        """How a ratio above 1 and one below are called."""
+        return LEANER if self.unit(name) == "KiB" else FASTER
+
+    def worded(self, name: str) -> dict[str, dict]:
+        """The ratios shown, each with the word for what its interval says."""
+        words, margin = self.words(name), self.spec.margin
+        return {
+            arm: figure.record() | {"word": figure.word(margin, words, self.unfit)}
+            for arm, figure in self.shown_ratios(name).items()
+        }
+
+    def arms(self) -> list[str]:
+        return [*self.spec.allocators, *self.row.arms]
+
+    def peers(self) -> list[str]:
+        """The arms that 'best' is chosen from."""
+        return [name for name in self.spec.allocators if name not in (self.spec.subject, self.spec.reference)]
+
+    def _values(self, name: str, arm: str) -> list[list[float]] | None:
+        found = [values(block[arm], name) for block in self.blocks]
+        return found if found and None not in found else None
+
+    def median(self, name: str, arm: str) -> float | None:
+        per_block = self._values(name, arm)
+        return mean.median(value for block in per_block for value in block) if per_block else None
+
+    def medians(self, name: str) -> dict[str, float]:
+        return {arm: value for arm in self.arms() if (value := self.median(name, arm)) is not None}
+
+    def best_peer(self, name: str) -> str | None:
+        """The peer with the best median."""
+        found = {arm: value for arm in self.peers() if (value := self.median(name, arm)) is not None}
+        choose = max if self.metric(name).higher_is_better else min
+        return choose(found, key=found.__getitem__) if found else None
+
+    @cache  # noqa: B019 - as long as the sheet lives
+    def _ratios(self, name: str, base: str, inverse: bool) -> dict[str, Figure]:
+        """Ratios between one arm and all others, above 1 = better; with `inverse` that of the others to it."""
+        columns = {}
+        for arm in self.arms():
+            pair = (base, arm) if inverse else (arm, base)
+            d = log_ratios(self.blocks, *pair, self.metric(name)) if arm != base and self.blocks else None
+            if d is not None:
+                columns[arm] = d
+        found = simultaneous_intervals(columns, 1 - self.spec.alpha)
+        return {arm: Figure(*(_exp(x) for x in (i.estimate, i.low, i.high))) for arm, i in found.items()}
+
+    def subject_ratios(self, name: str) -> dict[str, Figure]:
+        """The subject's ratio to every other arm; their intervals hold all at once."""
+        return self._ratios(name, self.spec.subject, False)
+
+    def shown_ratios(self, name: str) -> dict[str, Figure]:
+        """As the spec wants them shown, without the arms of this workload alone."""
+        by_reference = self.spec.table == "reference"
+        found = self._ratios(name, self.spec.reference, True) if by_reference else self.subject_ratios(name)
+        return {arm: figure for arm, figure in found.items() if arm in self.spec.allocators}
+
+    def judge(self, bar: Bar) -> Judged | None:
+        """Whether the subject reaches the bar; None where nothing was measured for it."""
+        if self.row.ops is not None:
+            rate = self.rates.get(self.spec.subject)
+            return self._judge_amount(bar, rate, None, self.unit(self.row.metric)) if rate else None
+        judged = self._judge_timed(bar, self.row.metric_of(bar))
+        return replace(judged, verdict=OPEN) if judged and self.unfit else judged
+
+    def _judge_timed(self, bar: Bar, name: str) -> Judged | None:
+        if bar.against:
+            return self._judge_ratio(bar, name)
+        ours = self._values(name, self.spec.subject)
+        theirs = self._values(name, bar.over) if bar.over else None
+        if ours is None or (bar.over and theirs is None):
+            return None
+        if theirs:
+            samples = [mean.fmean(a) - mean.fmean(b) for a, b in zip(ours, theirs, strict=True)]
+        else:
+            samples = [value for block in ours for value in block]
+        figure = Figure(*median_interval(samples, 1 - self.spec.alpha))
+        return self._judge_amount(bar, figure, bar.over, self.unit(name))
+
+    def _judge_ratio(self, bar: Bar, name: str) -> Judged | None:
+        arm = self.best_peer(name) if bar.against in BEST else bar.against
+        figure = self.subject_ratios(name).get(arm)
+        if figure is None:
+            return None
+        target = bar.at_least or 1 / bar.at_most
+        return Judged(target, arm, figure, figure.reaches(target, True), f">= {plain_number(target)} x {bar.against}",
+                      f"{with_interval(figure)} ({arm})" if bar.against in BEST else with_interval(figure))  # fmt: skip
+
+    def _judge_amount(self, bar: Bar, figure: Figure, over: str | None, unit: str) -> Judged:
+        at_least = bar.at_least is not None
+        target = bar.at_least if at_least else bar.at_most
+        divisor, shown_unit = readable(unit)
+        shown = Figure(*(x / divisor for x in (figure.value, figure.low, figure.high)))
+        limit = f"{'>=' if at_least else '<='} {target / divisor:g} {shown_unit}".rstrip()
+        return Judged(None, over, figure, figure.reaches(target, at_least), limit + (f" over {over}" if over else ""),
+                      f"{with_interval(shown)} {shown_unit}".rstrip())  # fmt: skip
+
+
+def _exp(log_ratio: float) -> float:
+    """The ratio; an unbounded end stays infinite, also the lower one."""
+    return math.exp(log_ratio) if math.isfinite(log_ratio) else log_ratio

@@ -1,0 +1,1 @@
+"""`hak soak`: one process for the whole time."""

@@ -1,0 +1,210 @@
+"""The result of a soak. Pure: header and records in."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from hakmem_lab.judge.analysis import failures, warnings
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.kinds.soak.analysis import ALPHA, HOUR_S, KIB_PER_MIB, Segment, column, epochs, phases_of, segments
+from hakmem_lab.kinds.soak.drift import Drift, stays
+from hakmem_lab.run.progress import duration
+from hakmem_lab.store.runs import plain
+
+# Growth at the budget's rate has to reach this before anything is said: memory is taken in whole chunks, and what a
+# program needs to get going is no leak.
+LEAST_GROWTH_KIB = 64.0
+ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
+UNSERVED = "was not loaded"
+
+
+def least_s(budget_mib_per_h: float) -> float:
+    """How long the steady state has to be observed for growth at that rate to be visible."""
+    return LEAST_GROWTH_KIB / KIB_PER_MIB / budget_mib_per_h * HOUR_S
+
+
+def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
+    """Whether the slope's interval ends inside the budget; None where the process cannot tell."""
+    if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
+        return None
+    if segment.rss.low > budget_mib_per_h:
+        return False
+    return True if segment.rss.high <= budget_mib_per_h else None
+
+
+def settling_s(segment: Segment, budget_mib_per_h: float) -> float | None:
+    """About how long a soak would settle it: the slope's standard error falls with the duration to the power 3/2."""
+    half = segment.rss.high - segment.rss.slope_per_s
+    room = abs(budget_mib_per_h - segment.rss.slope_per_s)
+    if not (0 < half < math.inf and room > 0):
+        return None
+    return max(segment.duration_s * (half / room) ** (2 / 3), least_s(budget_mib_per_h))
+
+
+def _rate(value: float) -> str:
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:+,.{digits}f} MiB/h".replace("-", "−")
+
+
+def _undecided(segment: Segment, budget: float, slope: str, steady: str) -> str:
+    if segment.steady_s < least_s(budget):
+        return (
+            f"Too short to say: {steady}, growth at the budget's rate would stay below {LEAST_GROWTH_KIB:g} KiB; "
+            f"at least {duration(least_s(budget))} of steady state are needed. Seen so far: {slope}."
+        )
+    settling = settling_s(segment, budget)
+    outlook = f"; a soak of about {duration(settling)} would likely settle it" if settling else ""
+    return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
+
+
+def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
+    """One sentence on the process that the figures are from."""
+    if segment.rss is None:
+        why = ", and no phase came back" if len(set(phases_of(segment.samples))) > 1 else ""
+        return f"Too short to say: {len(segment.samples)} samples, {duration(segment.steady_s)} of steady state{why}."
+    slope = f"{_rate(segment.rss.slope_per_s)}, an interval cannot be given"
+    if math.isfinite(segment.rss.high):
+        slope = f"{_rate(segment.rss.slope_per_s)} (between {_rate(segment.rss.low)} and {_rate(segment.rss.high)})"
+    steady = f"over {duration(segment.steady_s)} of steady state"
+    if verdict is None:
+        return _undecided(segment, budget, slope, steady)
+    if verdict:
+        return f"Resident memory changes by {slope} {steady}: within the budget of {budget:g} MiB/h."
+    if passed(segment, budget) is False:
+        return f"Resident memory grows by {slope} {steady}: more than the budget of {budget:g} MiB/h."
+    return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
+
+
+def _drift_part(found: Drift | None, name: str, low: str, high: str) -> dict:
+    return {name: found and found.slope_per_s, low: found and found.low, high: found and found.high}
+
+
+def _segment_part(segment: Segment, budget: float) -> dict:
+    return {
+        "segment": segment.number,
+        "start_s": segment.samples[0]["t_s"],
+        "duration_s": segment.duration_s,
+        "warm_up_s": segment.samples[segment.steady[0]]["t_s"] - segment.samples[0]["t_s"],
+        "steady_s": segment.steady_s,
+        "samples": len(segment.samples),
+        **_drift_part(segment.rss, "rss_slope_mib_per_h", "slope_low", "slope_high"),
+        **_drift_part(segment.throughput, "throughput_drift_percent_per_h", "drift_low", "drift_high"),
+        **_drift_part(segment.live, "live_slope_mib_per_h", "live_low", "live_high"),
+        "mann_kendall_p": segment.rss.p if segment.rss else None,
+        "change_points": segment.changes_s,
+        "passed": passed(segment, budget),
+    }
+
+
+def _phase_starts(samples: Sequence[dict]) -> list[dict]:
+    phases = phases_of(samples)
+    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in stays(phases) if phases[i]]
+
+
+def _threads(samples: Sequence[dict]) -> dict:
+    counts = [sample["threads"] for sample in samples]
+    return {"least": min(counts), "most": max(counts), "started": max(sample["threads_started"] for sample in samples)}
+
+
+def _service(samples: Sequence[dict]) -> dict:
+    """Of each percentile of the service time in one sample: the median sample, and the worst."""
+    found = {name: column(samples, name)[1].tolist() for name in ("p50_us", "p99_us", "p999_us")}
+    return {
+        name: {"median": statistics.median(values), "worst": max(values)} if values else None
+        for name, values in found.items()
+    }
+
+
+def _arm(header: dict, records: Sequence[dict], main: Segment) -> dict:
+    """The one arm: its memory in the steady state, and what its longest process used."""
+    run = next((r for r in records if r["type"] == "run" and r["block"] == main.number), main.samples[-1])
+    resident = [sample["rss_kib"] for sample in main.steady_samples()]
+    # Samples are sums over all processes of the program; the kernel's own peak is that of the largest.
+    seen = max(sample["rss_kib"] for sample in main.samples)
+    return {key: header["arms"][0].get(key) for key in ARM_KEYS} | {
+        "n": 1,
+        "wall_s": run.get("wall_s", main.duration_s),
+        "cpu_s": run["cpu_s"],
+        "rss_peak_kib": max(run.get("rss_peak_kib", 0), seen),
+        "rss_mean_kib": statistics.fmean(resident),
+        "minor_faults": run["minor_faults"],
+        "major_faults": run["major_faults"],
+    }
+
+
+def _warnings(header: dict, records: Sequence[dict], parts: Sequence[Segment]) -> list[str]:
+    texts, spec = warnings(header, records), header["spec"]
+    if len(parts) > 1:
+        lengths = ", ".join(duration(part.duration_s) for part in parts)
+        texts.append(
+            f"interrupted and resumed: {len(parts)} processes ({lengths}), each analysed on its own; no slope is "
+            "computed across a restart, and the figures are those of the one with the longest steady state"
+        )
+    samples = [record for record in records if record["type"] == "sample"]
+    if not any(sample["operations"] is not None for sample in samples):
+        texts.append(f"no line of the output gave a count of operations ({spec['line']}): throughput is unknown")
+    if not all(sample["exact"] for sample in samples):
+        texts.append("exact readings of the memory took too long: the kernel's count, which lags a little, was used")
+    endless = not any("{seconds}" in word for word in spec["command"])
+    for record in records:
+        if record["type"] == "run" and record["ok"] and record["ended_by_itself"] and endless:
+            texts.append(f"the program ended by itself after {duration(record['wall_s'])}")
+    return texts
+
+
+def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], budget: float) -> bool | None:
+    """One process above the budget is enough to fail; so is a program that failed. Without its allocator: none."""
+    if any(UNSERVED in failure["why"] for failure in failed):
+        return None
+    if failed or any(passed(part, budget) is False for part in parts):
+        return False
+    return passed(main, budget)
+
+
+def analyse(header: dict, records: Sequence[dict]) -> dict:
+    """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
+    INCONCLUSIVE."""
+    spec, parts = header["spec"], segments(records)
+    budget = spec["budget"]
+    result = {
+        "kind": "soak",
+        "id": header["id"],
+        "question": header["question"],
+        "verdict": None,
+        "headline": "No sample was taken.",
+        "final": False,
+        "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
+        "margin": None,
+        "alpha": ALPHA,
+        "blocks": len(parts),
+        "max_blocks": None,
+        "more_blocks": None,
+        "arms": [],
+        "failures": failures(records),
+        "warnings": [],
+    }
+    if not parts:
+        return result
+    main = max(parts, key=lambda part: part.steady_s)
+    failed = [failure for failure in result["failures"] if not failure["why"].startswith("interrupted")]
+    outcome = _verdict(parts, main, failed, budget)
+    covered_s = parts[-1].samples[-1]["t_s"]
+    result |= {
+        "verdict": str({True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[outcome]),
+        "headline": f"The soak failed: {failed[-1]['why']}." if failed else headline(main, outcome, budget),
+        "final": covered_s >= spec["duration"] - 2 * spec["sample-interval"],
+        "arms": [_arm(header, records, main)],
+        "warnings": _warnings(header, records, parts),
+        "soak": _segment_part(main, budget)
+        | {
+            "duration_s": covered_s,
+            "budget_mib_per_h": budget,
+            "epochs": epochs(main.samples),
+            "phases": _phase_starts(main.samples),
+            "threads": _threads(main.samples),
+            "service": _service(main.steady_samples()),
+            "segments": [_segment_part(part, budget) for part in parts],
+            "passed": outcome,
+        },
+    }
+    return plain(result)

@@ -1,0 +1,1 @@
+"""`hak syscalls`: system calls per operation."""

@@ -1,0 +1,170 @@
+"""The result of counting system calls. Pure: header and records in."""
+
+import statistics
+from collections.abc import Sequence
+
+from scipy.stats import chi2
+
+from hakmem_lab.judge.analysis import ARM_MEDIANS, failures, warnings
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.store.runs import plain
+
+ALPHA = 0.05
+SEED = "{seed}"
+ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
+
+
+def upper_bound(events: float, alpha: float = ALPHA) -> float:
+    """Highest mean of a Poisson count under which as few as `events` are seen with probability alpha: 3.0 for none."""
+    return float(chi2.ppf(1 - alpha, 2 * (max(0.0, events) + 1))) / 2
+
+
+def _names(runs: Sequence[dict]) -> list[str]:
+    """Calls by how often they were made."""
+    totals: dict[str, int] = {}
+    for run in runs:
+        for name, count in run["calls"].items():
+            totals[name] = totals.get(name, 0) + count
+    return sorted(totals, key=lambda name: (-totals[name], name))
+
+
+def _counts(runs: Sequence[dict], name: str | None = None) -> list[int]:
+    return [sum(run["calls"].values()) if name is None else run["calls"].get(name, 0) for run in runs]
+
+
+def _length_part(runs: Sequence[dict]) -> dict:
+    """Medians of the repeats, and between which figures they lie."""
+    totals = _counts(runs)
+    return {
+        "ops": runs[0]["ops"],
+        "calls": statistics.median(totals),
+        "least": min(totals),
+        "most": max(totals),
+        "repeats": len(runs),
+        "per_call": {name: statistics.median(_counts(runs, name)) for name in _names(runs)},
+    }
+
+
+def _difference(short: Sequence[dict], long: Sequence[dict], name: str | None = None) -> tuple[float, float, float]:
+    """(per operation between the medians, the least and the most that any two of the repeats give)."""
+    ops = long[0]["ops"] - short[0]["ops"]
+    few, many = _counts(short, name), _counts(long, name)
+    middle = statistics.median(many) - statistics.median(few)
+    return middle / ops, (min(many) - max(few)) / ops, (max(many) - min(few)) / ops
+
+
+def distinct_operations(short: Sequence[dict], long: Sequence[dict]) -> int:
+    """What a bound may rest on: the operations by which the lengths differ, once for every different command. Equal
+    operations, repeated, show whether the counts vary, and nothing about operations that were never run."""
+    commands = {tuple(run.get("argv", ())) for run in long}
+    return len(commands) * (long[0]["ops"] - short[0]["ops"])
+
+
+def _passed(row: dict, budget: float | None) -> bool | None:
+    """Inside the budget only where even the most that the counts allow is; None where they leave it open."""
+    if budget is None:
+        return None
+    if max(row["most"], row["upper_bound"]) <= budget:
+        return True
+    return False if row["least"] > budget else None
+
+
+def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
+    short, long = ([run for run in runs if run["length"] == length] for length in ("short", "long"))
+    row = {"name": name, "per_op": None, "per_call": {}}
+    if not short or not long:
+        whole = [run for run in runs if run["length"] == "whole"]
+        parts = {"whole": whole, "short": short, "long": long}
+        return row | {length: _length_part(own) for length, own in parts.items() if own}
+    row["per_op"], row["least"], row["most"] = _difference(short, long)
+    rates = {call: _difference(short, long, call) for call in _names(long)}
+    row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
+    row["per_call_range"] = {call: [rate[1], rate[2]] for call, rate in rates.items() if rate[1] or rate[2]}
+    row["operations"] = distinct_operations(short, long)
+    row["upper_bound"] = upper_bound(row["per_op"] * row["operations"]) / row["operations"]
+    row["short"], row["long"] = _length_part(short), _length_part(long)
+    return row | {"passed": _passed(row, budget)}
+
+
+def _identity(arm: dict, runs: int) -> dict:
+    """Which arm it is. What a traced run costs says nothing about the arm, so the medians stay empty."""
+    return {key: arm.get(key) for key in ARM_KEYS} | {"n": runs} | dict.fromkeys(ARM_MEDIANS)
+
+
+def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -> str:
+    counted = [row for row in rows if row["per_op"] is not None]
+    if not counted:
+        parts = [f"{row['name']} {row['whole']['calls']:,.0f}" for row in rows if "whole" in row]
+        return (
+            f"System calls of the whole process, not per operation: {', '.join(parts)}."
+            if parts
+            else "Not counted yet."
+        )
+    rates = ", ".join(f"{row['name']} {row['per_op']:.2g}" for row in counted)
+    text = f"System calls per operation in the steady state: {rates}."
+    if budget is None:
+        return text
+    if passed:
+        return f"{text} All are within the budget of {budget:g}."
+    over = [row["name"] for row in counted if row["passed"] is False]
+    if over:
+        return f"{text} Above the budget of {budget:g}: {', '.join(over)}."
+    if missing := [row["name"] for row in rows if row["per_op"] is None]:
+        return f"{text} Not counted yet: {', '.join(missing)}."
+    unclear = ", ".join(row["name"] for row in counted if row["passed"] is None)
+    return f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: longer runs would tell."
+
+
+def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:
+    texts, spec = warnings(header, records), header["spec"]
+    if spec["ops"] is None:
+        texts.append(
+            "the command has no {ops}: counts are of the whole process, start and end included, not per operation"
+        )
+        return texts
+    seeded = any(SEED in word for word in spec.get("command", ()))
+    different = spec["repeats"] if seeded else 1
+    observed = different * (spec["ops"][1] - spec["ops"][0])
+    if spec["budget"] is not None and upper_bound(0) / observed > spec["budget"]:
+        needed = upper_bound(0) / spec["budget"] / different
+        other = "" if seeded else f", or the command name {SEED}, which makes every repeat a different one"
+        texts.append(
+            f"the runs are too short for the budget: not one call in {observed:,} different operations still allows "
+            f"{upper_bound(0) / observed:.1e} per operation; the lengths must differ by at least {needed:.2g}{other}"
+        )
+    for row in rows:
+        if row["per_op"] is not None and row["least"] < 0:
+            texts.append(f"{row['name']}: repeats differ by more than the two lengths do; the rate is uncertain")
+    return texts
+
+
+def analyse(header: dict, records: Sequence[dict]) -> dict:
+    """Counts of every arm; against a budget: GO where all arms keep it, NO-GO where one does not, else INCONCLUSIVE."""
+    spec = header["spec"]
+    runs = [record for record in records if record["type"] == "run" and record["ok"]]
+    by_arm = {arm["name"]: [run for run in runs if run["arm"] == arm["name"]] for arm in header["arms"]}
+    rows = [_arm(name, own, spec["budget"]) for name, own in by_arm.items()]
+    each = [row.get("passed") for row in rows]
+    passed = None if spec["budget"] is None else False if False in each else True if all(each) else None
+    verdict = {True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[passed]
+    lengths = 2 if spec["ops"] else 1
+    return plain(
+        {
+            "kind": "syscalls",
+            "id": header["id"],
+            "question": header["question"],
+            "verdict": str(verdict) if spec["budget"] is not None else None,
+            "headline": _headline(rows, spec["budget"], passed),
+            "final": len({run["block"] for run in runs}) >= spec["repeats"] * lengths * len(rows),
+            "metric": {"name": "syscalls", "unit": "calls/op" if spec["ops"] else "calls", "higher_is_better": False},
+            "margin": None,
+            "alpha": ALPHA,
+            "blocks": len(runs),
+            "max_blocks": spec["repeats"] * lengths * len(rows),
+            "more_blocks": None,
+            "arms": [_identity(arm, len(by_arm[arm["name"]])) for arm in header["arms"]],
+            "failures": failures(records),
+            "warnings": _warnings(header, records, rows),
+            "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed},
+        }
+    )

@@ -1,0 +1,1 @@
+"""What is to be measured: the keys of a spec, arms and where their libraries are, metrics, who runs when."""

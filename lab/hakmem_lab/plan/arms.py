@@ -1,0 +1,163 @@
+"""Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...].
+
+A value may hold commas: what follows one and does not begin with NAME= belongs to the value before it.
+ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), `baseline:FILE`
+(what `hak baseline save` kept), or the path of a library. NAME is a variable of the environment; one that is a
+research gate of REVISION selects how it is built.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.plan import baseline, peers, project
+
+OPTION_PREFIX = "HAKMEM_"
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ")
+PAD_NAME = "HAK_PAD"
+_SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison. `name` is short and unique in a run, `text` is what the user wrote."""
+
+    name: str
+    text: str
+    allocator: str
+    library: peers.Library
+    variables: dict[str, str] = field(default_factory=dict)
+    gates: dict[str, str] = field(default_factory=dict)
+
+    def environment(self, extra: Mapping[str, str], pad_bytes: int = 0) -> dict[str, str]:
+        """A complete environment: of the caller's, only what a program cannot do without."""
+        env = {name: os.environ[name] for name in PASSED if name in os.environ}
+        env |= {"LC_ALL": "C", **extra, **self.library.environment, **self.variables}
+        if preload := self.preload(extra.get("LD_PRELOAD")):
+            env["LD_PRELOAD"] = preload
+        if pad_bytes:
+            env[PAD_NAME] = "x" * pad_bytes
+        return env
+
+    def preload(self, others: str | None) -> str | None:
+        """LD_PRELOAD: the allocator first, then what is preloaded for all arms (`others`) and what the arm names."""
+        words = (self.library.path, others, self.variables.get("LD_PRELOAD"))
+        return ":".join(str(word) for word in words if word) or None
+
+    def record(self) -> dict:
+        """What the header of a run says about the arm."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "allocator": self.allocator,
+            "library": project.shown(self.library.path),
+            "sha256": self.library.sha256,
+            "version": self.library.version,
+            "configuration": self.library.configuration,
+            "variables": {**self.library.environment, **self.variables},
+            "gates": self.gates,
+        }
+
+
+def options_of(library: Path) -> set[str]:
+    """Names of the options that a hakmem library knows, as it lists them itself."""
+    env = {"LD_PRELOAD": str(library), "HAKMEM_HELP": "1"}
+    done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, check=False)
+    return set(re.findall(r"^(HAKMEM_[A-Z0-9_]+)\s", done.stderr, re.M))
+
+
+def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
+    """(the allocator, its variables). Raises LabError."""
+    allocator, *parts = text.split(",")
+    settings: list[str] = []
+    for part in parts:
+        if _SETTING.match(part):
+            settings.append(part)
+        elif settings:
+            settings[-1] += f",{part}"
+        else:
+            raise LabError(f"{where}: '{part.strip()}' in '{text}' is not NAME=VALUE")
+    if not allocator.strip():
+        raise LabError(f"{where}: '{text}' names no allocator; an arm is written ALLOCATOR[,NAME=VALUE...]")
+    variables: dict[str, str] = {}
+    for setting in settings:
+        _add_setting(variables, setting.strip(), f"{where}: '{text}'")
+    return allocator.strip(), variables
+
+
+def _add_setting(variables: dict[str, str], setting: str, where: str) -> None:
+    """Adds NAME=VALUE. Raises LabError where it is none, or the variable has a value already."""
+    found = _SETTING.fullmatch(setting)
+    if found is None:
+        raise LabError(f"{where}: '{setting}' is not NAME=VALUE")
+    name, value = found.groups()
+    if "\0" in value:
+        raise LabError(f"{where}: the value of '{name}' holds a NUL character")
+    if name in variables:
+        raise LabError(f"{where}: '{name}' is set twice")
+    variables[name] = value
+
+
+def _library_file(name: str, where: str) -> Path:
+    try:
+        path = Path(name).expanduser().resolve()
+        found = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown home, a NUL
+        found = False
+    if not found:
+        raise LabError(f"{where}: there is no library {name}")
+    return path
+
+
+def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
+    """Library and gates of `hakmem` or `hakmem@REVISION`. A revision that has gates is built as they say."""
+    _, at, revision = allocator.partition("@")
+    known = project.gates(project.sources_of(revision)) if at else set()
+    gates = {name: value for name, value in variables.items() if name in known}
+    if gates:
+        path = project.build_with_gates(project.sources_of(revision), gates)
+    elif at:
+        path = project.build_revision(revision)
+    else:
+        path = peers.hakmem_library().path
+    options = options_of(path)
+    for name in variables:
+        if name.startswith(OPTION_PREFIX) and name not in options | known:
+            what = f"{allocator} has no option{' or gate' if known else ''}"
+            raise LabError(f"{where}: {what} '{name}': {nearest(name, options | known)}")
+    configuration = " ".join(f"{name}={value}" for name, value in sorted(gates.items())) or None
+    return peers.Library(path, revision or peers.hakmem_library().version, configuration), gates
+
+
+def _kept(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
+    """Library and variables of `baseline:FILE`; what the arm sets itself comes before what was kept."""
+    kept = baseline.load(Path(allocator.removeprefix(baseline.PREFIX)), where)
+    return peers.Library(kept.path, kept.version, kept.configuration, kept.environment), kept.variables | variables
+
+
+def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
+    """An arm from its text. `where` names the flag or the key in messages. Builds an earlier revision of hakmem.
+
+    settings: further ones of the flag --set, each NAME=VALUE, taken as they are. Raises LabError.
+    """
+    allocator, variables = _split(text, where)
+    for setting in settings:
+        _add_setting(variables, setting, "--set")
+    gates: dict[str, str] = {}
+    if allocator.startswith(baseline.PREFIX):
+        library, variables = _kept(allocator, variables, where)
+    elif "/" in allocator:
+        file = _library_file(allocator, where)
+        library = peers.Library(file, peers.version_of(file))
+    elif allocator == "hakmem" or allocator.startswith("hakmem@"):
+        library, gates = _hakmem(allocator, variables, where)
+    elif allocator in peers.names():
+        library = peers.library(allocator)
+    else:
+        raise LabError(f"{where}: there is no allocator '{allocator}': {nearest(allocator, peers.names())}")
+    own = {key: value for key, value in variables.items() if key not in gates}
+    return Arm(name or text, text, allocator, library, own, gates)

@@ -1,0 +1,104 @@
+"""What a run yields: a metric by its name in a spec, read from a finished run."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.system.launcher import Outcome
+
+UNITS = {
+    "wall": "s",
+    "cpu": "s",
+    "rss": "KiB",
+    "rss-mean": "KiB",
+    "faults": "",
+    "server-cpu": "s",
+    "server-rss": "KiB",
+    "server-rss-mean": "KiB",
+    "pss": "KiB",
+    "pss-mean": "KiB",
+    "tree-memory": "KiB",
+    "tree-cpu": "s",
+}
+
+
+# With a server, these are the server's: its client runs on no arm.
+OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", "pss": "pss_peak_kib",
+             "pss-mean": "pss_mean_kib"}  # fmt: skip
+PSS = {"pss": "pss_peak_kib", "pss-mean": "pss_mean_kib"}
+TREE = {"tree-memory": "memory_peak_kib", "tree-cpu": "cpu_s"}
+# (type, config) of perf_event_open: hardware events, and the misses of reads in the cache of address translations.
+COUNTERS = {"instructions": (0, 1), "cycles": (0, 0), "cache-misses": (0, 3), "dtlb-misses": (3, 3 | 1 << 16)}
+PEAKS = ("rss", "server-rss", "pss", "tree-memory")
+
+
+class MetricMissing(LabError):
+    """A run ended well, but the metric cannot be read from it."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    higher_is_better: bool = False
+
+    @property
+    def unit(self) -> str:
+        return UNITS.get(self.name, "")
+
+    @property
+    def label(self) -> str:
+        return f"output matching {self.name[6:]}" if self.name.startswith("regex:") else self.name
+
+    def record(self) -> dict:
+        return {"name": self.name, "unit": self.unit, "higher_is_better": self.higher_is_better}
+
+    def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
+        """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing.
+
+        counted: the names of the outcome's counts.
+        """
+        if self.name.startswith("regex:"):
+            return self._match(outcome.stdout + "\n" + outcome.stderr)
+        if self.name in COUNTERS:
+            value = dict(zip(counted, outcome.counts, strict=True)).get(self.name)
+        elif self.name in TREE:
+            value = ((outcome.tree if server is None else server.get("tree")) or {}).get(TREE[self.name])
+        elif server is not None and self.name.removeprefix("server-") in OF_SERVER:
+            value = server.get(OF_SERVER[self.name.removeprefix("server-")])
+        elif self.name == "faults":
+            value = outcome.minor_faults + outcome.major_faults
+        else:
+            value = {
+                "wall": outcome.wall_s,
+                "cpu": outcome.cpu_s,
+                "rss": outcome.rss_peak_kib,
+                "rss-mean": outcome.rss_mean_kib,
+                "pss": outcome.pss_peak_kib,
+                "pss-mean": outcome.pss_mean_kib,
+            }[self.name]
+        if value is None or value <= 0:
+            raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing()}")
+        return float(value)
+
+    def _why_missing(self) -> str:
+        if self.name in COUNTERS:
+            return "this machine has no such counter, or we may not read it; --callgrind counts instructions anywhere"
+        if self.name in TREE:
+            return "no control group for the run tells it"
+        return "the run was too short to be sampled"
+
+    def _match(self, text: str) -> float:
+        """The last match: programs report their total at the end."""
+        found = re.findall(self.name[6:], text, re.M)
+        if not found:
+            tail = " ".join(text.split())[-160:]
+            raise MetricMissing(f"metric '{self.name}' does not match the program's output: ...{tail!r}")
+        try:
+            value = float(found[-1].replace(",", ""))
+        except ValueError:
+            raise MetricMissing(f"metric '{self.name}' matched {found[-1]!r}, which is not a number") from None
+        if not (value > 0 and math.isfinite(value)):
+            raise MetricMissing(f"metric '{self.name}' matched {found[-1]}; only a finite number above 0 makes a ratio")
+        return value

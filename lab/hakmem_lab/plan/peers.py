@@ -1,0 +1,142 @@
+"""Where the libraries of the allocators are: Debian's, those that `make peers` builds, hakmem's own."""
+
+import glob
+import hashlib
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan import project
+
+DEBIAN = {
+    "mimalloc": ("libmimalloc2.0", ("libmimalloc.so.2.0", "libmimalloc.so.2")),
+    "jemalloc": ("libjemalloc2", ("libjemalloc.so.2",)),
+    "tcmalloc": ("libtcmalloc-minimal4", ("libtcmalloc_minimal.so.4",)),
+}
+FOLDERS = ("/usr/lib/*-linux-gnu/", "/lib/*-linux-gnu/", "/usr/lib64/", "/lib64/", "/usr/local/lib/", "/usr/lib/")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library to preload, and what its authors say about how to run it."""
+
+    path: Path | None
+    version: str | None = None
+    configuration: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str | None:
+        return file_sha256(self.path) if self.path else None
+
+
+@cache
+def file_sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _installed(names: tuple[str, ...]) -> Path | None:
+    found = (hit for name in names for folder in FOLDERS for hit in sorted(glob.glob(folder + name)))
+    return next((Path(hit) for hit in found), None)
+
+
+def version_of(path: Path) -> str | None:
+    """What dpkg says about the file; else the numbers in its own name."""
+    try:
+        # dpkg knows a file by the name that its package gave it, which may lie behind the link /lib.
+        for name in dict.fromkeys((str(path), str(path.resolve()), str(path).removeprefix("/usr"))):
+            owner = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True, check=False)
+            if owner.returncode == 0:
+                package = owner.stdout.partition(": ")[0].split(",")[0]
+                shown = subprocess.run(
+                    ["dpkg-query", "-W", "-f", "${Package} ${Version}", package],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                return shown.stdout or None
+    except OSError:
+        pass
+    numbers = re.search(r"\.so\.([\d.]+)$", path.resolve().name)
+    return numbers.group(1) if numbers else None
+
+
+def libc() -> Library:
+    """The C library that this Python runs on: preloaded, its malloc stands before that of a linked allocator."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        path = line.split()[-1]
+        if re.match(r"libc(\.so|-)", os.path.basename(path)):
+            return Library(Path(path), version_of(Path(path)))
+    raise LabError("cannot find the file of the C library: 'glibc' cannot be measured on this system")
+
+
+@cache
+def built() -> dict[str, dict]:
+    """Rows of build/peers/peers.json, by name; empty before `make peers`."""
+    top = project.root()
+    record = top / "build" / "peers" / "peers.json" if top else None
+    if record is None or not record.is_file():
+        return {}
+    rows = json.loads(record.read_text(encoding="utf-8"))
+    rows = rows.get("peers", rows) if isinstance(rows, dict) else rows
+    if isinstance(rows, dict):
+        rows = [{"name": name, **row} for name, row in rows.items()]
+    return {row["name"]: row for row in rows}
+
+
+@cache
+def listed() -> tuple[str, ...]:
+    """Names that `make peers` can build."""
+    import tomllib
+
+    top = project.root()
+    table = top / "peers" / "peers.toml" if top else None
+    if table is None or not table.is_file():
+        return ()
+    rows = tomllib.loads(table.read_text(encoding="utf-8"))["peer"]
+    return tuple(row["name"] for row in rows)
+
+
+def names() -> list[str]:
+    """Every allocator that can be named."""
+    return ["hakmem", "glibc", "default", *DEBIAN, *(name for name in listed() if name not in DEBIAN)]
+
+
+def hakmem_library() -> Library:
+    """This checkout's release build, else the installed one."""
+    top = project.root()
+    path = project.release_library(top) if top else None
+    if path is None or not path.is_file():
+        path = _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0"))
+    if path is None:
+        raise LabError("libhakmem.so is not there: run make in the checkout, or install it")
+    return Library(path, version_of(path))
+
+
+def library(name: str) -> Library:
+    """The library of an allocator by name. Raises LabError where it is not installed or built."""
+    if name == "hakmem":
+        return hakmem_library()
+    if name == "glibc":
+        return libc()
+    if name == "default":
+        return Library(None, None, "whatever the program itself brings")
+    if name in DEBIAN:
+        package, files = DEBIAN[name]
+        path = _installed(files)
+        if path is None:
+            raise LabError(f"{name} is not installed: apt install {package}")
+        return Library(path, version_of(path))
+    row = built().get(name)
+    if row is None:
+        raise LabError(f"{name} is not built: make peers")
+    path = Path(row["path"]) if "path" in row else project.required_root(name) / "build" / "peers" / row["library"]
+    if not path.is_file():
+        raise LabError(f"{name}: {path} is missing: make peers")
+    return Library(path, row.get("version"), row.get("configuration"), dict(row.get("environment") or {}))

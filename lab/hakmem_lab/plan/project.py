@@ -1,0 +1,131 @@
+"""The checkout of hakmem that the laboratory was started in, if any: its library, peers and revisions."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+
+BUILD_S = 900
+SOURCES = ("src", "include", "cmake", "CMakeLists.txt", "CMakePresets.json")
+GATE_PREFIX = "HAKMEM_"
+
+
+def root() -> Path | None:
+    """The nearest folder upwards that holds hakmem's sources; else the one that this package was installed from."""
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        for folder in (start, *start.parents):
+            if (folder / "include" / "hakmem.h").is_file() and (folder / "src" / "fast.h").is_file():
+                return folder
+    return None
+
+
+def shown(path: Path | str | None) -> str | None:
+    """A path as records name it: relative to the checkout where it lies inside."""
+    top = root()
+    if path is None or top is None or not Path(path).is_relative_to(top):
+        return None if path is None else str(path)
+    return str(Path(path).relative_to(top))
+
+
+def required_root(what: str) -> Path:
+    found = root()
+    if found is None:
+        raise LabError(f"{what} needs hakmem's sources: start hak inside a checkout")
+    return found
+
+
+def output(command: list[str], folder: Path, what: str) -> str:
+    """What the command prints. Raises LabError, led by `what`, where it fails."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"{what}: {error}") from None
+    if done.returncode != 0:
+        raise LabError(f"{what}: {(done.stderr or done.stdout).strip()[-600:]}")
+    return done.stdout
+
+
+def git_state(folder: Path | None) -> dict | None:
+    """Revision, and whether the allocator's sources differ from it; None outside of git."""
+    if folder is None:
+        return None
+    try:
+        revision = output(["git", "rev-parse", "HEAD"], folder, "git").strip()
+        changed = output(["git", "status", "--porcelain", "--", *SOURCES], folder, "git").strip()
+    except LabError:
+        return None
+    return {"revision": revision, "dirty": bool(changed)}
+
+
+def build_facts(folder: Path | None) -> dict | None:
+    """Compiler and flags of the release build, as CMake recorded them."""
+    cache = folder / "build" / "release" / "CMakeCache.txt" if folder else None
+    if folder is None or cache is None or not cache.is_file():
+        return None
+    entries = {
+        line.split(":", 1)[0]: line.split("=", 1)[1]
+        for line in cache.read_text(encoding="utf-8").splitlines()
+        if ":" in line and "=" in line and not line.startswith(("#", "//"))
+    }
+    compiler = entries.get("CMAKE_C_COMPILER", "cc")
+    try:
+        version = output([compiler, "--version"], folder, compiler).splitlines()[0]
+    except LabError:
+        version = compiler
+    flags = " ".join(filter(None, (entries.get("CMAKE_C_FLAGS"), entries.get("CMAKE_C_FLAGS_RELEASE"))))
+    return {"compiler": version, "flags": flags, "lto": entries.get("HAKMEM_LTO", "OFF")}
+
+
+def compiler_version() -> str:
+    """Of the compiler that a build takes where none was chosen."""
+    compiler = os.environ.get("CC", "cc")
+    return output([compiler, "--version"], Path.cwd(), compiler)
+
+
+def gates(folder: Path) -> set[str]:
+    """Research gates of an earlier revision's sources, named as an arm names them; published experiments set some."""
+    script = folder / "scripts" / "gates"
+    if not script.is_file():
+        return set()
+    lines = output([str(script), "--list"], folder, "scripts/gates").splitlines()
+    return {GATE_PREFIX + line.split("\t")[0] for line in lines if "\t" in line}
+
+
+def build_with_gates(folder: Path, settings: dict[str, str]) -> Path:
+    """An earlier revision's library with these gates; built if it is not there."""
+    words = [f"{name.removeprefix(GATE_PREFIX)}={value}" for name, value in sorted(settings.items())]
+    what = f"building hakmem with {' '.join(words)}"
+    return Path(output([str(folder / "scripts" / "gates"), *words], folder, what).strip().splitlines()[-1])
+
+
+def release_library(folder: Path) -> Path:
+    return folder / "build" / "release" / "libhakmem.so"
+
+
+def sources_of(revision: str) -> Path:
+    """The sources of an earlier revision, in build/revisions; unpacked if they are not there."""
+    top = required_root(f"hakmem@{revision}")
+    what = f"hakmem@{revision} (a shallow clone lacks it: git fetch --unshallow)"
+    full = output(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], top, what).strip()
+    folder = top / "build" / "revisions" / full[:12]
+    if not folder.is_dir():
+        partial = folder.with_suffix(f".{os.getpid()}")
+        partial.mkdir(parents=True)
+        archive = f"git archive {full} | tar -x -C '{partial}'"
+        output(["bash", "-o", "pipefail", "-c", archive], top, f"unpacking {revision}")
+        partial.rename(folder)
+    return folder
+
+
+def build_revision(revision: str) -> Path:
+    """The release library of an earlier revision; built if it is not there."""
+    folder = sources_of(revision)
+    library = release_library(folder)
+    if not library.is_file():
+        configure = ["cmake", "--preset", "release", "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF"]
+        output(configure, folder, f"configuring {revision}")
+        output(["cmake", "--build", "build/release", "--target", "hakmem"], folder, f"building {revision}")
+    return library

@@ -1,0 +1,392 @@
+"""What to measure: the keys of a spec, which are also the flags of the commands.
+
+A spec is TOML. Every kind of run has its model; what the block kinds share is in BlockSpec. A mistake ends in one
+message that names the file, the key and the nearest valid name, before anything is started.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from hakmem_lab.errors import LabError, closest, nearest
+from hakmem_lab.plan import mistakes
+
+if TYPE_CHECKING:
+    from hakmem_lab.plan.metrics import Metric
+
+FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
+LONGEST_S = 366 * 86400.0
+SHORTEST_TIMEOUT_S = 1e-3
+LEAST_ALPHA = 1e-6
+MOST_SEED = 2**63 - 1
+UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
+BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
+                    *COUNTED_METRICS)  # fmt: skip
+SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
+
+
+def parse_ratio(value: Any) -> Any:
+    """'1%' or 0.01 -> 0.01."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return float(value.strip()[:-1]) / 100
+    return value
+
+
+def parse_duration_s(value: Any) -> Any:
+    """'90s', '10m', '1h', '250ms' or a number of seconds -> seconds."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h)?\s*", value)
+        if not found:
+            raise ValueError("a duration is written as 250ms, 90s, 10m or 1h")
+        return float(found.group(1)) * UNITS_S[found.group(2) or "s"]
+    return value
+
+
+def parse_command(value: Any) -> Any:
+    """A list of words, or one string in the quoting of the shell."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+def check_text(value: str) -> str:
+    """What a program can be given as a word; else ValueError."""
+    if "\0" in value:
+        raise ValueError("a NUL character ends a word: no program can be given one")
+    return value
+
+
+def check_environment(value: dict[str, str]) -> dict[str, str]:
+    """Names and values of variables, or ValueError."""
+    for name in value:
+        if not name or "=" in name:
+            raise ValueError(f"'{name}' cannot be the name of a variable")
+        check_text(name)
+    return value
+
+
+def check_timeout(value: float) -> float:
+    if value < SHORTEST_TIMEOUT_S:
+        raise ValueError("a timeout is at least 1ms")
+    return value
+
+
+def check_metric(value: str) -> str:
+    """Returns the metric, or raises ValueError."""
+    if value.startswith("regex:"):
+        try:
+            groups = re.compile(value[6:]).groups
+        except re.error as error:
+            raise ValueError(f"the regular expression is not valid: {error}") from None
+        if groups != 1:
+            raise ValueError("the regular expression needs exactly one group, the number, in parentheses")
+        return value
+    if value not in (*BUILT_IN_METRICS, *SERVER_METRICS):
+        raise ValueError(f"no metric '{value}': {nearest(value, (*BUILT_IN_METRICS, *SERVER_METRICS, 'regex:...'))}")
+    return value
+
+
+Ratio = Annotated[float, BeforeValidator(parse_ratio), Field(gt=0, lt=1)]
+Duration = Annotated[float, BeforeValidator(parse_duration_s), Field(gt=0, le=LONGEST_S)]
+Timeout = Annotated[Duration, AfterValidator(check_timeout)]
+Alpha = Annotated[float, Field(ge=LEAST_ALPHA, lt=0.5)]
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
+Word = Annotated[str, AfterValidator(check_text)]
+Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length=1)]
+Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Model(BaseModel):
+    """Keys are written with hyphens; unknown ones are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class Server(Model):
+    """A program that runs while the command, its client, runs. {port} stands for its port in both commands."""
+
+    command: Command
+    port: Port | Literal["auto"] = "auto"
+    ready_timeout: Duration = 10.0
+    warm_up: Command | None = None  # a client run before its peak memory is reset and the measured client starts
+    pin: list[int] = []
+
+
+class Guardrail(Model):
+    """A tolerated worsening: `"5%"` of a cost, or `{ limit = "5%", higher-is-better = true }` of a rate."""
+
+    limit: Ratio
+    higher_is_better: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | Guardrail) else {"limit": value}
+
+    @model_serializer
+    def _shortest(self) -> float | dict:
+        """As it is written, so that a stored spec says the same in the same words."""
+        return {"limit": self.limit, "higher-is-better": True} if self.higher_is_better else self.limit
+
+
+class CommonSpec(Model):
+    """What every kind has."""
+
+    kind: str
+    question: str = ""
+    command: Command
+    env: Environment = {}
+    cwd: Word | None = None
+    stdin: Word | None = None
+    pin: list[int] = []
+    timeout: Timeout = 300.0
+    seed: Seed | None = None
+
+    def program(self) -> Path:
+        """The program's file. Raises LabError where there is none."""
+        return find_program(self.command[0])
+
+
+class BlockSpec(CommonSpec):
+    """What the kinds have that run arms in blocks."""
+
+    metric: str = "wall"
+    higher_is_better: bool = False
+    margin: Ratio = 0.01
+    alpha: Alpha = 0.05
+    looks: Annotated[int, Field(ge=1, le=5)] = 3
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 60
+    warm_up: Annotated[int, Field(ge=0, le=100)] = 1
+    repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    guardrails: dict[str, Guardrail] = {}
+    also: list[Annotated[str, AfterValidator(check_metric)]] = []
+    server: Server | None = None
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, value: str) -> str:
+        return check_metric(value)
+
+    @field_validator("guardrails")
+    @classmethod
+    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+        for name in value:
+            check_metric(name)
+        return value
+
+    @model_validator(mode="after")
+    def _server_metrics(self) -> "BlockSpec":
+        asked = (self.metric, *self.guardrails, *self.also)
+        used = [name for name in asked if name in SERVER_METRICS]
+        if used and self.server is None:
+            raise ValueError(f"the metric '{used[0]}' needs a [server]")
+        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED_METRICS)]):
+            raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
+        return self
+
+    def guardrail_metrics(self) -> "list[Metric]":
+        """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
+        return list(guardrails_of(normalised(self)))
+
+
+def refuse_guardrails(value: dict) -> dict:
+    if value:
+        raise ValueError("an A/A has no guardrails: nothing in it could get worse")
+    return value
+
+
+NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
+
+
+class AbSpec(BlockSpec):
+    """builds: how many builds of each arm take part, alike but for the place of their functions."""
+
+    kind: Literal["ab"] = "ab"
+    duet: bool = False
+    control: str
+    treatment: str
+    detect: Ratio | None = None
+    builds: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
+        """A spec without builds says the same, and has the same hash, as before there were any."""
+        found = handler(self)
+        return found if self.builds > 1 else {key: value for key, value in found.items() if key != "builds"}
+
+
+class CompareSpec(BlockSpec):
+    kind: Literal["compare"] = "compare"
+    allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
+    baseline: str | None = None
+    detect: Ratio | None = None
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
+    looks: Literal[1] = 1
+
+
+class MatrixSpec(BlockSpec):
+    """base: the arm with every factor off. factors: name -> settings that switch it on, NAME=VALUE[,NAME=VALUE...]."""
+
+    kind: Literal["matrix"] = "matrix"
+    base: str = "hakmem"
+    factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
+    looks: Literal[1] = 1
+
+    @field_validator("factors")
+    @classmethod
+    def _factors(cls, value: dict[str, str]) -> dict[str, str]:
+        """Cells and interactions are named by joining the names of factors."""
+        for name, setting in value.items():
+            if not name.strip() or name == NO_FACTOR or any(sign in name for sign in FACTOR_SIGNS):
+                raise ValueError(f"'{name}' cannot be the name of a factor: it is empty, {NO_FACTOR}, or holds + or ×")
+            if not re.match(r"[A-Za-z_]\w*=", setting):
+                raise ValueError(f"'{setting}' is no setting: a factor is switched on by NAME=VALUE[,NAME=VALUE...]")
+        return value
+
+
+class SweepSpec(BlockSpec):
+    """Candidates against the default: select_blocks to choose one, then max_blocks of fresh pairs to confirm it."""
+
+    kind: Literal["sweep"] = "sweep"
+    default: str
+    candidates: Annotated[dict[str, str], Field(min_length=1)]
+    select_blocks: Annotated[int, Field(ge=2, le=10_000)] = 12
+
+
+class AaSpec(BlockSpec):
+    """One arm against itself."""
+
+    kind: Literal["aa"] = "aa"
+    duet: bool = False
+    allocator: str = "glibc"
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
+    guardrails: NoGuardrails = {}
+    resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
+
+
+def find_program(name: str, key: str = "command") -> Path:
+    """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
+    found = shutil.which(name)
+    if found is not None:
+        return Path(found).absolute()
+    if "/" in name and os.path.exists(name):
+        what = "a folder" if os.path.isdir(name) else "not executable"
+        raise LabError(f"{key}: '{name}' is {what}, so it is no program")
+    near = _nearest_program(name)
+    raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))
+
+
+def _nearest_program(name: str) -> str | None:
+    """The executable with the most similar name in the same folder, or, for a name alone, in the PATH."""
+    folder, base = os.path.split(name)
+    known: set[str] = set()
+    for place in [folder] if folder else os.get_exec_path():
+        try:
+            with os.scandir(place or ".") as entries:
+                known |= {entry.name for entry in entries if entry.is_file() and os.access(entry.path, os.X_OK)}
+        except OSError:
+            continue
+    near = closest(base, known)
+    return os.path.join(folder, near) if near else None
+
+
+def _key(location: tuple) -> str:
+    return ".".join(
+        str(part) for part in location if not str(part).startswith(("function-", "list[", "literal[", "constrained"))
+    )
+
+
+def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
+    """The keys that are valid where the location's last part stands."""
+    for part in location[:-1]:
+        fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+        model = _model_within(fields.get(part)) or model
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[Server]` or `Server | None` holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
+
+
+def _message(error: dict, model: type[BaseModel]) -> str:
+    location = error["loc"]
+    key = _key(location)
+    if error["type"] == "extra_forbidden":
+        return f"unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
+    if error["type"] == "missing":
+        hint = "; it follows -- or stands in a spec" if key == "command" else ""
+        return f"'{key}' is missing{hint}"
+    text = mistakes.said(error)
+    given = error["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    return f"{key}: {text}{shown}" if key else text
+
+
+def build(model: type[BaseModel], values: dict, source: str) -> Any:
+    """A model from its values. `source` is the spec's file or 'command line'. Raises LabError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        # A misspelled key is also a missing one: what was written comes first.
+        first = sorted(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")[0]
+        raise LabError(f"{source}: {_message(first, model)}") from None
+
+
+def read_toml(path: Path) -> dict:
+    """Raises LabError that names the file and the line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = (
+            nearest(path.name, [p.name for p in path.parent.glob("*.toml")])
+            if path.parent.is_dir()
+            else "no such folder"
+        )
+        raise LabError(f"{path}: there is no such spec; {near}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise LabError(f"{path}: {error}") from None
+
+
+def normalised(spec: BaseModel) -> dict:
+    """The spec with every default filled in, as it is stored."""
+    return spec.model_dump(mode="json", by_alias=True)
+
+
+def guardrails_of(stored: dict) -> "dict[Metric, float]":
+    """Metric -> tolerated worsening (a ratio), from a normalised spec. The primary metric keeps its direction."""
+    from hakmem_lab.plan.metrics import Metric
+
+    found = {}
+    for name, value in stored["guardrails"].items():
+        rail = Guardrail.model_validate(value)
+        higher = stored["higher-is-better"] if name == stored["metric"] else rail.higher_is_better
+        found[Metric(name, higher)] = rail.limit
+    return found
+
+
+def spec_hash(spec: BaseModel) -> str:
+    return hashlib.sha256(json.dumps(normalised(spec), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,94 @@
+"""Standard input of the programs: a file that every run reads from its beginning.
+
+What hak itself was given, by `<` or through a pipe, can be read once only: it is kept in the store and replayed.
+"""
+
+import hashlib
+import os
+import select
+import stat
+import tempfile
+from pathlib import Path
+
+from hakmem_lab.errors import LabError, StoreError
+
+FOLDER = "inputs"
+WAIT_S = 1.0
+LIMIT_BYTES = 1 << 30
+CHUNK_BYTES = 1 << 20
+DESCRIPTOR = 0
+
+
+def check_file(name: str, key: str = "stdin") -> str:
+    """The absolute path of the file. Raises LabError where it cannot be read again and again."""
+    path = Path(name).expanduser().absolute()
+    if not path.exists():
+        raise LabError(f"{key}: there is no file '{name}'")
+    if not path.is_file():
+        raise LabError(f"{key}: '{name}' is no regular file: every run reads it from its beginning")
+    if not os.access(path, os.R_OK):
+        raise LabError(f"{key}: '{name}' cannot be read")
+    return str(path)
+
+
+def inherited(folder: Path, say) -> str | None:
+    """The file that stands for hak's own standard input; None where there is none to speak of.
+
+    folder: the store. say: takes lines for the user. Raises LabError where the input is too long to be kept.
+    """
+    try:
+        mode = os.fstat(DESCRIPTOR).st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(mode):
+        path = _named() or _kept(folder)
+    elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        if not select.select([DESCRIPTOR], [], [], WAIT_S)[0]:
+            say("standard input is open but silent: the program gets none; --input FILE gives it one")
+            return None
+        path = _kept(folder)
+    else:
+        return None
+    if path:
+        say(f"standard input: {os.path.getsize(path):,} bytes, given to every run from the beginning")
+    return path
+
+
+def _named() -> str | None:
+    """The file that was opened by `<`, where it is still there and nothing of it has been read."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{DESCRIPTOR}")
+        if os.path.samestat(os.stat(path), os.fstat(DESCRIPTOR)) and os.lseek(DESCRIPTOR, 0, os.SEEK_CUR) == 0:
+            return path if os.path.getsize(path) else None
+    except OSError:
+        pass
+    return None
+
+
+def _kept(folder: Path) -> str | None:
+    """A copy of what is left to read, named by its content; None where nothing is."""
+    place = folder / FOLDER
+    try:
+        with tempfile.TemporaryFile() as copy:
+            digest, size = hashlib.sha256(), 0
+            while part := os.read(DESCRIPTOR, CHUNK_BYTES):
+                size += len(part)
+                if size > LIMIT_BYTES:
+                    raise LabError(
+                        f"standard input is longer than {LIMIT_BYTES >> 30} GiB: write it to a file and name that: "
+                        f"--input FILE"
+                    )
+                digest.update(part)
+                copy.write(part)
+            if not size:
+                return None
+            path = place / digest.hexdigest()[:16]
+            if not path.exists():
+                place.mkdir(parents=True, exist_ok=True)
+                copy.seek(0)
+                with open(path, "xb") as kept:
+                    while part := copy.read(CHUNK_BYTES):
+                        kept.write(part)
+            return str(path.absolute())
+    except OSError as error:
+        raise StoreError(f"standard input cannot be kept in {place}: {error.strerror}") from None

@@ -1,0 +1,145 @@
+"""Instructions of one execution, counted by valgrind's callgrind: a second opinion that no noise of a machine reaches.
+
+Counted is what the program's own process executes in user mode: not what it waits for, misses in a cache, or has the
+kernel do. Two executions differ by some hundred-thousandths.
+"""
+
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run.preflight import check_arm
+from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.system.launcher import Launcher, Outcome, Request
+
+OPS = "{ops}"
+SLOWER = 100  # so many times its own time a program may take under callgrind
+TAIL_CHARACTERS = 400
+SHOWN_PERCENT = 0.01
+CAVEAT = "Instructions are not time: cache misses, system calls and waiting are not in them."
+_TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
+
+
+def find_valgrind() -> str:
+    """Raises LabError where there is none."""
+    found = shutil.which("valgrind")
+    if found is None:
+        raise LabError("--callgrind needs valgrind: install it (Debian: apt-get install valgrind)")
+    return found
+
+
+def traced(valgrind: str, argv: Sequence[str], folder: Path) -> list[str]:
+    """The command that counts; `total` reads what it leaves in the folder."""
+    return [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", "--", *argv]
+
+
+def total(folder: Path, pid: int) -> int | None:
+    """Instructions of the process; None where it has left no count, as one that became another program has not."""
+    out = folder / f"out.{pid}"
+    counts = _TOTAL.findall(out.read_text(encoding="utf-8", errors="replace")) if out.exists() else []
+    return max(map(int, counts), default=None)
+
+
+@dataclass(frozen=True)
+class Count:
+    instructions: int
+    outcome: Outcome
+
+
+def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> Count:
+    """Raises LabError where the program fails, or is not to be counted."""
+    valgrind = find_valgrind()
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        request = Request(
+            traced(valgrind, argv, Path(folder)), env, workload.cwd, workload.pin, SLOWER * workload.timeout_s, 0
+        )
+        running = launcher.start(request)
+        outcome = running.wait()
+        instructions = total(Path(folder), running.pid)
+    shown = " ".join(argv)
+    if why := outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None):
+        tail = " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]
+        raise LabError(f"under callgrind: {shown}: {why}" + (f": {tail}" if tail else ""))
+    if instructions is None:
+        raise LabError(f"callgrind counted nothing: {shown} becomes another program; name that one instead")
+    return Count(instructions, outcome)
+
+
+def parse_ops(text: str | None, command: Sequence[str]) -> tuple[int, int] | None:
+    """'1000,5000' -> (1000, 5000). Raises LabError."""
+    used = any(OPS in word for word in command)
+    if used != (text is not None):
+        raise LabError(f"--ops and {OPS} in the command go together: one of them is missing")
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+),(\d+)", text)
+    if not found or not 0 < int(found[1]) < int(found[2]):
+        raise LabError(f"--ops: '{text}' is not two lengths, the shorter one first, such as 1000,5000")
+    return int(found[1]), int(found[2])
+
+
+def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[int, int] | None) -> dict:
+    """One execution, or one of each length: the difference is free of start and end."""
+    env = arm.environment(workload.env)
+    if ops is None:
+        whole = count(launcher, workload, workload.argv, env)
+        return {"name": arm.name, "instructions": whole.instructions, "per_op": None}
+    short, long = (
+        count(launcher, workload, [word.replace(OPS, str(n)) for word in workload.argv], env).instructions for n in ops
+    )
+    return {"name": arm.name, "instructions": long, "per_op": (long - short) / (ops[1] - ops[0])}
+
+
+def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dict:
+    """The second arm against the first by the instructions that each needs. Raises LabError."""
+    if spec.server is not None:
+        raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
+    lengths = parse_ops(ops, spec.command)
+    if getattr(spec, "builds", 1) > 1:
+        raise LabError("--callgrind: where functions lie changes no count of instructions; drop builds")
+    workload = Workload.of(spec)
+    workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
+    with Launcher() as launcher:
+        rows = []
+        for arm in arms:
+            check_arm(arm, workload)
+            rows.append(_per_operation(launcher, workload, arm, lengths))
+    return judged(rows, spec.margin)
+
+
+def judged(rows: list[dict], margin: float) -> dict:
+    """Two counts: which needs fewer, by how much. The ratio is what the control needs over what the treatment needs."""
+    key = "per_op" if rows[0]["per_op"] is not None else "instructions"
+    control, treatment = (row[key] for row in rows)
+    if control <= 0 or treatment <= 0:
+        raise LabError("--ops: the longer run needs no more instructions than the shorter one; is {ops} the length?")
+    ratio = control / treatment - 1
+    verdict = Verdict.NEUTRAL
+    if abs(math.log1p(ratio)) >= math.log1p(margin):
+        verdict = Verdict.GO if ratio > 0 else Verdict.NO_GO
+    return {
+        "verdict": str(verdict),
+        "headline": _headline(rows, key) + " " + CAVEAT,
+        "metric": {"name": "instructions", "unit": "per operation" if key == "per_op" else "", "by": "callgrind"},
+        "margin": margin,
+        "estimate": ratio,
+        "arms": rows,
+    }
+
+
+def _headline(rows: list[dict], key: str) -> str:
+    control, treatment = rows
+    change = 100 * (treatment[key] / control[key] - 1)
+    each = " per operation" if key == "per_op" else ""
+    if abs(change) < SHOWN_PERCENT / 2:
+        return f"{treatment['name']} and {control['name']} need equally many instructions{each}."
+    word = "fewer" if change < 0 else "more"
+    return f"{treatment['name']} needs {abs(change):.2f} % {word} instructions{each} than {control['name']}."

@@ -1,0 +1,41 @@
+"""How many blocks an effect needs that is to be detected, before or after the first of them."""
+
+from collections.abc import Sequence
+
+from hakmem_lab.judge import fitness, planning
+from hakmem_lab.judge.analysis import log_ratios, metric_of
+from hakmem_lab.judge.statistics import power
+from hakmem_lab.run import progress
+from hakmem_lab.run.session import Session
+
+PILOT_BLOCKS = 6
+
+
+def plan_detection(session: Session, names: Sequence[str], comparisons: int = 1) -> None:
+    """Fixes the number of blocks for the effect that is to be detected, from the last A/A of the same program and
+    metric, or from the first six blocks; says how long that takes. Without `detect` there is nothing to do."""
+    header, records = session.file.header(), session.records()
+    if session.spec.detect is None or planning.is_planned(records):
+        return
+    known = fitness.spread_of(session.file.path.parent, header)
+    if known is None:
+        session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
+        blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
+        columns = [log_ratios(blocks, names[0], name, metric_of(header)) for name in names[1:]]
+        known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"
+    _fix_plan(session, names, known, comparisons)
+
+
+def _fix_plan(session: Session, names: Sequence[str], known: tuple[float, str], comparisons: int) -> None:
+    spec, (sigma, source) = session.spec, known
+    alpha = spec.alpha / comparisons * (1 - session.file.header().get("anytime", 0.0))
+    needed = power.blocks_to_detect(sigma, spec.detect, alpha)
+    limit = spec.max_blocks if "max_blocks" in spec.model_fields_set else power.MOST_BLOCKS
+    blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
+    runs = blocks * (4 if len(names) == 2 else len(names))
+    text = f"to show {spec.detect * 100:g} %: {blocks} blocks at most, by {source}"
+    text += f", about {progress.duration(runs * session.run_s)}" if session.run_s else ""
+    if needed is None or needed > blocks:
+        text += f"; {needed or f'more than {power.MOST_BLOCKS}'} would be needed for it, and max-blocks is {blocks}"
+    session.event(planning.PLANNED, text, blocks=blocks)
+    session.progress.say(text)

@@ -1,0 +1,200 @@
+"""Before the first run: is the allocator of every arm the one that answers malloc in the program?
+
+The dynamic linker says which object it binds malloc and free to; it is asked in the program itself, which is killed as
+soon as its own code begins. A program that only starts another one (the interpreter of a script, `env`, a shell) is
+followed to that one.
+"""
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.system.elf import Damaged, Elf
+from hakmem_lab.system.launcher import Launcher, Request, Running
+from hakmem_lab.system.scripts import interpreters
+
+START_S, LOOK_S = 20.0, 0.001
+# How long a starter is watched: until nothing new has begun for QUIET_S, and FOLLOW_S in all.
+QUIET_S, FOLLOW_S = 0.3, 3.0
+SHELLS = ("sh", "dash", "bash", "rbash", "zsh", "ksh", "mksh", "fish", "busybox")
+STARTERS = (
+    *("env", "nice", "nohup", "timeout", "time", "taskset", "stdbuf", "setarch", "setsid", "ionice", "chrt", "numactl"),
+    *("choom", "prlimit", "flock"),
+    *SHELLS,
+)
+_BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
+OWN = ("malloc", "calloc", "realloc")
+_MAIN = re.compile(r"transferring control: (.*)\n")
+
+
+def is_starter(name: str) -> bool:
+    """Whether a program of this name does nothing by itself but start others."""
+    return os.path.basename(name) in STARTERS
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A program whose own code has begun. name: as the dynamic linker calls it; bound: what answers malloc in it."""
+
+    name: str
+    bound: frozenset[str]
+
+    def others(self) -> set[str]:
+        """The objects that answer, without the program: one at a fixed address may answer for its libraries with its
+        own jump slot, which leads to the same target."""
+        return {os.path.realpath(path) for path in self.bound if path != self.name}
+
+
+def program_problem(path: Path) -> str | None:
+    """Why nothing can be preloaded into this program, or into what reads this script; None if something can."""
+    try:
+        mode = path.stat().st_mode
+        with open(path, "rb") as file:
+            head = file.read(4)
+        if mode & (stat.S_ISUID | stat.S_ISGID):
+            return "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
+        if head[:2] == b"#!":
+            return next((f"{each}: {why}" for each in interpreters(path) if (why := program_problem(each))), None)
+        return "it is neither an ELF program nor a script" if head != b"\x7fELF" else _elf_problem(path)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+
+
+def _elf_problem(path: Path) -> str | None:
+    try:
+        with Elf(path) as elf:
+            if not elf.has_interpreter():
+                return "it is statically linked, and brings its own malloc"
+            own = sorted(elf.kept_functions(OWN))
+    except Damaged as error:
+        return str(error)
+    return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None
+
+
+def begun_in(text: str) -> list[Begun]:
+    """The programs of one process, in order, from what the dynamic linker wrote: each is followed by its successor."""
+    parts = _MAIN.split(text)
+    return [
+        Begun(name, frozenset(_BINDING.findall(before))) for before, name in zip(parts[::2], parts[1::2], strict=False)
+    ]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a command started. chain: the programs of its own process; children: those of the processes beside it;
+    last: the file that the process runs in the end, where it still does; bound: what answers malloc where no program's
+    own code began; said: standard error."""
+
+    chain: list[Begun]
+    children: list[Begun]
+    last: Path | None
+    bound: frozenset[str]
+    said: str
+
+
+def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> Seen:
+    """Starts the command until its program's own code begins, and kills it. Raises LabError where it cannot start."""
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as launcher:
+        asked = {"LD_DEBUG": "bindings,libs", "LD_DEBUG_OUTPUT": f"{folder}/ld", "LD_BIND_NOW": "1"}
+        try:
+            running = launcher.start(
+                Request(
+                    argv,
+                    {**env, **asked},
+                    workload.cwd,
+                    workload.pin,
+                    START_S,
+                    0,
+                    stdin=None if workload.server else workload.stdin,
+                )
+            )
+        except OSError as error:
+            raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
+        log = Path(folder) / f"ld.{running.pid}"
+        _until_main(running, log)
+        last = None
+        with contextlib.suppress(OSError):
+            last = Path(os.readlink(f"/proc/{running.pid}/exe"))
+        outcome = running.kill()
+        texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in Path(folder).glob("ld.*")}
+    own = texts.pop(log, "")
+    children = [begun for text in texts.values() for begun in begun_in(text)]
+    return Seen(begun_in(own), children, last, frozenset(_BINDING.findall(own)), outcome.stderr)
+
+
+def _until_main(running: Running, log: Path) -> None:
+    """Until a program's own code begins that is no starter, the process has ended, or nothing more begins."""
+    deadline = quiet = time.monotonic() + START_S
+    text, begun, seen = "", 0, 0
+    with contextlib.ExitStack() as opened:
+        file = None
+        while time.monotonic() < min(deadline, quiet) and not running.ended(LOOK_S):
+            if file is None and log.exists():
+                file = opened.enter_context(open(log, encoding="utf-8", errors="replace"))
+            text += file.read() if file else ""
+            lines, _, text = text.rpartition("\n")
+            names = _MAIN.findall(lines + "\n")
+            if names and not is_starter(names[-1]):
+                return
+            begun += len(names)
+            now, count = time.monotonic(), begun + len(os.listdir(log.parent)) if begun else 0
+            if count > seen:
+                deadline = min(deadline, now + FOLLOW_S) if seen == 0 else deadline
+                seen, quiet = count, now + QUIET_S
+
+
+def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None) -> None:
+    """Raises LabError where the arm's allocator does not serve the program, or complains about its settings.
+
+    env: the complete environment that the program will have, where that is not the arm's for measuring.
+    """
+    argv = [word.replace("{port}", "0").replace(SEED, str(TRIAL_SEED)) for word in workload.subject()]
+    program = Path(argv[0])
+    if arm.library.path is None:
+        return
+    if problem := program_problem(program):
+        raise LabError(f"{arm.name} cannot serve {program}: {problem}")
+    seen = look(argv, arm.environment(workload.env) if env is None else env, workload)
+    if "cannot be preloaded" in seen.said:
+        raise LabError(f"{arm.name}: {seen.said.strip().splitlines()[0]}")
+    for line in seen.said.splitlines():
+        if line.startswith("hakmem: warning"):
+            raise LabError(f"{arm.name}: {line}")
+    _check_served(arm, program, seen)
+
+
+def _check_served(arm: Arm, program: Path, seen: Seen) -> None:
+    """Raises LabError unless the arm's library answers malloc in every program of the command."""
+    wanted = os.path.realpath(arm.library.path)
+    started = seen.chain and seen.last and is_starter(seen.chain[-1].name) and program_problem(seen.last)
+    if started:
+        raise LabError(f"{arm.name} cannot serve {seen.last}, which {program} starts: {started}")
+    for begun in seen.chain or [Begun(str(program), seen.bound)]:
+        if begun.others() != {wanted}:
+            raise _not_served(arm, _told(begun, program), begun)
+    for begun in seen.children:
+        # A helper with a malloc of its own is none that could be replaced; one that lost the preload is.
+        if begun.others() not in ({wanted}, set()):
+            raise _not_served(arm, f"{begun.name}, which {program} starts", begun)
+
+
+def _told(begun: Begun, program: Path) -> str:
+    return str(program) if begun.name == str(program) else f"{begun.name}, which runs {program}"
+
+
+def _not_served(arm: Arm, where: str, begun: Begun) -> LabError:
+    served = ", ".join(sorted(begun.others())) or (
+        "the program itself" if begun.bound else "nothing that the dynamic linker knows"
+    )
+    return LabError(
+        f"{arm.name} should serve malloc in {where} ({os.path.realpath(arm.library.path)}), but {served} does"
+    )

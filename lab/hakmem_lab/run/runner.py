@@ -1,0 +1,296 @@
+"""One run of one arm: start the program (and its server), measure it, read the metrics.
+
+A run that fails is not an exception but a record with `ok: false` and `why`.
+"""
+
+import contextlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
+from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, find_program
+from hakmem_lab.plan.stdin import check_file
+from hakmem_lab.run.server_meter import ServerMeter
+from hakmem_lab.run.serving import choose_port, with_port
+from hakmem_lab.system import cgroup, machine
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+
+SAMPLE_MS = 10
+PSS_MS = 50
+TAIL_CHARACTERS = 400
+MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
+            "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
+EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
+PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
+SEED, TRIAL_SEED = "{seed}", 1
+OWN_SEEDS = ("run", "syscalls")  # kinds without blocks: the one leaves {seed} alone, the other has one for every repeat
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is run on every arm: argv with the program resolved."""
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str | None
+    pin: Sequence[int]
+    timeout_s: float
+    server: Server | None = None
+    stdin: str | None = None
+
+    @classmethod
+    def of(cls, spec: CommonSpec) -> "Workload":
+        argv = [str(spec.program()), *spec.command[1:]]
+        server = getattr(spec, "server", None)
+        if server is not None:
+            find_program(server.command[0], "server.command")
+            if server.warm_up:
+                find_program(server.warm_up[0], "server.warm-up")
+        if spec.cwd is not None and not Path(spec.cwd).is_dir():
+            raise LabError(f"cwd: there is no folder '{spec.cwd}'")
+        for key, wanted in (("pin", spec.pin), ("server.pin", server.pin if server else [])):
+            allowed = os.sched_getaffinity(0)
+            if unknown := set(wanted) - allowed:
+                there = ", ".join(map(str, sorted(allowed)))
+                raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
+        stdin = None if spec.stdin is None else check_file(spec.stdin)
+        workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
+        if workload.seeded() and spec.kind not in OWN_SEEDS and not isinstance(spec, BlockSpec):
+            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
+        return workload
+
+    def subject(self) -> list[str]:
+        """The command that runs on the allocator under test."""
+        return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
+
+    def seeded(self) -> bool:
+        """Whether a command asks for a seed of its own in every block."""
+        server = self.server
+        words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
+        return any(SEED in word for word in words)
+
+
+def _failed(outcome: Outcome) -> str | None:
+    why = outcome.failure()
+    if why is None and outcome.exit != 0:
+        why = f"exit status {outcome.exit}"
+    if why is None and outcome.mapped is False:
+        why = "the allocator was not loaded: its library is not mapped in the process"
+    if why and (tail := _printable(outcome.stderr or outcome.stdout)[-TAIL_CHARACTERS:]):
+        why += f": {tail}"
+    return why
+
+
+def _printable(text: str) -> str:
+    """In one line, and harmless to a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _measures(outcome: Outcome) -> dict:
+    return {name: getattr(outcome, name) for name in MEASURES}
+
+
+class Runner:
+    """Runs one workload on any arm. A context manager: on leaving, nothing that it started still runs."""
+
+    def __init__(self, workload: Workload, metrics: Sequence[Metric]):
+        self.workload, self.metrics = workload, metrics
+        self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
+        self._seed = TRIAL_SEED
+        self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
+        self._steal = machine.StealMeter()
+        names = [metric.name for metric in metrics]
+        self._counted = [name for name in names if name in COUNTERS]
+        self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
+        self._groups, self.no_groups = None, None
+        if workload.server or any(name in TREE for name in names):
+            self._groups, self.no_groups = cgroup.tried()
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for launcher in self._launchers:
+            launcher.close()
+
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest).
+
+        seed: what {seed} in the commands stands for.
+        """
+        started, self._seed = time.time(), seed
+        record = {
+            "arm": arm.name,
+            "started": started,
+            "repeat": repeat,
+            "pad_bytes": pad_bytes,
+            "ok": True,
+            "why": None,
+        }
+        if self.workload.seeded():
+            record["workload_seed"] = seed
+        parts: list[dict] = []
+        for _ in range(repeat):
+            part = self._execute(arm, pad_bytes)
+            parts.append(part)
+            if part["why"]:
+                break
+        record |= _combined(parts)
+        if len(parts) > 1:
+            record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
+        record["ok"] = record["why"] is None
+        if record["ok"]:
+            record["value"] = record["metrics"][self.metrics[0].name]
+        record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
+        return record
+
+    def _execute(self, arm: Arm, pad_bytes: int) -> dict:
+        try:
+            return self._measured(arm, pad_bytes)
+        except OSError as error:
+            unknown = dict.fromkeys((*MEASURES, "exit", "signal", "mapped"))
+            return unknown | {"timed_out": False, "metrics": {}, "why": f"cannot be started: {error.strerror}"}
+
+    def _measured(self, arm: Arm, pad_bytes: int) -> dict:
+        if self.workload.server:
+            return self._with_server(arm, pad_bytes)
+        environment = arm.environment(self.workload.env, pad_bytes)
+        with self._new_group() as group:
+            self.at_start()
+            launcher, w = self._launchers[0], self.workload
+            argv = self._filled_in(w.argv)
+            outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
+            outcome = replace(outcome, tree=group.read() if group else None)
+        return self._part(outcome, None, _failed(outcome))
+
+    def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The words of a command with what {seed} and {port} stand for."""
+        words = [word.replace(SEED, str(self._seed)) for word in words]
+        return words if port is None else with_port(words, port)
+
+    @contextlib.contextmanager
+    def _new_group(self) -> Iterator[cgroup.Group | None]:
+        """For one execution; None where there can be none, or nobody asks."""
+        group = self._groups.new() if self._groups else None
+        try:
+            yield group
+        finally:
+            if group:
+                group.close()
+
+    def _start(
+        self,
+        launcher: Launcher,
+        argv: Sequence[str],
+        env: dict,
+        arm: Arm | None,
+        pin: Sequence[int] = (),
+        group: cgroup.Group | None = None,
+        stdin: str | None = None,
+    ) -> Running:
+        """arm: None for a client, of which only the time is measured."""
+        w = self.workload
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin)
+        if arm:
+            library = arm.library.path
+            request = replace(
+                request,
+                expect=str(library.resolve()) if library else None,
+                pss_ms=self._pss_ms,
+                counters=[COUNTERS[name] for name in self._counted],
+                groups=group.processes() if group else (),
+            )
+        return launcher.start(request)
+
+    def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
+        part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
+                "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        if server is None:
+            part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
+        else:
+            part["server"] = server
+        if why is None:
+            try:
+                part["metrics"] = {metric.name: self._read(metric, outcome, server) for metric in self.metrics}
+            except MetricMissing as error:
+                part["why"] = str(error)
+        return part
+
+    def _read(self, metric: Metric, outcome: Outcome, server: dict | None) -> float:
+        try:
+            return metric.read(outcome, server, self._counted)
+        except MetricMissing:
+            if metric.name in TREE and self.no_groups:
+                raise MetricMissing(f"metric '{metric.name}' could not be measured: {self.no_groups}") from None
+            raise
+
+    def _with_server(self, arm: Arm, pad_bytes: int) -> dict:
+        server, w = self.workload.server, self.workload
+        port = choose_port(server)
+        argv = self._filled_in(w.subject(), port)
+        environment = arm.environment(w.env, pad_bytes)
+        client, usage, why = None, {}, f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+        with self._new_group() as group:
+            running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
+            meter = ServerMeter(running.pid, group)
+            try:
+                if wait_for_port(port, running, server.ready_timeout):
+                    client, usage, why = self._clients(meter, port)
+            finally:
+                ended = running.ended()
+                outcome = running.terminate()
+        usage |= meter.memory(outcome, usage)
+        if ended:
+            why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
+        elif why is None and outcome.mapped is False:
+            why = _failed(outcome)
+        return self._part(client or outcome, usage, why)
+
+    def _clients(self, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
+        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
+        warm_up = self.workload.server.warm_up
+        if warm_up and (why := self._client(warm_up, port, "warm-up client")[1]):
+            return None, {}, why
+        self.at_start()
+        meter.begin()
+        client, why = self._client(self.workload.argv, port, "client", self.workload.stdin)
+        return client, meter.end(), why
+
+    def _client(
+        self, command: Sequence[str], port: int, what: str, stdin: str | None = None
+    ) -> tuple[Outcome, str | None]:
+        argv = self._filled_in(command, port)
+        argv[0] = str(find_program(argv[0]))
+        plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
+        try:
+            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None, stdin=stdin).wait()
+        except OSError as error:
+            raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
+        failed = _failed(outcome)
+        return outcome, f"{what}: {failed}" if failed else None
+
+
+def _combined(parts: Sequence[dict]) -> dict:
+    """One record of several executions: means, greatest peaks, the last one's end."""
+    record = dict(parts[-1])
+    if len(parts) > 1 and record["why"] is None:
+        for name in MEASURES:
+            values = [part[name] for part in parts if part[name] is not None]
+            if values:
+                record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
+        record["metrics"] = {
+            name: max(part["metrics"][name] for part in parts)
+            if name in PEAKS
+            else statistics.fmean(part["metrics"][name] for part in parts)
+            for name in record["metrics"]
+        }
+    return record

@@ -1,0 +1,266 @@
+"""A run in blocks: trials, warm-up, blocks; stopped and continued without losing a finished block.
+
+What a kind does with the blocks is the kind's business.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import fitness
+from hakmem_lab.judge.pressure import SOLO
+from hakmem_lab.plan import schedule
+from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run import progress as ui
+from hakmem_lab.run.duet import SIDES, Duet
+from hakmem_lab.run.recorder import Recorder, Stopped, Watch, files_under_test
+from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
+from hakmem_lab.store.blocks import Blocks, attempts_made, finished_blocks
+from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system import machine
+from hakmem_lab.system.launcher import LauncherEnded
+
+STEADY_S = 0.1
+REPEAT_LIMIT = 100
+ATTEMPTS = 3
+
+
+class Session(Recorder):
+    """Runs blocks of arms and keeps their records.
+
+    metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
+    every record gets, where several sessions share a file. counted: what one of its blocks is called.
+    """
+
+    counted = "blocks"
+
+    def __init__(
+        self,
+        spec: BlockSpec,
+        arms: Sequence[Arm],
+        progress: ui.Progress,
+        metrics: Sequence[str] = (),
+        tag: dict[str, str] | None = None,
+    ):
+        super().__init__(spec, arms, Workload.of(spec), progress, tag)
+        secondary = [Metric(name) for name in metrics[1:]] or spec.guardrail_metrics()
+        self.metrics = [Metric(spec.metric, spec.higher_is_better), *secondary]
+        known = {metric.name for metric in self.metrics}
+        self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
+        self.repeat = 1
+        self.once_s = self.run_s = 0.0  # an execution; a run, which may be one of two at a time
+        self.duet: Duet | None = None
+        if getattr(spec, "duet", False):
+            self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
+        self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
+        self.watch(arms)
+
+    def __exit__(self, *details: object) -> None:
+        (self.duet or self.runner).close()
+        super().__exit__(*details)
+
+    def watch(self, arms: Sequence[Arm]) -> None:
+        """From now on, the files that these arms depend on must not change."""
+        self._watch = Watch(files_under_test(self.workload, arms))
+
+    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+        """Preflight, one trial of every arm, the header. runs_of(arms) -> (runs at most, runs until the first look).
+
+        Raises LabError, with nothing stored, where an arm cannot be measured.
+        """
+        if self.duet and self.spec.kind != "aa":
+            fitness.check_duet(folder, self.workload.subject()[0], self.spec)
+        trials = self.try_arms()
+        longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
+        self.create(folder, source, repeat=self.repeat)
+        self.keep_trials(trials)
+        at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
+        self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
+        self._announce(*(runs + alone for runs in runs_of(len(self.arms))))
+        self._tell_of_groups()
+        self.warm_up()
+
+    def try_arms(self) -> list[dict]:
+        """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError."""
+        self.check_arms()
+        trials = []
+        for arm in self.arms.values():
+            self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
+            trial = self.runner.run(arm, 0)
+            if not trial["ok"]:
+                raise LabError(f"{arm.name}: {' '.join(self.workload.argv)}: {trial['why']}")
+            trials.append(trial)
+        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        return trials
+
+    def keep_trials(self, trials: Sequence[dict]) -> None:
+        """Stores them; they count for nothing."""
+        for position, trial in enumerate(trials):
+            self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate"} | trial)
+
+    def resume(self, file: RunFile, header: dict) -> None:
+        """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
+        self.reopen(file, header)
+        self.repeat = header["repeat"]
+        if not any(record["type"] == "block" for record in self.records()):
+            self.warm_up()
+
+    def _repeats(self, wall_s: float) -> int:
+        """Executions that make up one run of at least 100 ms, unless the spec says."""
+        if self.spec.repeat != "auto":
+            return self.spec.repeat
+        return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
+
+    def _announce(self, most: int, first: int) -> None:
+        text = f"run {self.file.id}: at most {ui.duration(self.run_s * most)} ({most} runs)"
+        if first < most:
+            text += f", {ui.duration(self.run_s * first)} if the difference is large"
+        if self.repeat > 1:
+            text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
+        self.progress.say(text)
+
+    def note_unfit(self, reason: str) -> None:
+        """The run goes on, since its data may serve, but gives no verdict."""
+        self.warn("fitness", reason)
+
+    def check_fitness(self) -> None:
+        """Says so where this machine was found unfit, or was never checked."""
+        if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
+            self.note_unfit(reason)
+        elif reason := fitness.unknown(self.file.path.parent):
+            self.warn("fitness-unknown", reason)
+
+    def _tell_of_groups(self) -> None:
+        """Where a server's further processes are not seen, or not all of what they use."""
+        if self.workload.server and self.runner.no_groups:
+            self.warn(
+                "no-groups",
+                "processor time and peak memory are those of the server's first process, without the processes that it "
+                f"starts: {self.runner.no_groups}",
+            )
+
+    def warm_up(self) -> None:
+        """Runs that count for nothing: caches of the file system, the processor's clock.
+
+        Arms that will run at once also run alone here, once on each side.
+        """
+        arms = list(self.arms.values())
+        for index in range(self.spec.warm_up):
+            for position, record in self._runs_of(arms, [0] * len(arms), TRIAL_SEED):
+                self._keep("warm-up", index, 0, position, record)
+        if self.duet:
+            control, treatment = arms
+            for index, pair in enumerate(((control, treatment), (treatment, control))):
+                for side, arm in enumerate(pair):
+                    record = self._careful(lambda arm=arm, side=side: self.duet.alone(side, arm, 0, self.repeat))
+                    self._keep(SOLO, index, 0, side, record)
+
+    def arm_in(self, name: str, index: int) -> Arm:
+        """The arm as it takes part in the index-th block."""
+        return self.arms[name]
+
+    def keys_of(self, index: int) -> dict:
+        """Further keys of the records of the index-th block."""
+        return {}
+
+    def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
+        key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
+        self.append({"type": "run", **key} | record)
+
+    def _careful(self, run: Callable[[], Any]) -> Any:
+        """What `run` returns. Raises Stopped where the launcher was killed."""
+        try:
+            return run()
+        except LauncherEnded as error:
+            raise Stopped(f"{error}. Go on with: hak resume {self.file.id}") from None
+
+    def _runs_of(self, arms: Sequence[Arm], pads: Sequence[int], workload_seed: int) -> Iterator[tuple[int, dict]]:
+        """(position, record) of these runs: one after the other, or two at once, which both come when both are done."""
+        if self.duet is None:
+            for position, (arm, pad) in enumerate(zip(arms, pads, strict=True)):
+                record = self._careful(lambda arm=arm, pad=pad: self.runner.run(arm, pad, self.repeat, workload_seed))
+                yield position, record
+            return
+        for first in range(0, len(arms), SIDES):
+            pair = slice(first, first + SIDES)
+            yield from enumerate(
+                self._careful(lambda pair=pair: self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed)),
+                first,
+            )
+
+    def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
+        """All blocks of the phase up to `count`, running those that are not in the store yet."""
+        blocks: Blocks = []
+        for blocks in self.each_block(phase, lambda _: names, count):  # noqa: B007
+            pass
+        return blocks
+
+    def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
+        """The blocks of the phase that are in the store, then again after every further one, up to `count` of them.
+
+        names(blocks so far): the arms of the next block.
+        """
+        records = self.records()
+        blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
+        self.progress.restart()
+        try:
+            yield blocks
+            for index in range(len(blocks), count):
+                self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
+                blocks.append(self.block(phase, names(blocks), index, made.get(index, 0)))
+                yield blocks
+        finally:
+            self.progress.restart()
+
+    def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
+        """One whole block; again from its beginning where a run of it fails."""
+        plan = schedule.block(names, self.seed, index)
+        for attempt in range(attempt, attempt + ATTEMPTS):  # noqa: B020, PLR1704
+            runs, failed = self._attempt(plan, phase, attempt)
+            if failed is None:
+                self._look_for_load(runs)
+                return runs
+            self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
+        raise Stopped(
+            f"{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: {failed['why']}. "
+            f"What was measured is kept: hak show {self.file.id}"
+        )
+
+    def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
+        runs: dict[str, list[dict]] = {}
+        own = self.keys_of(plan.index)
+        key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
+        failed, disturbed, drawn = None, None, schedule.workload_seed(self.seed, phase, plan.index)
+        arms = [self.arm_in(name, plan.index) for name in plan.order]
+        for position, record in self._runs_of(arms, plan.pads, drawn):
+            self._keep(phase, plan.index, attempt, position, record | own)
+            runs.setdefault(plan.order[position], []).append(record | own)
+            disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
+            failed = failed or (None if record["ok"] else record)
+            if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept
+                break
+        changed = self._watch.changed()
+        why = f"{changed} changed during the run" if changed else failed and failed["why"]
+        close = {"type": "block", **key, "ok": why is None, "why": why}
+        self.append(close | {"order": list(plan.order), "disturbed": disturbed})
+        if changed:
+            self.event("changed-binary", why)
+            raise Stopped(f"{changed} changed during run {self.file.id}; its blocks so far are kept, start a new run")
+        return runs, failed
+
+    def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
+        """Once a run: what others do that was not there when it began. Our own programs are load, too."""
+        if not self.warned_of_load:
+            shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
+            own = statistics.fmean(shares) * (SIDES if self.duet else 1)
+            self.warned_of_load = self.warn_of_load(machine.load_1m() - own)
+
+
+def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:
+    """Arms from name -> text."""
+    return [parse_arm(text, name, (where or {}).get(name, name)) for name, text in named.items()]

@@ -1,0 +1,1 @@
+"""Results for people and for other tools: the terminal, the HTML page, formats, frames for Python."""

@@ -1,0 +1,296 @@
+"""The answer to a run's question, in one line with a direction: "hakmem is 2.1 % faster than glibc".
+
+From the result alone, so that the terminal says the same. May import: words, numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hakmem_lab.show.report import numbers, words
+from hakmem_lab.show.report.numbers import finite
+from hakmem_lab.show.report.words import Change
+
+Record = dict[str, Any]
+
+MEAN_OF = "mean of "
+NAMED = 4
+SHOWN_EFFECTS = 3
+
+
+def answer(result: Record) -> str:
+    """What was found; empty where the result's own headline says all there is."""
+    if _withheld(result):
+        return "No verdict"
+    for key, build in _OWN.items():
+        if result.get(key):
+            return build(result)
+    rows, first = primary(result), lead(result)
+    if first is None:
+        return ""
+    return _one(result, first) if result.get("verdict") or len(rows) < 2 else _several(result, rows)
+
+
+def _withheld(result: Record) -> bool:
+    """Whether the laboratory refuses a verdict, and its headline says why."""
+    return str(result.get("headline") or "").startswith(("No verdict", "No reading", "No GO"))
+
+
+def change_of(result: Record, row: Record) -> Change | None:
+    """The change of a comparison in the result's metric, or its own; `mean of …`: the primary one's other average."""
+    metric = result.get("metric") or {}
+    name = row.get("metric") or metric.get("name")
+    mean = str(name).startswith(MEAN_OF)
+    if mean:
+        name = metric.get("name")
+    found = words.change(row, name, bool(metric.get("higher_is_better")) and name == metric.get("name"))
+    if found is None or not mean:
+        return found
+    return replace(found, style=replace(found.style, noun=MEAN_OF + found.style.noun))
+
+
+def sure(row: Record) -> int:
+    """1 better, -1 worse, 0 where the interval does not say."""
+    low, high = finite(row.get("ci_low")), finite(row.get("ci_high"))
+    return 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
+
+
+def lead(result: Record) -> Record | None:
+    """The comparison that the verdict is about: the confirmation of a sweep, else the first of the primary metric."""
+    confirmation = (result.get("selection") or {}).get("confirmation")
+    return confirmation or next(iter(primary(result)), None)
+
+
+def primary(result: Record) -> list[Record]:
+    """The comparisons of the primary metric."""
+    name = (result.get("metric") or {}).get("name")
+    rows = result.get("comparisons") or []
+    return [row for row in rows if name is None or row.get("metric") in (None, name)]
+
+
+def winner(result: Record) -> str | None:
+    """The arm that is better than the baseline and than every other arm as far as their intervals do not overlap."""
+    rows = sorted(primary(result), key=lambda row: -(finite(row.get("estimate")) or -math.inf))
+    if not rows or rows[0].get("verdict") != "GO":
+        return None
+    low = finite(rows[0].get("ci_low"))
+    others = [finite(row.get("ci_high")) for row in rows[1:]]
+    return str(rows[0].get("treatment")) if low is not None and all(e is not None and e < low for e in others) else None
+
+
+def _names(result: Record, row: Record) -> tuple[str, str]:
+    treatment, control = str(row.get("treatment") or "the treatment"), str(row.get("control") or "the control")
+    arms = [str(arm.get("name")) for arm in result.get("arms") or []]
+    short = words.short_names(arms) if treatment in arms and control in arms else {}
+    return short.get(treatment, treatment), short.get(control, control)
+
+
+def _one(result: Record, row: Record) -> str:
+    found, (treatment, control) = change_of(result, row), _names(result, row)
+    if found is None:
+        return ""
+    if torn(result):
+        return _usually(result, row, treatment, control)
+    verdict = result.get("verdict") or row.get("verdict")
+    if verdict == "NEUTRAL":
+        alike = f"as fast as {control}" if found.style.speed else f"level with {control} in {found.style.noun}"
+        return f"{treatment} is {alike}, within {margin_text(result)}"
+    said = words.sentence(treatment, control, found)
+    if verdict == "INCONCLUSIVE":
+        if found.sure:
+            return f"Not fully decided: {said}"
+        return f"Not decided: {treatment} is {found.between} against {control}" if found.between else "Not decided"
+    worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
+    costs = [change.text for rail in worse if (change := words.change(rail, rail.get("metric"))) is not None]
+    return said + (f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else "")
+
+
+def margin_text(result: Record) -> str:
+    """The smallest difference that matters: 1 %."""
+    margin = finite(result.get("margin"))
+    return numbers.UNKNOWN if margin is None else f"{margin * 100:g}{numbers.THIN}%"
+
+
+def detail(result: Record) -> str:
+    """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
+    rows = primary(result)
+    row = lead(result)
+    found = change_of(result, row) if row else None
+    if _withheld(result) or found is None or not (result.get("verdict") or len(rows) < 2) or torn(result):
+        return str(result.get("headline") or "")
+    return _DETAILS.get(str(result.get("verdict") or row.get("verdict")), _shown)(result, row, found)
+
+
+def _shown(result: Record, row: Record, found: Change) -> str:
+    level, margin = finite(row.get("level")), finite(result.get("margin"))
+    sure_of = f", with {level * 100:.3g}{numbers.THIN}% confidence" if level is not None else ""
+    parts = [f"{'Surely' if found.sure else 'Perhaps'} {found.between}{sure_of}"] if found.between else []
+    if margin is not None and found.sure:
+        near = min(abs(finite(row.get(end)) or 0.0) for end in ("ci_low", "ci_high") if row.get(end) is not None)
+        matters = f"at least the {margin_text(result)} that matters"
+        shown = row.get("at_least_margin")
+        beyond = near >= margin if shown is None else bool(shown)
+        parts.append(f"surely {matters}" if beyond else f"whether it is {matters} is not shown")
+    failed = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
+    limits = []
+    for rail in failed:
+        limits.append(f"of {words.style_of(rail.get('metric')).noun} no more than {words.tolerated(rail)} is tolerated")
+    return "; ".join(parts + limits) + "." if parts or limits else ""
+
+
+def _alike(result: Record, row: Record, found: Change) -> str:
+    ends = {
+        "estimate": row.get("estimate"),
+        "ci_low": row.get("equivalence_low"),
+        "ci_high": row.get("equivalence_high"),
+    }
+    narrow = words.change(ends, row.get("metric"))
+    between = f": {narrow.between}" if narrow and narrow.between else ""
+    return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
+
+
+def _open(result: Record, row: Record, found: Change) -> str:
+    unclear = [rail for rail in result.get("guardrails") or [] if rail.get("status") in ("unclear", "open")]
+    if found.sure:
+        parts = [f"Surely {found.between}; whether by the {margin_text(result)} that matters is open"]
+    else:
+        parts = ["Better, equal and worse are all still possible"]
+    parts += [
+        f"{words.style_of(rail.get('metric')).noun} may have got worse by more than is tolerated" for rail in unclear
+    ]
+    more = finite(result.get("more_blocks"))
+    parts.append(
+        f"about {more:.0f} more blocks would likely settle it" if more else "more blocks are unlikely to settle it"
+    )
+    return "; ".join(parts) + "."
+
+
+_DETAILS = {"NEUTRAL": _alike, "INCONCLUSIVE": _open}
+
+
+def torn(result: Record) -> bool:
+    """Whether the typical run and the mean of all runs point in opposite directions."""
+    row = lead(result) or {}
+    return bool(row.get("torn") or result.get("torn"))
+
+
+def _usually(result: Record, row: Record, treatment: str, control: str) -> str:
+    found = change_of(result, row)
+    usual = "better" if (finite(row.get("estimate")) or 0) > 0 else "worse"
+    if found is not None and found.style.speed:
+        usual = {"better": "faster", "worse": "slower"}[usual]
+    rare = {"faster": "slower", "slower": "faster", "better": "worse", "worse": "better"}[usual]
+    return f"{treatment} is usually {usual} than {control}, rarely but badly {rare}"
+
+
+def _list(parts: Sequence[str]) -> str:
+    shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _several(result: Record, rows: Sequence[Record]) -> str:
+    """Several arms against a baseline: who is better, who is worse, who is level, who is open."""
+    control = str(rows[0].get("control") or "the baseline")
+    parts: list[str] = []
+    first = change_of(result, rows[0])
+    noun = "" if first is None or first.style.speed else f"{first.style.noun[:1].upper()}{first.style.noun[1:]}: "
+    order = sorted(rows, key=lambda row: -(finite(row.get("estimate")) or -math.inf))
+    for wanted in ("GO", "NO-GO"):
+        chosen = [(row, found) for row in order if row.get("verdict") == wanted and (found := change_of(result, row))]
+        if chosen:
+            sizes = [f"{row.get('treatment')} {found.short}" for row, found in chosen]
+            parts.append(f"{_list(sizes)}{' than ' + control if not parts else ''}")
+    for wanted, text in (("NEUTRAL", f"level with {control}"), ("INCONCLUSIVE", "not decided")):
+        names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
+        if names:
+            parts.append(f"{_list(names)} {text}")
+    return noun + "; ".join(parts) if parts else ""
+
+
+def _effects(result: Record) -> str:
+    """What a reader may rely on: the simple effects where settings depend on each other, else the main effects."""
+    rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None]
+    depend = any(row.get("kind") == "interaction" and sure(row) for row in rows)
+    kind = "simple" if depend else "main"
+    parts = []
+    for row in [row for row in rows if row.get("kind") == kind and sure(row)][:SHOWN_EFFECTS]:
+        found = change_of(result, row)
+        if found is not None:
+            parts.append(f"{row.get('name')}: {found.text}")
+    if not parts:
+        return "No setting makes a difference that could be seen"
+    return ("The settings depend on each other. " if depend else "") + "; ".join(parts)
+
+
+def _aa(result: Record) -> str:
+    smallest = (result["aa"] or {}).get("smallest_effect_percent") or {}
+    known = sorted((int(n), finite(v)) for n, v in smallest.items() if str(n).isdigit() and finite(v) is not None)
+    fit = (result["aa"] or {}).get("fit")
+    if fit is None or not known:
+        return ""
+    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1])
+    sees = f"an effect of {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
+    return f"This machine can tell programs apart: {sees}" if fit else "Not fit: too often it sees what is not there"
+
+
+def _soak(result: Record) -> str:
+    soak = result["soak"] or {}
+    slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
+    if slope is None or low is None or high is None:
+        return ""
+    decimals = numbers.places(low, high)
+    unit = numbers.JOIN + "MiB/h"
+    if decimals is None:
+        return ""
+    if low > 0 or high < 0:
+        word = "grows" if low > 0 else "shrinks"
+        ends = sorted((abs(low), abs(high)))
+        between = " to ".join(numbers.rounded(end, decimals) for end in ends)
+        return f"Memory {word} by {numbers.rounded(slope, decimals)}{unit} ({between})"
+    shrink, grow = numbers.rounded(low, decimals), numbers.rounded(high, decimals)
+    return f"No growth of memory seen: {shrink} less to {grow} more MiB/h"
+
+
+def _syscalls(result: Record) -> str:
+    arms = [arm for arm in (result["syscalls"] or {}).get("arms") or [] if isinstance(arm, dict)]
+    parts = []
+    for arm in arms:
+        rate = finite(arm.get("per_op"))
+        if rate is not None:
+            parts.append(f"{arm.get('name')} {rate_text(rate)}")
+    return f"System calls: {_list(parts)}" if parts else ""
+
+
+def rate_text(per_op: float) -> str:
+    """Calls per operation as people say it: 3.1 an operation, one in 11 million operations."""
+    if per_op <= 0:
+        return "none"
+    if per_op >= 0.1:
+        return f"{numbers.number(per_op, '', 2)} an operation"
+    each = 1 / per_op
+    for factor, name in ((1e9, " billion"), (1e6, " million")):
+        if each >= factor:
+            return f"one in {numbers.digits(each / factor, 2)}{name} operations"
+    return f"one in {numbers.digits(float(f'{each:.2g}'), 2)} operations"
+
+
+def _scorecard(result: Record) -> str:
+    """On how many rows the subject is surely better, surely worse, undecided, against each arm."""
+    card = result["scorecard"] or {}
+    found: dict[str, list[int]] = {}
+    for row in card.get("rows") or []:
+        for arm, figure in (row.get("arms") or {}).items():
+            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
+            counts = found.setdefault(str(arm), [0, 0, 0])
+            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
+    if not found or card.get("table") == "reference":
+        return ""
+    subject = card.get("subject") or "hakmem"
+    parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
+    return f"{subject} is surely better than {_list(parts)} measures"
+
+
+_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "scorecard": _scorecard}

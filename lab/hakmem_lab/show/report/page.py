@@ -1,0 +1,114 @@
+"""The page itself: runs in, one self-contained HTML text out.
+
+May import: everything of report; nothing else of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jinja2
+from markupsafe import Markup
+
+from hakmem_lab.show.report import palette, reproduce, tables, verdicts
+from hakmem_lab.show.report.catalogue import draw
+from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.show.report.svg import Picture, drawing
+
+# A page of very many runs stays quick to make and to open: beyond this many pictures a run gets its leading one, and
+# beyond twice as many none; the page says so.
+PICTURE_BUDGET = 48
+
+_LINK_SCHEMES = ("", "file", "http", "https")
+
+
+def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
+    """The page over `runs` in their order; `links` as of `report.write`, addresses of unsafe schemes are not linked."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    with drawing():
+        drawn = 0
+        articles = []
+        for position, original in enumerate(runs, start=1):
+            run = original.cleaned()
+            only = None if drawn < PICTURE_BUDGET else 1 if drawn < 2 * PICTURE_BUDGET else 0
+            pictures = draw(run, f"r{position}", only)
+            drawn += len(pictures)
+            articles.append(
+                _article(run, f"r{position}", pictures, only, links.get(original.id))
+                | {"json": embedded_json(original.result)}
+            )
+    return environment.get_template("page.html.j2").render(
+        title=_title(articles),
+        articles=articles,
+        light=Markup(palette.variables(dark=False)),
+        dark=Markup(palette.variables(dark=True)),
+    )
+
+
+def _title(articles: Sequence[Mapping[str, Any]]) -> str:
+    if len(articles) == 1:
+        return f"{articles[0]['verdict'].answer} – hakmem laboratory"
+    return f"{len(articles)} runs – hakmem laboratory"
+
+
+def _article(
+    run: LoadedRun, key: str, pictures: Sequence[Picture], only: int | None, link: str | None
+) -> dict[str, Any]:
+    """What the template shows of one run."""
+    spec = reproduce.specification(run)
+    return {
+        "key": key,
+        "id": run.id,
+        "kind": run.kind,
+        "created": str(run.header.get("created") or run.result.get("created") or ""),
+        "question": run.question,
+        "verdict": verdicts.verdict(run),
+        "facts": verdicts.facts(run),
+        "earlier": verdicts.earlier(run),
+        "interim": run.result.get("final") is False,
+        "pictures": [(picture, Markup(picture.svg)) for picture in pictures],
+        "left_out": only is not None,
+        "findings": tables.findings(run),
+        "arms": tables.arms(run),
+        "failures": tables.failures(run),
+        "warnings": [str(text) for text in run.result.get("warnings") or []],
+        "advice": [str(text) for text in (run.result.get("aa") or {}).get("advice") or []],
+        "events": tables.events(run),
+        "decisions": tables.decisions(run),
+        "environment": tables.environment(run),
+        "spec": spec,
+        "spec_file": run.header.get("spec_file"),
+        "command": reproduce.command_line(run),
+        "link": link,
+        "linked": link is not None and urlsplit(link).scheme.lower() in _LINK_SCHEMES,
+        "records": len(run.runs),
+    }
+
+
+def embedded_json(value: Any) -> Markup:
+    """The value as JSON that is safe inside a script element; numbers that JSON does not have become null."""
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value

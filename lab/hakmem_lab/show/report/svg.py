@@ -1,0 +1,167 @@
+"""From a matplotlib figure to a small SVG that takes its colours and its font from the page around it.
+
+Colours become CSS variables (readable in light and dark), identifiers unique in the page, and a title and a description
+are added for a screen reader. May import: palette.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from hakmem_lab.show.report.palette import SENTINELS, variables
+
+# Narrow enough that the text is of a readable size on a phone, where a picture is as wide as the screen.
+WIDTH_IN = 5.0
+RIGHT_IN = 0.28
+PANEL_GAP_IN = 0.62
+FONT_PT = 11
+FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
+
+_STYLE = {
+    "font.size": FONT_PT,
+    "font.family": "DejaVu Sans",
+    "text.color": SENTINELS["ink"],
+    "text.parse_math": False,
+    "axes.edgecolor": SENTINELS["muted"],
+    "axes.labelcolor": SENTINELS["muted"],
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "axes.formatter.useoffset": False,
+    "axes.unicode_minus": True,
+    "figure.facecolor": "none",
+    "grid.color": SENTINELS["line"],
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "legend.fontsize": FONT_PT,
+    "lines.linewidth": 1.6,
+    "xtick.color": SENTINELS["muted"],
+    "ytick.color": SENTINELS["muted"],
+    "xtick.labelsize": FONT_PT,
+    "ytick.labelsize": FONT_PT,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "hakmem",
+}
+
+_DROPPED = re.compile(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
+_GROUP_ID = re.compile(r'<g id="[^"]*"')
+_FONT = re.compile(r"font: [0-9.]+px [^;\"]*|font: ([0-9]+) [0-9.]+px [^;\"]*")
+_GEOMETRY = re.compile(r' (?:d|x|y|x1|x2|y1|y2|width|height|transform|points|viewBox)="[^"]*"')
+_LONG_FRACTION = re.compile(r"(\.\d\d)\d+")
+_ROOT = re.compile(r"<svg [^>]*viewBox=\"([^\"]*)\"[^>]*>")
+_REFERENCE = re.compile(r'(?:xlink:)?href="#|url\(#| id="')
+
+
+@dataclass
+class Table:
+    """The numbers behind a picture, or a table of its own: the caption, the column heads and rows of text."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass
+class Picture:
+    """A drawn picture with its text alternatives. `svg` is an element to inline, without a declaration."""
+
+    name: str
+    title: str
+    description: str
+    svg: str
+    table: Table
+    caption: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The style in which every picture is drawn; matplotlib's own settings come back afterwards."""
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
+def canvas(
+    *heights_in: float, left_in: float = 0.75, bottom_in: float = 0.62, top_in: float = 0.18
+) -> tuple[Figure, list[Axes]]:
+    """A figure of the common width with stacked axes of these heights, margins in inches."""
+    height_in = top_in + bottom_in + sum(heights_in) + (len(heights_in) - 1) * PANEL_GAP_IN
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    FigureCanvasSVG(figure)
+    width = 1 - (left_in + RIGHT_IN) / WIDTH_IN
+    axes: list[Axes] = []
+    top = height_in - top_in
+    for plot_in in heights_in:
+        below = top - plot_in
+        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_in / height_in)))
+        top = below - PANEL_GAP_IN
+    return figure, axes
+
+
+def label(text: object, limit: int = 46) -> str:
+    """A text fit for a picture: one line, no control characters, the middle left out where it is too long."""
+    line = " ".join("".join(c if unicodedata.category(c)[0] != "C" else " " for c in str(text)).split())
+    if len(line) <= limit:
+        return line
+    head = (limit - 1) * 2 // 3
+    return line[:head] + "…" + line[len(line) - (limit - 1 - head) :]
+
+
+def element(figure: Figure, key: str, title: str, description: str) -> str:
+    """The figure as an `<svg>` element for inlining; `key` makes its identifiers unique in the page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = _DROPPED.sub("", buffer.getvalue())
+    text = _GROUP_ID.sub("<g", text)
+    text = _FONT.sub(lambda found: f"font-weight: {found[1]}" if found[1] else "font-weight: 400", text)
+    text = _GEOMETRY.sub(lambda found: _LONG_FRACTION.sub(r"\1", found[0]), text)
+    text = text.replace("xlink:href", "href")
+    text = _REFERENCE.sub(lambda found: f"{found[0].removeprefix('xlink:')}{key}-", text)
+    for name, sentinel in SENTINELS.items():
+        text = text.replace(sentinel, f"var(--{name})")
+    root = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="\\1" '
+        f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">'
+    )
+    head = html.escape(title, quote=False) + "</title>" + f'<desc id="{key}-d">' + html.escape(description, quote=False)
+    found = _ROOT.search(text)
+    if found is None:
+        raise ValueError("the drawing has no SVG root")
+    return found.expand(root) + head + "</desc>" + re.sub(r"\n\s*", "\n", text[found.end() :]).strip()
+
+
+def document(svg: str) -> str:
+    """An inlined `<svg>` as a standalone file: with a size, its own colours for light and dark, and a background."""
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    if box is None:
+        raise ValueError("the picture has no viewBox")
+    width, height = box[1].split()[2:]
+    style = (
+        f"<style>svg{{{variables(dark=False)}font:{FONT_PT}px {FONT_FAMILY};background:var(--paper)}}"
+        f"@media(prefers-color-scheme:dark){{svg{{{variables(dark=True)}}}}}"
+        "*{stroke-linejoin:round;stroke-linecap:butt}"
+        "text{paint-order:stroke;stroke:var(--paper);stroke-width:2.5px}</style>"
+    )
+    opening, rest = svg.split(">", 1)
+    opening = opening.replace("<svg ", f'<svg width="{float(width) * 1.5:.0f}" height="{float(height) * 1.5:.0f}" ', 1)
+    title_end = rest.index("</desc>") + len("</desc>")
+    background = f'<rect width="{width}" height="{height}" style="fill:var(--paper)"/>'
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?>\n{opening}>{rest[:title_end]}{style}{background}{rest[title_end:]}\n'
+    )

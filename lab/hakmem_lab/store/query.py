@@ -1,0 +1,137 @@
+"""Stored runs as tables: `headers` (a row a run), `arms`, `runs` (a row a program run), `blocks`, `samples` (of soaks),
+`events`, `results`.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+from hakmem_lab import extras
+from hakmem_lab.errors import LabError
+from hakmem_lab.store.runs import DESCRIBED, RunFile, plain
+
+INTEGER, REAL, TEXT, TRUTH = "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"
+COLUMNS = {
+    "headers": {
+        "id": TEXT, "kind": TEXT, "created": TEXT, "question": TEXT, "spec_hash": TEXT, "seed": INTEGER,
+        "lab_version": TEXT, "command": TEXT, "cpu": TEXT, "processors": INTEGER, "kernel": TEXT, "revision": TEXT,
+    },
+    "arms": {
+        "id": TEXT, "name": TEXT, "text": TEXT, "allocator": TEXT, "library": TEXT, "sha256": TEXT, "version": TEXT,
+        "configuration": TEXT, "variables": TEXT,
+    },
+    "runs": {
+        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER,
+        "position": INTEGER, "arm": TEXT, "started": REAL, "repeat": INTEGER, "ok": TRUTH, "why": TEXT,
+        "exit": INTEGER, "signal": INTEGER, "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL,
+        "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "pss_peak_kib": REAL,
+        "pss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
+        "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
+        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER,
+        "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT,
+    },
+    "blocks": {
+        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,
+        "why": TEXT, "disturbed": TEXT, "arms_in_order": TEXT,
+    },
+    "samples": {
+        "id": TEXT, "segment": INTEGER, "t_s": REAL, "rss_kib": INTEGER, "pss_kib": INTEGER, "exact": TRUTH,
+        "threads": INTEGER, "threads_started": INTEGER, "processes": INTEGER, "cpu_s": REAL, "minor_faults": INTEGER,
+        "major_faults": INTEGER, "operations": INTEGER, "ops_per_s": REAL, "phase": TEXT, "line_phase": TEXT,
+        "live_kib": REAL, "p50_us": REAL, "p99_us": REAL, "p999_us": REAL, "steal_percent": REAL,
+    },
+    "events": {"id": TEXT, "kind": TEXT, "time": TEXT, "what": TEXT, "text": TEXT, "workload": TEXT},
+    "results": {
+        "id": TEXT, "kind": TEXT, "verdict": TEXT, "headline": TEXT, "final": TRUTH, "blocks": INTEGER,
+        "more_blocks": INTEGER, "margin": REAL, "alpha": REAL, "estimate": REAL, "ci_low": REAL, "ci_high": REAL,
+    },
+}  # fmt: skip
+
+
+# Types of records that are rows of a table as they are.
+TABLE_OF = {"run": "runs", "block": "blocks", "sample": "samples", "event": "events"}
+
+
+def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
+    """All rows of all runs. Raises LabError where one of the files is no run."""
+    found: dict[str, list[dict]] = {table: [] for table in COLUMNS}
+    for file in files:
+        header = file.header(*DESCRIBED)
+        key = {"id": header["id"], "kind": header["kind"]}
+        command = {"command": " ".join(header["command"]["argv"])}
+        _add(found, "headers", (header.get("git") or {}) | header["machine"] | header | command)
+        for arm in header["arms"]:
+            _add(found, "arms", key | arm)
+        last = None
+        for record in file.records():
+            if table := TABLE_OF.get(record["type"]):
+                _add(found, table, record | key | {"arms_in_order": record.get("order")})
+            last = record if record["type"] == "result" else last
+        if last:
+            first = (last.get("comparisons") or [{}])[0]
+            _add(found, "results", first | last | key)
+    return found
+
+
+def _add(found: dict[str, list[dict]], table: str, values: dict) -> None:
+    found[table].append({name: _utf8(values.get(name)) for name in COLUMNS[table]})
+
+
+def _utf8(value: object) -> object:
+    """Bytes that are no UTF-8, in a word of a command, as escapes: DuckDB reads nothing else."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def flat(value: object, kind: str) -> object:
+    """The value as a single one of the kind of its column: what is a table itself becomes JSON."""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if value is None:
+        return None
+    return {REAL: float, INTEGER: int}.get(kind, lambda known: known)(value)
+
+
+def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
+    """The rows of `runs`, or of the query, in the format. Raises LabError for a query that DuckDB refuses."""
+    found = tables(files)
+    rows = found["runs"] if sql is None else _query(found, sql)
+    if format_ == "json":
+        return json.dumps(plain(rows), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    text = io.StringIO()
+    columns = list(rows[0]) if rows else []
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {name: json.dumps(v) if isinstance(v, dict | list) else v for name, v in row.items()} for row in rows
+    )
+    return text.getvalue()
+
+
+def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
+    """Through files of JSON lines, which DuckDB reads faster than single inserts."""
+    import tempfile
+    from pathlib import Path
+
+    extras.need("sql", "hak export --sql")
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder, duckdb.connect() as database:
+        for name, rows in found.items():
+            path = Path(folder) / f"{name}.jsonl"
+            flat = ({k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in rows)
+            path.write_text("".join(json.dumps(row) + "\n" for row in flat), encoding="utf-8")
+            columns = ", ".join(f"'{column}': '{kind}'" for column, kind in COLUMNS[name].items())
+            source = f"read_json('{path}', format='newline_delimited', columns={{{columns}}})"
+            database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")
+        # The query is the user's own and may read what the user may; it just must not change files by mistake.
+        database.execute("SET enable_external_access = false")
+        try:
+            statements = duckdb.extract_statements(sql)
+            if not statements:
+                raise LabError(f"--sql: there is no query in '{sql}'")
+            cursor = database.execute(sql)
+            names = [column[0] for column in cursor.description or []]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except duckdb.Error as error:
+            raise LabError(f"--sql: {str(error).strip().splitlines()[0]}; the tables are {', '.join(found)}") from None

@@ -1,0 +1,200 @@
+"""The store: one append-only JSON Lines file a run.
+
+A record is one line. Lines are only ever added; the closing record of a block is written through to the disk before
+the next block starts, so that neither an interrupted nor a killed laboratory loses a finished block. What kinds without
+blocks write, such as samples, is written through every few seconds.
+"""
+
+import datetime
+import gzip
+import json
+import math
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hakmem_lab.errors import LabError, StoreError, nearest
+
+SCHEMA = 1
+DRAWS = 100
+# What a header must say for a run to be listed and exported.
+DESCRIBED = ("arms", "command", "machine", "question")
+DURABLE = {"header", "block", "look", "event", "result", "decision"}
+SYNC_S = 10.0
+
+
+def default_folder() -> Path:
+    """$HAK_STORE, or hakmem-lab in the user's data folder."""
+    if chosen := os.environ.get("HAK_STORE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hakmem-lab"
+
+
+def now_utc() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def plain(value: object) -> object:
+    """The value as JSON can say it: an infinite end of an interval becomes null."""
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "dtype"):  # NumPy's, without importing it
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+class RunFile:
+    """One run of the laboratory. Not safe for two writers: `lock` refuses the second."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._fd: int | None = None
+        self._synced = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.path.name.partition(".jsonl")[0]
+
+    @classmethod
+    def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
+        """Raises LabError where the folder cannot be written."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            run = cls._fresh(folder, kind)
+            run._begin({"type": "header", "schema": SCHEMA, "id": run.id, "kind": kind, "created": now_utc(), **header})
+        except OSError as error:
+            raise StoreError(
+                f"cannot write to the store {folder}: {error.strerror}; choose another with --store"
+            ) from None
+        return run
+
+    @classmethod
+    def _fresh(cls, folder: Path, kind: str) -> "RunFile":
+        """An empty file under a name that no other run has."""
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        for draw in range(DRAWS):
+            run = cls(folder / f"{stamp}-{kind}-{secrets.token_hex(2)}.jsonl")
+            try:
+                run._open(os.O_CREAT | os.O_EXCL)
+            except FileExistsError:
+                if draw == DRAWS - 1:
+                    raise
+            else:
+                break
+        return run
+
+    def _begin(self, header: dict) -> None:
+        """Writes the header; a file without one would be no run."""
+        try:
+            self.append(header)
+        except BaseException:
+            self.close()
+            self.path.unlink(missing_ok=True)
+            raise
+
+    def _open(self, flags: int = 0) -> None:
+        import fcntl
+
+        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise StoreError(f"another hak is writing to {self.path}; wait for it or stop it") from None
+
+    def continue_writing(self) -> None:
+        """Opens an existing run for more records; a torn last line is closed so that it stays alone.
+
+        Raises LabError where the file cannot be written.
+        """
+        if self.path.suffix == ".gz":
+            raise StoreError(f"{self.path} is compressed, and can only be read")
+        try:
+            self._open()
+            size = os.fstat(self._fd).st_size
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                os.write(self._fd, b"\n")
+        except OSError as error:
+            self.close()
+            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def append(self, record: dict) -> None:
+        """Writes one line, all of it or an OSError. The file keeps everything that was appended before."""
+        # A word of a command may hold bytes that are no UTF-8: half of a surrogate pair, which JSON can only escape.
+        text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
+        data = text.encode(errors="backslashreplace") + b"\n"
+        start = os.fstat(self._fd).st_size
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._fd, view) :]
+            if record["type"] in DURABLE or time.monotonic() - self._synced >= SYNC_S:
+                os.fsync(self._fd)
+                self._synced = time.monotonic()
+        except OSError:
+            os.ftruncate(self._fd, start)  # only what this call has written: half a line helps nobody
+            raise
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def records(self) -> Iterator[dict]:
+        """Every whole record, in the order of writing."""
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        with opened(self.path, "rt", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict) and "type" in record:
+                    yield record
+
+    def header(self, *keys: str) -> dict:
+        """The first record. Raises LabError where the file is no run, or its header lacks one of the keys."""
+        try:
+            first = next(self.records(), None)
+        except (OSError, EOFError) as error:
+            raise LabError(f"{self.path} cannot be read: {error}") from None
+        known = first is not None and first["type"] == "header" and first.get("schema") == SCHEMA
+        if not known or any(key not in first for key in ("id", "kind", *keys)):
+            raise LabError(f"{self.path} is not a run of this laboratory (schema {SCHEMA})")
+        return first
+
+
+class Store:
+    """All runs of a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def runs(self) -> list[RunFile]:
+        """Oldest first."""
+        return [RunFile(path) for path in sorted(self.folder.glob("*.jsonl"))]
+
+    def find(self, name: str) -> RunFile:
+        """A run by its id, the beginning of it, a path (.jsonl, or .jsonl.gz to read only), or 'last'."""
+        if name.endswith((".jsonl", ".jsonl.gz")) and Path(name).is_file():
+            return RunFile(Path(name))
+        runs = self.runs()
+        if not runs:
+            raise LabError(f"no run '{name}': there are no runs in {self.folder}")
+        if name == "last":
+            return max(runs, key=lambda run: run.path.stat().st_mtime_ns)
+        exact = [run for run in runs if run.id == name]
+        matching = exact or [run for run in runs if run.id.startswith(name)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise LabError(
+                f"'{name}' begins the names of {len(matching)} runs: {', '.join(r.id for r in matching[:5])}"
+            )
+        raise LabError(f"no run '{name}' in {self.folder}: {nearest(name, [run.id for run in runs] + ['last'])}")

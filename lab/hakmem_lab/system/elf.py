@@ -1,0 +1,85 @@
+"""What a program's ELF file says: whether a dynamic linker starts it, and which functions it keeps to itself.
+
+Every function raises Damaged where the file contradicts itself.
+"""
+
+import mmap
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+INTERPRETER, SYMTAB, DYNSYM = 3, 2, 11
+FUNCTIONS = (2, 10)  # an ordinary one, and one that is chosen at the start
+UNDEFINED = 0
+
+
+class Damaged(ValueError):
+    """A header or a table that does not fit the file."""
+
+
+class Elf:
+    """One file, 32 or 64 bit, of either byte order."""
+
+    def __init__(self, path: Path):
+        with open(path, "rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            self._wide, self._order = self._data[4] == 2, "<" if self._data[5] == 1 else ">"
+        except IndexError:
+            raise Damaged("its ELF header is cut off") from None
+
+    def __enter__(self) -> "Elf":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._data.close()
+
+    def _read(self, format_: str, offset: int) -> tuple:
+        try:
+            return struct.unpack_from(self._order + format_, self._data, offset)
+        except (struct.error, OverflowError):
+            raise Damaged("its ELF header is damaged") from None
+
+    def has_interpreter(self) -> bool:
+        """Whether it asks for a dynamic linker."""
+        (offset,) = self._read("Q" if self._wide else "I", 32 if self._wide else 28)
+        size, count = self._read("HH", 54 if self._wide else 42)
+        return any(self._read("I", offset + i * size)[0] == INTERPRETER for i in range(count))
+
+    def kept_functions(self, names: Iterable[str]) -> set[str]:
+        """Those of the names that it defines and does not export: the dynamic linker can replace none of them.
+
+        Empty where the file has no symbol table, as that of a stripped program.
+        """
+        found = {SYMTAB: set(), DYNSYM: set()}
+        sections = self._sections()
+        for kind, offset, size, link in sections:
+            if kind in found and link < len(sections):
+                _, at, length, _ = sections[link]
+                found[kind] |= self._defined(offset, size, self._data[at : at + length], set(names))
+        return found[SYMTAB] - found[DYNSYM]
+
+    def _sections(self) -> list[tuple[int, int, int, int]]:
+        """(type, offset, size, linked section) of each."""
+        (offset,) = self._read("Q" if self._wide else "I", 40 if self._wide else 32)
+        size, count = self._read("HH", 58 if self._wide else 46)
+        fields = "4xI16xQQI" if self._wide else "4xI8xIII"
+        return [self._read(fields, offset + i * size) for i in range(count)] if offset else []
+
+    def _defined(self, offset: int, size: int, strings: bytes, names: set[str]) -> set[str]:
+        """Of a symbol table: the functions of these names that it defines."""
+        places: dict[int, str] = {}
+        for name in names:
+            word, at = name.encode() + b"\0", -1
+            # A name may also be the end of a longer one that is stored.
+            while (at := strings.find(word, at + 1)) >= 0:
+                places[at] = name
+        symbol = struct.Struct(self._order + ("IBxH16x" if self._wide else "I8xBxH"))
+        table = self._data[offset : offset + size - size % symbol.size]
+        if not places or len(table) % symbol.size:
+            return set()
+        return {
+            places[name]
+            for name, info, section in symbol.iter_unpack(table)
+            if name in places and section != UNDEFINED and info & 15 in FUNCTIONS
+        }

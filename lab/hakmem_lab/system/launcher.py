@@ -1,0 +1,328 @@
+"""Starts programs through the C helper in `native/` and returns what each of them used.
+
+One Launcher runs one program at a time; it is not thread-safe.
+"""
+
+import contextlib
+import hashlib
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+
+SOURCES = Path(__file__).parent / "native"
+OUTPUT_LIMIT_BYTES = 64 << 20
+GRACE_S = 5.0
+
+
+class LauncherEnded(LabError):
+    """Somebody has killed the helper."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A program to run.
+
+    argv[0]: path of the program. timeout_s: 0 = none. sample_ms: how often resident memory is read; 0 = never.
+    expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
+    pss_ms: how often the proportional memory of the whole tree is read; 0 = never. counters: (type, config) of events,
+    the numbers of perf_event_open. groups: the lists of processes of the cgroups that it is to be in.
+    stdin: a file that it reads from its beginning; None = nothing to read.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    cpus: Sequence[int] = ()
+    timeout_s: float = 300.0
+    sample_ms: int = 10
+    expect: str | None = None
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    pss_ms: int = 0
+    counters: Sequence[tuple[int, int]] = ()
+    groups: Sequence[str] = ()
+    stdin: str | None = None
+
+    def payload(self, stdout: str, stderr: str) -> bytes:
+        strings = [
+            str(math.ceil(self.timeout_s * 1000)),
+            str(self.sample_ms),
+            str(self.output_limit_bytes),
+            self.expect or "",
+            self.stdin or os.devnull,
+            stdout,
+            stderr,
+            self.cwd or "",
+            ",".join(str(cpu) for cpu in self.cpus),
+            str(len(self.argv)),
+            *self.argv,
+            str(len(self.env)),
+            *(f"{name}={value}" for name, value in self.env.items()),
+            str(self.pss_ms),
+            ",".join(f"{type_}:{config}" for type_, config in self.counters),
+            str(len(self.groups)),
+            *self.groups,
+        ]
+        if any("\0" in string for string in strings):
+            raise ValueError("an argument or a variable holds a NUL character")
+        return b"".join(os.fsencode(string) + b"\0" for string in strings)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak).
+
+    pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
+    has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
+    mean of the samples from there to the next. tree: what the cgroup of the run says, where it was given one.
+    """
+
+    exit: int | None
+    signal: int | None
+    timed_out: bool
+    too_much_output: bool
+    wall_s: float
+    user_s: float
+    system_s: float
+    rss_peak_kib: int
+    rss_mean_kib: float | None
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    samples: int
+    mapped: bool | None
+    pss_peak_kib: float | None = None
+    pss_mean_kib: float | None = None
+    counts: tuple[float | None, ...] = ()
+    rss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    pss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    tree: dict | None = None
+    stdout: str = field(repr=False, default="")
+    stderr: str = field(repr=False, default="")
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def failure(self) -> str | None:
+        """Why this does not count as a successful end; None if it does."""
+        if self.timed_out:
+            return f"still running after {self.wall_s:.1f} s, killed"
+        if self.too_much_output:
+            return "wrote more output than the limit, killed"
+        if self.signal:
+            short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
+            return f"killed by {_signal_name(self.signal)}{short}"
+        return None
+
+
+def _signal_name(number: int) -> str:
+    """Real-time signals have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def helper_path() -> Path:
+    """The compiled helper, in the user's cache; compiled at the first use of this version of its source."""
+    content = b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]")))
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
+    path = cache / f"launcher-{digest}"
+    if not path.exists():
+        _compile(path)
+    return path
+
+
+def _compile(path: Path) -> None:
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise LabError("hak needs a C compiler once, for its launcher: install gcc or clang")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = Path(folder) / "launcher"
+        sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+        command = [compiler, "-std=c17", "-D_GNU_SOURCE", "-O2", "-o", str(built), *sources]
+        # Static is smaller in memory, but not every system has a static libc.
+        for extra in (["-static"], []):
+            done = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                built.rename(path)
+                return
+    raise LabError(f"hak cannot compile its launcher with {compiler}: {done.stderr.strip()[-400:]}")
+
+
+class Running:
+    """A program that was started and has not been waited for."""
+
+    def __init__(self, launcher: "Launcher", pid: int, stdout: int, stderr: int):
+        self.pid, self._launcher, self._outputs = pid, launcher, (stdout, stderr)
+        self._outcome: Outcome | None = None
+
+    def output(self, start_offset: int = 0) -> bytes:
+        """Standard output so far, from that byte on; only while the program has not been waited for."""
+        return _read_from(self._outputs[0], start_offset)
+
+    def ended(self, timeout_s: float = 0.0) -> bool:
+        return self._outcome is not None or self._launcher.readable(timeout_s)
+
+    def wait(self) -> Outcome:
+        if self._outcome is None:
+            fields = self._launcher.expect_line("ended ")
+            stdout, stderr = (_read_from(fd, 0).decode(errors="replace") for fd in self._outputs)
+            for fd in self._outputs:
+                os.close(fd)
+            self._outcome = _parse_outcome(fields, stdout, stderr)
+        return self._outcome
+
+    def kill(self) -> Outcome:
+        """Ends it without asking, and waits."""
+        if not self.ended():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
+
+    def terminate(self, grace_s: float = GRACE_S) -> Outcome:
+        """Asks it to end, kills it after the grace period, and waits."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.ended():
+                break
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its descendants are being ended
+                os.kill(self.pid, number)
+            if self.ended(grace_s):
+                break
+        return self.wait()
+
+
+class Launcher:
+    """The running helper. A context manager; on leaving, whatever still runs is killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [helper_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={}
+        )
+        self._buffer = b""
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process.stdin and not self._process.stdin.closed:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process.stdout.close()
+
+    def start(self, request: Request) -> Running:
+        """Raises OSError where the program cannot be started."""
+        outputs = [os.memfd_create(name) for name in ("stdout", "stderr")]
+        payload = request.payload(*(f"/proc/{os.getpid()}/fd/{fd}" for fd in outputs))
+        try:
+            self._write(b"run %d\n" % len(payload) + payload)
+            pid = int(self.expect_line("started "))
+        except BaseException:
+            for fd in outputs:
+                os.close(fd)
+            raise
+        return Running(self, pid, *outputs)
+
+    def run(self, request: Request) -> Outcome:
+        return self.start(request).wait()
+
+    def readable(self, timeout_s: float) -> bool:
+        if b"\n" in self._buffer:
+            return True
+        return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._process.stdin.write(view) :]
+
+    def expect_line(self, start: str) -> str:
+        while b"\n" not in self._buffer:
+            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not data:
+                raise LauncherEnded("hak's launcher was killed, and with it what it ran")
+            self._buffer += data
+        raw, _, self._buffer = self._buffer.partition(b"\n")
+        line = raw.decode()
+        if line.startswith("failed "):
+            _, number, what = line.split(" ", 2)
+            raise OSError(int(number), f"{os.strerror(int(number))} ({what})")
+        if not line.startswith(start):
+            raise LabError(f"hak's launcher answered '{line}'")
+        return line[len(start) :]
+
+
+def _read_from(fd: int, start: int) -> bytes:
+    """What the file holds from that byte on; one read takes 2 GiB at most."""
+    parts, end = [], os.fstat(fd).st_size
+    while start < end and (part := os.pread(fd, end - start, start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def _known(text: str) -> float | None:
+    """The helper writes -1 for what it does not know."""
+    return float(text) if float(text) >= 0 else None
+
+
+def _series(text: str) -> list[tuple[int, int]]:
+    return [(int(at), int(kib)) for at, _, kib in (point.partition(":") for point in text.split(",") if point)]
+
+
+def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
+    raw = dict(part.split("=", 1) for part in line.split())
+    whole = ("rss_peak_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "samples")
+    known = ("rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
+    mapped = int(raw["mapped"])
+    return Outcome(
+        exit=int(raw["exit"]) if int(raw["exit"]) >= 0 else None,
+        signal=int(raw["signal"]) or None,
+        timed_out=raw["timed_out"] == "1",
+        too_much_output=raw["too_much_output"] == "1",
+        wall_s=float(raw["wall_s"]),
+        user_s=float(raw["user_s"]),
+        system_s=float(raw["system_s"]),
+        mapped=None if mapped < 0 else bool(mapped),
+        **{name: int(raw[name]) for name in whole},
+        **{name: _known(raw[name]) for name in known},
+        counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
+        rss_series=_series(raw["rss_series"]),
+        pss_series=_series(raw["pss_series"]),
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def wait_for_port(port: int, running: Running, timeout_s: float, host: str = "127.0.0.1") -> bool:
+    """Whether somebody accepts connections there before the time is over or the program has ended."""
+    import socket
+
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and not running.ended():
+        try:
+            socket.create_connection((host, port), timeout=1).close()
+            return True
+        except OSError:
+            time.sleep(0.01)
+    return False
+
+
+if __name__ == "__main__":
+    print(helper_path())

@@ -1,0 +1,107 @@
+"""Facts about the machine that a result depends on, and what disturbs it now."""
+
+import os
+import platform
+import time
+from pathlib import Path
+
+BUSY_LOAD_PER_PROCESSOR = 0.5
+STEAL_WARN_PERCENT = 5.0
+
+
+def _read(path: str, default: str = "unknown") -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return default
+
+
+def _field(text: str, name: str, default: str = "unknown") -> str:
+    for line in text.splitlines():
+        key, _, value = line.partition(":" if ":" in line else "=")
+        if key.strip() == name:
+            return value.strip().strip('"')
+    return default
+
+
+def _chosen(path: str) -> str:
+    """The word in brackets of a file such as `always [madvise] never`."""
+    text = _read(path)
+    return text.partition("[")[2].partition("]")[0] or text
+
+
+class StealMeter:
+    """Share of processor time that the hypervisor gave to others since the last reading, in percent."""
+
+    def __init__(self) -> None:
+        self._last = self._ticks()
+
+    @staticmethod
+    def _ticks() -> tuple[int, int]:
+        fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
+        return sum(fields[:8]), fields[7] if len(fields) > 7 else 0
+
+    @classmethod
+    def since_boot(cls) -> float:
+        total, steal = cls._ticks()
+        return 100.0 * steal / total if total else 0.0
+
+    def percent(self) -> float:
+        now = self._ticks()
+        total, steal = now[0] - self._last[0], now[1] - self._last[1]
+        self._last = now
+        return 100.0 * steal / total if total > 0 else 0.0
+
+
+def load_1m() -> float:
+    """Load average of the last minute."""
+    return os.getloadavg()[0]
+
+
+def busy_processors(window_s: float = 0.3) -> float:
+    """How many processors are at work now, in the mean over the window."""
+    first = _idle_and_total()
+    time.sleep(window_s)
+    idle, total = (now - then for now, then in zip(_idle_and_total(), first, strict=True))
+    return (os.cpu_count() or 1) * (1 - idle / total) if total else 0.0
+
+
+def _idle_and_total() -> tuple[int, int]:
+    """Ticks of all processors since the machine was started."""
+    fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
+    return sum(fields[3:5]), sum(fields[:8])
+
+
+def disturbance(busy: float, steal_percent: float) -> str | None:
+    """What makes this machine a bad place to measure now; None if nothing does. busy: processors that others use."""
+    processors = os.cpu_count() or 1
+    if busy > BUSY_LOAD_PER_PROCESSOR * processors:
+        used = min(busy, processors)
+        return (
+            f"load average {load_1m():.1f} on {processors} processors: other programs keep {used:.1f} of them busy and "
+            f"disturb the figures"
+        )
+    if steal_percent > STEAL_WARN_PERCENT:
+        return f"{steal_percent:.0f} % of the processor time is stolen by other virtual machines"
+    return None
+
+
+def facts() -> dict:
+    """What every header records."""
+    cpu, info = _read("/proc/cpuinfo"), _read("/proc/meminfo")
+    memory = _field(info, "MemTotal", "0 kB").split()[0]
+    return {
+        "cpu": _field(cpu, "model name", platform.machine()),
+        "processors": os.cpu_count(),
+        "memory_mib": int(memory) // 1024,
+        "kernel": platform.release(),
+        "distribution": _field(_read("/etc/os-release"), "PRETTY_NAME"),
+        "libc": " ".join(platform.libc_ver()),
+        "thp": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "not visible"),
+        "aslr": _read("/proc/sys/kernel/randomize_va_space"),
+        "page_bytes": os.sysconf("SC_PAGESIZE"),
+        "load_1m": load_1m(),
+        "steal_percent": StealMeter.since_boot(),
+        "virtualised": "hypervisor" in cpu,
+    }
