@@ -44,7 +44,8 @@ static bool is_power_of_two(size_t n) {
 /* `alignment` is a power of two. */
 static void *alloc_aligned(size_t alignment, size_t bytes) {
   bool zeroed;
-  if (alignment <= HAK_BLOCK_MIN) {
+  bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
+  if (alignment <= HAK_BLOCK_MIN || as_run) {
     return hak_fast_alloc(bytes);
   }
   if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
@@ -59,9 +60,6 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
       return hak_no_memory();
     }
     return block;
-  }
-  if (bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES) {
-    return hak_fast_alloc(bytes); /* a run */
   }
   int saved = errno;
   void *block;

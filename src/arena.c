@@ -141,7 +141,7 @@ static uint32_t choose(hak_mask_t starts, size_t slices) {
 static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
   int probes = PROBES;
   for (size_t i = 0; i < HAK_DIRTY_LISTS; i++) {
-    for (hak_chunk_t *chunk = in->dirty[i].first; chunk; chunk = chunk->next_dirty) {
+    for (hak_chunk_t *chunk = in->dirty[i].first; chunk && probes > 0; chunk = chunk->next_dirty, probes--) {
       if (chunk->dirty_run >= slices) {
         hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices);
         if (starts & aligned) {
@@ -150,9 +150,6 @@ static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t
         if (!starts) {
           chunk->dirty_run = (uint8_t)(slices - 1);
         }
-      }
-      if (--probes == 0) {
-        return (place_t){NULL, 0};
       }
     }
   }
@@ -199,14 +196,21 @@ static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   return place;
 }
 
-/* What can be had without mapping more. *retry: after descriptors were made. */
-static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool *retry) {
+/* No run of a slab's length asks to be aligned so. */
+static bool is_slab(size_t slices, size_t align) {
+  return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+}
+
+/* What can be had without mapping more. */
+static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
   void *base = NULL;
-  hak_lock(&hak_arena.lock);
-  bool slab = hak_arena.medium && slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
+  bool stocked = hak_arena_lock_stocked();
+  if (!stocked) {
+    hak_lock(&hak_arena.lock);
+  }
+  bool slab = hak_arena.medium && is_slab(slices, align);
   place_t place = find_locked(slices, align, slab, need);
-  *retry = !place.chunk && !hak_arena_stocked_locked();
-  if (!place.chunk && !*retry) {
+  if (!place.chunk && stocked) {
     place = find_chunk_locked(slices, align, slab);
   }
   if (place.chunk) {
@@ -218,25 +222,22 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed, bool
 }
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
-  bool retry, purged = false;
+  void *base = NULL;
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
   if (!hak_release_within_limit(slices)) {
     return NULL;
   }
-  for (;;) {
-    void *base = take_now(slices, align, purged, zeroed, &retry);
-    if (base) {
-      return base;
-    }
-    if (retry ? hak_arena_stock() : hak_extent_grow(1, HAK_CHUNK_BYTES, align <= HAK_SLAB_SLICES ? slices : align)) {
-      continue;
-    }
-    if (purged) {
-      return NULL;
+  for (bool need = false; !base; need = true) {
+    do {
+      base = take_now(slices, align, need, zeroed);
+    } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
+    if (base || need) {
+      break;
     }
     hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
-    purged = true;
   }
+  return base;
 }
 
 static uint32_t slice_in_chunk(const void *address) {

@@ -60,10 +60,8 @@ void hak_arena_count_used_locked(size_t slices, bool up);
 
 /* extent.c */
 
-/* Enough descriptors for any one change of the lists. False: make some, without the lock, by hak_arena_stock. */
-bool hak_arena_stocked_locked(void);
-bool hak_arena_stock(void);
-/* Takes the lock, with enough descriptors. False: there is no memory for them, and it is not taken. */
+/* Takes the lock, with enough descriptors for any one change of the lists. False: there is no memory for them, and it
+ * is not taken. */
 bool hak_arena_lock_stocked(void);
 /* One of them, for the chunk there. */
 hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state);
@@ -89,8 +87,8 @@ hak_chunk_t *hak_extent_slice_locked(void);
 /* grow.c */
 
 /* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
- * `slices` slices. False: no memory. */
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices);
+ * `slices` slices. `for_slabs`: these should get pages as large as slabs. False: no memory. */
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs);
 
 /* release.c */
 

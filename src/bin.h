@@ -64,7 +64,7 @@ HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
 HAK_INLINE void hak_bin_set_room(hak_bin_t *bin, int32_t room) {
   atomic_store_explicit(&bin->room, room, memory_order_relaxed);
 }
-HAK_INLINE int32_t hak_bin_capacity(hak_bin_info_t *info) {
+HAK_INLINE int32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {

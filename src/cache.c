@@ -44,13 +44,9 @@ static hak_free_block_t *return_some(hak_heap_t *heap, uint32_t cls, hak_free_bl
   return hak_slab_return(chain, most, heap->key, function);
 }
 
-static void return_chain(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, const char *function) {
-  (void)return_some(heap, cls, chain, UINT32_MAX, function);
-}
-
-/* The same, to a thread that allocates, if there may be one; else back. */
+/* The same, to another thread that allocates, if there may be one; else back. */
 static hak_free_block_t *pass_on(hak_heap_t *heap, uint32_t cls, hak_free_block_t *chain, uint32_t most) {
-  if (!hak_class_is_run(cls) && !heap->heap_shrinks) {
+  if (!hak_class_is_run(cls) && !heap->heap_shrinks && hak_caches_open() > 1) {
     chain = hak_transfer_put(cls, chain, &most, heap->key, "free");
   }
   return return_some(heap, cls, chain, most, "free");
@@ -84,8 +80,8 @@ static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
-  return_chain(heap, cls, cut_list(heap, cls), function);
-  return_chain(heap, cls, cut_outgoing(info), function);
+  return_some(heap, cls, cut_list(heap, cls), UINT32_MAX, function);
+  return_some(heap, cls, cut_outgoing(info), UINT32_MAX, function);
   drop_current(info);
 }
 
@@ -124,8 +120,8 @@ static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, u
 
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    /* In a signal handler the list may just have got more than its capacity. */
-    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) + HAK_BLOCKS_MAX;
+    /* In a signal handler the list may just have got more than its capacity, or only half of it. */
+    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) * 2 + HAK_BLOCKS_MAX;
     verify_chain(heap->bin[c].head, c, most, heap->key, function);
     verify_chain(heap->info[c].outgoing, c, most, heap->key, function);
   }
@@ -133,7 +129,8 @@ void hak_cache_verify(hak_heap_t *heap, const char *function) {
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
   const hak_free_block_t *block = heap->bin[cls].head;
-  while (block != wanted && hak_is_linked(block, heap->key)) {
+  int32_t left = hak_bin_capacity(&heap->info[cls]) + HAK_BLOCKS_MAX; /* a circle has no end */
+  while (left-- > 0 && block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
   return block == wanted;
@@ -185,7 +182,7 @@ static void look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->closed) {
-    return_chain(heap, cls, cut_outgoing(info), "free");
+    return_some(heap, cls, cut_outgoing(info), UINT32_MAX, "free");
     info->closed = false;
     hak_bin_set_room(&heap->bin[cls], hak_bin_capacity(info));
   }
@@ -193,7 +190,7 @@ static void open_bin(hak_heap_t *heap, uint32_t cls) {
 
 static hak_chain_t fetch(hak_heap_t *heap, uint32_t cls, uint32_t want) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_chain_t chain = hak_transfer_take(cls, want, heap->key);
+  hak_chain_t chain = hak_transfer_take(cls, want, heap->key, "malloc");
   while (chain.count == 0) {
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
@@ -261,45 +258,38 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   }
 }
 
-/* Blocks leave the list, `block` not among them: it is about to be freed, unless that happens for the second time. */
-static void make_room(hak_heap_t *heap, uint32_t cls, int32_t keep, hak_free_block_t *block) {
-  hak_bin_info_t *info = &heap->info[cls];
-  uintptr_t tag = block->tag; /* of a block that leaves it changes, and where that was a run, its class */
-  if (info->closed) {
-    pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
-  } else {
-    shorten(heap, cls, keep);
-  }
-  if (hak_class_at(block) != cls || block->tag != tag || heap->bin[cls].head == block) {
-    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
-  }
-}
-
+/* On the way to it other blocks may leave the thread, `block` not among them: it is about to be freed, unless that
+ * happens for the second time. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
+  hak_bin_t *bin = &heap->bin[cls];
+  uintptr_t tag = block->tag; /* of a block that leaves a list it changes, and where that was a run, its class */
+  hak_overflow_t what = HAK_OVERFLOW_HALF;
   look_around(heap);
   if (info->closed) {
     info->busy = true;
-    make_room(heap, cls, 0, block);
-    hak_cache_free_outgoing(heap, cls, block);
-    return;
+    pass_on(heap, cls, cut_outgoing(info), UINT32_MAX);
+  } else {
+    int32_t half = hak_bin_capacity(info) / 2;
+    what = hak_policy_overflow(heap, cls);
+    if (what == HAK_OVERFLOW_FREES) {
+      drop_current(info);
+      shorten(heap, cls, 0);
+    } else if (what == HAK_OVERFLOW_HALF && hak_bin_room(bin) <= 0) {
+      shorten(heap, cls, half);
+    }
   }
-  int32_t capacity = hak_bin_capacity(info);
-  hak_overflow_t what = hak_policy_overflow(heap, cls);
+  if (hak_class_at(block) != cls || block->tag != tag || bin->head == block) {
+    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
+  }
   if (what == HAK_OVERFLOW_NONE) {
     hak_cache_return_one(cls, block);
     if (info->current && hak_slab_is_whole(info->current)) {
       drop_current(info);
     }
-    return;
+  } else if (!hak_cache_free_outgoing(heap, cls, block)) { /* the list is not closed */
+    hak_bin_push(heap, bin, block);
   }
-  if (what == HAK_OVERFLOW_FREES) {
-    drop_current(info);
-  }
-  if (what == HAK_OVERFLOW_FREES || hak_bin_room(&heap->bin[cls]) <= 0) {
-    make_room(heap, cls, what == HAK_OVERFLOW_FREES ? 0 : capacity / 2, block);
-  }
-  hak_bin_push(heap, &heap->bin[cls], block);
 }
 
 void hak_cache_check(hak_heap_t *heap) {

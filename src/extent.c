@@ -5,7 +5,7 @@ enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most
 
 /* Descriptors */
 
-bool hak_arena_stocked_locked(void) {
+static bool is_stocked_locked(void) {
   return hak_arena.spare_chunks_count >= STOCK && hak_arena.spare_slabs_count >= 1;
 }
 
@@ -36,7 +36,7 @@ hak_chunk_t *hak_chunk_hold_locked(size_t count) {
   return held;
 }
 
-bool hak_arena_stock(void) {
+static bool stock(void) {
   bool chunks = false;
   for (void *fresh = NULL;;) {
     hak_lock(&hak_arena.lock);
@@ -45,7 +45,7 @@ bool hak_arena_stock(void) {
     } else if (fresh) {
       hak_chunk_spare_locked(fresh);
     }
-    bool enough = hak_arena_stocked_locked();
+    bool enough = is_stocked_locked();
     chunks = hak_arena.spare_chunks_count >= STOCK;
     hak_unlock(&hak_arena.lock);
     fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
@@ -58,11 +58,11 @@ bool hak_arena_stock(void) {
 bool hak_arena_lock_stocked(void) {
   for (;;) {
     hak_lock(&hak_arena.lock);
-    if (hak_arena_stocked_locked()) {
+    if (is_stocked_locked()) {
       return true;
     }
     hak_unlock(&hak_arena.lock);
-    if (!hak_arena_stock()) {
+    if (!stock()) {
       return false;
     }
   }
@@ -261,7 +261,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
       return base;
     }
-    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0)) {
+    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, false)) {
       continue;
     }
     if (purged || !hak_arena_purge(0)) {

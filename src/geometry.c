@@ -19,6 +19,7 @@ const uint32_t hak_class_sizes[HAK_BIN_COUNT] = {
 #define HAK_RUN_CLASS(index, kib, below) [index] = (uint32_t)INVERSE(HAK_SLICE_BYTES),
 const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
 #include "classes.def"
+    [HAK_CLASS_HUGE] = (uint32_t)INVERSE(HAK_SLICE_BYTES),
 };
 
 #define HAK_CLASS(index, bytes, below, band) \
@@ -26,6 +27,7 @@ const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
 #define HAK_RUN_CLASS(index, kib, below) [index] = 1,
 const uint32_t hak_class_limits[HAK_BIN_COUNT] = {
 #include "classes.def"
+    [HAK_CLASS_HUGE] = 1,
 };
 
 #define HAK_CLASS(index, bytes, below, band) [index] = (band),

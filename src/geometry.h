@@ -76,7 +76,8 @@ HAK_INLINE uint32_t hak_class_of(size_t bytes) {
  * by direct computation"):  n / d = (n * m) >> 32,  and n * m mod 2^32 is i * e for the start of block i, where
  * e = d * m - 2^32 < d, and at least m, which is more than all of these, for everything else. So for `blocks` blocks a
  * limit of (blocks - 1) * e + 1 lets exactly their starts pass. (e = 0: all multiples of d pass; then d is a power of
- * two, and all of them are blocks.) Runs: m = 2^18 and 1 as the limit, so that only the start of a slice passes. */
+ * two, and all of them are blocks.) Runs and huge blocks: m = 2^18 and 1 as the limit: only the start of a slice
+ * passes. */
 HAK_INLINE uint32_t hak_slab_offset(const void *block) {
   return (uint32_t)(uintptr_t)block & (HAK_SLAB_BYTES - 1);
 }

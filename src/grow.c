@@ -56,8 +56,7 @@ static bool prefer_medium(char *base) {
   return hak_arena.medium || hak_os_set_huge(from, bytes, false);
 }
 
-/* `slices`: how many are wanted, of a chunk that is cut into such. */
-static char *map(size_t bytes, size_t align, size_t slices) {
+static char *map(size_t bytes, size_t align, bool for_slabs) {
   hak_lock(&hak_arena.lock);
   char *wish = hak_arena.wish;
   size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
@@ -68,11 +67,7 @@ static char *map(size_t bytes, size_t align, size_t slices) {
   if (!base) {
     return NULL;
   }
-  if (!hak_pagemap_cover(base, bytes)) {
-    hak_os_unmap(base, bytes);
-    return NULL;
-  }
-  bool medium = slices == HAK_SLAB_SLICES && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
+  bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
@@ -82,6 +77,15 @@ static char *map(size_t bytes, size_t align, size_t slices) {
     hak_os_set_huge(base, bytes, true);
   }
   return base;
+}
+
+/* Takes the lock, with all that adding the range needs. False: it is mapped no more, or never was (NULL). */
+static bool lock_to_add(char *base, size_t bytes) {
+  bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
+  if (base && !ok) {
+    hak_os_unmap(base, bytes);
+  }
+  return ok;
 }
 
 /* Slices of one chunk, which may have others already. */
@@ -107,11 +111,7 @@ static bool grow_by_slices(size_t slices) {
     bytes *= 2;
   }
   char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
-  if (!base) {
-    return false;
-  }
-  if (!hak_pagemap_cover(base, bytes) || !hak_arena_lock_stocked()) {
-    hak_os_unmap(base, bytes);
+  if (!lock_to_add(base, bytes)) {
     return false;
   }
   count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
@@ -124,17 +124,14 @@ bool hak_arena_is_tight(void) {
   return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
 
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices) {
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = map(bytes, align, slices);
-  if (base && !hak_arena_lock_stocked()) {
-    hak_os_unmap(base, bytes);
-    base = NULL;
-  }
+  char *base = map(bytes, align, for_slabs);
+  bool ok = lock_to_add(base, bytes);
   if (slices > 0) {
-    atomic_store_explicit(&hak_arena.tight, !base, memory_order_relaxed);
+    atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);
   }
-  if (!base) {
+  if (!ok) {
     return slices > 0 && grow_by_slices(slices);
   }
   hak_arena.wish = base;

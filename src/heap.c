@@ -62,10 +62,11 @@ static hak_heap_t *acquire(void) {
   heap = heap ? heap : make_heap();
   if (heap) {
     hak_cache_open(heap);
+    hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
     hak_lock(&hak_heaps_lock);
-    heap->busy = true;
     heap->forks = heaps.forks;
     hak_cache_set_open(++heaps.busy);
+    heap->busy = true;
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
     }
@@ -79,11 +80,8 @@ hak_heap_t *hak_heap_mine(void) {
     return hak_heap != &hak_heap_gone ? hak_heap : NULL;
   }
   hak_heap_t *heap = acquire();
-  if (heap) {
-    hak_heap = heap; /* first, for pthread_setspecific may allocate */
-    if (heaps.have_key) {
-      pthread_setspecific(heaps.key, heap);
-    }
+  if (heap && heaps.have_key) {
+    pthread_setspecific(heaps.key, heap);
   }
   return heap;
 }
@@ -139,7 +137,7 @@ void hak_heap_check(void) {
 }
 
 void hak_heap_fork_child(void) {
-  bool mine = has_heap();
+  bool mine = has_heap() && hak_heap->busy;
   heaps.forks++;
   heaps.orphans = heaps.busy - mine;
   if (mine) {

@@ -75,9 +75,6 @@ void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed) {
 }
 
 void hak_huge_free(void *block, const char *function) {
-  if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {
-    hak_misuse(function, HAK_MISUSE_NOT_START, block);
-  }
   hak_chunk_t *chunk = hak_chunk_at(block);
   if (!hak_clear_class(block, HAK_CLASS_HUGE)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
@@ -94,24 +91,20 @@ size_t hak_huge_usable(const void *block) {
 
 static bool resize(void *block, hak_chunk_t *chunk, extent_t has, extent_t wants) {
   char *tail = tail_of(block, has.chunks);
-  if (wants.chunks == has.chunks) {
-    if (wants.tail > has.tail) {
-      return has.tail > 0 && hak_arena_extend(tail, has.tail, wants.tail - has.tail);
-    }
-    if (wants.tail < has.tail) {
-      hak_arena_give(tail + (wants.tail << HAK_SLICE_SHIFT), has.tail - wants.tail);
-    }
-    return true;
-  }
-  if (wants.chunks > has.chunks || wants.chunks == 0) {
+  bool fewer = wants.chunks < has.chunks;
+  if (wants.chunks > has.chunks || (fewer && wants.chunks == 0)) {
     return false;
   }
-  HAK_ASSERT(chunk->state == HAK_CHUNK_HUGE);
-  if (!hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
+  if (!fewer && wants.tail > has.tail) {
+    return has.tail > 0 && hak_arena_extend(tail, has.tail, wants.tail - has.tail);
+  }
+  HAK_ASSERT(!fewer || chunk->state == HAK_CHUNK_HUGE);
+  if (fewer && !hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
     return false;
   }
-  if (has.tail > 0) {
-    hak_arena_give(tail, has.tail);
+  size_t keep = fewer ? 0 : wants.tail; /* of the old tail */
+  if (has.tail > keep) {
+    hak_arena_give(tail + (keep << HAK_SLICE_SHIFT), has.tail - keep);
   }
   return true;
 }

@@ -22,7 +22,7 @@ size_t hak_run_out(uint32_t cls);
 /* `align`: a power of two; `bytes` > HAK_CACHED_MAX or `align` > HAK_CHUNK_BYTES. *zeroed: all of it reads as zeros.
  * NULL: no memory, or a size beyond PTRDIFF_MAX. */
 void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed);
-/* `block` must lie in a slice whose class is HUGE. */
+/* `block` must be the start of a slice whose class is HUGE. */
 void hak_huge_free(void *block, const char *function);
 size_t hak_huge_usable(const void *block);
 /* Make the block `bytes` (> HAK_CACHED_MAX) long where it is. False: it stays as it was. */

@@ -69,9 +69,7 @@ static bool parse_word(const char *text, const char *const *words, int64_t *valu
 
 static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
   int64_t number = 0;
-  if (*text < '0' || *text > '9') {
-    return false;
-  }
+  bool digits = *text >= '0' && *text <= '9';
   for (; *text >= '0' && *text <= '9'; text++) {
     if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, *text - '0', &number)) {
       return false;
@@ -86,7 +84,7 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
     text++;
   }
   *value = number;
-  return *text == '\0';
+  return digits && *text == '\0';
 }
 
 static bool parse(const option_t *option, const char *text, int64_t *value) {
@@ -193,11 +191,9 @@ int hak_option_set(const char *name, const char *value) {
   if (id == HAK_OPTION_COUNT) {
     return ENOENT;
   }
-  if (!parse(&options[id], value, &parsed)) {
-    return EINVAL;
-  }
-  if (options[id].when == START) {
-    return EPERM;
+  bool ok = parse(&options[id], value, &parsed);
+  if (!ok || options[id].when == START) {
+    return ok ? EPERM : EINVAL;
   }
   hak_lock(&hak_options_lock); /* nothing below takes another one */
   give(id, parsed);

@@ -79,18 +79,15 @@ static void *aligned_gap(size_t bytes, size_t align) {
 }
 
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
-  enum { TRIES = 8 }; /* others may map there meanwhile */
-  for (int i = 0; i < TRIES; i++) {
+  int tries = 8; /* others may map there meanwhile */
+  do {
     char *p = hak_os_map(wish, bytes);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
       return p;
     }
     hak_os_unmap(p, bytes);
     wish = aligned_gap(bytes, align);
-    if (!wish) {
-      return NULL;
-    }
-  }
+  } while (wish && --tries > 0);
   return NULL;
 }
 
@@ -148,19 +145,15 @@ static bool moving_works(void) {
     return works;
   }
   size_t page = hak_os_page_bytes();
-  volatile char *from = hak_os_map(NULL, page), *to = hak_os_map(NULL, page);
-  if (from && to) {
+  volatile char *from = hak_os_map(NULL, 2 * page);
+  if (from) {
+    volatile char *to = from + page;
     unsigned char resident;
     *from = 1;
     works = move_pages((void *)from, (void *)to, page) && mincore((void *)from, page, &resident) == 0 && *to == 1 &&
             *from == 0 && hak_os_discard((void *)to, page) && *to == 0;
     known = true;
-  }
-  if (from) {
-    hak_os_unmap((void *)from, page);
-  }
-  if (to) {
-    hak_os_unmap((void *)to, page);
+    hak_os_unmap((void *)from, 2 * page);
   }
   return works;
 }
@@ -276,14 +269,11 @@ void hak_os_write_error(const char *text, size_t length) {
 
 void hak_os_write_report(const char *text, size_t length) {
   int saved = errno;
-  if (!remembered.known || is_remembered(STDERR_FILENO)) {
-    write_all(STDERR_FILENO, text, length);
-  } else {
-    int fd = open_remembered();
-    if (fd >= 0) {
-      write_all(fd, text, length);
-      close(fd);
-    }
+  bool reopen = remembered.known && !is_remembered(STDERR_FILENO);
+  int fd = reopen ? open_remembered() : STDERR_FILENO;
+  write_all(fd, text, length);
+  if (reopen && fd >= 0) {
+    close(fd);
   }
   errno = saved;
 }

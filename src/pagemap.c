@@ -44,14 +44,11 @@ static bool make_leaf(size_t index) {
     return false;
   }
   uintptr_t none = 0;
-  if (!hak_os_make_writable(&leaf->next, rest_bytes())) {
+  bool ok = hak_os_make_writable(&leaf->next, rest_bytes());
+  if (!ok || !atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
+                                                      memory_order_acq_rel, memory_order_acquire)) {
     hak_os_unmap(leaf, bytes);
-    return false;
-  }
-  if (!atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
-                                               memory_order_acq_rel, memory_order_acquire)) {
-    hak_os_unmap(leaf, bytes); /* another thread was first */
-    return true;
+    return ok; /* another thread was first */
   }
   leaf->next = atomic_load_explicit(&all_leaves, memory_order_relaxed);
   while (!atomic_compare_exchange_weak_explicit(&all_leaves, &leaf->next, leaf, memory_order_release,

@@ -60,9 +60,9 @@ static bool is_aged(const hak_chunk_t *chunk) {
 
 static void collect_extents(step_t *step, size_t most, bool aged_only) {
   for (uint32_t list = 0; list < HAK_EXTENT_LISTS; list++) {
-    hak_chunk_t *first = hak_arena.extents[1][list];
-    while (first && step->slices < most && step->ranges < STEP_RANGES) {
-      hak_chunk_t *next = first->next;
+    hak_chunk_t *first = hak_arena.extents[1][list], *next;
+    for (; first && step->slices < most && step->ranges < STEP_RANGES; first = next) {
+      next = first->next;
       if (!aged_only || is_aged(first)) {
         size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
         hak_extent_t extent = hak_extent_cut_locked(first);
@@ -76,7 +76,6 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
         step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
-      first = next;
     }
   }
 }
@@ -103,9 +102,9 @@ static hak_mask_t highest(hak_mask_t mask, size_t count) {
 /* The emptiest chunks first: they may become whole ones. */
 static void collect_slices(step_t *step, size_t most, bool aged_only) {
   for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
-    hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last;
-    while (chunk && step->slices < most && step->ranges < STEP_RANGES) {
-      hak_chunk_t *before = chunk->prev_dirty;
+    hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last, *before;
+    for (; chunk && step->slices < most && step->ranges < STEP_RANGES; chunk = before) {
+      before = chunk->prev_dirty;
       if (aged_only && !is_aged(chunk)) {
         break;
       }
@@ -113,7 +112,6 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
       step->range[step->ranges++] = (range_t){chunk, mask, {0}, NULL};
       step->slices += hak_mask_count(mask);
       into_transit(chunk, mask);
-      chunk = before;
     }
   }
 }
@@ -179,10 +177,9 @@ static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
   bool unmapped = hak_os_unmap(extent.base, bytes);
   bool cleaned = unmapped || hak_os_discard(extent.base, bytes);
   hak_lock(&hak_arena.lock);
-  while (held) {
-    hak_chunk_t *next = held->next;
+  for (hak_chunk_t *next; held; held = next) {
+    next = held->next;
     hak_chunk_spare_locked(held);
-    held = next;
   }
   if (unmapped) { /* what lies there now may be somebody's already */
     hak_arena.mapped_slices -= slices;
@@ -263,10 +260,7 @@ bool hak_arena_decay(uint64_t now_ms) {
 bool hak_arena_purge(size_t keep) {
   size_t all = 0;
   for (int steps = 0; steps < STEPS_MAX; steps++) {
-    hak_lock(&hak_arena.lock);
-    size_t dirty = hak_arena.dirty_slices;
-    hak_unlock(&hak_arena.lock);
-    size_t most = dirty > keep ? dirty - keep : 0, done = 0;
+    size_t dirty = hak_arena_totals().dirty_slices, most = dirty > keep ? dirty - keep : 0, done = 0;
     most = most < STEP_SLICES ? most : STEP_SLICES;
     if (most == 0 || release(most, false, &done) == 0 || done == 0) {
       break;
@@ -282,16 +276,14 @@ bool hak_release_within_limit(size_t slices) {
     return true;
   }
   for (bool purged = false;; purged = true) {
-    hak_lock(&hak_arena.lock);
-    size_t used = hak_arena.used_slices, dirty = hak_arena.dirty_slices;
-    hak_unlock(&hak_arena.lock);
-    if (used + dirty + slices <= limit) {
+    hak_arena_totals_t now = hak_arena_totals();
+    if (now.used_slices + now.dirty_slices + slices <= limit) {
       return true;
     }
-    if (used + slices > limit || purged) {
+    if (now.used_slices + slices > limit || purged) {
       return false;
     }
-    hak_arena_purge(limit - slices - used);
+    hak_arena_purge(limit - slices - now.used_slices);
   }
 }
 

@@ -10,14 +10,11 @@
 
 /* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
-  if (cls == HAK_CLASS_HUGE) {
-    if (((uintptr_t)block & (HAK_SLICE_BYTES - 1)) != 0) {
-      hak_misuse(function, HAK_MISUSE_NOT_START, block);
-    }
-    return hak_huge_usable(block);
-  }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
+  }
+  if (cls == HAK_CLASS_HUGE) {
+    return hak_huge_usable(block);
   }
   /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
   const hak_free_block_t *words = block;
@@ -41,7 +38,8 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
 /* False: the block stays as it was, and must move if it is too small. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
   if (cls == HAK_CLASS_HUGE) {
-    return bytes > HAK_CACHED_MAX && hak_huge_resize(block, bytes);
+    /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
+    return (bytes > HAK_CACHED_MAX || bytes > usable) && hak_huge_resize(block, bytes);
   }
   /* Where it fits, unless more than half would be idle. */
   if (bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN)) {
@@ -62,14 +60,11 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     bool huge = cls == HAK_CLASS_HUGE && bytes > usable;
     fresh = huge ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
   }
-  if (!fresh && bytes <= usable) { /* without memory a smaller block may stay where it is */
-    fresh = block;
-  }
-  if (!fresh) {
+  if (!fresh && bytes > usable) {
     return hak_no_memory();
   }
   errno = saved;
-  return fresh;
+  return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
 }
 
 void *hak_realloc(void *block, size_t bytes) {

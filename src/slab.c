@@ -170,8 +170,8 @@ static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_
     if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
       continue;
     }
-    uint64_t mask =
-        atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire); /* pairs with hak_slab_put_back */
+    /* acquire: pairs with hak_slab_put_back */
+    uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
     uint32_t room = want - chain->count;
     if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
@@ -304,10 +304,8 @@ hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintpt
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
   bool met = block->tag == (uintptr_t)block; /* a moment ago, in a walk over the list */
-  hak_misuse(function,
-             met || hak_is_marked_taken(block) || hak_slab_tagged(block) ? HAK_MISUSE_DOUBLE_FREE
-                                                                         : HAK_MISUSE_CORRUPTED,
-             block);
+  bool twice = met || hak_is_marked_taken(block) || hak_slab_tagged(block);
+  hak_misuse(function, twice ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 bool hak_slab_holds(const void *block) {

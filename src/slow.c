@@ -86,9 +86,6 @@ void *hak_no_memory(void) {
 }
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {
-  if (!hak_is_start_in_class(block, cls)) {
-    hak_misuse("free", HAK_MISUSE_NOT_START, block);
-  }
   hak_heap_t *heap = hak_heap_mine();
   if (!heap) {
     hak_cache_return_one(cls, block);
@@ -111,7 +108,10 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   uint32_t cls = hak_class_at(block);
   HAK_OBSERVE(hak_observe_free(block, cls));
-  if (hak_is_start_in_class(block, cls) && hak_cache_free_outgoing(hak_heap, cls, block)) {
+  if (cls != HAK_CLASS_NONE && !hak_is_start_in_class(block, cls)) {
+    hak_misuse("free", HAK_MISUSE_NOT_START, block);
+  }
+  if (hak_cache_free_outgoing(hak_heap, cls, block)) {
     return;
   }
   int saved = errno;

@@ -13,7 +13,7 @@ enum {
 typedef struct transfer {
   hak_lock_t lock;
   uint32_t count;
-  bool taken;                /* since the last decay */
+  _Atomic bool taken;        /* since the last decay */
   hak_free_block_t **blocks; /* made when first needed */
 } __attribute__((aligned(HAK_CACHE_LINE))) transfer_t;
 
@@ -57,7 +57,7 @@ static uint32_t take_batch(transfer_t *transfer, hak_free_block_t **batch, uint3
   if (count > 0) {
     transfer->count -= count;
     memcpy(batch, transfer->blocks + transfer->count, count * sizeof(void *));
-    transfer->taken = true;
+    atomic_store_explicit(&transfer->taken, true, memory_order_relaxed);
   }
   hak_unlock(&transfer->lock);
   return count;
@@ -67,9 +67,8 @@ static uint32_t take_batch(transfer_t *transfer, hak_free_block_t **batch, uint3
 static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t count, hak_free_block_t *chain,
                                     uintptr_t key) {
   while (count-- > 0) {
-    hak_free_block_t *block = batch[count];
-    hak_link(block, chain, key);
-    chain = block;
+    hak_link(batch[count], chain, key);
+    chain = batch[count];
   }
   return chain;
 }
@@ -94,7 +93,7 @@ hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32
   return chain;
 }
 
-static hak_chain_t take(uint32_t cls, uint32_t want, uintptr_t key, const char *function) {
+hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key, const char *function) {
   hak_free_block_t *batch[BATCH];
   hak_chain_t chain = {HAK_LIST_END, 0};
   while (chain.count < want) {
@@ -113,24 +112,14 @@ static hak_chain_t take(uint32_t cls, uint32_t want, uintptr_t key, const char *
   return chain;
 }
 
-hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key) {
-  return take(cls, want, key, "malloc");
-}
-
 static void flush_class(uint32_t cls, bool idle_only) {
-  transfer_t *transfer = &transfers[cls];
-  hak_lock(&transfer->lock);
-  bool idle = !transfer->taken;
-  transfer->taken = false;
-  hak_unlock(&transfer->lock);
-  if (idle || !idle_only) {
+  _Atomic bool *taken = &transfers[cls].taken;
+  if (!atomic_exchange_explicit(taken, false, memory_order_relaxed) || !idle_only) {
     const uintptr_t key = 1; /* of no heap, and the end of lists does not fit it */
-    for (hak_chain_t chain; (chain = take(cls, BATCH, key, "free")).count > 0;) {
+    for (hak_chain_t chain; (chain = hak_transfer_take(cls, BATCH, key, "free")).count > 0;) {
       hak_slab_return(chain.first, UINT32_MAX, key, "free");
     }
-    hak_lock(&transfer->lock);
-    transfer->taken = false;
-    hak_unlock(&transfer->lock);
+    atomic_store_explicit(taken, false, memory_order_relaxed);
   }
 }
 

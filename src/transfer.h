@@ -1,5 +1,5 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class an array of blocks, at most 32 KiB of them, under a lock of its own; each carries the tag of a block
+ * Data: per class an array of blocks, at most 128 KiB of them, under a lock of its own; each carries the tag of a block
  * that lies in a slab. Layers below: slab. */
 #pragma once
 
@@ -11,7 +11,7 @@
 hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
                                    const char *function);
 /* Up to `want` blocks, those that came last, linked under `key`. */
-hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key);
+hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key, const char *function);
 
 /* Return to the slabs what nobody took for a decay time, or all. */
 void hak_transfer_flush(bool idle_only);

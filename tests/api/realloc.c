@@ -135,6 +135,34 @@ static void shrinking_a_huge_block_gives_memory_back(void) {
   hak_free(block);
 }
 
+/* A block that is huge by its alignment alone, and those of the size of a chunk beside it. */
+static void a_little_block_of_huge_alignment(void) {
+  enum { NEIGHBOURS = 12 };
+  static const size_t sizes[] = {5000, 70000, 900000, 2000000, 5000000};
+  const size_t huge = 1100000;
+  unsigned char *block = hak_aligned_alloc((size_t)4 << 20, 100), *neighbours[NEIGHBOURS];
+  CHECK(block != NULL);
+  pattern_fill(block, 100, 3);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    block = hak_realloc(block, sizes[i]);
+    CHECK(block != NULL && hak_malloc_usable_size(block) >= sizes[i]);
+    CHECK((uintptr_t)block % ((size_t)4 << 20) == 0 || sizes[i] > (size_t)2 << 20);
+    CHECK(pattern_holds(block, 100, 100, 3));
+    size_t usable = hak_malloc_usable_size(block);
+    for (size_t n = 0; n < NEIGHBOURS; n++) {
+      neighbours[n] = hak_malloc(huge);
+      CHECK(neighbours[n] != NULL);
+      pattern_fill(neighbours[n], huge, n);
+    }
+    CHECK(hak_malloc_usable_size(block) == usable);
+    for (size_t n = 0; n < NEIGHBOURS; n++) {
+      CHECK(pattern_holds(neighbours[n], huge, huge, n));
+      hak_free(neighbours[n]);
+    }
+  }
+  hak_free(block);
+}
+
 static void failure_keeps_the_block(void) {
   static const size_t sizes[] = {1, 100, 5000, 100000, 5 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -163,6 +191,7 @@ int main(void) {
   data_survives_growth_to_200_mib();
   growing_by_small_steps();
   shrinking_a_huge_block_gives_memory_back();
+  a_little_block_of_huge_alignment();
   failure_keeps_the_block();
   return 0;
 }

@@ -25,7 +25,7 @@ static void allocate_and_purge(void) {
 }
 
 int main(void) {
-  trap_watchdog(30);
+  trap_watchdog(60);
   CHECK(HAK(hak_option_set)("DECAY_MS", "1") == 0);
   allocate_and_purge();
   allocate_and_purge();

@@ -64,7 +64,7 @@ int main(int count, char **arguments) {
       {"mprotect", SYS_mprotect}, {"madvise", SYS_madvise}, {"mremap", SYS_mremap}, {"getrandom", SYS_getrandom}};
   static const Named errors[] = {{"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"ENOSYS", ENOSYS}};
   CHECK(count == 3);
-  trap_watchdog(30);
+  trap_watchdog(60);
   refuse(find(calls, sizeof calls / sizeof *calls, arguments[1]),
          find(errors, sizeof errors / sizeof *errors, arguments[2]));
   for (int round = 0; round < ROUNDS; round++) {

@@ -87,7 +87,7 @@ static bool leaks(const uintptr_t words[2]) {
 }
 
 int main(int count, char **arguments) {
-  trap_watchdog(30);
+  trap_watchdog(60);
   if (count > 1 && strcmp(arguments[1], "refused") == 0) {
     refuse_getrandom();
   }

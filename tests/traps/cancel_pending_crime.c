@@ -45,7 +45,7 @@ static void *commit(void *argument) {
 
 static void in_cancelled_thread(void *crime) {
   pthread_t thread;
-  trap_watchdog(10);
+  trap_watchdog(60);
   CHECK(pthread_create(&thread, NULL, commit, crime) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -65,7 +65,7 @@ static void release(void **mappings, size_t count, size_t bytes) {
 
 int main(void) {
   static void *reservations[RESERVATIONS], *fillers[FILLERS], *neighbours[2 * NEIGHBOURS];
-  trap_watchdog(20);
+  trap_watchdog(60);
   void *first = hak_malloc(100);
   CHECK(first != NULL);
   for (size_t i = 0; i < RESERVATIONS; i++) {

@@ -26,7 +26,7 @@ static void on_signal(int number) {
   (void)number;
   pid_t child = fork();
   if (child == 0) {
-    alarm(10);
+    alarm(60);
     is_child = 1;
     return;
   }
@@ -97,7 +97,7 @@ int main(int count, char **arguments) {
   CHECK(count == 2);
   int others = atoi(arguments[1]);
   CHECK(others <= THREADS_MAX);
-  trap_watchdog(10);
+  trap_watchdog(60); /* of a second's work: other programs may have the processors */
   mine.prng = prng_seeded(1);
   start_threads(threads, tables, others);
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};

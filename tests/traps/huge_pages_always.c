@@ -72,7 +72,7 @@ static _Noreturn void start_again(void) {
 int main(int count, char **arguments) {
   (void)arguments;
   static const size_t sizes[] = {16, 100, 1000, 3000};
-  trap_watchdog(30);
+  trap_watchdog(60);
   if (count == 1 && !setting_is_always()) {
     pretend_always();
     start_again();

@@ -53,7 +53,7 @@ int main(void) {
   if (!STEPS_SUPPORTED) {
     trap_skip("no single steps on this processor");
   }
-  trap_watchdog(5);
+  trap_watchdog(60);
   CHECK(pthread_create(&other, NULL, answer, NULL) == 0);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     atomic_store(&bytes, sizes[i]);

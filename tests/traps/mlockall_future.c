@@ -45,7 +45,7 @@ static void fill_and_clear(void) {
 }
 
 int main(void) {
-  trap_watchdog(30);
+  trap_watchdog(60);
   drop_privilege();
   CHECK(setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){LIMIT_BYTES, LIMIT_BYTES}) == 0);
   if (mlockall(MCL_FUTURE) != 0) {

@@ -39,7 +39,7 @@ static void fork_once(void) {
 int main(int count, char **arguments) {
   CHECK(count == 2);
   path = arguments[1];
-  trap_watchdog(30);
+  trap_watchdog(60);
   for (int round = 0; round < ROUNDS; round++) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0);

@@ -95,7 +95,7 @@ static bool serve_one(int from, bool with_work) {
 
 int main(void) {
   pthread_t purger;
-  trap_watchdog(10);
+  trap_watchdog(60);
   work();
   CHECK(pthread_create(&purger, NULL, purge, NULL) == 0);
   while (atomic_load(&listener) == -1) {

@@ -93,7 +93,7 @@ static void free_while_taken(void *argument) {
   pthread_t thread;
   void *taken = NULL;
   wanted_step = *(int *)argument;
-  trap_watchdog(10);
+  trap_watchdog(60);
   free_many();
   CHECK(pthread_create(&thread, NULL, free_again, NULL) == 0);
   *steps_seen = steps_run(take_one, &taken, ask);
@@ -116,7 +116,7 @@ static void *free_it(void *block) {
 /* A live block is freed by two threads at once. */
 static void free_by_two(void *argument) {
   pthread_t threads[2];
-  trap_watchdog(10);
+  trap_watchdog(60);
   void *block = hak_malloc(*(size_t *)argument), *other = hak_malloc(*(size_t *)argument);
   CHECK(block != NULL && other != NULL);
   CHECK(pthread_barrier_init(&begin, NULL, 2) == 0);

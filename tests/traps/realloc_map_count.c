@@ -40,7 +40,7 @@ int main(int count, char **arguments) {
   static char *blocks[BLOCKS];
   CHECK(count == 2);
   size_t bytes = strtoul(arguments[1], NULL, 10), moved = 0;
-  trap_watchdog(20);
+  trap_watchdog(60);
   for (size_t i = 0; i < BLOCKS; i++) {
     blocks[i] = hak_malloc(bytes);
     CHECK(blocks[i] != NULL);

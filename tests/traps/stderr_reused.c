@@ -84,7 +84,7 @@ int main(int count, char **arguments) {
   if (count == 3) {
     return act(arguments[1], arguments[2]);
   }
-  trap_watchdog(30);
+  trap_watchdog(60);
   char data[] = "/tmp/stderr_reused.XXXXXX", errors[] = "/tmp/stderr_reused.XXXXXX";
   int data_file = mkstemp(data), error_file = mkstemp(errors);
   CHECK(data_file >= 0 && error_file >= 0);

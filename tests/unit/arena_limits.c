@@ -93,6 +93,18 @@ static void less_than_a_chunk_may_be_aligned(void) {
   slices_add_up();
 }
 
+/* Where there is no room for all of it, nothing is mapped that would be as aligned, but too short. */
+static void an_alignment_is_not_all_that_is_asked_for(void) {
+  bool zeroed;
+  refuse_chunks();
+  CHECK(slices_take(1) != NULL); /* and the page map */
+  system_refuse_mappings_from((size_t)CHUNK / 4 << HAK_SLICE_SHIFT);
+  CHECK(slices_take_aligned(CHUNK / 2, 8, &zeroed) == NULL);
+  CHECK(hak_arena_totals().mapped_slices == 1);
+  CHECK(slices_take_aligned(8, 8, &zeroed) != NULL);
+  slices_add_up();
+}
+
 /* Only what is mapped is free, known, grown into and given back. */
 static void a_chunk_may_be_mapped_in_part(void) {
   retain_everything();
@@ -137,11 +149,16 @@ static void parts_become_a_whole(void) {
   slices_add_up();
 }
 
+static void make_descriptors(void) {
+  CHECK(hak_arena_lock_stocked());
+  hak_unlock(&hak_arena.lock);
+}
+
 /* Memory that the page map has no room for is nobody's. */
 static void what_has_no_page_map_is_unmapped(void) {
   hak_os_counts_t before, after;
   slices_begin_here();
-  CHECK(hak_arena_stock());
+  make_descriptors();
   hak_os_read_counts(&before);
   system_refuse(SYSTEM_MMAP, 1, SYSTEM_ALL); /* all but the chunk itself */
   CHECK(slices_take(1) == NULL && chunks_take(1, 0) == NULL);
@@ -157,6 +174,7 @@ static void what_is_kept_is_given_for_what_is_asked(void) {
   char *base = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), CHUNK - 1);
   CHECK(dirty_slices() == CHUNK - 1);
+  make_descriptors();
   system_refuse(SYSTEM_MMAP, 0, 2);
   CHECK(slices_take(CHUNK) != NULL && dirty_slices() == 0);
   slices_add_up();
@@ -320,6 +338,7 @@ int main(void) {
   child_succeeds(without_memory_there_is_what_is_mapped);
   child_succeeds(less_than_a_chunk_will_do);
   child_succeeds(less_than_a_chunk_may_be_aligned);
+  child_succeeds(an_alignment_is_not_all_that_is_asked_for);
   child_succeeds(a_chunk_may_be_mapped_in_part);
   child_succeeds(parts_become_a_whole);
   child_succeeds(what_has_no_page_map_is_unmapped);

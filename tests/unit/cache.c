@@ -182,6 +182,7 @@ static void idle_memory_decays(void) {
 static void closed_lists_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
+  hak_cache_set_open(2);
   CHECK(mine.info[cls].closed);
   alloc_many(&other, 32, BLOCKS);
   uint32_t most = 0;
@@ -196,10 +197,24 @@ static void closed_lists_pass_on_what_others_made(void) {
   nothing_is_left();
 }
 
+/* Where there is no other thread, they go back to their slabs, of which some become free. */
+static void a_lone_thread_passes_nothing_on(void) {
+  const uint32_t cls = hak_class_of(32);
+  open_both();
+  hak_cache_set_open(1);
+  alloc_many(&other, 32, BLOCKS);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    lists_free(&mine, blocks[i]);
+  }
+  CHECK(hak_transfer_count(cls) == 0);
+  nothing_is_left();
+}
+
 /* The thread that allocates gets them back before it takes new memory. */
 static void what_is_passed_on_is_taken_up(void) {
   enum { ROUNDS = 50, BATCH = 500 };
   open_both();
+  hak_cache_set_open(2);
   alloc_many(&other, BYTES, BATCH);
   size_t used = hak_arena_used_slices();
   for (int round = 0; round < ROUNDS; round++) {
@@ -286,6 +301,7 @@ int main(void) {
   child_succeeds(idle_lists_are_returned);
   child_succeeds(idle_memory_decays);
   child_succeeds(closed_lists_pass_on_what_others_made);
+  child_succeeds(a_lone_thread_passes_nothing_on);
   child_succeeds(what_is_passed_on_is_taken_up);
   child_succeeds(a_closed_list_opens_at_the_first_block);
   child_succeeds(a_flush_returns_the_blocks_of_others_too);

@@ -151,6 +151,24 @@ static void without_caches_nothing_is_cached(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
+/* The end of the process may come in a signal handler, when a list is about to be shortened. */
+static void a_list_may_be_longer_than_its_capacity(void) {
+  enum { MANY = 18000, BYTES_EACH = 16 };
+  static void *many[MANY];
+  const uint32_t cls = hak_class_of(BYTES_EACH);
+  set_variable("HAKMEM_TINY_UNIFIED_C0=20000");
+  open_both();
+  for (size_t i = 0; i < MANY; i++) {
+    many[i] = lists_alloc(&mine, BYTES_EACH);
+  }
+  for (size_t i = 0; i < MANY; i++) {
+    lists_free(&mine, many[i]);
+  }
+  CHECK(lists_length(&mine, cls) > MANY / 2 + HAK_BLOCKS_MAX);
+  atomic_store(&mine.info[cls].capacity, MANY / 2);
+  hak_cache_verify(&mine, "test");
+}
+
 static hak_bin_t *bin;
 
 static void set_up_damage(void) {
@@ -234,6 +252,7 @@ int main(void) {
   child_succeeds(a_fixed_capacity_stays);
   child_succeeds(capacity_zero_caches_nothing);
   child_succeeds(without_caches_nothing_is_cached);
+  child_succeeds(a_list_may_be_longer_than_its_capacity);
   set_up_damage();
   damage_is_noticed();
   return 0;

@@ -139,6 +139,10 @@ static void other_chunks_get_none(void) {
   Advice before = advice();
   CHECK(chunks_take(1, 0) != NULL && slices_take(CHUNK) != NULL);
   CHECK(advice().prefer == before.prefer && advice().avoid == before.avoid + 2);
+  for (size_t mapped = hak_arena_totals().mapped_slices; hak_arena_totals().mapped_slices == mapped;) {
+    CHECK(slices_take(SLAB) != NULL); /* runs as long as a slab */
+  }
+  CHECK(advice().prefer == before.prefer && advice().avoid == before.avoid + 3);
   grow(SMALL_PAGES_CHUNKS);
   before = advice();
   CHECK(chunks_take(1, 0) != NULL && slices_take(CHUNK) != NULL);

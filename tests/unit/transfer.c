@@ -71,25 +71,25 @@ static void put_all(uint32_t from, uint32_t count) {
 static void what_is_put_can_be_taken(void) {
   put_all(0, 10);
   CHECK(waiting() == 10);
-  hak_chain_t chain = hak_transfer_take(cls, 4, OTHER_KEY);
+  hak_chain_t chain = hak_transfer_take(cls, 4, OTHER_KEY, "malloc");
   CHECK(chain.count == 4 && length_of(chain.first, OTHER_KEY) == 4 && waiting() == 6);
   put_all(10, 3); /* what came last goes first */
-  chain = hak_transfer_take(cls, 3, OTHER_KEY);
+  chain = hak_transfer_take(cls, 3, OTHER_KEY, "malloc");
   CHECK(chain.count == 3 && waiting() == 6);
   for (hak_free_block_t *block = chain.first; block != HAK_LIST_END; block = block->link) {
     CHECK(is_among(block, 10, 3));
   }
-  chain = hak_transfer_take(cls, BLOCKS, OTHER_KEY);
+  chain = hak_transfer_take(cls, BLOCKS, OTHER_KEY, "malloc");
   CHECK(chain.count == 6 && length_of(chain.first, OTHER_KEY) == 6 && waiting() == 0);
-  chain = hak_transfer_take(cls, 1, OTHER_KEY);
+  chain = hak_transfer_take(cls, 1, OTHER_KEY, "malloc");
   CHECK(chain.count == 0 && chain.first == HAK_LIST_END);
-  CHECK(hak_transfer_take(cls + 1, 1, OTHER_KEY).first == HAK_LIST_END);
+  CHECK(hak_transfer_take(cls + 1, 1, OTHER_KEY, "malloc").first == HAK_LIST_END);
 }
 
 static void no_block_is_lost_or_doubled(void) {
   put_all(0, ROOM / 2);
   put_all(ROOM / 2, ROOM / 2);
-  hak_chain_t chain = hak_transfer_take(cls, ROOM, CHAIN_KEY);
+  hak_chain_t chain = hak_transfer_take(cls, ROOM, CHAIN_KEY, "malloc");
   void *taken[ROOM];
   CHECK(chain.count == ROOM && chain_blocks(chain, taken) == ROOM);
   for (uint32_t i = 0; i < ROOM; i++) {
@@ -106,7 +106,7 @@ static void there_is_room_for_so_much(void) {
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM);
   rest = put_chain(cls, rest);
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM);
-  CHECK(hak_transfer_take(cls, 5, OTHER_KEY).count == 5);
+  CHECK(hak_transfer_take(cls, 5, OTHER_KEY, "malloc").count == 5);
   rest = put_chain(cls, rest);
   CHECK(waiting() == ROOM && length_of(rest, CHAIN_KEY) == BLOCKS - ROOM - 5);
   CHECK(put_chain(cls, HAK_LIST_END) == HAK_LIST_END);
@@ -121,13 +121,13 @@ static size_t free_in_slabs(void) {
 static void nothing_stays_that_nobody_takes(void) {
   size_t before = free_in_slabs();
   put_all(0, 20);
-  CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
+  CHECK(hak_transfer_take(cls, 1, OTHER_KEY, "malloc").count == 1);
   hak_transfer_flush(true); /* somebody took one */
   CHECK(waiting() == 19 && free_in_slabs() == before);
   hak_transfer_flush(true);
   CHECK(waiting() == 0 && free_in_slabs() == before + 19);
   put_all(20, 20);
-  CHECK(hak_transfer_take(cls, 1, OTHER_KEY).count == 1);
+  CHECK(hak_transfer_take(cls, 1, OTHER_KEY, "malloc").count == 1);
   hak_transfer_flush(false);
   CHECK(waiting() == 0 && free_in_slabs() == before + 38);
   hak_slab_check();
@@ -162,14 +162,14 @@ static void put_handed_out(void) {
 static void take_damaged(void) {
   put_all(0, 10);
   memset(blocks[5], 'x', sizeof(hak_free_block_t));
-  (void)hak_transfer_take(cls, 10, OTHER_KEY);
+  (void)hak_transfer_take(cls, 10, OTHER_KEY, "malloc");
 }
 
 static void take_handed_out(void) {
   put_all(0, 10);
   memset(blocks[5], 'x', sizeof(hak_free_block_t));
   hak_mark_taken(blocks[5]);
-  (void)hak_transfer_take(cls, 10, OTHER_KEY);
+  (void)hak_transfer_take(cls, 10, OTHER_KEY, "malloc");
 }
 
 static void flush_damaged(void) {

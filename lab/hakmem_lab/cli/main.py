@@ -1,7 +1,7 @@
 """Entry point of `hak`: commands in the order in which a user meets them, errors as one line, exit statuses.
 
-Exit status: 0 done (whatever the verdict), 1 `--require` not met, 2 bad input, 3 the measurement could not be
-completed, 130 interrupted; `hak run` ends as the program does.
+Exit status: 0 done (whatever the verdict), 1 `--require` not met or, of `hak doctor`, not served, 2 bad input, 3 the
+measurement could not be completed, 130 interrupted; `hak run` ends as the program does.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import baseline, inspect, measure, overview, run
+from hakmem_lab.cli import baseline, doctor, inspect, measure, overview, run
 from hakmem_lab.errors import EXIT_BAD_INPUT, LabError, one_line
 
 EXIT_STOPPED, EXIT_INTERRUPTED = 3, 130
@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, measure, inspect, baseline):
+for module in (run, doctor, measure, inspect, baseline):
     module.register(app)
 
 

@@ -13,6 +13,7 @@ GROUPS = {
             "a program on an allocator that is checked to serve it",
             "hak run --allocator hakmem -- ./program args",
         ),
+        "doctor": ("is a program or a process served, and if not, what to do", "hak doctor -- ./program args"),
     },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),

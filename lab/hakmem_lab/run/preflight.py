@@ -8,6 +8,7 @@ followed to that one.
 import contextlib
 import os
 import re
+import shutil
 import stat
 import tempfile
 import time
@@ -33,6 +34,7 @@ STARTERS = (
 )
 _BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
 OWN = ("malloc", "calloc", "realloc")
+_LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
 
 
@@ -92,13 +94,25 @@ def begun_in(text: str) -> list[Begun]:
 class Seen:
     """What a command started. chain: the programs of its own process; children: those of the processes beside it;
     last: the file that the process runs in the end, where it still does; bound: what answers malloc where no program's
-    own code began; said: standard error."""
+    own code began; said: standard error; beginning: the dynamic linker was at work on a further one."""
 
     chain: list[Begun]
     children: list[Begun]
     last: Path | None
     bound: frozenset[str]
     said: str
+    beginning: bool = False
+
+    def unloadable(self) -> str | None:
+        """What the dynamic linker says of a library that it cannot preload."""
+        return next((line for line in self.said.splitlines() if "cannot be preloaded" in line), None)
+
+    def unseen(self) -> Path | None:
+        """What a starter became without the dynamic linker telling us, as it was started without our variables."""
+        if self.last is None or self.beginning or not (self.chain and is_starter(self.chain[-1].name)):
+            return None
+        starter = shutil.which(self.chain[-1].name)
+        return self.last if starter and not self.last.samefile(starter) else None
 
 
 def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> Seen:
@@ -128,7 +142,8 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
         texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in Path(folder).glob("ld.*")}
     own = texts.pop(log, "")
     children = [begun for text in texts.values() for begun in begun_in(text)]
-    return Seen(begun_in(own), children, last, frozenset(_BINDING.findall(own)), outcome.stderr)
+    beginning = _LOADING in _MAIN.split(own)[-1]
+    return Seen(begun_in(own), children, last, frozenset(_BINDING.findall(own)), outcome.stderr, beginning)
 
 
 def _until_main(running: Running, log: Path) -> None:
@@ -164,20 +179,22 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
     if problem := program_problem(program):
         raise LabError(f"{arm.name} cannot serve {program}: {problem}")
     seen = look(argv, arm.environment(workload.env) if env is None else env, workload)
-    if "cannot be preloaded" in seen.said:
-        raise LabError(f"{arm.name}: {seen.said.strip().splitlines()[0]}")
+    if complaint := seen.unloadable():
+        raise LabError(f"{arm.name}: {complaint}")
     for line in seen.said.splitlines():
         if line.startswith("hakmem: warning"):
             raise LabError(f"{arm.name}: {line}")
-    _check_served(arm, program, seen)
+    check_served(arm, program, seen)
 
 
-def _check_served(arm: Arm, program: Path, seen: Seen) -> None:
+def check_served(arm: Arm, program: Path, seen: Seen) -> None:
     """Raises LabError unless the arm's library answers malloc in every program of the command."""
     wanted = os.path.realpath(arm.library.path)
     started = seen.chain and seen.last and is_starter(seen.chain[-1].name) and program_problem(seen.last)
     if started:
         raise LabError(f"{arm.name} cannot serve {seen.last}, which {program} starts: {started}")
+    if unseen := seen.unseen():
+        raise LabError(f"{arm.name} cannot serve {unseen}, which {program} starts without LD_PRELOAD")
     for begun in seen.chain or [Begun(str(program), seen.bound)]:
         if begun.others() != {wanted}:
             raise _not_served(arm, _told(begun, program), begun)

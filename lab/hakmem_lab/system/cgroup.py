@@ -163,17 +163,22 @@ def _mounts(proc: Path) -> list[tuple[str, str, Path, set[str]]]:
     return found
 
 
-def _own_folders(proc: Path) -> dict[str, tuple[Path, Path]]:
-    """Controller ('' = version 2) -> (our own group's folder, where its hierarchy is mounted)."""
+def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path, Path]]:
+    """Controller ('' = version 2) -> (our own group's folder, where its hierarchy is mounted).
+
+    process: the folder of another process, whose groups are wanted where we see them mounted.
+    """
     own = {}
-    for line in _read(proc / "cgroup").splitlines():
+    for line in _read((process or proc) / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             own[controller] = path
     found = {}
     for kind, root, mount, options in _mounts(proc):
         for controller in [""] if kind == "cgroup2" else options & set(own):
-            if controller in own and os.path.commonpath((own[controller], root)) == root:
+            # Above our own namespace a path begins with "/..", and leads to nothing that is mounted here.
+            inside = controller in own and not own[controller].startswith("/..")
+            if inside and os.path.commonpath((own[controller], root)) == root:
                 found[controller] = (mount / os.path.relpath(own[controller], root), mount)
     return found
 
@@ -193,7 +198,7 @@ def _version_2(own: Path, mount: Path) -> Groups | None:
 
 def find(proc: Path = PROC) -> Groups:
     """Raises NoGroups with the reason."""
-    own = _own_folders(proc)
+    own = own_folders(proc)
     if "" in own and (groups := _version_2(*own[""])):
         return groups
     below = {name: Path(os.path.normpath(own[name][0])) for name in ("memory", "cpuacct") if name in own}

@@ -6,6 +6,7 @@ Every function raises Damaged where the file contradicts itself.
 import mmap
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 INTERPRETER, SYMTAB, DYNSYM = 3, 2, 11
@@ -15,6 +16,16 @@ UNDEFINED = 0
 
 class Damaged(ValueError):
     """A header or a table that does not fit the file."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Names of functions. kept: defined and not exported, the dynamic linker can replace none of them; exported:
+    defined, and others may be bound to them; imported: another object is to define them."""
+
+    kept: frozenset[str] = frozenset()
+    exported: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
 
 
 class Elf:
@@ -47,17 +58,23 @@ class Elf:
         return any(self._read("I", offset + i * size)[0] == INTERPRETER for i in range(count))
 
     def kept_functions(self, names: Iterable[str]) -> set[str]:
-        """Those of the names that it defines and does not export: the dynamic linker can replace none of them.
+        """Those of the names that it keeps to itself. Empty where the file has no symbol table, as that of a stripped
+        program."""
+        return set(self.functions(names).kept)
 
-        Empty where the file has no symbol table, as that of a stripped program.
-        """
-        found = {SYMTAB: set(), DYNSYM: set()}
+    def functions(self, names: Iterable[str]) -> Functions:
+        """Those of the names that its symbol tables have."""
+        defined: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
+        imported: set[str] = set()
         sections = self._sections()
         for kind, offset, size, link in sections:
-            if kind in found and link < len(sections):
+            if kind in defined and link < len(sections):
                 _, at, length, _ = sections[link]
-                found[kind] |= self._defined(offset, size, self._data[at : at + length], set(names))
-        return found[SYMTAB] - found[DYNSYM]
+                here, elsewhere = self._symbols(offset, size, self._data[at : at + length], set(names))
+                defined[kind] |= here
+                imported |= elsewhere if kind == DYNSYM else set()
+        exported = defined[DYNSYM]
+        return Functions(frozenset(defined[SYMTAB] - exported), frozenset(exported), frozenset(imported))
 
     def _sections(self) -> list[tuple[int, int, int, int]]:
         """(type, offset, size, linked section) of each."""
@@ -66,8 +83,8 @@ class Elf:
         fields = "4xI16xQQI" if self._wide else "4xI8xIII"
         return [self._read(fields, offset + i * size) for i in range(count)] if offset else []
 
-    def _defined(self, offset: int, size: int, strings: bytes, names: set[str]) -> set[str]:
-        """Of a symbol table: the functions of these names that it defines."""
+    def _symbols(self, offset: int, size: int, strings: bytes, names: set[str]) -> tuple[set[str], set[str]]:
+        """Of a symbol table: (the functions of these names that it defines, the names that it wants defined)."""
         places: dict[int, str] = {}
         for name in names:
             word, at = name.encode() + b"\0", -1
@@ -76,10 +93,14 @@ class Elf:
                 places[at] = name
         symbol = struct.Struct(self._order + ("IBxH16x" if self._wide else "I8xBxH"))
         table = self._data[offset : offset + size - size % symbol.size]
+        defined: set[str] = set()
+        wanted: set[str] = set()
         if not places or len(table) % symbol.size:
-            return set()
-        return {
-            places[name]
-            for name, info, section in symbol.iter_unpack(table)
-            if name in places and section != UNDEFINED and info & 15 in FUNCTIONS
-        }
+            return defined, wanted
+        for name, info, section in symbol.iter_unpack(table):
+            if name in places:
+                if section == UNDEFINED:
+                    wanted.add(places[name])
+                elif info & 15 in FUNCTIONS:
+                    defined.add(places[name])
+        return defined, wanted

@@ -24,7 +24,7 @@ def _field(text: str, name: str, default: str = "unknown") -> str:
     return default
 
 
-def _chosen(path: str) -> str:
+def chosen(path: str) -> str:
     """The word in brackets of a file such as `always [madvise] never`."""
     text = _read(path)
     return text.partition("[")[2].partition("]")[0] or text
@@ -97,7 +97,7 @@ def facts() -> dict:
         "kernel": platform.release(),
         "distribution": _field(_read("/etc/os-release"), "PRETTY_NAME"),
         "libc": " ".join(platform.libc_ver()),
-        "thp": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "thp": chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "not visible"),
         "aslr": _read("/proc/sys/kernel/randomize_va_space"),
         "page_bytes": os.sysconf("SC_PAGESIZE"),

@@ -59,6 +59,9 @@ def offered(here, monkeypatch):
         ("hak ab --metric f", ["faults"]),
         ("hak compare --allocators glibc jemall", ["jemalloc"]),
         ("hak run --allocator defa", ["default"]),
+        ("hak doc", ["doctor"]),
+        ("hak doctor --allocator jemall", ["jemalloc"]),
+        ("hak doctor --j", ["--json"]),
     ],
 )
 def test_the_tab_key(offered, line, wanted):

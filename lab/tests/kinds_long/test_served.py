@@ -89,8 +89,9 @@ def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, sc
     client = [str(script(MANY)), str(fakes.server), "{port}", "{ops}"]
     result = syscalls.run(calls_spec(fakes, client), context())
     (row,) = result["syscalls"]["arms"]
-    # An accepted connection is one accept, one write and one close.
-    assert row["per_call"] == {name: pytest.approx(1.0) for name in ("accept", "write", "close")}
+    # An accepted connection is one accept, one write and one close. The accept that SIGTERM interrupts may be counted
+    # or not: one call in the 20 between the short and the long run.
+    assert row["per_call"] == {name: pytest.approx(1.0, abs=1.5 / 20) for name in ("accept", "write", "close")}
     assert result["failures"] == [] and result["final"]
     assert "connect" not in row["long"]["per_call"]
 

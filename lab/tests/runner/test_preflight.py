@@ -71,6 +71,12 @@ def test_a_static_program_is_refused(check, fakes):
         check([fakes.static_program, "exit", "0"])
 
 
+def test_a_starter_that_clears_the_environment_is_refused(check, fakes):
+    """What it becomes is served by nothing of ours, and tells nothing: the dynamic linker's variables are gone, too."""
+    with pytest.raises(LabError, match="starts without LD_PRELOAD"):
+        check(["env", "-i", str(fakes.program), "sleep", "60000"])
+
+
 @pytest.mark.parametrize("bit", [0o4000, 0o2000])
 def test_a_setuid_program_is_refused(check, fakes, tmp_path, bit):
     path = tmp_path / "setuid"

@@ -43,6 +43,7 @@ def test_any_values_give_a_model_or_a_message_of_the_file(kind, values, complete
         assert spec_hash(spec) == spec_hash(build(MODELS[kind], normalised(spec), "x.toml"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_file_gives_a_spec_or_an_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("spec") / "x.toml"

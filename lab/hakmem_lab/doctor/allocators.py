@@ -1,0 +1,136 @@
+"""How an allocator, or a language's own heap, is recognised in a file. Tables only; imports nothing."""
+
+from dataclasses import dataclass
+
+# What a program must not keep to itself.
+OWN = ("malloc", "calloc", "realloc")
+MALLOC = (*OWN, "free")
+
+
+@dataclass(frozen=True)
+class Signs:
+    """functions: names of its own interface, as it exports them or as a program that it is linked into has them.
+    texts: messages of its own, which a program without symbols still holds. files: beginnings of its library's name.
+    without: how a program is made without it."""
+
+    functions: tuple[str, ...]
+    texts: tuple[bytes, ...]
+    files: tuple[str, ...]
+    without: str | None = None
+
+
+ALLOCATORS = {
+    "hakmem": Signs(("hak_malloc", "hak_stats_json"), (b"HAKMEM_HELP=1 lists the options",), ("libhakmem",)),
+    "jemalloc": Signs(
+        ("mallocx", "mallctl", "je_malloc", "je_mallctl", "_rjem_malloc", "_rjem_mallctl", "unprefixed_jemalloc"),
+        (b"<jemalloc>: ",),
+        ("libjemalloc",),
+        "build it without jemalloc (Redis: MALLOC=libc; ClickHouse: -DENABLE_JEMALLOC=0; Rust: no tikv-jemallocator)",
+    ),
+    "tcmalloc": Signs(
+        ("tc_malloc", "TCMallocInternalMalloc", "MallocExtension_ReleaseFreeMemory"),
+        (b"tcmalloc: large alloc", b"tcmalloc: allocation failed"),
+        ("libtcmalloc", "libgoogle-tcmalloc"),
+        "build it without tcmalloc (MongoDB: --allocator=system)",
+    ),
+    "mimalloc": Signs(
+        ("mi_malloc", "mi_heap_malloc"),
+        (b"mimalloc: error: ",),
+        ("libmimalloc",),
+        "build it without mimalloc (Rust: no global_allocator of the crate mimalloc)",
+    ),
+    "snmalloc": Signs(
+        ("sn_rust_alloc", "sn_malloc"),
+        (b"Failed to initialise snmalloc",),
+        ("libsnmalloc",),
+        "build it without snmalloc",
+    ),
+    "scudo": Signs(("__scudo_print_stats",), (b"Scudo ERROR: ",), ("libscudo", "libclang_rt.scudo")),
+    "rpmalloc": Signs(("rpmalloc", "rpaligned_alloc"), (), ("librpmalloc",), "build it without rpmalloc"),
+    "hardened_malloc": Signs(("malloc_object_size_fast",), (), ("libhardened_malloc",)),
+}
+
+
+@dataclass(frozen=True)
+class Language:
+    """What keeps a heap of its own. functions: exported or imported; sections: of the file; libraries: beginnings of
+    names. beside: the clause; remedy: what sends more of it to malloc, or shows it; variable: what does so already."""
+
+    functions: tuple[str, ...]
+    sections: tuple[str, ...]
+    libraries: tuple[str, ...]
+    beside: str
+    remedy: str
+    variable: tuple[str, tuple[str, ...]] | None = None
+
+
+LANGUAGES = {
+    "Python": Language(
+        ("Py_BytesMain", "Py_RunMain"),
+        (),
+        ("libpython3",),
+        "Python keeps objects up to 512 bytes in arenas of its own",
+        "PYTHONMALLOC=malloc",
+        ("PYTHONMALLOC", ("malloc", "malloc_debug")),
+    ),
+    "Java": Language(
+        ("JLI_Launch", "JNI_CreateJavaVM"),
+        (),
+        ("libjli.so", "libjvm.so"),
+        "Java maps heap, metaspace and code itself; malloc has its native memory",
+        "see both: java -XX:NativeMemoryTracking=summary, then jcmd PID VM.native_memory",
+    ),
+    "Go": Language(
+        (),
+        (".go.buildinfo", ".note.go.buildid", ".gopclntab"),
+        (),
+        "Go maps its heap itself; only C code that it calls asks malloc",
+        "bound that heap by GOMEMLIMIT=512MiB",
+    ),
+    "JavaScript": Language(
+        ("napi_create_function", "JS_NewRuntime"),
+        (),
+        ("libnode.so", "libv8.so", "libmozjs"),
+        "JavaScript's objects are in a heap that the engine maps itself; malloc has buffers and native code",
+        "bound that heap by NODE_OPTIONS=--max-old-space-size=512",
+    ),
+    "PHP": Language(
+        ("_emalloc", "zend_mm_alloc"),
+        (),
+        ("libphp",),
+        "PHP cuts its blocks from chunks of 2 MiB that it maps itself",
+        "USE_ZEND_ALLOC=0",
+        ("USE_ZEND_ALLOC", ("0",)),
+    ),
+    "Erlang": Language(
+        ("enif_alloc",),
+        (),
+        (),
+        "Erlang has allocators of its own, which map carriers",
+        'ERL_FLAGS="+Mea min"',
+        ("ERL_FLAGS", ("+Mea min",)),
+    ),
+    ".NET": Language(
+        (),
+        (),
+        ("libcoreclr.so", "libclrgc.so"),
+        ".NET maps its heap itself; malloc has native memory",
+        "bound that heap by DOTNET_GCHeapHardLimit=0x20000000",
+    ),
+}
+
+# Functions whose presence says something, in one pass over the symbol tables.
+LOADERS = ("dlopen", "dlmopen")
+# Blocks that these return may be handed to free, whoever serves that.
+BESIDE_MALLOC = ("mallocx", "rallocx", "je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
+NAMES = tuple(
+    dict.fromkeys(
+        (
+            *MALLOC,
+            *LOADERS,
+            *BESIDE_MALLOC,
+            *(name for signs in ALLOCATORS.values() for name in signs.functions),
+            *(name for language in LANGUAGES.values() for name in language.functions),
+        )
+    )
+)

@@ -1,0 +1,233 @@
+"""Checks of a process that runs, from its folder below /proc."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hakmem_lab.doctor import bindings, system
+from hakmem_lab.doctor.allocators import ALLOCATORS, MALLOC, OWN
+from hakmem_lab.doctor.binary import is_elf, readable
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, WHO, Check, count, listed
+from hakmem_lab.doctor.files import ROOT
+from hakmem_lab.doctor.program import has_hakmem, library_name
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
+
+LONGEST_COMMAND = 60
+
+
+@dataclass(frozen=True)
+class Process:
+    """executable: its file, where it can be read; environment: as it was started with, None where that is not for us;
+    root: where it has its files, another than ours in a container."""
+
+    pid: int
+    folder: Path
+    executable: Path
+    maps: Sequence[bindings.Mapping]
+    environment: Mapping[str, str] | None
+    command: Sequence[str]
+    root: Path
+
+    @classmethod
+    def of(cls, pid: int, root: Path = ROOT) -> "Process":
+        """Raises LabError where there is none, it has ended, or it is not for us."""
+        folder = root / "proc" / str(pid)
+        try:
+            maps = (folder / "maps").read_text(encoding="utf-8", errors="surrogateescape")
+            shown = os.readlink(folder / "exe")
+        except (FileNotFoundError, ProcessLookupError):
+            there = folder.exists()
+            why = "is a thread of the kernel, or has ended" if there else "is not there"
+            raise LabError(f"process {pid} {why}: ps -e lists those that run") from None
+        except OSError as error:
+            raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
+        own = _root(folder, root)
+        executable = own / shown.removesuffix(bindings.DELETED).lstrip("/")
+        return cls(
+            pid,
+            folder,
+            executable if executable.exists() else folder / "exe",
+            bindings.mappings(maps),
+            _environment(folder / "environ"),
+            _words(folder / "cmdline"),
+            own,
+        )
+
+    def files(self) -> list[Path]:
+        """The libraries that are mapped."""
+        found = [bindings.file_of(first, self.folder, self.root) for first in bindings.objects(self.maps).values()]
+        return [path for path in found if path != self.executable and _is_library(path)]
+
+    def again(self) -> str:
+        """The line that starts it on the allocator."""
+        words = shlex.join(self.command)
+        # A program that renames itself overwrites its words.
+        known = self.command and shutil.which(self.command[0])
+        plain = known and len(words) <= LONGEST_COMMAND and words.isprintable()
+        return f"start it by: hak run -- {words if plain else 'COMMAND'}"
+
+
+def _root(folder: Path, root: Path) -> Path:
+    """Ours, where the process sees the same files."""
+    try:
+        same = os.readlink(folder / "ns/mnt") == os.readlink(root / "proc/self/ns/mnt")
+        return root if same and os.readlink(folder / "root") == "/" else folder / "root"
+    except OSError:
+        return root
+
+
+def _is_library(path: Path) -> bool:
+    try:
+        return is_elf(path)
+    except OSError:
+        return False
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return [os.fsdecode(word) for word in path.read_bytes().split(b"\0") if word]
+    except OSError:
+        return []
+
+
+def _environment(path: Path) -> dict[str, str] | None:
+    if not os.access(path, os.R_OK):
+        return None
+    return dict(word.partition("=")[::2] for word in _words(path))
+
+
+def _is_wanted(first: bindings.Mapping, process: Process, arm: Arm) -> bool:
+    """Whether a mapped file is the allocator: the arm's own library, or another build of it."""
+    file, library = bindings.file_of(first, process.folder, process.root), arm.library.path
+    try:
+        if library is not None and file.samefile(library):
+            return True
+    except OSError:
+        pass
+    signs = ALLOCATORS.get(arm.allocator)
+    named = signs is not None and os.path.basename(first.path).startswith(signs.files)
+    return named or library_name(readable(file)) == arm.allocator.partition("@")[0]
+
+
+def mapped(process: Process, arm: Arm) -> list[str]:
+    """Where the allocator is mapped from."""
+    return [path for path, first in bindings.objects(process.maps).items() if _is_wanted(first, process, arm)]
+
+
+def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str | None]:
+    """(who serves malloc, why its memory cannot be read). wanted: where the allocator is mapped from."""
+    bound, refused = _bound(process)
+    if not wanted:
+        return _not_mapped(process, arm, bound), refused
+    if refused is not None:
+        found = f"{wanted[0]} is mapped; what calls are bound to cannot be read ({refused})"
+        return Check(WHO, NOTE, found, "be root to see it"), refused
+    elsewhere = {path: sorted(targets - set(wanted)) for path, targets in bound.items() if targets - set(wanted)}
+    if len(elsewhere) == len(bound):
+        answers = next(iter(elsewhere.values()), ["nothing that the dynamic linker knows"])[0]
+        found = f"{wanted[0]} is mapped, but malloc is answered by {answers}"
+        return Check(WHO, PROBLEM, found, process.again(), served=NOTHING), refused
+    if elsewhere:
+        path, targets = next(iter(elsewhere.items()))
+        names = listed([os.path.basename(each) for each in elsewhere])
+        found = f"malloc of {names} is bound to {targets[0]}, of {len(bound) - len(elsewhere)} others to {wanted[0]}"
+        remedy = f"load {os.path.basename(path)} without RTLD_DEEPBIND, and link it without -Bsymbolic"
+        return Check(WHO, PROBLEM, found, remedy, served=PART), refused
+    return Check(WHO, OK, f"{wanted[0]}: {count(len(bound), 'object')} bound to it, none to another"), refused
+
+
+def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
+    """(object -> what its malloc is bound to, why that cannot be read)."""
+    try:
+        memory = os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        return {}, error.strerror
+    try:
+        bound = bindings.of_process(process.maps, memory, process.folder, process.root)
+    except OSError as error:
+        return {}, error.strerror
+    finally:
+        os.close(memory)
+    own = readable(process.executable)
+    if own is None or any(own.defines(name) for name in MALLOC):
+        return bound, None
+    # A program at a fixed address answers with its own jump slot, which leads where its slot does.
+    itself = {path for path in bindings.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
+    return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
+
+
+def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Check:
+    own = readable(process.executable)
+    if own is not None and has_hakmem(own) and arm.allocator == "hakmem":
+        return Check(WHO, OK, "hakmem is linked into the program")
+    answers = sorted(set().union(*bound.values())) if bound else []
+    if not answers and own is not None and any(own.defines(name) for name in OWN):
+        answers = ["the program itself"]
+    said = f"; malloc is answered by {listed(answers)}" if answers else ""
+    return Check(WHO, PROBLEM, f"{arm.allocator} is not mapped in it{said}", process.again(), served=NOTHING)
+
+
+def preload(process: Process, arm: Arm, served: Check, there: bool) -> Check:
+    """Why the library is not there, where it is not."""
+    name = "preload"
+    if not process.environment:
+        why = "is not for us" if process.environment is None else "is empty, or the program has overwritten it"
+        return Check(name, UNKNOWN, f"its environment {why}")
+    words = process.environment.get("LD_PRELOAD", "")
+    if there or served.served != NOTHING:
+        return Check(name, OK, f"LD_PRELOAD={words}" if words else "LD_PRELOAD is not set, and need not be")
+    if not words:
+        return Check(name, PROBLEM, "it was started without LD_PRELOAD", process.again(), served=NOTHING)
+    known = [word for word in words.replace(":", " ").split() if _names(word, arm)]
+    if not known:
+        found = f"it was started with LD_PRELOAD={words}, which does not name {arm.allocator}"
+        return Check(name, PROBLEM, found, process.again(), served=NOTHING)
+    if "/" in known[0] and not (process.root / known[0].lstrip("/")).exists():
+        found = f"LD_PRELOAD names {known[0]}, which is not there"
+        return Check(name, PROBLEM, found, "name a file that the program sees, in a container too", served=NOTHING)
+    found = f"LD_PRELOAD={words}, and yet the dynamic linker has not mapped it"
+    return Check(name, PROBLEM, found, "see what it said on standard error at the start", served=NOTHING)
+
+
+def _names(word: str, arm: Arm) -> bool:
+    """Whether a word of LD_PRELOAD is meant to be the allocator."""
+    base, path = os.path.basename(word), arm.library.path
+    signs = ALLOCATORS.get(arm.allocator)
+    return base.startswith(signs.files) if signs else path is not None and base == path.name
+
+
+def secure(process: Process) -> Check:
+    name = "secure mode"
+    found = system.auxiliary(process.folder / "auxv")
+    if not found:
+        return Check(name, UNKNOWN, "what the kernel told it at its start is not for us")
+    if found.get(system.SECURE):
+        said = "it began with more rights than its caller: LD_PRELOAD and the options were ignored"
+        return Check(name, PROBLEM, said, "link libhakmem.a into it, or start it as the user that it becomes")
+    return Check(name, OK, "it began with its caller's rights")
+
+
+def options(process: Process, arm: Arm) -> Check:
+    given = {word: value for word, value in (process.environment or {}).items() if word.startswith(OPTION_PREFIX)}
+    if process.environment is None:
+        return Check("options", UNKNOWN, "its environment is not for us")
+    known = options_of(arm.library.path) if given and arm.library.path else set()
+    for name in given:
+        if known and name not in known:
+            return Check("options", PROBLEM, f"{name} is no option: {nearest(name, known)}", "HAKMEM_HELP=1 lists them")
+    said = " ".join(f"{name}={value}" for name, value in sorted(given.items()))
+    return Check("options", OK, said or "none set: the defaults")
+
+
+def consistent(found: Sequence[Check], live: Sequence[Check], served: Check) -> list[Check]:
+    """found: what its files say, live: what it says itself. Where it is seen to be served, what its file made us expect
+    is only a note; where its file forbids it, starting it anew is no remedy."""
+    if served.served != NOTHING:
+        found = [replace(check, state=NOTE, served=None) if check.served == NOTHING else check for check in found]
+    elif any(check.served == NOTHING for check in found):
+        live = [replace(check, remedy=None) if check.served == NOTHING else check for check in live]
+    return [*found, *live]

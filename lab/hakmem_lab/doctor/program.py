@@ -1,0 +1,266 @@
+"""Checks of a program's file and of the libraries that it needs; nothing is started."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem_lab.doctor import allocators, binary, libraries
+from hakmem_lab.doctor.binary import Binary
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
+from hakmem_lab.system.elf import Damaged
+
+LINK = "link libhakmem.a into it: cc ... $(pkg-config --libs --static hakmem)"
+CAPABILITY = "security.capability"
+SYSTEM_LIBRARIES = ("libc.so", "libc-", "ld-linux", "libdl", "libpthread")
+KEPT_DEEPBIND = "HAKMEM_KEEP_DEEPBIND"
+# What glibc reserves for libraries that are loaded later and have static thread-local variables.
+DEFAULT_SURPLUS, SURPLUS = 512, "glibc.rtld.optional_static_tls"
+
+
+@dataclass(frozen=True)
+class Program:
+    """path: what was named or runs; file: None where it is no readable ELF file, and then `why` says so."""
+
+    path: Path
+    file: Binary | None
+    needed: Sequence[Binary] = ()
+    missing: Sequence[str] = ()
+    why: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: Path, env: Mapping[str, str], mapped: Sequence[Path] | None = None) -> "Program":
+        """mapped: the files of a live process, instead of what its program needs."""
+        try:
+            file = binary.read(path)
+        except Damaged as error:
+            return cls(path, None, why=str(error), env=env)
+        except OSError as error:
+            return cls(path, None, why=f"it cannot be read: {error.strerror}", env=env)
+        if mapped is None:
+            return cls(path, file, *libraries.closure(file, env), env=env)
+        return cls(path, file, [read for each in mapped if (read := binary.readable(each))], env=env)
+
+
+def checks(program: Program, allocator: Binary) -> list[Check]:
+    """allocator: the library that is to serve it."""
+    file = program.file
+    if file is None:
+        return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
+    found = [describe(program, file), privileges(program.path), architecture(file, allocator), c_library(file)]
+    found += [linking(file), own_malloc(file), built_in(file), other_allocators(program, allocator)]
+    return [*found, language(program, file), deep_binding(program, file, allocator), tls(program, file, allocator)]
+
+
+def describe(program: Program, file: Binary) -> Check:
+    parts = [f"{file.machine}, {file.bits} bit", "dynamically linked" if file.interpreter else "statically linked"]
+    if file.interpreter:
+        parts.append(count(len(program.needed), "library").replace("librarys", "libraries"))
+    if file.rust:
+        parts.append("with Rust, which asks malloc unless a program chooses otherwise")
+    said = f"{program.path}: {', '.join(parts)}"
+    if program.missing:
+        return Check("program", PROBLEM, f"{said}; not found: {listed(program.missing)}", "install what is missing")
+    return Check("program", OK, said)
+
+
+def privileges(path: Path) -> Check:
+    """The dynamic linker preloads nothing into what begins with more rights than its caller has."""
+    name = "privileges"
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return Check(name, UNKNOWN, f"its rights cannot be read: {error.strerror}")
+    if mode & (stat.S_ISUID | stat.S_ISGID):
+        found = "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
+        return Check(name, PROBLEM, found, LINK, served=NOTHING)
+    try:
+        capable = CAPABILITY in os.listxattr(path)
+    except OSError:
+        capable = False
+    if capable:
+        served = NOTHING if os.geteuid() != 0 else None
+        found = "its file gives capabilities, and for all users but root the dynamic linker preloads nothing into it"
+        return Check(name, PROBLEM if served else NOTE, found, LINK, served=served)
+    return Check(name, OK, "neither setuid nor setgid, no capabilities")
+
+
+def architecture(file: Binary, allocator: Binary) -> Check:
+    name = "architecture"
+    if file.architecture == allocator.architecture:
+        return Check(name, OK, f"{file.machine}, as the library")
+    found = (
+        f"it is for {file.machine}, {file.bits} bit, {file.byte_order}-endian; {allocator.path.name} is for "
+        f"{allocator.machine}, {allocator.bits} bit, {allocator.byte_order}-endian"
+    )
+    return Check(name, PROBLEM, found, f"build the library for {file.machine}, or run that build of it", served=NOTHING)
+
+
+def c_library(file: Binary) -> Check:
+    name = "C library"
+    if file.musl():
+        found = "it is linked to musl, and the library to glibc: it cannot be loaded there"
+        return Check(name, PROBLEM, found, "run the program's build for glibc", served=NOTHING)
+    if file.interpreter is None:
+        return Check(name, OK, "none is loaded")
+    if "ld-linux" in file.interpreter or "ld64.so" in file.interpreter or "ld.so" in file.interpreter:
+        return Check(name, OK, f"glibc: {file.interpreter}")
+    return Check(name, NOTE, f"unknown: {file.interpreter}", "run the program's build for glibc")
+
+
+def linking(file: Binary) -> Check:
+    name = "linking"
+    if file.interpreter is not None:
+        return Check(name, OK, "dynamic: a library can be preloaded")
+    if has_hakmem(file):
+        return Check(name, OK, "static, with hakmem linked into it")
+    if any(file.sections & set(allocators.LANGUAGES["Go"].sections)):
+        found = "it is statically linked, and Go maps its heap itself"
+        return Check(name, PROBLEM, found, allocators.LANGUAGES["Go"].remedy, served=NOTHING)
+    return Check(name, PROBLEM, "it is statically linked, and brings its own malloc", LINK, served=NOTHING)
+
+
+def own_malloc(file: Binary) -> Check:
+    """In a program's file. A library that exports one gives way to what is preloaded."""
+    name = "own malloc"
+    if file.interpreter is None or has_hakmem(file):
+        return Check(name, OK, "none beside what is linked into it")
+    brought = next(iter(_brought(file)), None)
+    whose = f" ({brought})" if brought else ""
+    remedy = (
+        brought and allocators.ALLOCATORS[brought].without
+    ) or "build it without, or link libhakmem.a in its place"
+    for names, why in (
+        (file.functions.kept, "which the dynamic linker cannot replace"),
+        (file.functions.exported, "which comes before every library's"),
+    ):
+        if own := [word for word in allocators.OWN if word in names]:
+            return Check(name, PROBLEM, f"it has a {own[0]} of its own{whose}, {why}", remedy, served=NOTHING)
+    if not file.has_symbols:
+        return Check(name, OK, "none exported; its symbols are stripped, a hidden one would not be seen")
+    return Check(name, OK, "none, neither exported nor hidden")
+
+
+def _brought(file: Binary) -> dict[str, str]:
+    """Allocators that are inside of the file -> the sign that gave them away."""
+    found = {}
+    for allocator, signs in allocators.ALLOCATORS.items():
+        defined = [name for name in signs.functions if file.defines(name)]
+        if defined:
+            found[allocator] = f"function {defined[0]}"
+        elif allocator in file.texts:
+            found[allocator] = "its messages"
+    return found
+
+
+def has_hakmem(file: Binary) -> bool:
+    """Whether libhakmem.a is linked into it."""
+    return "hakmem" in _brought(file)
+
+
+def built_in(file: Binary) -> Check:
+    name = "built-in allocator"
+    found = _brought(file)
+    if "hakmem" in found:
+        return Check(name, OK, "hakmem is linked into it")
+    if not found:
+        return Check(name, OK, "no sign of jemalloc, tcmalloc, mimalloc and the like in it")
+    allocator, sign = next(iter(found.items()))
+    remedy = allocators.ALLOCATORS[allocator].without or f"build it without {allocator}"
+    said = f"{allocator} is linked into it ({sign}), and what asks it does not ask malloc"
+    return Check(name, PROBLEM, said, remedy, served=PART)
+
+
+def library_name(library: Binary | None) -> str | None:
+    """Which allocator a library is, if it is one."""
+    for allocator, signs in allocators.ALLOCATORS.items():
+        if library is None:
+            break
+        if library.path.name.startswith(signs.files) or any(
+            name in library.functions.exported for name in signs.functions
+        ):
+            return allocator
+    return None
+
+
+def other_allocators(program: Program, allocator: Binary) -> Check:
+    """Libraries with a malloc: what is preloaded comes before them, unless they keep theirs to themselves."""
+    name, linked = "other allocators", []
+    preloaded = program.env.get("LD_PRELOAD", "").replace(":", " ").split()
+    not_these = {allocator.path.name, allocator.path.resolve().name, *(os.path.basename(word) for word in preloaded)}
+    for library in program.needed:
+        if library.path.name.startswith(SYSTEM_LIBRARIES) or library.path.name in not_these:
+            continue
+        own = [word for word in allocators.OWN if library.defines(word)]
+        which = library_name(library)
+        hidden = own and (library.symbolic or own[0] in library.functions.kept)
+        if hidden and which is None:
+            found = f"{library.path.name} has a {own[0]} of its own, to which its calls are bound"
+            return Check(name, PROBLEM, found, f"build {library.path.name} without -Bsymbolic", served=PART)
+        if own and which != "hakmem":
+            linked.append((library, which or "an allocator"))
+    if not linked:
+        return Check(name, OK, "no library that it needs brings one")
+    library, which = linked[0]
+    asked = sorted(program.file.functions.imported.intersection(allocators.BESIDE_MALLOC)) if program.file else []
+    if asked:
+        found = f"it asks {which} ({library.path.name}) by {asked[0]}, beside malloc: blocks of two heaps meet in free"
+        return Check(name, PROBLEM, found, allocators.ALLOCATORS[which].without, served=PART)
+    found = f"{library.path.name} is linked; what is preloaded comes before it"
+    return Check(name, NOTE, f"{found}, and its own statistics stay empty", None)
+
+
+def language(program: Program, file: Binary) -> Check:
+    name = "language"
+    libraries_ = [library.path.name for library in program.needed]
+    for language_, signs in allocators.LANGUAGES.items():
+        seen = file.functions.exported | file.functions.imported
+        here = bool(seen.intersection(signs.functions) or file.sections.intersection(signs.sections))
+        if not (here or any(each.startswith(signs.libraries) for each in libraries_ if signs.libraries)):
+            continue
+        variable, values = signs.variable or ("", ())
+        if variable and program.env.get(variable) in values:
+            return Check(name, OK, f"{language_} asks malloc for everything ({variable}={program.env[variable]})")
+        return Check(name, NOTE, signs.beside, signs.remedy, beside=True)
+    return Check(name, OK, "no sign of a language with a heap of its own")
+
+
+def deep_binding(program: Program, file: Binary, allocator: Binary) -> Check:
+    """Which flags dlopen is called with is not in a file; that it is called at all is."""
+    name = "RTLD_DEEPBIND"
+    users = [
+        each.path.name
+        for each in (file, *program.needed)
+        if each.functions.imported.intersection(allocators.LOADERS) and not each.path.name.startswith(SYSTEM_LIBRARIES)
+    ]
+    if not users:
+        return Check(name, OK, "nothing here loads plugins")
+    who = f"{listed(users)} may load plugins"
+    if not has_hakmem(allocator):
+        return Check(name, NOTE, f"{who}, and those with the flag ask libc's malloc", "load them without the flag")
+    if program.env.get(KEPT_DEEPBIND) == "1":
+        found = f"{who}, and {KEPT_DEEPBIND}=1 leaves those with the flag to libc's malloc"
+        return Check(name, PROBLEM, found, f"unset {KEPT_DEEPBIND}")
+    return Check(name, OK, f"{who}; hakmem drops the flag, so that they are served too")
+
+
+def tls(program: Program, file: Binary, allocator: Binary) -> Check:
+    name = "TLS space"
+    needs = f"{allocator.path.name} needs {allocator.tls_bytes} bytes"
+    surplus = _surplus(program.env.get("GLIBC_TUNABLES", ""))
+    late = sum(each.tls_bytes for each in program.needed if each.static_tls)
+    if surplus is not None and surplus < allocator.tls_bytes:
+        found = f"{needs}; {SURPLUS}={surplus} leaves too little for plugins that are loaded with it"
+        return Check(name, NOTE, found, f"GLIBC_TUNABLES={SURPLUS}={DEFAULT_SURPLUS}")
+    has = f", the program and its libraries {file.tls_bytes + late:,}" if file.interpreter else ""
+    return Check(name, OK, f"{needs}{has}; preloaded it gets them at the start")
+
+
+def _surplus(tunables: str) -> int | None:
+    for setting in tunables.split(":"):
+        key, _, value = setting.partition("=")
+        if key == SURPLUS and value.isdecimal():
+            return int(value)
+    return None

@@ -1,0 +1,131 @@
+"""Programs of every kind that the doctor is to recognise, compiled at the first use; the doctor and its table."""
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What `hak doctor` answered."""
+
+    status: int
+    verdict: str
+    served: bool
+    in_part: bool
+    checks: dict[str, dict]
+
+    def state(self, name: str) -> str:
+        return self.checks[name]["state"]
+
+    def said(self, name: str) -> str:
+        return self.checks[name]["found"]
+
+    def remedy(self, name: str) -> str | None:
+        return self.checks[name]["remedy"]
+
+
+class Programs:
+    """Compiled from the sources beside this file and those of the fakes."""
+
+    def __init__(self, folder: Path, fakes):
+        self.folder, self.fakes = folder, fakes
+
+    def made(self, name: str, source: str, *flags: str, compiler: str = "cc") -> Path:
+        path = self.folder / name
+        if not path.exists():
+            words = [compiler, "-std=gnu17", "-O1", "-fno-builtin", "-o", str(path), str(SOURCES / source), *flags]
+            subprocess.run(words, check=True, capture_output=True)
+        return path
+
+    @property
+    def host(self) -> Path:
+        return self.made("host", "host.c", "-ldl")
+
+    @property
+    def plugin(self) -> Path:
+        return self.made("plugin.so", "plugin.c", "-shared", "-fPIC")
+
+    @property
+    def jailed(self) -> Path:
+        return self.made("jailed", "jailed.c")
+
+    @property
+    def brought(self) -> Path:
+        return self.made("brought", "brought.c")
+
+    def linked_to(self, *flags: str) -> Path:
+        """A program that needs a library with a malloc of its own, which is linked with these flags."""
+        kind = "".join(flag[-8:] for flag in flags).replace("=", "")
+        library = self.made(f"libprivate{kind}.so", "private.c", "-shared", "-fPIC", *flags)
+        found = (f"-L{self.folder}", "-Wl,--no-as-needed", f"-lprivate{kind}", f"-Wl,-rpath,{self.folder}")
+        assert library.exists()
+        return self.made(f"linked{kind}", "host.c", "-ldl", *found)
+
+    def copy(self, name: str, program: Path, mode: int = 0o755) -> Path:
+        """A copy of a program with other rights."""
+        path = self.folder / name
+        shutil.copyfile(program, path)
+        path.chmod(mode)
+        return path
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory, fakes) -> Programs:
+    return Programs(tmp_path_factory.mktemp("programs"), fakes)
+
+
+@pytest.fixture
+def doctor(here, fakes, tmp_path: Path) -> Callable[..., Found]:
+    """doctor(words…): a PID or a command; allocator: another one than that of the fakes."""
+
+    def ask(*words: object, allocator: object = None) -> Found:
+        file = tmp_path / "found.json"
+        file.unlink(missing_ok=True)
+        subject = words if len(words) == 1 and isinstance(words[0], int) else ("--", *words)
+        answer = here("doctor", "--json", file, "--allocator", allocator or fakes.allocator, *subject)
+        assert "Traceback" not in answer.err
+        assert file.exists(), answer.err
+        record = json.loads(file.read_text(encoding="utf-8"))
+        checks = {check["name"]: check for check in record["checks"]}
+        assert len(checks) == len(record["checks"]), "two lines of one name"
+        assert all(check["state"] in ("ok", "note", "problem", "unknown") for check in checks.values())
+        return Found(answer.status, record["verdict"], record["served"], record["in_part"], checks)
+
+    return ask
+
+
+@pytest.fixture
+def running() -> Iterator[Callable[..., int]]:
+    """running(words…, env=…): the process of a program that has said it is ready; killed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: object, **keywords) -> int:
+            process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True, **keywords)
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            return process.pid
+
+        yield start
+
+
+@pytest.fixture
+def hakmem() -> Path:
+    """The built library; what belongs to hakmem alone is not asked where there is none."""
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.plan import peers
+
+    try:
+        return peers.hakmem_library().path
+    except LabError as error:
+        pytest.skip(str(error))

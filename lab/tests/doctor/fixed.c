@@ -1,0 +1,17 @@
+/* Takes the address of malloc, as a program at a fixed address does it: by its own jump slot. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(void) {
+  void *(*volatile taken)(size_t) = malloc;
+  void *block = taken(100);
+  char *volatile copy = strdup("through libc");
+  puts("ready");
+  fflush(stdout);
+  pause();
+  free(block);
+  free(copy);
+  return 0;
+}

@@ -1,0 +1,25 @@
+/* Loads a plugin if it is given one, with RTLD_DEEPBIND or without, has it allocate, says so, and waits.
+ * host [PLUGIN [deep]] */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int count, char **words) {
+  void *volatile own = malloc(100);
+  if (count > 1) {
+    void *plugin = dlopen(words[1], count > 2 ? RTLD_NOW | RTLD_DEEPBIND : RTLD_NOW);
+    void (*use)(void) = plugin ? (void (*)(void))dlsym(plugin, "use") : NULL;
+    if (!use) {
+      fprintf(stderr, "%s\n", dlerror());
+      return 1;
+    }
+    use();
+  }
+  puts("ready");
+  fflush(stdout);
+  pause();
+  free(own);
+  return 0;
+}

@@ -1,0 +1,262 @@
+"""A command: which programs are served, and what is said of those that are not."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+AARCH64, MACHINE_AT = 183, 18
+
+
+def test_a_dynamic_program_is_served(doctor, fakes):
+    found = doctor(fakes.program, "exit", 0)
+    assert (found.status, found.served, found.in_part) == (0, True, False)
+    assert found.verdict == f"served by {fakes.allocator}"
+    assert str(fakes.allocator) in found.said("who serves malloc")
+    assert not [name for name in ("linking", "own malloc", "privileges", "architecture") if found.state(name) != "ok"]
+
+
+def test_a_static_program(doctor, fakes):
+    found = doctor(fakes.static_program, "exit", 0)
+    assert (found.status, found.served) == (1, False)
+    assert found.verdict.startswith("not served: it is statically linked")
+    assert "libhakmem.a" in found.verdict
+    assert found.state("linking") == "problem"
+    assert "not started" in found.said("who serves malloc")
+
+
+@pytest.mark.parametrize(("visibility", "why"), [("default", "comes before"), ("hidden", "cannot replace")])
+def test_a_malloc_of_its_own(doctor, fakes, visibility, why):
+    found = doctor(fakes.own_malloc(visibility))
+    assert (found.status, found.served) == (1, False)
+    assert "malloc of its own" in found.said("own malloc")
+    assert why in found.said("own malloc")
+
+
+def test_stripped_symbols_are_not_taken_for_none(doctor, fakes, programs):
+    bare = programs.copy("stripped", fakes.program)
+    subprocess.run(["strip", str(bare)], check=True)
+    assert "stripped" in doctor(bare, "exit", 0).said("own malloc")
+    assert "neither exported nor hidden" in doctor(fakes.program, "exit", 0).said("own malloc")
+
+
+@pytest.mark.parametrize("bit", [0o4000, 0o2000])
+def test_a_setuid_program_is_not_started(doctor, fakes, programs, bit):
+    found = doctor(programs.copy(f"setuid-{bit:o}", fakes.program, 0o755 | bit), "exit", 0)
+    assert found.status == 1
+    assert "setuid" in found.verdict
+    assert found.state("privileges") == "problem"
+    assert found.state("who serves malloc") == "unknown"
+
+
+def test_another_architecture(doctor, fakes, programs):
+    path = programs.copy("foreign", fakes.program)
+    content = bytearray(path.read_bytes())
+    content[MACHINE_AT : MACHINE_AT + 2] = AARCH64.to_bytes(2, "little")
+    path.write_bytes(content)
+    found = doctor(path)
+    assert found.status == 1
+    assert "aarch64" in found.said("architecture")
+    assert found.verdict.startswith("not served: it is for aarch64, 64 bit, little-endian")
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="needs musl-tools")
+def test_a_program_for_musl(doctor, programs):
+    found = doctor(programs.made("plain-musl", "brought.c", compiler="musl-gcc"))
+    assert (found.status, found.state("C library")) == (1, "problem")
+    assert found.verdict.startswith("not served: it is linked to musl")
+
+
+def test_the_loader_of_musl_is_enough_to_tell(doctor, fakes, programs):
+    """For machines without musl: the name of the dynamic linker is written over."""
+    path = programs.copy("as-if-musl", fakes.program)
+    content = path.read_bytes()
+    wanted = next(name for name in (b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-linux-aarch64.so.1") if name in content)
+    path.write_bytes(content.replace(wanted, b"/lib/ld-musl-x.so.1".ljust(len(wanted), b"\0")))
+    found = doctor(path, "exit", 0)
+    assert (found.status, found.state("C library")) == (1, "problem")
+    assert "glibc" in found.remedy("C library")
+
+
+def test_an_allocator_that_is_linked_into_it(doctor, programs):
+    found = doctor(programs.brought)
+    assert (found.status, found.served, found.in_part) == (1, False, True)
+    assert found.verdict.startswith("served in part: jemalloc is linked into it (function je_malloc)")
+    assert found.state("who serves malloc") == "ok"
+
+
+def test_an_allocator_is_told_by_its_messages_where_symbols_are_stripped(doctor, programs):
+    bare = programs.copy("brought-stripped", programs.brought)
+    subprocess.run(["strip", str(bare)], check=True)
+    assert "jemalloc is linked into it (its messages)" in doctor(bare).verdict
+
+
+def test_a_library_that_gives_way(doctor, programs):
+    found = doctor(programs.linked_to())
+    assert (found.status, found.state("other allocators")) == (0, "note")
+    assert "libprivate.so is linked" in found.said("other allocators")
+
+
+@pytest.mark.parametrize("flag", ["-Wl,-Bsymbolic", "-fvisibility=hidden"])
+def test_a_library_that_keeps_its_malloc_to_itself(doctor, programs, flag):
+    shown = ('-Danswer=__attribute__((visibility("default")))answer',) if "hidden" in flag else ()
+    found = doctor(programs.linked_to(flag, *shown))
+    assert (found.status, found.in_part) == (1, True)
+    assert "malloc of its own, to which its calls are bound" in found.verdict
+    assert "-Bsymbolic" in found.remedy("other allocators")
+
+
+def test_plugins(doctor, fakes, programs, monkeypatch, hakmem):
+    assert "nothing here loads plugins" in doctor(fakes.static_program).said("RTLD_DEEPBIND")
+    found = doctor(programs.host)
+    assert (found.state("RTLD_DEEPBIND"), "host may load plugins" in found.said("RTLD_DEEPBIND")) == ("note", True)
+    assert doctor(programs.host, allocator="hakmem").state("RTLD_DEEPBIND") == "ok"
+    monkeypatch.setenv("HAKMEM_KEEP_DEEPBIND", "1")
+    found = doctor(programs.host, allocator="hakmem")
+    assert found.state("RTLD_DEEPBIND") == "problem"
+    assert found.remedy("RTLD_DEEPBIND") == "unset HAKMEM_KEEP_DEEPBIND"
+
+
+def test_python_has_arenas_of_its_own(doctor, monkeypatch):
+    found = doctor(sys.executable, "-c", "pass")
+    assert found.status == 0
+    assert "512 bytes in arenas of its own" in found.verdict
+    assert found.remedy("language") == "PYTHONMALLOC=malloc"
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+    found = doctor(sys.executable, "-c", "pass")
+    assert found.state("language") == "ok"
+    assert "arenas" not in found.verdict
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
+def test_java_maps_its_heap_itself(doctor):
+    found = doctor("java", "-version")
+    assert found.status == 0
+    assert "NativeMemoryTracking" in found.remedy("language")
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+def test_go_maps_its_heap_itself(doctor):
+    program = shutil.which("go")
+    found = doctor(program, "version")
+    assert "Go" in found.said("language")
+    assert "GOMEMLIMIT" in found.remedy("language")
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="needs busybox")
+def test_busybox(doctor):
+    found = doctor(shutil.which("busybox"), "true")
+    assert found.served == (found.state("linking") == "ok")
+
+
+def test_a_script_is_examined_by_what_reads_it(doctor, fakes, tmp_path):
+    found = doctor(fakes.script(tmp_path))
+    assert found.status == 0
+    assert str(tmp_path) not in found.said("program")
+    broken = tmp_path / "static.sh"
+    broken.write_text(f"#!{fakes.static_program} exit\n")
+    broken.chmod(0o755)
+    found = doctor(broken)
+    assert (found.status, "statically linked" in found.verdict) == (1, True)
+
+
+def test_a_wrapper_is_followed_to_what_does_the_work(doctor, fakes):
+    for words in (["env", "A=b"], ["timeout", "60"], ["sh", "-c", 'exec "$0" "$@"']):
+        found = doctor(*words, fakes.program, "sleep", 60000)
+        assert found.status == 0, words
+        assert found.said("program").startswith(str(fakes.program)), words
+
+
+def test_a_wrapper_that_starts_what_cannot_be_served(doctor, fakes):
+    found = doctor("env", fakes.static_program, "sleep", 60000)
+    assert found.status == 1
+    assert "statically linked" in found.verdict
+
+
+def test_a_wrapper_that_clears_the_environment(doctor, fakes):
+    found = doctor("env", "-i", fakes.program, "sleep", 60000)
+    assert found.status == 1
+    assert "without LD_PRELOAD" in found.verdict
+    assert "env -i" in found.remedy("who serves malloc")
+
+
+def test_a_shell_of_which_nothing_else_is_seen(doctor):
+    found = doctor("sh", "-c", ":")
+    assert found.state("who serves malloc") == "note"
+    assert "nothing that it starts" in found.verdict
+
+
+def test_a_library_that_is_missing(doctor, fakes):
+    found = doctor(fakes.dependent_program, "exit", 0)
+    assert found.status == 1
+    assert "libanswer.so" in found.said("program")
+
+
+def test_a_library_that_is_found_through_the_environment(doctor, fakes, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fakes.other_library.parent))
+    found = doctor(fakes.dependent_program, "exit", 0)
+    assert (found.status, found.state("program")) == (0, "ok")
+
+
+def test_a_library_that_is_no_allocator(doctor, fakes):
+    found = doctor(fakes.program, "exit", 0, allocator=fakes.other_library)
+    assert found.status == 1
+    assert "libc.so" in found.verdict
+
+
+def test_static_tls_that_was_taken_away(doctor, programs, monkeypatch, hakmem):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0:glibc.rtld.optional_static_tls=8")
+    found = doctor(programs.host, allocator="hakmem")
+    assert (found.status, found.state("TLS space")) == (0, "note")
+    monkeypatch.delenv("GLIBC_TUNABLES")
+    assert doctor(programs.host, allocator="hakmem").state("TLS space") == "ok"
+
+
+def test_options_of_hakmem(doctor, fakes, monkeypatch, hakmem):
+    found = doctor(fakes.program, "exit", 0, allocator="hakmem,HAKMEM_PROFILE=lean")
+    assert found.verdict == "served by hakmem,HAKMEM_PROFILE=lean"
+    assert found.said("options") == "HAKMEM_PROFILE=lean"
+    monkeypatch.setenv("HAKMEM_PROFIL", "lean")
+    found = doctor(fakes.program, "exit", 0, allocator="hakmem")
+    assert (found.status, found.state("options")) == (0, "problem")
+    assert "HAKMEM_PROFIL" in found.said("options")
+
+
+def test_real_programs(doctor, hakmem):
+    for name in ("git", "redis-server", "sort"):
+        if program := shutil.which(name):
+            found = doctor(program, "--version", allocator="hakmem")
+            assert found.served, name
+
+
+@pytest.mark.parametrize("flags", [["-static"], [], ["-s"]])
+def test_hakmem_that_is_linked_into_it(doctor, programs, hakmem, flags):
+    archive = hakmem.parent / "libhakmem.a"
+    if not archive.exists():
+        pytest.skip("there is no libhakmem.a")
+    program = programs.made(f"linked-in{''.join(flags)}", "brought.c", str(archive), "-lpthread", "-ldl", *flags)
+    found = doctor(program, allocator="hakmem")
+    assert "hakmem is linked into" in found.said("who serves malloc")
+    assert (found.state("linking"), found.state("own malloc")) == ("ok", "ok")
+
+
+def test_a_command_that_is_none_is_bad_input(here, tmp_path):
+    for words in (["--", "no-such-program"], ["--", str(tmp_path)], ["no-such-program"]):
+        answer = here("doctor", *words)
+        assert answer.status == 2
+        assert answer.message()
+
+
+def test_only_libraries_serve(here, fakes):
+    answer = here("doctor", "--allocator", "default", "--", fakes.program)
+    assert (answer.status, "--allocator" in answer.message()) == (2, True)
+
+
+def test_it_is_not_run(doctor, fakes, tmp_path):
+    """The program is ended where its own code begins; what it would have written is not there."""
+    marker = tmp_path / "written"
+    script = tmp_path / "writes.py"
+    script.write_text(f"open({str(marker)!r}, 'w')\n")
+    assert doctor(sys.executable, script).served
+    assert not marker.exists()

@@ -1,0 +1,74 @@
+"""The groups of the package lie above each other: a module imports only from its own group and from those below it.
+
+The order of the groups is that of the table in lab/README.md.
+"""
+
+import ast
+import graphlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hakmem_lab
+
+ROOT = Path(hakmem_lab.__file__).parent
+README = Path(__file__).parents[2] / "README.md"
+LAYERS = re.findall(r"^\| `(\w+)/?` \|", README.read_text(encoding="utf-8"), re.M)[::-1]  # the lowest first
+NAME = hakmem_lab.__name__
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(node: ast.AST, types_only: bool = False) -> Iterator[tuple[str, bool]]:
+    """(module of the package, whether only a type checker follows it), also of what functions import when they run."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == NAME:
+            for alias in child.names:
+                inner = f"{child.module}.{alias.name}"
+                yield (inner if inner in MODULES else child.module), types_only
+        elif isinstance(child, ast.Import):
+            yield from ((alias.name, types_only) for alias in child.names if alias.name.partition(".")[0] == NAME)
+        inside = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        yield from imports(child, types_only or inside)
+
+
+def read(module: str) -> list[tuple[str, bool]]:
+    return list(imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
+
+
+def layer(module: str) -> int:
+    """That of a module's group; what the package itself offers, its version, is below all of them."""
+    return -1 if module == NAME else LAYERS.index(module.split(".")[1])
+
+
+def test_every_module_has_its_layer():
+    assert sorted({module.split(".")[1] for module in MODULES if module != NAME}) == sorted(LAYERS)
+
+
+# The package itself is a door: it opens show/library.py at the first use, and lies on no layer.
+@pytest.mark.parametrize("module", [module for module in MODULES if module != NAME])
+def test_a_module_imports_only_what_is_below(module):
+    above = [found for found, _ in read(module) if layer(found) > layer(module)]
+    assert above == []
+
+
+def test_there_is_no_ring_of_imports():
+    graph = {module: {found for found, types_only in read(module) if not types_only} for module in MODULES}
+    graph[NAME] = set()
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+    assert order.index("hakmem_lab.errors") < order.index("hakmem_lab.kinds") < order.index("hakmem_lab.cli.main")
+
+
+def test_what_functions_import_is_seen():
+    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hakmem_lab.cli import main\n"
+    source += "def f():\n    from hakmem_lab.store import query\n    import hakmem_lab.errors\n"
+    found = [("hakmem_lab.cli.main", True), ("hakmem_lab.store.query", False), ("hakmem_lab.errors", False)]
+    assert list(imports(ast.parse(source))) == found
