@@ -7,7 +7,7 @@ import pytest
 from hakmem_lab.judge import analysis
 from hakmem_lab.judge.statistics.latency import quantile_interval
 from hakmem_lab.judge.statistics.paired import Interval
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import COUNTERS, UNITS, Metric
 
 WALL = Metric("wall")
 
@@ -252,3 +252,7 @@ def test_blocks_of_the_measurement_alone_are_measured() -> None:
     records = [run(), block(0), run(phase="select", block=1), block(1, phase="select")]
     assert analysis.measured(records) == [{"c": [records[0]]}]
     assert analysis.unfinished([{}, {}], {"max-blocks": 12}) == "No verdict yet: 2 of 12 planned blocks."
+
+
+def test_what_is_compared_is_measured() -> None:
+    assert set(analysis.COMPARED) <= UNITS.keys() | COUNTERS.keys()

@@ -98,6 +98,16 @@ def test_the_ends_are_where_the_capital_just_suffices(level, scale):
     assert anytime.confidence_sequence(row) == anytime.confidence_sequence(row, 0.95)
 
 
+def test_an_end_may_lie_beyond_all_blocks():
+    """Seven blocks just suffice at 5 %: only for a centre that is far from all of them."""
+    row = np.array([1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97, 1.0])
+    low, high = anytime.confidence_sequence(row, 0.985)
+    assert -math.inf < low < 0.97 and 1.03 < high < math.inf
+    for end, above in ((low, True), (high, False)):
+        assert max(capitals(row, end, above)) == pytest.approx(1 / 0.0075)
+    assert high - 1 == pytest.approx(1 - low, rel=0.5)
+
+
 def test_equal_blocks_have_a_point_wherever_they_lie():
     for value in (0.0, 1e-3, 5.0):
         assert anytime.confidence_sequence([value] * 30) == pytest.approx((value, value), abs=1e-8)

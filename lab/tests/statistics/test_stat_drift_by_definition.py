@@ -96,6 +96,7 @@ def test_a_trend_as_rare_as_alpha_is_shown():
     p = drift.mann_kendall(y).p
     assert drift.mann_kendall(y, p).direction == "increasing"
     assert drift.mann_kendall(-y, p).direction == "decreasing"
+    assert drift.mann_kendall([i / 19 for i in range(20)]).direction == "increasing"
     assert drift.mann_kendall([3.0] * 20) == drift.Trend("none shown", 1.0, 0.0)
 
 
@@ -173,6 +174,9 @@ def test_a_series_shorter_than_two_levels_has_one():
 def test_above_two_thousand_samples_are_averaged_in_groups():
     y = levels((0, 1300), (3, 1300), scale=0.5)
     assert drift.change_points(y[:2000]) == [1300]
+    odd = levels((0, 1001), (3, 1000), scale=0.5)
+    assert drift.change_points(odd[:2000]) == [1001]
+    assert drift.change_points(odd) in ([1000], [1002])
     pairs = y.reshape(-1, 2).mean(axis=1)
     assert drift.change_points(y) == [2 * place for place in drift.change_points(pairs)] == [1300]
     odd = np.r_[y, 0.0]

@@ -95,10 +95,12 @@ def test_every_figure_of_a_result(monkeypatch, plan):
     expected = plan.judged(labelled, 0.04).equivalence if plan else paired_interval(labelled, 0.92)
     assert vars(result.bias) == pytest.approx(vars(expected))
     assert (result.blocks, result.resamples) == (30, 200)
+    assert result.advice == noise._advice(result, 0.02)
 
 
 def test_without_labels_there_is_no_bias():
     assert aa_false_verdicts(machine(), resamples=200).bias is None
+    assert aa_false_verdicts(machine(12, 0.1), resamples=200).advice != []
 
 
 @dataclass
@@ -203,6 +205,8 @@ def test_the_share_of_windows_whose_means_differ_by_the_margin():
         assert sequential_false_rate(values + 5, margin) == pytest.approx(expected) and 0 < expected < 1
     assert sequential_false_rate(values) == sequential_false_rate(values, 0.01) != sequential_false_rate(values, 0.02)
     assert sequential_false_rate([0.0] * 20) == 0.0
+    for beside, rate in ((1e-9, 1.0), (-1e-9, 0.0)):
+        assert sequential_false_rate([0.0] * 10 + [math.log(1.01) + beside] * 10, 0.01) == rate
     assert sequential_false_rate([0.0] * 10 + [0.5] * 10) == 1.0
 
 

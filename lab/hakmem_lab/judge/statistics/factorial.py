@@ -79,7 +79,7 @@ def simple_effects(
             found = f"{name} while {', '.join(levels)}" if levels else name
             columns[found], kinds[found] = cells[:, cell | 1 << bit] - cells[:, cell], "simple"
             members[found] = (name,)
-    for cell in range(1, cells.shape[1]):
+    for cell in range(cells.shape[1]):
         if cell.bit_count() > 1:
             found = "+".join(names[bit] for bit in _bits(cell))
             columns[found], kinds[found] = cells[:, cell] - cells[:, 0], "combined"

@@ -146,7 +146,7 @@ def _resampled_verdicts(
     contrasts: np.ndarray, margin: float, alpha: float, resamples: int, rng: np.random.Generator
 ) -> Counter:
     n = contrasts.size
-    size = max(n // 2, least_blocks(alpha))
+    size = n // 2
     plan = Plan(tuple(planned_looks(size)))
     counts: Counter = Counter()
     for resample in range(resamples):
