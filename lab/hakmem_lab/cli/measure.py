@@ -203,7 +203,7 @@ def resume(
     if require is not None:
         _check_verdict(kinds.stored_spec(file))
     if more:
-        check_more(file.header(), more)
+        check_more(file.header(), more, list(file.records()))
     _finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
 
 

@@ -11,7 +11,9 @@ from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import SHARE, Plan
 
 PLANNED, MORE = "plan", "more"
-SEQUENTIAL_KINDS = ("ab", "compare", "sweep")
+SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "matrix", "latency")
+PROLONGED_KINDS = ("ab", "compare", "matrix", "latency")
+BY_BLOCK = "by-block"
 
 
 def rule(kind: str) -> dict:
@@ -50,13 +52,23 @@ def least_blocks(records: Sequence[dict]) -> int:
     return max([event["until"] for event in _events(records, MORE) if event["settled"]], default=0)
 
 
-def check_more(header: dict, more: int) -> None:
+def by_block(records: Sequence[dict]) -> list[str]:
+    """The percentiles that a latency run judges after every block; the others have planned looks alone."""
+    found = _events(records, BY_BLOCK)
+    return found[0]["percentiles"] if found else []
+
+
+def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
     """Raises LabError where a run cannot be prolonged."""
-    if header["kind"] not in ("ab", "compare"):
-        raise LabError(f"--more: a run of the kind {header['kind']} cannot be prolonged, only ab and compare can")
+    if header["kind"] not in PROLONGED_KINDS:
+        *most, last = PROLONGED_KINDS
+        raise LabError(
+            f"--more: a run of the kind {header['kind']} cannot be prolonged, only {', '.join(most)} and {last} can"
+        )
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
-    if not header.get("anytime"):
+    looks_alone = header["kind"] == "latency" and header["spec"]["metric"] not in by_block(records)
+    if not header.get("anytime") or looks_alone:
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
     if more < 1:
         raise LabError(f"--more: at least 1 block, not {more}")

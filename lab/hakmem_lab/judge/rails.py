@@ -3,17 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics import guardrails
+from hakmem_lab.judge.statistics import guardrails, verdict
 from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks
 
 
-def judged(header: dict, blocks: Blocks) -> dict[str, list[Guardrail]]:
+def judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, list[Guardrail]]:
     """Arm -> its guardrails against the first arm; the intervals of one metric hold for all arms at once, and leave
-    alpha on each side. An arm is judged by the blocks in which it took part."""
+    alpha on each side: after any number of blocks where there is a plan, else after all of them. An arm is judged by
+    the blocks in which it took part."""
     first, *others = (arm["name"] for arm in header["arms"])
+    alpha = header["spec"]["alpha"]
     found: dict[str, list[Guardrail]] = {name: [] for name in others}
     for metric, limit in guardrails_of(header["spec"]).items():
         columns = {}
@@ -21,7 +24,11 @@ def judged(header: dict, blocks: Blocks) -> dict[str, list[Guardrail]]:
             shared = [block for block in blocks if name in block and first in block]
             if d := log_ratios(shared, first, name, metric):
                 columns[name] = d
-        for name, interval in simultaneous_intervals(columns, 1 - 2 * header["spec"]["alpha"]).items():
+        if plan is not None:
+            for name, d in columns.items():
+                found[name].append(verdict.guardrail(d, limit, alpha / len(columns), metric.name, plan))
+            continue
+        for name, interval in simultaneous_intervals(columns, 1 - 2 * alpha).items():
             found[name].append(guardrails.judged(metric.name, interval, limit))
     return found
 

@@ -251,6 +251,7 @@ class MatrixSpec(BlockSpec):
     kind: Literal["matrix"] = "matrix"
     base: str = "hakmem"
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
+    detect: Ratio | None = None
     looks: Literal[1] = 1
 
     @field_validator("factors")

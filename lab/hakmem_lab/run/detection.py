@@ -1,27 +1,37 @@
 """How many blocks an effect needs that is to be detected, before or after the first of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import log_ratios, metric_of
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.run import progress
 from hakmem_lab.run.session import Session
+from hakmem_lab.store.blocks import Blocks
 
 PILOT_BLOCKS = 6
 
 
-def plan_detection(session: Session, names: Sequence[str], comparisons: int = 1) -> None:
+def plan_detection(
+    session: Session,
+    names: Sequence[str],
+    comparisons: int = 1,
+    columns_of: Callable[[Blocks], Sequence[Sequence[float]]] | None = None,
+) -> None:
     """Fixes the number of blocks for the effect that is to be detected, from the last A/A of the same program and
-    metric, or from the first six blocks; says how long that takes. Without `detect` there is nothing to do."""
+    metric, or from the first six blocks; says how long that takes. Without `detect` there is nothing to do.
+
+    columns_of: the log-ratios that are judged, where they are not those of two arms; no A/A knows their spread.
+    """
     header, records = session.file.header(), session.records()
     if session.spec.detect is None or planning.is_planned(records):
         return
-    known = fitness.spread_of(session.file.path.parent, header)
+    known = None if columns_of else fitness.spread_of(session.file.path.parent, header)
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
-        columns = [log_ratios(blocks, names[0], name, metric_of(header)) for name in names[1:]]
+        pairs = [(names[0], name) for name in names[1:]]
+        columns = columns_of(blocks) if columns_of else [log_ratios(blocks, *pair, metric_of(header)) for pair in pairs]
         known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"
     _fix_plan(session, names, known, comparisons)
 

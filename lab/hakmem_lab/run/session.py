@@ -239,7 +239,7 @@ class Session(Recorder):
         arms = [self.arm_in(name, plan.index) for name in plan.order]
         for position, record in self._runs_of(arms, plan.pads, drawn):
             self._keep(phase, plan.index, attempt, position, record | own)
-            runs.setdefault(plan.order[position], []).append(record | own)
+            runs.setdefault(plan.order[position], []).append(record | own | {"position": position})
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
             failed = failed or (None if record["ok"] else record)
             if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept

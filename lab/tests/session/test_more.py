@@ -53,7 +53,9 @@ def test_more_blocks_go_beyond_the_plan_and_end_where_they_settle_it(noisy, here
     assert more["ci_low"] > 0
 
 
-@pytest.mark.parametrize(("kind", "more", "message"), [("aa", "5", "only ab and compare"), ("ab", "-1", "at least 1")])
+@pytest.mark.parametrize(
+    ("kind", "more", "message"), [("aa", "5", "only ab, compare, matrix and latency"), ("ab", "-1", "at least 1")]
+)
 def test_what_cannot_be_prolonged_is_refused(ab, here, fakes, kind, more, message):
     if kind == "aa":
         here("aa", "--max-blocks", "12", "--quiet", "--repeat", "1", "--", fakes.program, "exit", "0")
@@ -101,3 +103,34 @@ def test_a_settled_arm_leaves_the_comparison(noisy, records):
     assert rows["glibc,RATE=15000"]["blocks"] < rows["glibc,RATE=10100"]["blocks"] == result["blocks"]
     orders = [set(block["order"]) for block in records("block")]
     assert len(orders[0]) == 3 and orders[-1] == {"glibc", "glibc,RATE=10100"}
+
+
+@pytest.fixture
+def matrix(here, tmp_path, fakes):
+    """A design of a script with deterministic rates: one factor gives a fifth, the other nothing."""
+
+    def call(*lines):
+        spec = tmp_path / "design.toml"
+        own = '[factors]\nfast = "RATE=1200"\nother = "FAKE_OTHER=1"\n'
+        top = f'kind = "matrix"\nbase = "glibc"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\n'
+        fixed = f'higher-is-better = true\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\n'
+        spec.write_text(top + fixed + "".join(f"{line}\n" for line in lines) + own)
+        return here("matrix", spec, "--json", "-")
+
+    return call
+
+
+def test_a_matrix_ends_when_every_question_is_settled_and_goes_on_when_asked(matrix, here, records):
+    answer = matrix("max-blocks = 20")
+    first = answer.result()
+    assert (first["final"], first["blocks"]) == (True, 11) and all(row["settled"] for row in first["effects"])
+    assert "11 blocks: every question is settled" in answer.err
+    more = here("resume", "--more", "3", "--quiet", "--json", "-").result()
+    assert (more["final"], more["blocks"]) == (True, 14)
+    assert len(records("block")) == 14
+
+
+def test_the_blocks_of_a_matrix_are_planned_by_its_own_contrasts(matrix, records):
+    matrix("max-blocks = 15", 'detect = "2%"')
+    (plan,) = records("event", what="plan")
+    assert "by the first 6 blocks" in plan["text"] and 9 <= len(records("block")) <= plan["blocks"] <= 15

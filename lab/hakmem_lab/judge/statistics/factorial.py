@@ -5,12 +5,15 @@ contrast within every block. May import NumPy, `paired` and `multiple`.
 
 An interval holds all values that a permutation test does not refuse: the signs of whole blocks are flipped, in all 2^n
 ways, and the signed ranks of the contrasts are added up. Where the cells of a block were run one after the other, what
-the place in the block does is taken out first (`without_drift`).
+the place in the block does is taken out first: by one slope for the whole run (`without_drift`), or, where a run is
+judged after every block, by that of the blocks before (`freed_as_known`). `questions` gives the contrasts themselves,
+for a rule that may be asked again after every block.
 
 Cells are in standard (Yates) order: bit j of a cell's index is 1 when factor j (in the order of the names) is on, so
 for two factors (1), a, b, ab. Cell values are natural logs, oriented so that higher is better.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +24,7 @@ from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
 from hakmem_lab.judge.statistics.paired import Interval, paired_interval
 
 INTERACTION_SIGN = "×"
+_REFRESH = 1.1
 
 
 class Interaction(StrEnum):
@@ -40,6 +44,16 @@ class Effect:
     factors: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Question:
+    """An effect as it was before it was judged: `d` is its contrast in every block; the rest as of an Effect."""
+
+    name: str
+    kind: str
+    factors: tuple[str, ...]
+    d: np.ndarray
+
+
 def effects(
     blocks: Sequence[Sequence[float]], names: Sequence[str], level: float = 0.95, simultaneous: bool = False
 ) -> list[Effect]:
@@ -49,15 +63,7 @@ def effects(
     the interaction of S is the signed sum over S's cells (d11 - d10 - d01 + d00 for two factors), averaged over the
     rest. With `simultaneous` all intervals hold at once with probability `level`.
     """
-    cells = _cells(blocks, names)
-    subsets = sorted(range(1, cells.shape[1]), key=lambda subset: (subset.bit_count(), _bits(subset)))
-    columns, kinds, members = {}, {}, {}
-    for subset in subsets:
-        name = INTERACTION_SIGN.join(names[bit] for bit in _bits(subset))
-        columns[name] = cells @ _contrast(subset, len(names))
-        kinds[name] = "main" if subset.bit_count() == 1 else "interaction"
-        members[name] = tuple(names[bit] for bit in _bits(subset))
-    return _judged(columns, kinds, members, level, simultaneous)
+    return _judged(_averaged(_cells(blocks, names), names), level, simultaneous)
 
 
 def simple_effects(
@@ -65,26 +71,19 @@ def simple_effects(
 ) -> list[Effect]:
     """Each factor on against off, at every combination of the others' levels ("a while b is off"); then, named "a+b",
     each cell with several factors on against the one with none. One family: all intervals hold at once."""
+    return _judged(_conditional(_cells(blocks, names), names), level, simultaneous)
+
+
+def questions(blocks: Sequence[Sequence[float]], names: Sequence[str]) -> list[Question]:
+    """All that a design is asked: `simple_effects` and `effects`, in that order, as contrasts of every block."""
     cells = _cells(blocks, names)
-    columns, kinds, members = {}, {}, {}
-    for bit, name in enumerate(names):
-        for cell in range(cells.shape[1]):
-            if cell >> bit & 1:
-                continue
-            levels = [
-                f"{other} is {'on' if cell >> place & 1 else 'off'}"
-                for place, other in enumerate(names)
-                if place != bit
-            ]
-            found = f"{name} while {', '.join(levels)}" if levels else name
-            columns[found], kinds[found] = cells[:, cell | 1 << bit] - cells[:, cell], "simple"
-            members[found] = (name,)
-    for cell in range(cells.shape[1]):
-        if cell.bit_count() > 1:
-            found = "+".join(names[bit] for bit in _bits(cell))
-            columns[found], kinds[found] = cells[:, cell] - cells[:, 0], "combined"
-            members[found] = tuple(names[bit] for bit in _bits(cell))
-    return _judged(columns, kinds, members, level, simultaneous)
+    return _conditional(cells, names) + _averaged(cells, names)
+
+
+def question_count(factors: int) -> int:
+    """How many `questions` has: they share alpha where all of them are to hold at once."""
+    cells = 2**factors
+    return factors * cells // 2 + (cells - 1 - factors) + (cells - 1)
 
 
 def misleading(found: Sequence[Effect], delta: float) -> dict[str, Effect]:
@@ -108,9 +107,35 @@ def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequenc
     once each cell's own level is taken off. With every cell in every place equally often it hardly matters; it does
     where a run ends within a square, and it narrows the intervals where blocks drift.
     """
+    cells, places = _placed(blocks, positions)
+    slope = _slope(cells, places)
+    return cells - slope * (places - places.mean(axis=1, keepdims=True)), slope
+
+
+def freed_as_known(blocks: Sequence[Sequence[float]], positions: Sequence[Sequence[int]]) -> tuple[np.ndarray, float]:
+    """The same where a run is judged after every block: (values, the change that all blocks show).
+
+    A block is freed of what the blocks before it show, and later ones do not change that: what was judged stays. The
+    first square of them is left as it is; the change is renewed whenever a tenth more blocks are known.
+    """
+    cells, places = _placed(blocks, positions)
+    freed, due = cells.copy(), cells.shape[1]
+    while due < len(cells):
+        away = places[due:] - places[due:].mean(axis=1, keepdims=True)
+        freed[due:] = cells[due:] - _slope(cells[:due], places[:due]) * away
+        due = max(due + 1, math.ceil(due * _REFRESH))
+    return freed, _slope(cells, places)
+
+
+def _placed(blocks: Sequence[Sequence[float]], positions: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     cells, places = np.asarray(blocks, dtype=float), np.asarray(positions, dtype=float)
     if places.shape != cells.shape:
         raise ValueError(f"expected a position for every value, got arrays of {places.shape} and {cells.shape}")
+    return cells, places
+
+
+def _slope(cells: np.ndarray, places: np.ndarray) -> float:
+    """The change from one place in a block to the next."""
     centred = cells - cells.mean(axis=1, keepdims=True)
     rest = centred - np.median(centred, axis=0)
     first, second = np.triu_indices(cells.shape[1], 1)
@@ -119,8 +144,7 @@ def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequenc
     slopes, weights = (change / apart), np.abs(apart)
     order = np.argsort(slopes, kind="stable")
     reached = np.cumsum(weights[order])
-    slope = float(slopes[order][np.searchsorted(reached, reached[-1] / 2)])
-    return cells - slope * (places - places.mean(axis=1, keepdims=True)), slope
+    return float(slopes[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def classify_interaction(interval: Interval) -> Interaction:
@@ -151,15 +175,40 @@ def _contrast(subset: int, factors: int) -> np.ndarray:
     return np.array(signs) / 2 ** (factors - subset.bit_count())
 
 
-def _judged(
-    columns: dict[str, np.ndarray],
-    kinds: dict[str, str],
-    members: dict[str, tuple[str, ...]],
-    level: float,
-    simultaneous: bool,
-) -> list[Effect]:
+def _averaged(cells: np.ndarray, names: Sequence[str]) -> list[Question]:
+    subsets = sorted(range(1, cells.shape[1]), key=lambda subset: (subset.bit_count(), _bits(subset)))
+    found = []
+    for subset in subsets:
+        members = tuple(names[bit] for bit in _bits(subset))
+        kind = "main" if len(members) == 1 else "interaction"
+        found.append(Question(INTERACTION_SIGN.join(members), kind, members, cells @ _contrast(subset, len(names))))
+    return found
+
+
+def _conditional(cells: np.ndarray, names: Sequence[str]) -> list[Question]:
+    found = []
+    for bit, name in enumerate(names):
+        for cell in range(cells.shape[1]):
+            if cell >> bit & 1:
+                continue
+            levels = [
+                f"{other} is {'on' if cell >> place & 1 else 'off'}"
+                for place, other in enumerate(names)
+                if place != bit
+            ]
+            called = f"{name} while {', '.join(levels)}" if levels else name
+            found.append(Question(called, "simple", (name,), cells[:, cell | 1 << bit] - cells[:, cell]))
+    for cell in range(1, cells.shape[1]):
+        if cell.bit_count() > 1:
+            members = tuple(names[bit] for bit in _bits(cell))
+            found.append(Question("+".join(members), "combined", members, cells[:, cell] - cells[:, 0]))
+    return found
+
+
+def _judged(asked: Sequence[Question], level: float, simultaneous: bool) -> list[Effect]:
+    columns = {question.name: question.d for question in asked}
     if simultaneous:
         intervals = simultaneous_intervals(columns, level)
     else:
         intervals = {name: paired_interval(d, level) for name, d in columns.items()}
-    return [Effect(name, intervals[name], kinds[name], members[name]) for name in columns]
+    return [Effect(question.name, intervals[question.name], question.kind, question.factors) for question in asked]

@@ -49,7 +49,7 @@ class Plan:
         """What these blocks show, whatever their number."""
         ends = [[-math.inf, math.inf], [-math.inf, math.inf]]
         p, tails = 1.0, (alpha * self.share / 2, alpha * self.share)
-        for count, *levels in self._looks(alpha):
+        for count, *levels in self.levels(alpha):
             if count <= len(d):
                 for joined, found in zip(ends, paired_intervals(d[:count], levels), strict=True):
                     joined[:] = max(joined[0], found.low), min(joined[1], found.high)
@@ -79,7 +79,7 @@ class Plan:
             bets = anytime.Bets(d)
             for name, (centre, above, halves) in sides.items():
                 shown[name] = bets.log_capital(centre, above) >= -math.log(alpha * self.share / halves)
-        for count, difference, equivalence in self._looks(alpha):
+        for count, difference, equivalence in self.levels(alpha):
             if count <= len(d):
                 two_sided, one_sided = paired_intervals(d[:count], [difference, equivalence])
                 for name, (centre, above, halves) in sides.items():
@@ -87,7 +87,7 @@ class Plan:
                     shown[name][count - 1 :] |= look.low > centre if above else look.high < centre
         return shown["above"], shown["below"], shown["more"] & shown["less"]
 
-    def _looks(self, alpha: float) -> list[tuple[int, float, float]]:
+    def levels(self, alpha: float) -> list[tuple[int, float, float]]:
         """Of every look: its count, the level of its interval, and of the one for equivalence."""
         two_sided, one_sided = (
             obrien_fleming_levels(self.looks, alpha * (1 - self.share), sides) for sides in (True, False)

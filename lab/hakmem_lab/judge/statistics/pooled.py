@@ -8,11 +8,12 @@ and what is resampled is whole blocks, both arms of a block together. The bootst
 for few blocks: its tails are those of Student's t times sqrt(n / (n - 1)). Beside it stands an exact test: with equal
 arms, the share of requests above the common quantile (of those on it, half) is as likely to be the greater on either
 side of a block, so the signs of the differences may be flipped. An interval leaves out 0 only where that test agrees.
+Both are those of one look: what may be read more often is `widened` by an interval that holds at any time.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -138,8 +139,22 @@ def flip_p(control: Pool, treatment: Pool, what: float | str) -> float:
             for arm in (control, treatment)
         ]
         differences = shares[0] - shares[1]
-    sums = np.abs(_flips(differences.size) @ differences)
-    return float((sums >= abs(differences.sum()) * (1 - ROUNDING)).mean())
+    return float(flip_p_of(differences[None])[0])
+
+
+def flip_p_of(differences: np.ndarray) -> np.ndarray:
+    """Of rows of blocks: how probable as large a sum is, had chance given every difference its sign."""
+    sums = np.abs(differences @ _flips(differences.shape[1]).T)
+    return (sums >= np.abs(differences.sum(axis=1, keepdims=True)) * (1 - ROUNDING)).mean(axis=1)
+
+
+def widened(pooled: Interval, always: Interval) -> Interval:
+    """The pooled interval, and all that another one does not exclude which holds after any number of blocks.
+
+    It leaves out an effect only where both do: so it is wrong in no more runs than `always` is, however often one
+    looks, and still sees what only a few blocks have.
+    """
+    return replace(pooled, low=min(pooled.low, always.low), high=max(pooled.high, always.high))
 
 
 def compared(control: Sampled, treatment: Sampled, what: float | str, levels: Sequence[float]) -> list[Interval]:

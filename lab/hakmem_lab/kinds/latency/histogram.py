@@ -7,6 +7,7 @@ log encoding, with the group `encoded`; the optional group `series` says what it
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hdrh.histogram import HdrHistogram
 
@@ -61,6 +62,15 @@ def percentile_us(histogram: HdrHistogram, name: str) -> float:
     if name == "max":
         return histogram.get_max_value() / 1e3
     return min(histogram.get_value_at_percentile(PERCENTILES[name]), histogram.get_max_value()) / 1e3
+
+
+@lru_cache(maxsize=50_000)
+def added_percentile_us(texts: tuple[str, ...], name: str) -> float:
+    """Of the sum of encoded histograms; asked again after every block, and decoded once."""
+    total = empty()
+    for text in texts:
+        total.decode_and_add(text.encode())
+    return percentile_us(total, name)
 
 
 def percentiles_us(histograms: Mapping[str, HdrHistogram]) -> dict[str, float]:

@@ -1,4 +1,5 @@
-"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm.
+"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm; judged
+after every block that has requests enough, else at planned looks (`rule`).
 
 A client that waits for an answer before it sends the next request does not see how long the others would have waited;
 so the program has a schedule, and counts from when a request should have begun.
@@ -11,9 +12,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hakmem_lab.errors import nearest
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge import planning, two_arms
+from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.ab.kind import check_blocks
 from hakmem_lab.kinds.compare import arms
+from hakmem_lab.kinds.latency import rule
 from hakmem_lab.kinds.latency.histogram import (
     DEFAULT_PATTERN,
     METRICS,
@@ -23,15 +26,19 @@ from hakmem_lab.kinds.latency.histogram import (
     check_pattern,
     percentiles_us,
 )
+from hakmem_lab.kinds.latency.pool import Pair, Pools, enough
 from hakmem_lab.kinds.latency.result import analyse
+from hakmem_lab.kinds.latency.verdict import Asked, Decision, decide, whats
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from hakmem_lab.run import detection
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.progress import Progress
 from hakmem_lab.run.runner import Runner, Workload
 from hakmem_lab.run.session import Session
+from hakmem_lab.store.blocks import Blocks
 from hakmem_lab.system.launcher import Outcome
 
 __all__ = ["Spec", "analyse", "run"]
@@ -51,6 +58,7 @@ class Spec(BlockSpec):
     margin: Ratio = 0.05
     looks: Literal[1] = 1
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
+    detect: Ratio | None = None
     warm_up: Annotated[int, Field(ge=0, le=100)] = 0
     repeat: Literal[1] = 1
     rate: Annotated[float, Field(gt=0)] | None = None
@@ -131,13 +139,69 @@ class LatencySession(Session):
 
 
 def measure(session: LatencySession) -> None:
+    """Blocks of the baseline and of every arm that is not settled yet."""
     session.check_fitness()
-    session.run_blocks("measure", list(session.arms), session.spec.max_blocks)
+    first, *others = list(session.arms)
+    note_rule(session)
+    detection.plan_detection(
+        session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
+    )
+    header, records = session.file.header(), session.records()
+    law, least = rule.recorded(header, records), planning.least_blocks(records)
+    asked = Asked(header["spec"], law, session.spec.alpha / len(others))
+    gone: set[str] = set()
+
+    def wanted(blocks: Blocks) -> list[str]:
+        return [first, *others] if len(blocks) < least else [first, *(name for name in others if name not in gone)]
+
+    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records)):
+        if not blocks or not law.often.share:
+            continue
+        for name in (name for name in others if name not in gone):
+            if (decision := settled(asked, blocks, first, name)) is not None:
+                gone.add(name)
+                session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
+        if len(gone) == len(others) and len(blocks) >= least:
+            return
+
+
+def settled(asked: Asked, blocks: Blocks, first: str, name: str) -> Decision | None:
+    """The verdict on an arm from the blocks in which it took part; None where it is still open."""
+    mine = two_arms.shared(blocks, first, name)
+    pair = Pair(Pools(mine, whats(asked.spec)), first, name)
+    if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
+        return None
+    decision = decide(asked, pair)
+    return None if decision.verdict is Verdict.INCONCLUSIVE else decision
+
+
+def note_rule(session: LatencySession) -> None:
+    """Fixes, by the trials, which percentiles are judged after every block; says so where the chosen one is not."""
+    records, spec = session.records(), session.spec
+    if not session.file.header().get("anytime") or any(r.get("what") == planning.BY_BLOCK for r in records):
+        return
+    trials = [record for record in records if record.get("phase") == "calibrate"]
+    found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)
+    text = f"judged after every block: {', '.join(found) or 'no percentile'}"
+    if spec.metric not in found:
+        counts = ", ".join(map(str, rule.looks_at(spec.max_blocks)))
+        text += f"; a block has too few requests for {spec.metric}, which is looked at after {counts} blocks"
+        session.progress.say(text)
+    session.event(planning.BY_BLOCK, text, percentiles=found)
+
+
+def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
+    """The log-ratios of the blocks' own percentiles, of every arm."""
+    pools = Pools(blocks)
+    return [Pair(pools, first, name).log_ratios(metric) for name in others]
 
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, Plan((spec.max_blocks,), share=0.0), len(spec.allocators) - 1)
-    per_block = RUNS_OF_A_PAIR if len(spec.allocators) == 2 else len(spec.allocators)
-    total = per_block * spec.max_blocks + spec.warm_up * len(spec.allocators)
-    return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse, LatencySession)
+    others, law = len(spec.allocators) - 1, rule.of_blocks(spec.max_blocks)
+    for plan in (law.often, law.seldom):
+        check_blocks(spec, context.source, plan, others)
+    per_block = RUNS_OF_A_PAIR if others == 1 else others + 1
+    counts = (spec.max_blocks, min(spec.max_blocks, law.often.least_blocks(spec.alpha / others)))
+    most, soonest = (per_block * count + spec.warm_up * (others + 1) for count in counts)
+    return conduct(spec, context, arms(spec), lambda _: (most, soonest), measure, analyse, LatencySession)

@@ -1,11 +1,13 @@
 """All requests of every arm, block by block, out of the records of a latency run. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool
-from hakmem_lab.kinds.latency.histogram import PERCENTILES, PREFIXES, RESPONSE, buckets_us
+from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.kinds.latency.histogram import PERCENTILES, PREFIXES, RESPONSE, added_percentile_us, buckets_us
 from hakmem_lab.store.blocks import Blocks
 
 WHATS: dict[str, float | str] = {name: percent / 100 for name, percent in PERCENTILES.items()} | {MEAN: MEAN}
@@ -50,11 +52,82 @@ def split(metric: str) -> tuple[str, str]:
     return RESPONSE, metric
 
 
-def requests(blocks: Blocks, name: str) -> Requests:
-    """All requests of an arm. Blocks must hold at least one run of it each."""
+def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHATS.values())) -> Requests:
+    """All requests of an arm, and of them these statistics. Blocks must hold at least one run of it each."""
     series = {}
     for each in PREFIXES:
         rows = [[run["histograms"].get(each) for run in block[name]] for block in blocks]
         if all(text is not None for row in rows for text in row):
-            series[each] = Sampled.of(pool([buckets_us(row) for row in rows]), list(WHATS.values()))
+            series[each] = Sampled.of(pool([buckets_us(row) for row in rows]), list(whats))
     return Requests(name, series)
+
+
+class Pools:
+    """The requests of arms in the blocks of a run, added up where they are asked for. whats: further statistics than
+    these are not wanted."""
+
+    def __init__(self, blocks: Blocks, whats: Sequence[float | str] = tuple(WHATS.values())):
+        self.blocks, self._whats = blocks, whats
+        self._made: dict[tuple[str, tuple[int, ...]], Requests] = {}
+
+    def arm(self, name: str, beside: str | None = None, count: int | None = None) -> Requests:
+        """In all blocks in which it took part, and `beside` too; of these the first `count`."""
+        rows = [place for place, block in enumerate(self.blocks) if name in block and (beside or name) in block]
+        key = name, tuple(rows[:count])
+        if key not in self._made:
+            self._made[key] = requests([self.blocks[row] for row in key[1]], name, self._whats)
+        return self._made[key]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two arms in the blocks in which both took part."""
+
+    pools: Pools
+    control: str
+    treatment: str
+
+    @property
+    def blocks(self) -> Blocks:
+        return shared(self.pools.blocks, self.control, self.treatment)
+
+    def known(self, metric: str) -> bool:
+        series = split(metric)[0]
+        return all(series in run["histograms"] for block in self.blocks for runs in block.values() for run in runs)
+
+    def beyond(self, metric: str, count: int | None = None) -> float:
+        """Requests beyond the percentile, of the arm that has fewer of them."""
+        return min(arm.beyond(metric) for arm in self._arms(count))
+
+    def against(self, metric: str, levels: Sequence[float], count: int | None = None) -> list[Interval]:
+        """An interval a level, of all blocks or the first `count`; positive where the treatment's is lower."""
+        control, treatment = self._arms(count)
+        return treatment.against(control, metric, levels)
+
+    def log_ratios(self, metric: str) -> list[float]:
+        """Of every block: from the percentiles of its own requests, those of its runs together."""
+        return [
+            math.log(_of_block(block[self.control], metric) / _of_block(block[self.treatment], metric))
+            for block in self.blocks
+        ]
+
+    def _arms(self, count: int | None) -> tuple[Requests, Requests]:
+        return self.pools.arm(self.control, self.treatment, count), self.pools.arm(self.treatment, self.control, count)
+
+
+def _of_block(runs: Sequence[dict], metric: str) -> float:
+    series, name = split(metric)
+    return added_percentile_us(tuple(run["histograms"][series] for run in runs), name)
+
+
+def enough(trials: Sequence[dict], runs_of_a_block: int) -> list[str]:
+    """The percentiles for which a block has requests enough, by what trial runs of all arms had."""
+    found = []
+    for prefix_of, prefix in PREFIXES.items():
+        texts = [trial["histograms"].get(prefix_of) for trial in trials]
+        if not texts or None in texts:
+            continue
+        fewest = min(sum(buckets_us([text]).values()) for text in texts) * runs_of_a_block
+        found += [prefix + name for name, percent in PERCENTILES.items() if percent < 100 and
+                  round(fewest * (1 - percent / 100), 3) >= LEAST_REQUESTS_BEYOND]  # fmt: skip
+    return found

@@ -1,16 +1,20 @@
 """The result of a latency run. Pure: header and records in."""
 
+import math
 import statistics
 from collections.abc import Sequence
 
+from hakmem_lab.judge import planning
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished, withheld
 from hakmem_lab.judge.statistics import guardrails, multiple, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab.kind import blocked
+from hakmem_lab.kinds.latency import rule
 from hakmem_lab.kinds.latency.histogram import METRICS, PERCENTILES, PREFIXES
-from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Requests, requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Decision, decide
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Pair, Pools, Requests
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.blocks import Blocks
 from hakmem_lab.store.runs import plain
@@ -49,15 +53,18 @@ def _arm(arm: Requests, runs: Sequence[dict], rate_per_s: float | None) -> dict:
     return row | {"service": _series(arm, PREFIXES["service"]), "requests": arm.count, "usual_run": usual}
 
 
-def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, metric: str) -> list[str]:
+def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, asked: Asked) -> list[str]:
     texts = []
+    share = max(1.0, asked.rule.planned / len(blocks))
     fewest = min(arms, key=lambda arm: arm.count)
     if few := next((name for name in PERCENTILES if fewest.beyond(name) < LEAST_REQUESTS_BEYOND), None):
         texts.append(
             f"{few} rests on fewer than {LEAST_REQUESTS_BEYOND} requests beyond it: more or longer runs (now "
             f"{fewest.count:,.0f} requests in all) would make it steadier"
         )
-    unwatched = [name for name in BUILT_IN if name != metric and fewest.beyond(name) < LEAST_REQUESTS_BEYOND]
+    unwatched = [
+        name for name in BUILT_IN if name != asked.metric and fewest.beyond(name) * share < LEAST_REQUESTS_BEYOND
+    ]
     texts += [f"{name} is no guardrail here: there are too few requests to know it by" for name in unwatched]
     for row in rows:
         if row["service"] and row["p50_us"] > OVERLOADED * row["service"]["p50_us"]:
@@ -95,8 +102,8 @@ def _percentile_metric(name: str) -> Metric:
 
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
-    and intervals that hold for all arms at once, after the last planned block."""
-    spec, blocks = header["spec"], measured(records)
+    and intervals that hold for all arms at once, as soon as the run's rule allows one."""
+    spec, blocks, law = header["spec"], measured(records), rule.recorded(header, records)
     names = [arm["name"] for arm in header["arms"]]
     first, others = names[0], names[1:]
     result = base_result(header, records, blocks)
@@ -105,58 +112,75 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         "guardrails": [],
         "metric": {"name": spec["metric"], "unit": UNIT, "higher_is_better": False},
     }
-    result["headline"] = unfinished(blocks, spec)
+    result["headline"] = unfinished(blocks, spec | {"max-blocks": result["max_blocks"]})
     if not blocks:
         return plain(result)
-    arms = {name: requests(blocks, name) for name in names}
+    pools = Pools(blocks)
+    arms = {name: pools.arm(name) for name in names}
     rows = [_arm(arm, _runs(blocks, arm.name), spec["rate"]) for arm in arms.values()]
     result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
     for row, arm in zip(result["arms"], arms.values(), strict=True):
         row["median"], row["ci_low"], row["ci_high"] = arm.interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
-    result["warnings"] += _warnings(rows, list(arms.values()), blocks, spec["metric"])
-    if len(blocks) < spec["max-blocks"]:
+    asked = Asked(spec, law, spec["alpha"] / len(others))
+    pairs = {name: Pair(pools, first, name) for name in others}
+    result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
+    if len(blocks) < law.planned and not law.often.share:
         return plain(result)
-    alpha = spec["alpha"] / len(others)
-    decisions = {name: decide(blocks, arms[first], arms[name], spec, alpha) for name in others}
+    decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
+    result |= _ending(decisions, len(blocks), header, records)
+    if not result["final"] and all(map(_unlimited, decisions.values())):
+        return plain(result)
     result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
-    result["comparisons"] += _secondary(blocks, arms, first, spec)
+    result["comparisons"] += _secondary(pairs, spec)
     result["guardrails"] = [
         guardrails.row(rail) | {"arm": name} for name, decision in decisions.items() for rail in decision.rails
     ]
-    result["final"] = True
     result["headline"] = _headline(first, spec["metric"], decisions)
-    wanted = [d.more_blocks for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
-    result["more_blocks"] = None if None in wanted or not wanted else max(wanted)
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
         withheld(result, records, first, others[0])
     return plain(blocked(result, records))
 
 
+def _unlimited(decision: Decision) -> bool:
+    return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
+
+
+def _ending(decisions: dict[str, Decision], count: int, header: dict, records: Sequence[dict]) -> dict:
+    """Whether the run is over, and what it would still take."""
+    wanted = [d.more_blocks for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    further = [blocks for blocks in wanted if blocks is not None]
+    ended = not wanted or count >= planning.most_blocks(header, records)
+    return {
+        "settled": not wanted,
+        "final": ended and count >= planning.least_blocks(records),
+        "more_blocks": max(further) if further and len(further) == len(wanted) else None,
+    }
+
+
 def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
     equivalence = decision.equivalence.ratio()
     row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict))
-    return row | {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
 
 
-def _secondary(blocks: Blocks, arms: dict[str, Requests], first: str, spec: dict) -> list[dict]:
+def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
     """Every other percentile, the mean, and what the arms cost besides: for information, without a verdict."""
-    others = [name for name in arms if name != first]
-    level = 1 - spec["alpha"] / len(others)
+    level = 1 - spec["alpha"] / len(pairs)
     rows = []
     for metric in REPORTED:
-        if metric == spec["metric"] or not all(arm.known(metric) for arm in arms.values()):
+        if metric == spec["metric"] or not all(pair.known(metric) for pair in pairs.values()):
             continue
-        for name in others:
-            (interval,) = arms[name].against(arms[first], metric, [level])
-            rows.append(comparison(interval, first, name, metric))
-    for metric in ("cpu", "rss"):
-        columns = {
-            name: d for name in others if (d := log_ratios(blocks, first, name, _percentile_metric(metric))) is not None
-        }
+        for name, pair in pairs.items():
+            (interval,) = pair.against(metric, [level])
+            rows.append(comparison(interval, pair.control, name, metric))
+    for metric in map(_percentile_metric, ("cpu", "rss")):
+        found = {name: log_ratios(pair.blocks, pair.control, name, metric) for name, pair in pairs.items()}
+        columns = {name: d for name, d in found.items() if d is not None}
         intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, first, name, metric) for name, interval in intervals.items()]
+        rows += [comparison(interval, pairs[name].control, name, metric.name) for name, interval in intervals.items()]
     return rows
 
 

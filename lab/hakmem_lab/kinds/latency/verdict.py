@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics import guardrails, verdict
-from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
+from hakmem_lab.judge.statistics import guardrails, stopping, verdict
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_interval
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent
 from hakmem_lab.kinds.latency.histogram import METRICS, PREFIXES
-from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Requests
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, WHATS, Pair, Pools, split
+from hakmem_lab.kinds.latency.rule import Rule
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.blocks import Blocks
 
 # A better middle must not be bought with a worse tail: watched whether or not a spec asks for it.
 BUILT_IN = {"p99.9": 0.25}
@@ -21,8 +21,8 @@ MOST_BLOCKS = 100_000
 
 @dataclass(frozen=True)
 class Decision:
-    """interval: of the chosen percentile; equivalence: the narrower one that NEUTRAL needs. more_blocks: None where it
-    is unknown or the verdict is not INCONCLUSIVE."""
+    """interval: of the chosen percentile; equivalence: the narrower one that NEUTRAL needs. plain: the estimate before
+    it was corrected for an early stop. more_blocks: None where it is unknown or the verdict is not INCONCLUSIVE."""
 
     verdict: Verdict
     interval: Interval
@@ -30,52 +30,105 @@ class Decision:
     rails: tuple[Guardrail, ...]
     reason: str
     more_blocks: int | None
+    plain: float
 
 
-def limits(spec: dict, arms: Sequence[Requests]) -> dict[str, float]:
-    """Percentile -> tolerated worsening. The built-in one only where there are requests enough to know it by."""
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted to be known of every pair of arms, and by which rule."""
+
+    spec: dict
+    rule: Rule
+    alpha: float
+
+    @property
+    def metric(self) -> str:
+        return self.spec["metric"]
+
+    @property
+    def delta(self) -> float:
+        return as_log(self.spec["margin"])
+
+    @property
+    def mean(self) -> str:
+        return PREFIXES["service" if self.metric.startswith(PREFIXES["service"]) else "response"] + MEAN
+
+
+def whats(spec: dict) -> list[float | str]:
+    """The statistics that a verdict needs."""
+    names = [spec["metric"], *BUILT_IN, *(rail.name for rail in guardrails_of(spec) if rail.name in METRICS)]
+    return list(dict.fromkeys([*(WHATS[split(name)[1]] for name in names), MEAN]))
+
+
+def limits(asked: Asked, pair: Pair) -> dict[str, float]:
+    """Percentile -> tolerated worsening. The built-in one only where the planned blocks have requests enough to know it
+    by: whether it is there must not depend on when the run ends."""
+    spec, share = asked.spec, max(1.0, asked.rule.planned / len(pair.blocks))
     own = {metric.name: limit for metric, limit in guardrails_of(spec).items() if metric.name in METRICS}
     steady = {
         name: limit
         for name, limit in BUILT_IN.items()
-        if name != spec["metric"] and all(arm.beyond(name) >= LEAST_REQUESTS_BEYOND for arm in arms)
+        if name != spec["metric"] and pair.beyond(name) * share >= LEAST_REQUESTS_BEYOND
     }
     return steady | own
 
 
-def rails(blocks: Blocks, control: Requests, treatment: Requests, spec: dict, alpha: float) -> tuple[Guardrail, ...]:
-    """Percentiles of all requests, and what else the spec's guardrails watch, run by run."""
+def rails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
+    """Percentiles of all requests by the same rule, and what else the spec's guardrails watch, run by run."""
     found = []
-    for name, limit in limits(spec, (control, treatment)).items():
-        if control.known(name) and treatment.known(name):
-            (interval,) = treatment.against(control, name, [1 - 2 * alpha])
-            found.append(guardrails.judged(name, interval, limit))
-    for metric, limit in guardrails_of(spec).items():
+    for name, limit in limits(asked, pair).items():
+        if pair.known(name):
+            found.append(guardrails.judged(name, asked.rule.intervals(pair, name, asked.alpha)[1], limit))
+    for metric, limit in guardrails_of(asked.spec).items():
         if metric.name not in METRICS:
-            d = log_ratios(blocks, control.name, treatment.name, metric) or []
-            found.append(guardrails.judged(metric.name, paired_interval(d, 1 - 2 * alpha), limit))
+            d = log_ratios(pair.blocks, pair.control, pair.treatment, metric) or []
+            if asked.rule.often.share:
+                found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, asked.rule.often))
+            else:
+                found.append(guardrails.judged(metric.name, paired_interval(d, 1 - 2 * asked.alpha), limit))
     return tuple(found)
 
 
-def decide(blocks: Blocks, control: Requests, treatment: Requests, spec: dict, alpha: float) -> Decision:
+def decide(asked: Asked, pair: Pair) -> Decision:
     """Better only where neither a guardrail nor the mean of all requests says otherwise."""
-    metric, delta = spec["metric"], as_log(spec["margin"])
-    interval, equivalence = treatment.against(control, metric, [1 - alpha, 1 - 2 * alpha])
-    watched = rails(blocks, control, treatment, spec, alpha)
-    (mean,) = treatment.against(control, PREFIXES[_series(metric)] + MEAN, [1 - alpha])
+    metric, delta = asked.metric, asked.delta
+    interval, equivalence = asked.rule.intervals(pair, metric, asked.alpha)
+    watched = rails(asked, pair)
+    (mean,) = pair.against(asked.mean, [1 - asked.alpha])
     plain = verdict.judge(interval, equivalence, delta)
     word = guardrails.checked(plain, watched)
     contrary = (word is Verdict.GO and mean.high < 0) or (word is plain is Verdict.NO_GO and mean.low > 0)
     undecided = word is plain is Verdict.INCONCLUSIVE
     word = Verdict.INCONCLUSIVE if contrary else word
-    reason = _sentence(metric, word, interval, equivalence, watched, mean if contrary else None, spec["margin"])
-    return Decision(
-        word, interval, equivalence, watched, reason, _more(interval, equivalence, delta) if undecided else None
-    )
+    shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
+    reason = _sentence(metric, word, shown, equivalence, watched, mean if contrary else None, asked.spec["margin"])
+    more = _more(interval, equivalence, delta) if undecided else None
+    return Decision(word, shown, equivalence, watched, reason, more, interval.estimate)
 
 
-def _series(metric: str) -> str:
-    return "service" if metric.startswith(PREFIXES["service"]) else "response"
+def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
+    if len(pair.blocks) < 2:
+        return interval
+    return moved(asked, pair, replace(pair, pools=Pools(pair.blocks[:-1], whats(asked.spec))), interval)
+
+
+def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interval:
+    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is.
+
+    before: the same arms without that block. At the planned looks that take the place of blocks nothing is moved:
+    there are two of them before the end, and they are strict.
+    """
+    plan = asked.rule.often
+    if asked.metric not in asked.rule.by_block or len(pair.blocks) >= plan.looks[-1]:
+        return interval
+    interval_before, equivalence_before = asked.rule.intervals(before, asked.metric, asked.alpha)
+    if verdict.judge(interval_before, equivalence_before, asked.delta) is not Verdict.INCONCLUSIVE:
+        return interval
+    d = pair.log_ratios(asked.metric)
+    found = interval.estimate + stopping.corrected(d, plan, asked.delta, asked.alpha) - hodges_lehmann(d)
+    nearest = min(abs(found), abs(interval.estimate)) if found * interval.estimate > 0 else 0.0
+    estimate = math.copysign(nearest, interval.estimate)
+    return replace(interval, estimate=min(max(estimate, interval.low), interval.high))
 
 
 def _more(interval: Interval, equivalence: Interval, delta: float) -> int | None:

@@ -6,37 +6,43 @@ question.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from hakmem_lab.judge import rails
-from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
+from hakmem_lab.judge import planning, rails
+from hakmem_lab.judge.analysis import base_result, measured, unfinished
 from hakmem_lab.judge.statistics import factorial
 from hakmem_lab.judge.statistics.factorial import Effect
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
-from hakmem_lab.judge.statistics.verdict import percent
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict, percent
+from hakmem_lab.kinds.matrix import decisions
 from hakmem_lab.store.blocks import Blocks
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Two families, each with intervals that hold together: simple effects and cells against none; main effects and
-    interactions."""
-    spec, blocks = header["spec"], measured(records)
+    """Simple effects and cells against none; interactions; main effects where no interaction misleads.
+
+    All of them hold together, after any number of blocks. Runs that were promised one look have two families instead,
+    simple effects and averages, each with intervals that hold together after the last planned block.
+    """
+    spec, blocks, plan = header["spec"], measured(records), planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"effects": [], "hidden": [], "comparisons": [], "guardrails": []}
-    if len(blocks) < spec["max-blocks"]:
+    if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
         result["headline"] = unfinished(blocks, spec)
         return result
-    logs, change = _logs(header, blocks)
-    level, factors = 1 - spec["alpha"], list(spec["factors"])
-    single = factorial.simple_effects(logs, factors, level, simultaneous=True)
-    averaged = factorial.effects(logs, factors, level, simultaneous=True)
+    found, change = (_after_every_block if plan.share else _at_the_end)(header, blocks, plan)
+    if all(math.isinf(end) for one in found for end in (one.effect.interval.low, one.effect.interval.high)):
+        result["headline"] = f"No reading yet: {len(blocks)} of at most {result['max_blocks']} blocks are too few."
+        return result
+    averaged = [one.effect for one in found if one.effect.kind in ("interaction", "main")]
     hidden = factorial.misleading(averaged, as_log(spec["margin"]))
-    kept = [effect for effect in averaged if effect.name not in hidden]
-    kept.sort(key=lambda effect: effect.kind == "main")
-    result["effects"] = [_row(effect) for effect in (*single, *kept)]
+    kept = [one for one in found if not (one.effect.kind == "main" and one.effect.name in hidden)]
+    result["effects"] = [_row(one) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
-    result["warnings"] += _why(hidden) + _drift(change, spec, len(logs[0]))
-    result["guardrails"] = rails.rows(rails.judged(header, blocks))
-    result["final"] = True
-    result["headline"] = _headline(single, kept, level)
+    result["warnings"] += _why(hidden) + _drift(change, spec, len(header["arms"]))
+    result["guardrails"] = rails.rows(rails.judged(header, blocks, plan if plan.share else None))
+    result |= _ending(found, len(blocks), header, records)
+    result["headline"] = _headline([one.effect for one in kept], 1 - spec["alpha"]) + _outlook(result)
     for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
         result["headline"] = f"No reading on this machine: {reason}"
         for row in result["effects"]:
@@ -44,28 +50,70 @@ def analyse(header: dict, records: list[dict]) -> dict:
     return result
 
 
-def _logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], float]:
-    """(a row of cells a block, higher is better, freed of what the place in the block does; that, from place to
-    place)."""
-    metric = metric_of(header)
-    sign = 1.0 if metric.higher_is_better else -1.0
-    names = [arm["name"] for arm in header["arms"]]
-    logs = [
-        [sign * math.log(value) for name in names for value in values(block[name], metric.name) or ()]
-        for block in blocks
-    ]
-    places = [[block[name][0]["position"] for name in names] for block in blocks]
-    freed, change = factorial.without_drift(logs, places)
-    return freed.tolist(), change
+@dataclass(frozen=True)
+class _Judged:
+    """decision: None in runs of one look, which settle nothing."""
+
+    effect: Effect
+    decision: Decision | None = None
 
 
-def _row(effect: Effect) -> dict:
-    ratio = effect.interval.ratio()
-    return {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-            "ci_high": ratio.high, "p": effect.interval.p, "reading": _reading(effect)}  # fmt: skip
+def _after_every_block(header: dict, blocks: Blocks, plan: Plan) -> tuple[list[_Judged], float]:
+    asked, change = decisions.questions(header, blocks)
+    found = []
+    for question in asked:
+        decision = decisions.decide(question, header["spec"], plan)
+        found.append(_Judged(Effect(question.name, decision.interval, question.kind, question.factors), decision))
+    return found, change
 
 
-def _reading(effect: Effect) -> str:
+def _at_the_end(header: dict, blocks: Blocks, _: Plan) -> tuple[list[_Judged], float]:
+    freed, change = factorial.without_drift(*decisions.logs(header, blocks))
+    level, factors, rows = 1 - header["spec"]["alpha"], list(header["spec"]["factors"]), freed.tolist()
+    single = factorial.simple_effects(rows, factors, level, simultaneous=True)
+    averaged = factorial.effects(rows, factors, level, simultaneous=True)
+    return [_Judged(effect) for effect in (*single, *averaged)], change
+
+
+def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[dict]) -> dict:
+    """Whether the run is over, and what it would still take."""
+    if any(one.decision is None for one in found):
+        return {"final": True}
+    still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
+    still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
+    wanted = [decision.more_blocks for decision in still.values()]
+    further = [count for count in wanted if count is not None]
+    ended = not still or count >= planning.most_blocks(header, records)
+    return {
+        "settled": not still,
+        "final": ended and count >= planning.least_blocks(records),
+        "open": list(still),
+        "more_blocks": max(further) if further and len(further) == len(wanted) else None,
+    }
+
+
+def _outlook(result: dict) -> str:
+    if not result.get("open"):
+        return ""
+    further = result["more_blocks"]
+    rest = "more blocks are unlikely to settle it" if further is None else f"about {further} more blocks likely would"
+    return f" Not settled: {', '.join(result['open'])}; {rest}."
+
+
+def _row(one: _Judged) -> dict:
+    effect, ratio = one.effect, one.effect.interval.ratio()
+    row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
+           "ci_high": ratio.high, "p": effect.interval.p, "reading": _reading(one)}  # fmt: skip
+    if one.decision is not None:
+        row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
+        row |= {"uncorrected": as_ratio(one.decision.plain)}
+    return row
+
+
+def _reading(one: _Judged) -> str:
+    effect = one.effect
+    if one.decision is not None and one.decision.verdict is Verdict.NEUTRAL:
+        return "additive within the margin" if effect.kind == "interaction" else "the same within the margin"
     if effect.kind == "interaction":
         return str(factorial.classify_interaction(effect.interval))
     if not effect.interval.excludes_zero():
@@ -98,14 +146,14 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     ]
 
 
-def _headline(single: Sequence[Effect], averaged: Sequence[Effect], level: float) -> str:
+def _headline(found: Sequence[Effect], level: float) -> str:
     """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
-    interactions = [effect for effect in averaged if effect.kind == "interaction"]
-    simple = [effect for effect in single if effect.kind == "simple"]
+    interactions = [effect for effect in found if effect.kind == "interaction"]
+    simple = [effect for effect in found if effect.kind == "simple"]
     if len(simple) > len("AABB"):
         shown = [effect for effect in interactions if effect.interval.excludes_zero()]
         parts = [f"{_size(effect)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
-        mains = [_size(effect) for effect in averaged if effect.kind == "main"]
+        mains = [_size(effect) for effect in found if effect.kind == "main"]
         parts = (parts or ["no interaction shown"]) + ([f"on average {', '.join(mains)}"] if mains else [])
     else:
         parts = [_size(effect) for effect in simple]

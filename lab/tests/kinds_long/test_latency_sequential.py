@@ -1,0 +1,259 @@
+"""A latency run that is judged early: what it claims wrongly, how soon it ends, and by which rule."""
+
+import importlib.util
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hakmem_lab.errors import LabError
+
+_found = importlib.util.spec_from_file_location(
+    "noise_kinds", Path(__file__).parents[1] / "statistics" / "noise_kinds.py"
+)
+noise_kinds = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(noise_kinds)
+
+ALPHA, MARGIN, BLOCKS, REQUESTS = 0.05, 0.02, 24, 1000
+KINDS = ["normal", "heavy tails", "drift", "two modes", "neighbours alike", "rare and slow"]
+
+
+def at_most(simulations, share):
+    return binom.ppf(0.999, simulations, share)
+
+
+def requests_of(rng, kind, simulations, blocks, effect=0.0):
+    """Of both arms, [simulation, block, request]: logs of response times, two runs of a block together, ABBA or BAAB;
+    what disturbs a run moves all its requests. effect: by how much the treatment's are shorter."""
+    noise = noise_kinds.KINDS[kind](rng, simulations, 4 * blocks).reshape(simulations, blocks, 4, 1)
+    runs = noise + rng.normal(0, 0.15, (simulations, blocks, 4, REQUESTS // 2)).astype(np.float32)
+    outer, inner = (runs[:, :, pair].reshape(simulations, blocks, -1) for pair in ([0, 3], [1, 2]))
+    tossed = rng.random((simulations, blocks, 1)) < 0.5
+    return np.where(tossed, outer, inner), np.where(tossed, inner, outer) - effect
+
+
+def block_log_ratios(arms, q=0.99):
+    """Of every block's own percentile, positive where the treatment's is lower."""
+    place = int(np.ceil(q * REQUESTS)) - 1
+    control, treatment = (np.partition(arm, place, axis=-1)[..., place] for arm in arms)
+    return control - treatment
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(kind):
+    """After every block: what the blocks do not show, `widened` leaves nobody say."""
+    from hakmem_lab.judge.statistics.paired import as_log
+    from hakmem_lab.judge.statistics.plan import Plan
+
+    simulations, rng, claimed = 120, np.random.default_rng(41), 0
+    plan = Plan((BLOCKS,))
+    for row in block_log_ratios(requests_of(rng, kind, simulations, 2 * BLOCKS)):
+        claimed += any(side.any() for side in plan.shown(row.astype(float), ALPHA, as_log(MARGIN))[:2])
+    assert claimed <= at_most(simulations, ALPHA)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("blocks", [12, 24])
+def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks):
+    """Where a block has too few requests: an interval leaves out 0 only where the flipped signs do at that level."""
+    from hakmem_lab.judge.statistics.pooled import flip_p_of
+    from hakmem_lab.kinds.latency.rule import of_blocks
+
+    simulations = 400
+    d = noise_kinds.blocks(kind, np.random.default_rng(42), simulations, blocks)
+    claimed = np.zeros(simulations, dtype=bool)
+    for count, level, _ in of_blocks(blocks).seldom.levels(ALPHA):
+        claimed |= flip_p_of(d[:, :count]) <= 1 - level
+    assert claimed.sum() <= at_most(simulations, ALPHA)
+
+
+@dataclass
+class Arms:
+    """Two arms of one simulated run, as the rule sees them."""
+
+    requests: tuple
+    count: int
+
+    @property
+    def blocks(self):
+        return range(self.count)
+
+    def log_ratios(self, _):
+        return block_log_ratios([arm[: self.count] for arm in self.requests]).astype(float)
+
+    @cached_property
+    def _edges(self):
+        return np.linspace(-1.5, 2, 701)
+
+    def against(self, _, levels, count=None):
+        from hakmem_lab.judge.statistics.pooled import Pool, Sampled, compared
+
+        values = np.exp(self._edges[1:])
+        arms = []
+        for arm in self.requests:
+            rows = [np.histogram(block, self._edges)[0] for block in arm[: count or self.count]]
+            arms.append(Sampled.of(Pool(values, np.array(rows, dtype=float)), [0.99]))
+        return compared(*arms, 0.99, levels)
+
+    def beyond(self, _, count=None):
+        return 0.01 * REQUESTS * (count or self.count)
+
+
+def verdict_after(law, requests, count):
+    """(verdict, interval) after so many blocks; None where the rule does not even ask."""
+    from hakmem_lab.judge.statistics.paired import as_log
+    from hakmem_lab.judge.statistics.verdict import judge
+
+    pair = Arms(requests, count)
+    if not law.may_settle(pair, "p99", as_log(MARGIN), ALPHA):
+        return None
+    interval, equivalence = law.intervals(pair, "p99", ALPHA)
+    return str(judge(interval, equivalence, as_log(MARGIN))), interval
+
+
+@pytest.mark.parametrize("by_block", [["p99"], []])
+def test_five_percent_are_found_before_the_plan_is_used(by_block):
+    from hakmem_lab.kinds.latency.rule import of_blocks
+
+    simulations, effect, law = 12, np.log(1.05), of_blocks(BLOCKS, by_block)
+    control, treatment = requests_of(np.random.default_rng(43), "normal", simulations, BLOCKS, effect)
+    ends, words, missed = [], [], 0
+    for requests in zip(control, treatment, strict=True):
+        for count in range(1, BLOCKS + 1):
+            found = verdict_after(law, requests, count)
+            if found and found[0] != "INCONCLUSIVE":
+                words.append(found[0])
+                missed += not found[1].low <= effect <= found[1].high
+                break
+        ends.append(count)
+    assert np.mean(ends) < 0.85 * BLOCKS
+    assert words.count("GO") >= 10 and "NO-GO" not in words
+    assert missed <= at_most(simulations, ALPHA)
+
+
+def test_what_few_blocks_have_holds_back_what_most_blocks_show():
+    """Nine blocks of ten are 10 % better, the tenth stalls: the blocks say better, all requests do not."""
+    from hakmem_lab.judge.statistics.plan import Plan
+    from hakmem_lab.kinds.latency.rule import of_blocks
+
+    control, treatment = requests_of(np.random.default_rng(44), "normal", 1, BLOCKS, 0.1)
+    treatment[0, ::10, :120] += 1.0
+    pair = Arms((control[0], treatment[0]), BLOCKS)
+    alone = Plan((BLOCKS,)).judged(pair.log_ratios("p99"), ALPHA).interval
+    interval, _ = of_blocks(BLOCKS, ["p99"]).intervals(pair, "p99", ALPHA)
+    assert alone.low > 0 > interval.low and interval.high >= alone.high
+
+
+def test_a_look_before_the_end_needs_requests_beyond_the_percentile():
+    from hakmem_lab.kinds.latency.rule import of_blocks
+
+    law = of_blocks(12)
+    assert law.seldom.looks == (6, 9, 12)
+    control, treatment = requests_of(np.random.default_rng(45), "normal", 1, 12, 1.0)
+    pair = Arms((control[0], treatment[0]), 9)
+    assert law.intervals(pair, "p99", ALPHA)[0].low > 0
+    pair.beyond = lambda *_: 9
+    assert law.intervals(pair, "p99", ALPHA)[0].low == -np.inf
+
+
+PRINTER = """#!/bin/sh
+echo "response ${BASE:-1000} 9850"
+echo "response ${TAIL:-50000} 150"
+"""
+
+
+def spec(command, **keys):
+    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.plan.spec import build
+
+    words = [str(word) for word in command]
+    values = {"kind": "latency", "command": words, "allocators": ["glibc", "glibc,TAIL=100000"], "seed": 1}
+    return build(Spec, values | keys, "s.toml")
+
+
+def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(script, context, only_run, here):
+    from hakmem_lab.kinds.latency import kind as latency
+
+    result = latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
+    assert (result["verdict"], result["blocks"], result["final"]) == ("NO-GO", 8, True)
+    assert result["headline"].startswith("glibc,TAIL=100000 against glibc: p99 of all requests is worse by about")
+    records = list(only_run().records())
+    assert [r["percentiles"][:4] for r in records if r.get("what") == "by-block"] == [["p50", "p90", "p99", "p99.9"]]
+    more = here("resume", "--more", "2", "--quiet", "--json", "-").result()
+    assert (more["verdict"], more["blocks"], more["final"]) == ("NO-GO", 10, True)
+
+
+def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_cannot_be_prolonged(script, context, only_run):
+    from hakmem_lab.judge.planning import check_more
+    from hakmem_lab.kinds.latency import kind as latency
+
+    made = spec([script(PRINTER)], metric="p99.99", **{"max-blocks": 16})
+    result = latency.run(made, context())
+    assert (result["verdict"], result["final"]) == ("NO-GO", True)
+    assert result["blocks"] == 12  # the first half has too few requests beyond p99.99
+    with pytest.raises(LabError, match="planned looks alone"):
+        check_more(only_run().header(), 2, list(only_run().records()))
+
+
+def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
+    from hakmem_lab.kinds.latency import kind as latency
+
+    program = script(
+        '#!/bin/sh\nt=${TAIL:-50000}\n[ "$t" = 1 ] && t=$((48000 + $1 % 9 * 500))\n'
+        'echo "response 1000 9850"\necho "response $t 150"\n'
+    )
+    arms = ["glibc", "glibc,TAIL=200000", "glibc,TAIL=1"]
+    made = spec([program, "{seed}"], allocators=arms, **{"max-blocks": 14, "margin": "1%"})
+    result = latency.run(made, context())
+    rows = {row["treatment"]: row for row in result["comparisons"] if row["verdict"]}
+    assert rows[arms[1]]["verdict"] == "NO-GO" and rows[arms[1]]["blocks"] < result["blocks"]
+    orders = [set(record["order"]) for record in only_run().records() if record["type"] == "block"]
+    assert len(orders[0]) == 3 and arms[1] not in orders[-1]
+
+
+def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, context, only_run):
+    from hakmem_lab.kinds.latency import kind as latency
+
+    latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
+    header = {key: value for key, value in only_run().header().items() if key != "anytime"}
+    early = latency.analyse(header, list(only_run().records()))
+    assert early["verdict"] is None and early["headline"] == "No verdict yet: 8 of 20 planned blocks."
+    header["spec"] |= {"max-blocks": 8}
+    late = latency.analyse(header, list(only_run().records()))
+    assert late["verdict"] == "NO-GO" and late["final"]
+
+
+def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_run):
+    from hakmem_lab.kinds.latency import kind as latency
+
+    result = latency.run(spec([script(PRINTER)], detect="10%", **{"max-blocks": 20}), context())
+    (plan,) = [record for record in only_run().records() if record.get("what") == "plan"]
+    assert "by the first 6 blocks" in plan["text"] and plan["blocks"] == 6
+    assert (result["verdict"], result["blocks"], result["max_blocks"]) == ("NO-GO", 6, 6)
+
+
+def test_an_estimate_that_its_own_luck_ended_is_nearer_to_nothing():
+    """As far as that of the blocks; after a further block, and at planned looks, it is plain."""
+    from hakmem_lab.kinds.latency import verdict
+    from hakmem_lab.kinds.latency.rule import of_blocks
+
+    law = of_blocks(BLOCKS, ["p99"])
+    asked = verdict.Asked({"metric": "p99", "margin": MARGIN, "guardrails": {}}, law, ALPHA)
+    arms = [arm[0] for arm in requests_of(np.random.default_rng(46), "normal", 1, BLOCKS, 0.06)]
+    end = next(n for n in range(1, BLOCKS) if (found := verdict_after(law, arms, n)) and found[0] == "GO")
+
+    def shown(count, rule):
+        pair, before = Arms(arms, count), Arms(arms, count - 1)
+        interval = rule.intervals(pair, "p99", ALPHA)[0]
+        moved = verdict.moved(verdict.Asked(asked.spec, rule, ALPHA), pair, before, interval)
+        return interval, moved
+
+    interval, moved = shown(end, law)
+    assert max(0.0, interval.low) <= moved.estimate < interval.estimate
+    interval, moved = shown(end + 2, law)
+    assert moved == interval
+    interval, moved = shown(BLOCKS // 2, of_blocks(BLOCKS))
+    assert moved == interval
