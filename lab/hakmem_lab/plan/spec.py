@@ -388,7 +388,7 @@ def guardrails_of(stored: dict) -> "dict[Metric, float]":
     from hakmem_lab.plan.metrics import Metric
 
     found = {}
-    for name, value in stored["guardrails"].items():
+    for name, value in stored.get("guardrails", {}).items():
         rail = Guardrail.model_validate(value)
         own = name == stored["metric"]
         found[primary_of(stored) if own else Metric(name, rail.higher_is_better)] = rail.limit

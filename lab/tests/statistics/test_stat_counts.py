@@ -31,3 +31,11 @@ def test_coverage(mean):
 def test_bad_counts_are_refused(count, exposure):
     with pytest.raises(ValueError):
         rate_interval(count, exposure)
+
+
+@pytest.mark.parametrize(
+    ("count", "exposure", "level"), [(-1, 1, 0.95), (1, 0, 0.95), (1, 1, 0.0), (1, 1, 1.0), (1, 1, 1.5)]
+)
+def test_each_senseless_argument_is_refused_by_name(count, exposure, level):
+    with pytest.raises(ValueError, match="expected a count >= 0"):
+        rate_interval(count, exposure, level)

@@ -24,6 +24,14 @@ def test_one_arm_needs_no_adjustment():
     assert simultaneous_intervals({}) == {}
 
 
+def test_each_of_three_has_a_third_of_what_may_go_wrong():
+    columns = {name: np.random.default_rng(seed).normal(size=20) for seed, name in enumerate("abc")}
+    assert simultaneous_intervals(columns, 0.9) == {
+        name: paired_interval(d, 1 - 0.1 / 3) for name, d in columns.items()
+    }
+    assert simultaneous_intervals(columns) == simultaneous_intervals(columns, 0.95)
+
+
 def test_selection_takes_the_highest_estimate_and_exaggerates_it():
     rng = np.random.default_rng(73)
     exaggeration = []
@@ -33,5 +41,5 @@ def test_selection_takes_the_highest_estimate_and_exaggerates_it():
         assert all(hodges_lehmann(columns[winner]) >= hodges_lehmann(d) for d in columns.values())
         exaggeration.append(hodges_lehmann(columns[winner]))
     assert np.mean(exaggeration) > 0.02
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="no arms to select from"):
         select_best({})

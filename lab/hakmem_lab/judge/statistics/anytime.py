@@ -42,7 +42,7 @@ def spreads_before(d: np.ndarray) -> np.ndarray:
     due = _FIRST_KNOWN
     while due < d.shape[-1]:
         found[..., due:] = _spread(d[..., :due])[..., None]
-        due = max(due + 1, math.ceil(due * _REFRESH))
+        due = math.ceil(due * _REFRESH)
     return found
 
 

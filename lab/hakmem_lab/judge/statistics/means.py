@@ -33,7 +33,7 @@ class Means:
     runs: tuple[int, int]
     far: tuple[int, int]
     spreads: tuple[float, float]
-    words: tuple[str, str] = ("better", "worse")
+    words: tuple[str, str]
 
 
 def ratio_of_means(

@@ -146,7 +146,7 @@ def _resampled_verdicts(
     contrasts: np.ndarray, margin: float, alpha: float, resamples: int, rng: np.random.Generator
 ) -> Counter:
     n = contrasts.size
-    size = max(n // 2, least_blocks(alpha))
+    size = n // 2
     plan = Plan(tuple(planned_looks(size)))
     counts: Counter = Counter()
     for resample in range(resamples):
@@ -179,8 +179,7 @@ def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float
     rate = (counts[Verdict.GO] + counts[Verdict.NO_GO]) / resamples
     bound = float(binom.ppf(_BOUND_LEVEL, resamples, alpha)) / resamples
     series, contrasts = runs.ravel(), runs @ _ABBA
-    flips = np.where(np.arange(contrasts.size) % 2, 1.0, -1.0)
-    sigma = spread(np.concatenate([contrasts * flips, -contrasts * flips]))
+    sigma = spread(np.concatenate([contrasts, -contrasts]))
     result = AAResult(
         false_go=counts[Verdict.GO],
         false_no_go=counts[Verdict.NO_GO],

@@ -98,10 +98,7 @@ class WalshAverages:
             return float(self._all[rank - 1])
         x = self._sorted
         low, high = float(np.nextafter(x[0], -np.inf)), float(x[-1])
-        while high - low > 1e-15 * max(abs(low), abs(high)):
-            middle = (low + high) / 2
-            if not low < middle < high:
-                break
+        while low < (middle := (low + high) / 2) < high:
             if self.count_at_most(middle) >= rank:
                 high = middle
             else:
@@ -159,7 +156,7 @@ def _rank_for(n: int, level: float) -> int:
 
 def least_count(tail: float) -> int:
     """Fewest blocks for which a one-sided signed-rank probability can be as small as `tail` (2^-n <= tail)."""
-    return max(1, math.ceil(-math.log2(tail * _TAIL_TOLERANCE)))
+    return math.ceil(-math.log2(tail * _TAIL_TOLERANCE))
 
 
 def hodges_lehmann(d: Sequence[float]) -> float:

@@ -96,11 +96,8 @@ class Plan:
         return [(count, 1 - two, 1 - 2 * one) for count, two, one in found]
 
     def least_blocks(self, alpha: float) -> int:
-        """Fewest blocks, as a plan's last look or after any block, with which a verdict is possible at all."""
-        two_sided, one_sided = (
-            obrien_fleming_levels(self.looks, alpha * (1 - self.share), sides)[-1] for sides in (True, False)
-        )
-        by_looks = max(least_count(two_sided / 2), least_count(one_sided))
+        """Fewest blocks, as a plan's last look or after any block, with which a direction can be shown."""
+        by_looks = least_count(obrien_fleming_levels(self.looks, alpha * (1 - self.share))[-1] / 2)
         if not self.share:
             return by_looks
         return min(by_looks, anytime.least_count(alpha * self.share / 2))

@@ -105,7 +105,8 @@ def blocks_for(
     The first argument is a standard deviation (log domain) or a pilot's per-block log-ratios.
     """
     sigma = _sigma(d_or_sigma)
-    return _first(lambda n: predicted_power(sigma, effect, n, margin, alpha) >= power, least_blocks(alpha, 1))
+    least = least_blocks(alpha)
+    return _first(lambda n: predicted_power(sigma, effect, n, margin, alpha) >= power, least, MOST_BLOCKS)
 
 
 def more_blocks(d: Sequence[float], margin: float = 0.01, alpha: float = 0.05, probability: float = 0.8) -> int | None:
@@ -128,9 +129,8 @@ def more_blocks_for_guardrail(
     tolerated = as_log(limit)
 
     def settled(forecast: _Forecast) -> float:
-        held = float(ndtr((forecast.centre + tolerated - forecast.half_width(alpha)) / forecast.scatter))
-        worse = max(tolerated, forecast.half_width(alpha / 2))
-        return held + float(ndtr((-forecast.centre - worse) / forecast.scatter))
+        above, half = forecast.centre + tolerated, forecast.half_width(alpha)
+        return float(ndtr((above - half) / forecast.scatter) + ndtr((-above - half) / forecast.scatter))
 
     return _further(checked(d), settled, probability, alpha)
 
@@ -146,21 +146,21 @@ def _further(d: np.ndarray, settled: Callable[[_Forecast], float], probability: 
         scatter = max(math.sqrt(max(0.0, now**2 - then**2)), _LEAST_SCATTER)
         return settled(_Forecast(centre, scatter, then, total)) >= probability
 
-    total = _first(likely, max(d.size + 1, least_blocks(alpha)))
-    return None if total is None or total - d.size > MOST_BLOCKS else total - d.size
+    total = _first(likely, max(d.size + 1, least_blocks(alpha)), d.size + MOST_BLOCKS)
+    return None if total is None else total - d.size
 
 
-def _first(holds: Callable[[int], bool], start: int) -> int | None:
-    """The first count from `start` on at which a condition that sets in with growing counts holds."""
-    low, high = start - 1, start
+def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:
+    """The first count from `start` to `most` at which a condition that sets in with growing counts holds."""
+    low = high = start
     while not holds(high):
-        if high > 2 * MOST_BLOCKS:
+        if high >= most:
             return None
-        low, high = high, 2 * high
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
-    return high if high <= 2 * MOST_BLOCKS else None
+    return high
 
 
 def smallest_effect(d_or_sigma: float | Sequence[float], blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
@@ -185,6 +185,4 @@ def _sigma(d_or_sigma: float | Sequence[float]) -> float:
 
 def least_blocks(alpha: float = 0.05, looks: int | Sequence[int] = 1) -> int:
     """Fewest blocks with which every verdict is possible: below it GO and NO-GO cannot be reached by any data."""
-    two_sided = obrien_fleming_levels(looks, alpha)[-1]
-    one_sided = obrien_fleming_levels(looks, alpha, two_sided=False)[-1]
-    return max(least_count(two_sided / 2), least_count(one_sided))
+    return least_count(obrien_fleming_levels(looks, alpha)[-1] / 2)

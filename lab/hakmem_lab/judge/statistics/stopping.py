@@ -29,7 +29,7 @@ _LEAST_HORIZON = 60
 def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -> float:
     """The bias-adjusted estimate of blocks whose last one ended the run; never beyond the plain one, never beyond 0."""
     plain, sigma, last = hodges_lehmann(d), spread(d), plan.looks[-1]
-    if len(d) >= last or sigma <= 1e-9 * abs(plain) or plain == 0:
+    if len(d) >= last or sigma <= 1e-9 * abs(plain):
         return plain
     procedure = _procedure(plan, min(last, max(_LEAST_HORIZON, _HORIZON * len(d))), alpha)
     found = abs(plain)

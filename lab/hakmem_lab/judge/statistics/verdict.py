@@ -73,11 +73,11 @@ class Decision:
     more_blocks: int | None
     vetoed_by: tuple[str, ...]
     margin: float
-    guardrails: tuple[Guardrail, ...] = ()
-    plain: float = 0.0
-    means: Means | None = None
-    torn: bool = False
-    consistent: bool = True
+    guardrails: tuple[Guardrail, ...]
+    plain: float
+    means: Means | None
+    torn: bool
+    consistent: bool
 
 
 def _judged_intervals(d: Sequence[float], alpha: float, plan: Plan | None) -> Judged:
@@ -181,8 +181,7 @@ def _torn(word: Verdict, ratio: Interval, delta: float) -> bool:
 
 def _corrected(decision: Decision, d: Sequence[float], delta: float, alpha: float, plan: Plan) -> Decision:
     """The estimate of a run that its last block ended is corrected for that; after further blocks it is plain."""
-    before = plan.judged(d[:-1], alpha) if len(d) > 1 else None
-    if before is None or _word(before, delta) is not Verdict.INCONCLUSIVE:
+    if _word(plan.judged(d[:-1], alpha), delta) is not Verdict.INCONCLUSIVE:
         return decision
     interval = decision.interval
     estimate = min(max(stopping.corrected(d, plan, delta, alpha), interval.low), interval.high)
@@ -213,8 +212,8 @@ def _settled(d: Sequence[float], plan: Plan, margin: float, alpha: float) -> tup
 
 def _further(d: Sequence[float], decision: Decision, alpha: float) -> int | None:
     further = more_blocks(d, decision.margin, alpha)
-    at_the_margin = decision.interval.excludes_zero() and (further or 0) > MOST_MORE * len(d)
-    return None if at_the_margin else further
+    far = further is not None and further > MOST_MORE * len(d)
+    return None if far and decision.interval.excludes_zero() else further
 
 
 def _for_guardrails(guardrails: Sequence[Guardrail]) -> int | None:

@@ -1,0 +1,200 @@
+"""The verdict on two arms from records, and the plan for an effect that is to be detected."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hakmem_lab.judge import fitness
+from hakmem_lab.judge.statistics import power, verdict
+from hakmem_lab.judge.statistics.means import ratio_of_means
+from hakmem_lab.judge.statistics.paired import as_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.two_arms import OF_TIME, decide, means_of, means_row, shared
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.run import progress
+from hakmem_lab.run.detection import plan_detection
+
+PLAN = Plan((20, 40))
+SPEC = {"metric": "wall", "higher-is-better": False, "margin": 0.02, "alpha": 0.04, "guardrails": {}}
+
+
+def header(**more):
+    return {"kind": "ab", "spec": SPEC | more, "arms": []}
+
+
+def run(wall, cpu):
+    return {"wall_s": wall, "cpu_s": cpu, "rss_peak_kib": 1, "rss_mean_kib": 1, "metrics": {"wall": wall}}
+
+
+def figures(seed=1, count=12):
+    """wall[arm, block, run] and cpu[arm, block, run]."""
+    return np.exp(np.random.default_rng(seed).normal(0, 0.02, (2, 2, count, 2))) * np.array(
+        [[[[1.0]], [[0.97]]], [[[1.0]], [[1.04]]]]
+    )
+
+
+def blocks_of(wall, cpu):
+    columns = [
+        [[run(*pair) for pair in zip(*row, strict=True)] for row in zip(wall[arm], cpu[arm], strict=True)]
+        for arm in (0, 1)
+    ]
+    return [{"c": c, "t": t} for c, t in zip(*columns, strict=True)]
+
+
+def ratios(values):
+    return np.log(values[0]).mean(axis=1) - np.log(values[1]).mean(axis=1)
+
+
+@pytest.mark.parametrize("comparisons", [1, 4])
+def test_the_verdict_its_guardrails_and_the_other_average_share_alpha(comparisons):
+    wall, cpu = figures()
+    alpha = 0.04 / comparisons
+    words = {"comparisons": comparisons} if comparisons > 1 else {}
+    found = decide(header(guardrails={"cpu": 0.05}), blocks_of(wall, cpu), ("c", "t"), PLAN, **words)
+    rail = verdict.guardrail(ratios(cpu), 0.05, alpha, "cpu", PLAN)
+    means = ratio_of_means(wall[0], wall[1], False, 1 - alpha, ("faster", "slower"))
+    expected = verdict.decide(ratios(wall), 0.02, alpha, PLAN, [rail], means)
+    assert found.interval.level == 1 - alpha
+    assert (found.verdict, found.reason, found.more_blocks) == (expected.verdict, expected.reason, expected.more_blocks)
+    assert vars(found.interval) == pytest.approx(vars(expected.interval))
+    assert [(one.name, one.limit, one.status) for one in found.guardrails] == [("cpu", 0.05, rail.status)]
+    assert vars(found.guardrails[0].interval) == pytest.approx(vars(rail.interval))
+    assert vars(found.means.ratio) == pytest.approx(vars(means.ratio), nan_ok=True)
+    assert found.means.words == ("faster", "slower")
+
+
+def test_blocks_without_one_of_the_arms_do_not_count():
+    blocks = blocks_of(*figures())
+    others = [{"c": blocks[0]["c"]}, {"t": blocks[0]["t"]}, {"x": blocks[0]["c"]}]
+    assert shared([*others, *blocks, *others], "c", "t") == blocks
+    assert decide(header(), [*others, *blocks], ("c", "t"), PLAN).interval.n == 12
+
+
+def test_higher_is_better_of_both_averages():
+    wall, cpu = figures()
+    blocks = blocks_of(wall, cpu)
+    lower, higher = (decide(header(**{"higher-is-better": up}), blocks, ("c", "t"), PLAN) for up in (False, True))
+    assert higher.interval.estimate == pytest.approx(-lower.interval.estimate)
+    assert higher.means.ratio.estimate == pytest.approx(-lower.means.ratio.estimate)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"), [("wall", ("faster", "slower")), ("cpu", ("faster", "slower")), ("rss", ("better", "worse"))]
+)
+def test_time_is_faster_and_anything_else_better(metric, words):
+    blocks = blocks_of(*figures())
+    assert means_of(blocks, ("c", "t"), Metric(metric), 0.9).words == words
+    assert means_of(blocks[:3], ("c", "t"), Metric(metric), 0.9) is None
+    assert "server-cpu" in OF_TIME
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [(Metric("wall"), "wall"), (Metric("regex:(x)", title="blocks"), "blocks")]
+)
+def test_the_row_of_the_other_average(metric, name):
+    means = means_of(blocks_of(*figures()), ("c", "t"), Metric("wall"), 0.9)
+    ends = {
+        key: pytest.approx(as_ratio(getattr(means.ratio, key.removeprefix("ci_"))))
+        for key in ("estimate", "ci_low", "ci_high")
+    }
+    assert means_row(means, ("c", "t"), metric) == ends | {
+        "name": "t against c", "metric": f"mean of {name}", "control": "c", "treatment": "t", "level": 0.9, "p": None,
+        "verdict": None, "runs": [24, 24], "far_off": [0, 0], "spread": list(means.spreads),
+    }  # fmt: skip
+
+
+class Session:
+    """Says what it was asked to do."""
+
+    def __init__(self, detect=0.02, most=None, anytime=None, run_s=None, planned=False):
+        self.head = header() | ({"anytime": anytime} if anytime is not None else {})
+        self.file = SimpleNamespace(header=lambda: self.head, path=SimpleNamespace(parent="folder"))
+        self.spec = SimpleNamespace(
+            detect=detect, alpha=0.04, max_blocks=most or 60, model_fields_set={"max_blocks"} if most else set()
+        )
+        self.run_s, self.said, self.events, self.asked = run_s, [], [], []
+        self.progress = SimpleNamespace(say=self.said.append)
+        self.planned = planned
+
+    def records(self):
+        return [{"type": "event", "what": "plan", "blocks": 9}] if self.planned else []
+
+    def run_blocks(self, *words):
+        self.asked.append(words)
+        quiet, loud = figures(2, 6), figures(3, 6)
+        return [
+            {"c": a["c"], "t": a["t"], "u": [run(one["wall_s"] ** 3, 1.0) for one in b["t"]]}
+            for a, b in zip(blocks_of(*quiet), blocks_of(*loud), strict=True)
+        ]
+
+    def event(self, what, text, **more):
+        self.events.append((what, text, more))
+
+
+def needed(sigma, effect=0.02, alpha=0.04):
+    return power.blocks_to_detect(sigma, effect, alpha)
+
+
+@pytest.mark.parametrize("given", [{"detect": None}, {"planned": True}])
+def test_nothing_is_planned_twice_or_for_nothing(given):
+    session = Session(**given)
+    plan_detection(session, ["c", "t"])
+    assert session.said == session.events == session.asked == []
+
+
+@pytest.mark.parametrize("comparisons", [1, 3])
+@pytest.mark.parametrize("anytime", [None, 0.35])
+def test_the_plan_comes_from_the_last_aa(monkeypatch, comparisons, anytime):
+    asked = []
+    monkeypatch.setattr(fitness, "spread_of", lambda *words: asked.append(words) or (0.02, "the A/A r0"))
+    session = Session(anytime=anytime)
+    plan_detection(session, ["c", "t"], *([comparisons] if comparisons > 1 else []))
+    count = needed(0.02, alpha=0.04 / comparisons * (1 - (anytime or 0.0)))
+    text = f"to show 2 %: {count} blocks at most, by the A/A r0"
+    assert asked == [("folder", session.head)] and session.asked == []
+    assert (session.events, session.said) == ([("plan", text, {"blocks": count})], [text])
+
+
+@pytest.mark.parametrize("names", [["c", "t", "u"], ["c", "u", "t"]])
+def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(monkeypatch, names):
+    monkeypatch.setattr(fitness, "spread_of", lambda *_: None)
+    session = Session()
+    plan_detection(session, names)
+    assert session.asked == [("measure", names, 6)]
+    blocks = session.run_blocks()
+    walls = {name: np.array([[one["wall_s"] for one in block[name]] for block in blocks]) for name in "ctu"}
+    sigma = {name: power.spread(ratios((walls["c"], walls[name]))) for name in "tu"}
+    count = needed(max(sigma.values()))
+    assert sigma["u"] > sigma["t"] and count != needed(sigma["t"])
+    text = f"to show 2 %: {count} blocks at most, by the first 6 blocks"
+    assert session.said == ["the first 6 blocks say how many are needed", text]
+    assert session.events == [("plan", text, {"blocks": count})]
+
+
+@pytest.mark.parametrize(
+    ("sigma", "given", "blocks", "more"),
+    [
+        (1e-6, {}, 6, ""),
+        (1e-6, {"most": 5}, 5, "; 6 would be needed for it, and max-blocks is 5"),
+        (0.03, {"most": 10}, 10, f"; {needed(0.03)} would be needed for it, and max-blocks is 10"),
+        (0.03, {"most": needed(0.03)}, needed(0.03), ""),
+        (0.03, {"most": 1000}, needed(0.03), ""),
+        (90.0, {}, 100_000, "; more than 100000 would be needed for it, and max-blocks is 100000"),
+        (90.0, {"most": 40}, 40, "; more than 100000 would be needed for it, and max-blocks is 40"),
+    ],
+)
+def test_no_more_blocks_than_were_allowed_and_what_would_be_needed(monkeypatch, sigma, given, blocks, more):
+    monkeypatch.setattr(fitness, "spread_of", lambda *_: (sigma, "it"))
+    session = Session(**given)
+    plan_detection(session, ["c", "t"])
+    assert session.events == [("plan", f"to show 2 %: {blocks} blocks at most, by it{more}", {"blocks": blocks})]
+
+
+@pytest.mark.parametrize(("names", "runs"), [(["c", "t"], 4), (["c", "t", "u"], 3)])
+def test_the_time_that_it_takes_is_said(monkeypatch, names, runs):
+    """A block of two arms has four runs, one of more arms a run each."""
+    monkeypatch.setattr(fitness, "spread_of", lambda *_: (0.02, "it"))
+    session = Session(run_s=7.0)
+    plan_detection(session, names)
+    assert session.said[0].endswith(f"by it, about {progress.duration(needed(0.02) * runs * 7.0)}")

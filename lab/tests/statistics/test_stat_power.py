@@ -1,0 +1,187 @@
+"""Planning: every forecast by its definition, every number of blocks the fewest that will do."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from hakmem_lab.judge.statistics import power
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.verdict import GuardrailStatus, guardrail
+
+EFFICIENCY = math.sqrt(math.pi / 3)
+
+
+def noise(count, scale=0.02, centre=0.0, seed=1):
+    return np.random.default_rng(seed).normal(centre, scale, count)
+
+
+def odds(centre, scatter, error, blocks, margin=0.01, alpha=0.05):
+    """(go, neutral, no go) of an estimate to come, N(centre, scatter), with intervals of `error`."""
+    half, narrow = (t.isf(tail, max(1, blocks - 1)) * error for tail in (alpha / 2, alpha))
+    delta, estimate = as_log(margin), norm(centre, scatter)
+    go, no_go = estimate.sf(max(delta, half)), estimate.cdf(-max(delta, half))
+    neutral = estimate.cdf(delta - narrow) - estimate.cdf(narrow - delta)
+    return go, max(0.0, neutral), no_go
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.005, 0.02, -0.03])
+@pytest.mark.parametrize("blocks", [1, 2, 8, 60, 400])
+@pytest.mark.parametrize(("margin", "alpha"), [(0.01, 0.05), (0.03, 0.2)])
+def test_the_odds_of_every_verdict(effect, blocks, margin, alpha):
+    error = EFFICIENCY * 0.03 / math.sqrt(blocks)
+    found = power.predicted_verdicts(0.03, effect, blocks, margin, alpha)
+    go, neutral, no_go = odds(as_log(effect), error, error, blocks, margin, alpha)
+    assert (found.go, found.neutral, found.no_go) == pytest.approx((go, neutral, no_go), abs=1e-12)
+    assert found.inconclusive == pytest.approx(max(0.0, 1 - go - neutral - no_go), abs=1e-12)
+    assert power.standard_error(0.03, blocks) == pytest.approx(error)
+    deserved = neutral if abs(effect) < margin else go if effect > 0 else no_go
+    assert power.predicted_power(0.03, effect, blocks, margin, alpha) == pytest.approx(deserved)
+
+
+def test_the_rule_that_is_taken_where_none_is_given():
+    assert power.predicted_verdicts(0.03, 0.0, 50) == power.predicted_verdicts(0.03, 0.0, 50, 0.01, 0.05)
+    assert power.predicted_power(0.01, 0.0, 50) == power.predicted_power(0.01, 0.0, 50, 0.01, 0.05)
+    assert power.blocks_for(0.03, 0.02) == power.blocks_for(0.03, 0.02, 0.01, 0.05, 0.8)
+    assert power.blocks_for(0.03, 0.0) == power.blocks_for(0.03, 0.0, 0.01, 0.05, 0.8)
+    assert power.more_blocks(noise(20, 0.05)) == power.more_blocks(noise(20, 0.05), 0.01, 0.05, 0.8)
+    open_ = noise(20, 0.2)
+    assert power.more_blocks_for_guardrail(open_, 0.05) == power.more_blocks_for_guardrail(open_, 0.05, 0.05, 0.8)
+    assert power.smallest_effect(0.03, 20) == power.smallest_effect(0.03, 20, 0.05, 0.8)
+    assert power.blocks_to_detect(0.03, 0.02) == power.blocks_to_detect(0.03, 0.02, 0.05, 0.8)
+    assert power.least_blocks() == power.least_blocks(0.05, 1) == 6
+
+
+@pytest.mark.parametrize("edge", [0.01, -0.01 / 1.01])
+def test_at_the_margin_a_direction_is_deserved(edge):
+    """log(1.01) and -log(1.01) are the border of both."""
+    found = power.predicted_verdicts(0.001, edge, 40)
+    assert power.predicted_power(0.001, edge * 1.000001, 40) == pytest.approx(
+        found.go if edge > 0 else found.no_go, abs=1e-3
+    )
+    assert power.predicted_power(0.001, edge * 0.999999, 40) == pytest.approx(found.neutral, abs=1e-3)
+    assert power.predicted_power(0.001, 0.01, 40) == power.predicted_verdicts(0.001, 0.01, 40).go
+
+
+@pytest.mark.parametrize("count", [2, 5, 6, 7, 40])
+def test_the_spread_is_what_the_width_of_an_interval_implies(count):
+    d = noise(count)
+    shown = paired_interval(d, 0.8)
+    implied = (shown.high - shown.low) / 2 / norm.isf(0.1) * math.sqrt(count) / EFFICIENCY
+    assert power.spread(d) == pytest.approx(np.std(d, ddof=1) if count < 6 else implied)
+
+
+def test_one_block_has_no_spread():
+    with pytest.raises(ValueError, match="at least 2 blocks"):
+        power.spread([0.1])
+    assert power.spread([0.1, 0.1]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("effect", "margin", "alpha", "share"), [(0.02, 0.01, 0.05, 0.8), (0.0, 0.01, 0.05, 0.8), (-0.05, 0.02, 0.1, 0.9)]
+)
+def test_the_fewest_blocks_that_will_do(effect, margin, alpha, share):
+    count = power.blocks_for(0.03, effect, margin, alpha, share)
+    assert power.predicted_power(0.03, effect, count, margin, alpha) >= share
+    assert power.predicted_power(0.03, effect, count - 1, margin, alpha) < share
+    pilot = noise(20)
+    assert power.blocks_for(pilot, effect, margin, alpha, share) == power.blocks_for(
+        power.spread(pilot), effect, margin, alpha, share
+    )
+
+
+def test_no_fewer_blocks_than_any_verdict_needs_and_no_more_than_a_hundred_thousand():
+    assert power.blocks_for(1e-6, 0.5) == power.least_blocks(0.05) == 6
+    sigma = next(s for s in np.geomspace(0.5, 5, 2000) if power.predicted_power(s, 0.0, power.MOST_BLOCKS) < 0.8)
+    assert power.blocks_for(sigma, 0.0) is None
+    assert 99_000 < power.blocks_for(sigma / 1.003, 0.0) <= power.MOST_BLOCKS == 100_000
+
+
+@pytest.mark.parametrize("looks", [1, 3, (20, 40)])
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
+def test_fewest_blocks_of_the_last_look(looks, alpha):
+    """A direction needs no fewer than the absence of one."""
+    two_sided, one_sided = (obrien_fleming_levels(looks, alpha, sides)[-1] for sides in (True, False))
+    shown = [
+        next(n for n in range(1, 99) if paired_interval([1.0] * n, 1 - x).low > 0) for x in (two_sided, 2 * one_sided)
+    ]
+    assert power.least_blocks(alpha, looks) == max(shown)
+
+
+@pytest.mark.parametrize(
+    ("start", "wanted", "most"),
+    [(6, 6, 10), (6, 7, 10), (6, 10, 10), (6, 11, 10), (6, 95, 100), (1, 1, 1), (1, 64, 99)],
+)
+def test_the_first_count_is_found(start, wanted, most):
+    asked = []
+    found = power._first(lambda n: asked.append(n) or n >= wanted, start, most)
+    assert found == (wanted if wanted <= most else None)
+    assert start <= min(asked) and max(asked) <= most and len(asked) == len(set(asked))
+
+
+def scanned(d, settled, alpha):
+    """The first total at which `settled` of (centre, scatter, error, blocks) is 80 %, tried one by one."""
+    first = EFFICIENCY * power.spread(d) / math.sqrt(len(d))
+    for total in range(max(len(d) + 1, power.least_blocks(alpha)), 5000):
+        error = EFFICIENCY * power.spread(d) / math.sqrt(total)
+        if settled(hodges_lehmann(d), math.sqrt(first**2 - error**2), error, total) >= 0.8:
+            return total - len(d)
+    return None
+
+
+@pytest.mark.parametrize(
+    "d", [noise(20), noise(20, 0.01, 0.004), noise(8, 0.05, 0.03), noise(2, 0.01, 0.02), noise(30, 0.02, -0.008)]
+)
+@pytest.mark.parametrize(("margin", "alpha"), [(0.01, 0.05), (0.02, 0.1)])
+def test_further_blocks_are_the_fewest_that_likely_settle_it(d, margin, alpha):
+    expected = scanned(d, lambda *forecast: sum(odds(*forecast, margin, alpha)), alpha)
+    assert power.more_blocks(d, margin, alpha) == expected
+
+
+@pytest.mark.parametrize("d", [noise(20, 0.2), noise(20, 0.05, -0.06), noise(20, 0.05, -0.01), noise(4, 0.02, -0.2)])
+@pytest.mark.parametrize(("limit", "alpha"), [(0.05, 0.05), (0.02, 0.1), (0.0, 0.05)])
+def test_further_blocks_of_a_guardrail_are_the_fewest_that_likely_settle_it(d, limit, alpha):
+    """That all of the interval, which leaves alpha on each side, is on one side of the limit."""
+
+    def settled(centre, scatter, error, blocks):
+        half, estimate = t.isf(alpha, blocks - 1) * error, norm(centre, scatter)
+        return estimate.sf(half - as_log(limit)) + estimate.cdf(-half - as_log(limit))
+
+    assert power.more_blocks_for_guardrail(d, limit, alpha) == scanned(d, settled, alpha)
+
+
+def test_a_guardrail_is_settled_as_often_as_was_forecast():
+    """Its true effect, near the limit, is drawn around the estimate, as the forecast takes it."""
+    d = noise(20, 0.1, -0.07)
+    assert guardrail(d, 0.05).status is GuardrailStatus.UNCLEAR
+    total = 20 + power.more_blocks_for_guardrail(d, 0.05)
+    rng, sigma = np.random.default_rng(2), power.spread(d)
+    settled = 0
+    for _ in range(200):
+        truth = rng.normal(hodges_lehmann(d), power.standard_error(sigma, 20))
+        later = np.concatenate([d, rng.normal(truth, sigma, total - 20)])
+        settled += guardrail(later, 0.05).status is not GuardrailStatus.UNCLEAR
+    assert settled / 200 == pytest.approx(0.8, abs=0.1)
+
+
+def test_no_forecast_from_one_block_or_for_what_never_settles():
+    assert power.more_blocks([0.1]) is None
+    assert power.more_blocks_for_guardrail([0.1], 0.05) is None
+    for count, known in ((200, True), (6000, False)):
+        half = noise(count // 2)
+        at_limit = np.concatenate([half, -half]) - as_log(0.05)
+        assert (power.more_blocks_for_guardrail(at_limit, 0.05) is not None) is known
+
+
+def test_a_detectable_effect():
+    error = EFFICIENCY * 0.03 / math.sqrt(20)
+    assert power.smallest_effect(0.03, 20, 0.1, 0.9) == pytest.approx(
+        math.expm1((norm.isf(0.05) + norm.isf(0.1)) * error)
+    )
+    assert power.smallest_effect(noise(20), 20) == power.smallest_effect(power.spread(noise(20)), 20)
+    for effect in (0.02, -0.02):
+        for sigma in (0.03, 0.003):
+            assert power.blocks_to_detect(sigma, effect, 0.1, 0.9) == power.blocks_for(sigma, effect, 0.01, 0.1, 0.9)
+    assert power.blocks_to_detect(noise(20), 0.02) == power.blocks_to_detect(power.spread(noise(20)), 0.02)
