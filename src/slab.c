@@ -284,11 +284,7 @@ HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
     gather->entry[i].slab = slab;
     gather->entry[i].word = word;
   }
-  uint64_t bit = 1ULL << index % 64;
-  if (HAK_UNLIKELY(gather->entry[i].mask & bit)) {
-    hak_misuse(gather->function, HAK_MISUSE_DOUBLE_FREE, block);
-  }
-  gather->entry[i].mask |= bit;
+  gather->entry[i].mask |= 1ULL << index % 64; /* not twice: its tag no longer fits the chain */
 }
 
 hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {

@@ -92,7 +92,7 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
     return;
   }
   hak_bin_t *bin = &heap->bin[cls];
-  if (bin->head == block || heap->info[cls].outgoing == block) {
+  if (bin->head == block) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
   if (hak_bin_room(bin) > 0) {

@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-static void read_all(int file, char *buffer, size_t capacity) {
+static size_t read_all(int file, char *buffer, size_t capacity) {
   size_t length = 0;
   char rest[512];
   for (;;) {
@@ -21,6 +21,7 @@ static void read_all(int file, char *buffer, size_t capacity) {
     length += full ? 0 : (size_t)n;
   }
   buffer[length] = '\0';
+  return length;
 }
 
 void child_run(void (*body)(void), ChildResult *result) {
@@ -35,7 +36,7 @@ void child_run(void (*body)(void), ChildResult *result) {
     exit(0);
   }
   CHECK(close(ends[1]) == 0);
-  read_all(ends[0], result->errors, sizeof result->errors);
+  result->length = read_all(ends[0], result->errors, sizeof result->errors);
   CHECK(close(ends[0]) == 0);
   CHECK(waitpid(child, &result->status, 0) == child);
 }

@@ -8,6 +8,7 @@
 typedef struct ChildResult {
   int status; /* as waitpid() gives it */
   char errors[16384];
+  size_t length; /* of errors, NULs included */
 } ChildResult;
 
 /* What the child wrote to stderr is cut off at the end of `errors`. */

@@ -82,7 +82,7 @@ static void stderr_gets_what_was_kept(void) {
   child_run(say, &result);
   CHECK(memcmp(result.errors, said, strlen(said)) == 0 && strlen(result.errors) == strlen(said) + 400);
   child_run(report_cut, &result);
-  CHECK(strcmp(result.errors, "begin pad") == 0);
+  CHECK(strcmp(result.errors, "begin pad") == 0 && result.length == strlen("begin pad"));
 }
 
 int main(void) {
