@@ -11,7 +11,7 @@ import typer
 
 from hakmem_lab import kinds
 from hakmem_lab.cli import measure
-from hakmem_lab.cli.main import app
+from hakmem_lab.cli.commands import app
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.reproduce import APART, NAMES, ONLY_IN_FILES, OWN_FLAGS, SAVED, command_line
