@@ -212,7 +212,7 @@ def test_two_servers_cannot_share_a_port_or_a_processor(here, fakes, tmp_path, k
 
 
 def header(duet=True, higher=False):
-    return {"spec": {"duet": duet, "higher-is-better": higher}, "arms": [{"name": "A"}, {"name": "B"}]}
+    return {"kind": "ab", "spec": {"duet": duet, "higher-is-better": higher}, "arms": [{"name": "A"}, {"name": "B"}]}
 
 
 def run(arm, phase, value, ok=True):
