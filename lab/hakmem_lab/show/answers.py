@@ -328,7 +328,7 @@ def rate_text(per_op: float) -> str:
 
 
 def _suite(result: Record) -> str:
-    """On how many rows the subject is surely better, surely worse, undecided, against each arm."""
+    """On how many rows the subject is surely better, against each arm; with a verdict, which is of its bars, ""."""
     card = result["suite"] or {}
     found: dict[str, list[int]] = {}
     for row in card.get("rows") or []:
@@ -336,7 +336,7 @@ def _suite(result: Record) -> str:
             low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
             counts = found.setdefault(str(arm), [0, 0, 0])
             counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
-    if not found or card.get("table") == "reference":
+    if not found or card.get("table") == "reference" or result.get("verdict"):
         return ""
     subject = card.get("subject") or "hakmem"
     parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
