@@ -1,7 +1,6 @@
 """What to measure: the keys of a spec, which are also the flags of the commands.
 
-A spec is TOML. Every kind of run has its model; what the block kinds share is in BlockSpec. A mistake ends in one
-message that names the file, the key and the nearest valid name, before anything is started.
+A spec is TOML; every kind has its model. A mistake ends in one message that names file, key and the nearest name.
 """
 
 import hashlib
