@@ -6,7 +6,7 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all library lab peers programs demo test lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab peers programs demo test test-long lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
 # The library, and the laboratory (`.venv/bin/hak`).
 all: library lab
@@ -40,6 +40,13 @@ demo: programs
 test:
 	@scripts/bootstrap build test
 	@scripts/test
+
+# What takes minutes more: every kind of run ended in every way, and the mutants of the laboratory's statistics.
+test-long:
+	@scripts/bootstrap build test
+	@scripts/venv --dev && $(RELEASE) hakmem
+	@cd lab && ../.venv/bin/python -m pytest -m long
+	@scripts/mutate-lab --jobs 2
 
 lint:
 	@scripts/lint

@@ -19,6 +19,8 @@ import pytest
 
 FAKES = Path(__file__).parent / "fakes"
 LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME")
+# What the tests' own parents ignore, such as nohup and shells with a job in the background, is not ignored.
+FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 60
 
@@ -152,7 +154,7 @@ def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
     with contextlib.ExitStack() as stack:
 
         def start(*words: object) -> subprocess.Popen:
-            command = [*LAUNCH, *with_store(words, store)]
+            command = [*FOREGROUND, *LAUNCH, *with_store(words, store)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(process.communicate)
             stack.callback(process.kill)

@@ -12,10 +12,8 @@ FAST = ["--repeat", "1", "--warm-up", "0"]
 # The preflight, which asks the dynamic linker, is not counted. One execution hangs, with a child and two orphans.
 SLOW = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
-n=0
-[ -s "{folder}/count" ] && read -r n < "{folder}/count"
-n=$((n + 1))
-echo $n > "{folder}/count"
+echo >> "{folder}/count"
+n=$(wc -l < "{folder}/count")
 read -r hang < "{folder}/hang"
 if [ $n -ge $hang ] && mkdir "{folder}/hung.$hang" 2> /dev/null; then
   sleep {marker} &
@@ -45,7 +43,7 @@ class Slow:
 
     def executions(self) -> int:
         count = self.folder / "count"
-        return int(count.read_text() or 0) if count.exists() else 0
+        return len(count.read_text().splitlines()) if count.exists() else 0
 
 
 @pytest.fixture
@@ -143,7 +141,11 @@ def case(slow, tmp_path, here, fakes):
     return make
 
 
-@pytest.fixture(params=KINDS)
+# The others end by the same code (run/endings) and take minutes together: make test-long.
+QUICK = ("ab", "syscalls", "soak", "suite")
+
+
+@pytest.fixture(params=[kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS])
 def measuring(request, case):
     if request.param == "syscalls" and shutil.which("strace") is None:
         pytest.skip("strace is not installed")

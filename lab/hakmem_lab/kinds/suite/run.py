@@ -29,6 +29,7 @@ from hakmem_lab.run.recorder import Recorder, Stopped, check_unchanged
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system.launcher import LauncherEnded
 
 LEAST_ROUNDS = 2
 
@@ -74,6 +75,8 @@ class Suite(Recorder):
         try:
             one = block_spec(spec, row, self.places)
             return Session(one, [*common, *own], self.context.progress, row.metrics(), tag)
+        except LauncherEnded:  # no fault of the workload
+            raise
         except LabError as error:
             missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
             why = f"{error}; {row.hint}" if missing else str(error)
@@ -110,6 +113,8 @@ class Suite(Recorder):
         """The trials of a workload. Raises LabError, which names it."""
         try:
             return self.sessions[key].try_arms()
+        except LauncherEnded:
+            raise
         except LabError as error:
             raise LabError(f"workload '{key}': {error}") from None
 
