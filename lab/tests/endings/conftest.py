@@ -142,7 +142,7 @@ def case(slow, tmp_path, here, fakes):
 
 
 # The others end by the same code (run/endings) and take minutes together: make test-long.
-QUICK = ("ab", "syscalls", "soak", "suite")
+QUICK = ("ab", "syscalls", "suite")
 
 
 @pytest.fixture(params=[kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS])
