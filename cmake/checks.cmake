@@ -8,7 +8,7 @@ function(hakmem_add_check name)
   set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 300)
 endfunction()
 
-hakmem_add_check(layers ${Python3_EXECUTABLE} scripts/check_layers src)
+hakmem_add_check(layers ${Python3_EXECUTABLE} scripts/check_layers src inspect)
 hakmem_add_check(layers_selftest ${Python3_EXECUTABLE} scripts/check_layers --selftest)
 hakmem_add_check(mutants ${Python3_EXECUTABLE} scripts/mutate --check)
 hakmem_add_check(mutants_selftest ${Python3_EXECUTABLE} scripts/mutate --selftest)

@@ -7,7 +7,7 @@
 
 include(CheckLinkerFlag)
 
-file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/inspect/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c)
 set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
@@ -39,6 +39,7 @@ function(hakmem_add_library name kind)
                                            LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/inspect)
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_OBSERVE}>:HAKMEM_OBSERVE=1>)
   target_compile_options(
     ${name}

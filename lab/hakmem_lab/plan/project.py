@@ -8,7 +8,7 @@ from typing import overload
 from hakmem_lab.errors import LabError
 
 BUILD_S = 900
-SOURCES = ("src", "include", "cmake", "CMakeLists.txt", "CMakePresets.json")
+SOURCES = ("src", "inspect", "include", "cmake", "CMakeLists.txt", "CMakePresets.json")
 GATE_PREFIX = "HAKMEM_"
 
 
