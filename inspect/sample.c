@@ -145,32 +145,31 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* `block` NULL: one is taken for it. NULL: no memory. */
 static void *sample(void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  hak_sample_t *record = block ? hak_record_new() : hak_slot_take(cls);
+  hak_sample_t made = {.block = block};
+  hak_sample_t *record = block ? hak_record_new() : hak_slot_take(cls, &made);
   if (!record) {
     atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
     return NULL;
   }
-  *record = (hak_sample_t){.block = block ? block : record->block,
-                           .asked = asked,
-                           .bytes = bytes,
-                           .weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting)),
-                           .setting = setting,
-                           .cls = cls,
-                           .thread = hak_lock_id ? hak_lock_id : hak_lock_make_id(),
-                           .home = block ? NULL : record->home};
+  made.asked = asked;
+  made.bytes = bytes;
+  made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
+  made.setting = setting;
+  made.cls = cls;
+  made.thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
   atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(record->weight_bytes + 0.5), memory_order_relaxed);
-  hak_profile_allocated(record);
-  block = record->block;
-  hak_sample_put_back(record);
-  return block;
+  atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(made.weight_bytes + 0.5), memory_order_relaxed);
+  hak_profile_allocated(&made);
+  if (block) {
+    hak_set_class(block, 1, HAK_CLASS_SAMPLED);
+  }
+  hak_record_put(record, &made);
+  return made.block;
 }
 
 void hak_sample_put_back(hak_sample_t *record) {
-  if (record->cls >= HAK_RUN_FIRST) {
-    hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
-  }
-  hak_record_put(record);
+  hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
+  hak_record_put(record, NULL);
 }
 
 void hak_sample_end(hak_sample_t *record) {
@@ -329,14 +328,15 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
   hak_sample_t copy[HAK_RECORDS];
   for (hak_records_t *piece = atomic_load_explicit(&hak_records, memory_order_acquire); piece; piece = piece->next) {
     hak_lock(&hak_samples_lock);
+    size_t count = 0;
     for (size_t i = 0; i < HAK_RECORDS; i++) {
-      copy[i] = piece->sample[i];
+      if (piece->sample[i].live) {
+        copy[count++] = piece->sample[i];
+      }
     }
     hak_unlock(&hak_samples_lock);
-    for (size_t i = 0; i < HAK_RECORDS; i++) {
-      if (copy[i].live) {
-        visit(&copy[i], argument);
-      }
+    for (size_t i = 0; i < count; i++) {
+      visit(&copy[i], argument);
     }
   }
 }
