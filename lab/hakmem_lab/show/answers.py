@@ -6,16 +6,21 @@ From the result alone: terminal, page, formats and the pages of experiments all 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
+from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
 
 Record = dict[str, Any]
 
+Writer = Callable[[Any, str], str]
+
+_ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_mean_kib", "KiB"),
+                ("minor_faults", ""))  # fmt: skip
 BUSY = "Other programs were at work"
 NAMED = 4
 SHOWN_EFFECTS = 3
@@ -76,6 +81,24 @@ def told(result: Record, row: Record) -> str:
     """A comparison, an effect or a guardrail in one piece: 2.1 % faster [1.4, 2.8]."""
     found = change_of(result, row)
     return _plain(found.told()) if found else "unknown"
+
+
+def arms_table(result: Record) -> tuple[list[str], list[Record]]:
+    """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
+    where that is judged, comes first."""
+    rows = [arm for arm in result.get("arms") or [] if arm.get("n") and arm.get("wall_s") is not None]
+    own = [metric(result)] if _own_figure(result) else []
+    return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
+
+
+def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:
+    """An arm's cells in that table. written, written_own: a number with its unit, the latter of the program's own."""
+    own = [written_own(arm.get("median"), result["metric"]["unit"])] if _own_figure(result) else []
+    return [*own, *(written(arm[name], unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
+
+
+def _own_figure(result: Record) -> bool:
+    return str(result["metric"]["name"]).startswith(PATTERN)
 
 
 def builds(result: Record) -> str:
