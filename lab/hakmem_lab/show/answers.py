@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.show.report import numbers
@@ -232,9 +233,7 @@ def _open(result: Record, row: Record, found: Change) -> str:
         parts = ["Better, equal and worse are all still possible"]
     parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
     more = finite(result.get("more_blocks"))
-    parts.append(
-        f"about {more:.0f} more blocks would likely settle it" if more else "more blocks are unlikely to settle it"
-    )
+    parts.append(f"{further(more)} would likely settle it" if more else "more blocks are unlikely to settle it")
     return "; ".join(parts) + "."
 
 
@@ -253,7 +252,8 @@ def _usually(result: Record, row: Record, treatment: str, control: str) -> str:
     if found is not None and found.style.speed:
         usual = {"better": "faster", "worse": "slower"}[usual]
     rare = {"faster": "slower", "slower": "faster", "better": "worse", "worse": "better"}[usual]
-    return f"{treatment} is usually {usual} than {control}, rarely but badly {rare}"
+    how = "badly" if rare in ("slower", "worse") else "much"
+    return f"{treatment} is usually {usual} than {control}, rarely but {how} {rare}"
 
 
 def _list(parts: Sequence[str]) -> str:
