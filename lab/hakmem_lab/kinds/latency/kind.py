@@ -188,7 +188,7 @@ def note_rule(session: LatencySession) -> None:
         counts = ", ".join(map(str, rule.looks_at(spec.max_blocks)))
         text += f"; a block has too few requests for {spec.metric}, which is looked at after {counts} blocks"
         session.progress.say(text)
-    session.event(planning.BY_BLOCK, text, percentiles=found)
+    session.event(planning.BY_BLOCK, text, percentiles=found, reserve=rule.RESERVE)
 
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:

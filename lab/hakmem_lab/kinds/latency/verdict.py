@@ -116,19 +116,23 @@ def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
 
 
 def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interval:
-    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is.
+    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is; at planned
+    looks, as far as the luck of such a look moves it.
 
-    before: the same arms without that block. At the planned looks that take the place of blocks nothing is moved:
-    there are two of them before the end, and they are strict.
+    before: the same arms without that block.
     """
-    plan = asked.rule.often
-    if asked.metric not in asked.rule.by_block or len(pair.blocks) >= plan.looks[-1]:
+    law, by_block = asked.rule, asked.metric in asked.rule.by_block
+    if len(pair.blocks) >= law.planned:
         return interval
     interval_before, equivalence_before = asked.rule.intervals(before, asked.metric, asked.alpha)
     if verdict.judge(interval_before, equivalence_before, asked.delta) is not Verdict.INCONCLUSIVE:
         return interval
-    d = pair.log_ratios(asked.metric)
-    found = interval.estimate + stopping.corrected(d, plan, asked.delta, asked.alpha) - hodges_lehmann(d)
+    if by_block:
+        d = pair.log_ratios(asked.metric)
+        found = interval.estimate + stopping.corrected(d, law.often, asked.delta, asked.alpha) - hodges_lehmann(d)
+    else:
+        sigma = pair.spread(asked.metric)
+        found = stopping.corrected_at_look(interval.estimate, sigma, law.seldom, asked.delta, asked.alpha)
     nearest = min(abs(found), abs(interval.estimate)) if found * interval.estimate > 0 else 0.0
     estimate = math.copysign(nearest, interval.estimate)
     return replace(interval, estimate=min(max(estimate, interval.low), interval.high))
