@@ -38,6 +38,10 @@ class Slow:
         """The execution that comes after so many."""
         (self.folder / "hang").write_text(f"{self.executions() + ahead}\n")
 
+    def hangs(self) -> bool:
+        """Whether the execution has come that was told to hang; what it starts may not be there yet."""
+        return (self.folder / f"hung.{(self.folder / 'hang').read_text().strip()}").exists()
+
     def run_through(self) -> None:
         (self.folder / "hang").write_text(f"{NEVER}\n")
 

@@ -53,6 +53,7 @@ def launchers(pid: int) -> list[int]:
 
 def hanging(process, case, processes, until) -> None:
     """Until the program hangs: itself, its child, two orphans."""
+    until(lambda: case.slow.hangs() or process.poll() is not None, LIMIT_S)  # to look through all processes costs
     until(lambda: len(processes(case.slow.marker)) >= 4 or process.poll() is not None, LIMIT_S)
     assert process.poll() is None, process.communicate()
 
