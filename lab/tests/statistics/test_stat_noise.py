@@ -117,6 +117,7 @@ def test_autocorrelation():
     series = lfilter([1], [1, -0.6], rng.normal(size=20_000))
     assert autocorrelation(series) == pytest.approx(0.6, abs=0.02)
     assert autocorrelation(series, 2) == pytest.approx(0.36, abs=0.03)
+    assert autocorrelation(1e-3 * series) == pytest.approx(autocorrelation(series))
     assert autocorrelation([3.0] * 10) == 0.0
     with pytest.raises(ValueError):
         autocorrelation([1.0, 2.0])
