@@ -257,3 +257,4 @@ def test_blocks_of_the_measurement_alone_are_measured() -> None:
 
 def test_what_is_compared_is_measured() -> None:
     assert set(analysis.COMPARED) <= UNITS.keys() | COUNTERS.keys()
+    assert all(analysis.values([run(metrics={name: 1.0})], name) == [1.0] for name in analysis.COMPARED)

@@ -132,3 +132,11 @@ def test_coefficient_of_variation():
 def test_sequential_rate_needs_twenty_runs():
     assert np.isnan(sequential_false_rate([0.0] * 19))
     assert sequential_false_rate([0.0] * 10 + [0.02] * 10) == 1.0
+
+
+def test_figures_in_a_small_unit_are_as_noisy():
+    """Logs of numbers that are too large to be written down."""
+    runs = machine(np.random.default_rng(109), 12)
+    near, far = aa_false_verdicts(runs, resamples=200, rng=1), aa_false_verdicts(runs + 1000, resamples=200, rng=1)
+    assert far.coefficient_of_variation == pytest.approx(near.coefficient_of_variation)
+    assert far.sequential_rate == near.sequential_rate > 0
