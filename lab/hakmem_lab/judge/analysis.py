@@ -150,7 +150,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
     blocks = [record for record in records if record["type"] == "block"]
     disturbed = sum(1 for block in blocks if block.get("disturbed"))
-    if blocks and disturbed > DISTURBED_SHARE * len(blocks):
+    if disturbed > DISTURBED_SHARE * len(blocks):
         texts.append(
             f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
         )
