@@ -9,9 +9,9 @@
 #include "slots.h"
 
 enum {
-  GRANT_BLOCKS = 32,        /* worth a call: with fewer in its cycle a class asks for more, */
-  GRANT_BYTES = 16 << 10,   /* up to so many bytes of them, */
-  GRANT_FIRST_BLOCKS = 4,   /* a few first */
+  GRANT_BLOCKS = 32,      /* worth a call: with fewer in its cycle a class asks for more, */
+  GRANT_BYTES = 16 << 10, /* up to so many bytes of them, */
+  GRANT_FIRST_BLOCKS = 4, /* a few first */
 };
 
 _Atomic uint64_t hak_sample_request;
@@ -122,8 +122,8 @@ static hak_heap_t *up_to_date(uint64_t *setting) {
 }
 
 static bool falls_on(hak_heap_t *heap, size_t bytes, uint64_t mean) {
-  uint64_t bits = heap ? hak_chance_next(&heap->sample_random)
-                       : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
+  uint64_t bits =
+      heap ? hak_chance_next(&heap->sample_random) : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
   return hak_chance_unit(bits) < hak_chance_of(bytes, mean);
 }
 
@@ -212,7 +212,8 @@ size_t hak_sample_usable(const void *block, const char *function) {
 /* On the way to a block */
 
 /* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
-static void hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest, int32_t blocks) {
+static void hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest,
+                      int32_t blocks) {
   bin->head = rest;
   atomic_signal_fence(memory_order_release);
   grant->head = first;
@@ -253,7 +254,8 @@ void *hak_sample_count(size_t bytes) {
     }
     return block;
   }
-  return is_due(heap, cls, hak_class_sizes[cls], setting) ? sample(NULL, cls, bytes, hak_class_sizes[cls], setting) : NULL;
+  return is_due(heap, cls, hak_class_sizes[cls], setting) ? sample(NULL, cls, bytes, hak_class_sizes[cls], setting)
+                                                          : NULL;
 }
 
 /* The first `blocks` of the bin's list are granted. */

@@ -1,5 +1,6 @@
-/* Duty: sampling by bytes: which blocks are looked at, and what is known of each. Off, it costs nothing: docs/design.md.
- * Data: the setting, and the countdowns in each heap, which are its thread's. Layers below: slots, records, heap.
+/* Duty: sampling by bytes: which blocks are looked at, and what is known of each. Off, it costs nothing:
+ * docs/design.md. Data: the setting, and the countdowns in each heap, which are its thread's. Layers below: slots,
+ * records, heap.
  *
  *   off    malloc <── bin <── free        on    malloc <── grant <── counted here <── bin <── free */
 #pragma once
@@ -32,8 +33,8 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
 typedef struct hak_sample_totals {
   uint64_t taken, live;
   uint64_t weight_bytes; /* of all that were taken: what was allocated, estimated */
-  uint64_t dropped;  /* would have been taken, but for want of memory were ordinary blocks */
-  size_t slot_bytes; /* memory for samples, in use or not */
+  uint64_t dropped;      /* would have been taken, but for want of memory were ordinary blocks */
+  size_t slot_bytes;     /* memory for samples, in use or not */
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 

@@ -226,8 +226,9 @@ hak_misuse_t hak_slot_why(const void *address) {
     for (const hak_slot_home_t *home = homes.first[i]; home; home = home->next) {
       if (home->base == (const char *)address - offset) {
         bool start = (offset & ((1U << home->shift) - 1)) == 0;
-        why = !start ? HAK_MISUSE_NOT_START
-                     : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_INVALID;
+        why = !start                                 ? HAK_MISUSE_NOT_START
+              : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE
+                                                     : HAK_MISUSE_INVALID;
       }
     }
   }
