@@ -1,5 +1,5 @@
-/* Duty: the files whose code is mapped, by name and build id, for who reads a profile elsewhere. Data: one table, of the
- * profile that is being written; lock: that of profiles. Layers below: modules, file. */
+/* Duty: the files whose code is mapped, by name and build id, for who reads a profile elsewhere. Data: one table, of
+ * the profile that is being written; lock: that of profiles. Layers below: modules, file. */
 #pragma once
 
 #include "base.h"

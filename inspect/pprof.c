@@ -20,8 +20,8 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* Strings are numbered in the order in which they are written; these come first. */
-static const char *const strings[] = {"",          "alloc_objects", "count",       "alloc_space",    "bytes",
-                                      "inuse_objects", "inuse_space", "resident_space", "space"};
+static const char *const strings[] = {
+    "", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "resident_space", "space"};
 enum { S_NONE, S_ALLOC_OBJECTS, S_COUNT, S_ALLOC_SPACE, S_BYTES, S_INUSE_OBJECTS, S_INUSE_SPACE, S_RESIDENT, S_SPACE };
 enum { STRINGS = sizeof strings / sizeof *strings, VALUES = 5, NUMBER_MOST = 10 };
 /* A sample is the longest message: its locations, its values, and before each their length. */
@@ -125,15 +125,16 @@ static void write_location(writer_t *writer, size_t frame) {
   write_message(writer, PROFILE_LOCATION, &location);
 }
 
-/* A place that is no code: a function and a location of its own. */
-static void write_row(writer_t *writer, uint64_t location_id, const char *name) {
+/* A place that is no code: a function and a location of its own. Functions are numbered from 1 without a gap: readers
+ * that find more of them go on there. */
+static void write_row(writer_t *writer, uint64_t function_id, uint64_t location_id, const char *name) {
   uint64_t string = write_string(writer, name);
   message_t function = {0}, line = {0}, location = {0};
-  put_number(&function, FUNCTION_ID, location_id);
+  put_number(&function, FUNCTION_ID, function_id);
   put_number(&function, FUNCTION_NAME, string);
   put_number(&function, FUNCTION_SYSTEM_NAME, string);
   write_message(writer, PROFILE_FUNCTION, &function);
-  put_number(&line, LINE_FUNCTION, location_id);
+  put_number(&line, LINE_FUNCTION, function_id);
   put_number(&location, LOCATION_ID, location_id);
   put_message(&location, LOCATION_LINE, &line);
   write_message(writer, PROFILE_LOCATION, &location);
@@ -197,7 +198,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     uint32_t frame = (uint32_t)frames + row;
     bool told = row < HAK_RESIDENT_ROWS;
     const double values[VALUES] = {0, 0, 0, 0, told ? facts->resident.row[row] : 0};
-    write_row(&writer, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
+    write_row(&writer, row + 1, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
     if (told) {
       write_sample(&writer, &frame, 1, values);
     }

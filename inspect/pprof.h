@@ -9,10 +9,10 @@
 /* What all forms tell, besides the sites. */
 typedef struct hak_profile_facts {
   hak_resident_t resident;
-  size_t mean_bytes;                /* between samples; 0: sampling is off */
-  uint64_t time_ns, duration_ns;    /* of the clock since 1970; since sampling began */
-  uint64_t taken, live, dropped;    /* samples */
-  const char *why;                  /* it is written now */
+  size_t mean_bytes;             /* between samples; 0: sampling is off */
+  uint64_t time_ns, duration_ns; /* of the clock since 1970; since sampling began */
+  uint64_t taken, live, dropped; /* samples */
+  const char *why;               /* it is written now */
 } hak_profile_facts_t;
 
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts);

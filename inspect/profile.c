@@ -19,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEAN_BYTES = 512 << 10, NAME_BYTES = 512 };
-#define MEAN_BYTES_MOST ((size_t)1 << 40)
+enum { MEAN_BYTES = 512 << 10, NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
 _Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a site");
 
 hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
@@ -142,7 +141,7 @@ int hak_profile_write(const char *file) {
 int hak_profile_start(size_t mean_bytes) {
   int saved = errno, error = 0;
   mean_bytes = mean_bytes ? mean_bytes : MEAN_BYTES;
-  if (mean_bytes > MEAN_BYTES_MOST) {
+  if (mean_bytes > HAK_SAMPLE_MEAN_MAX) {
     return EINVAL;
   }
   hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
@@ -162,7 +161,10 @@ void hak_profile_stop(void) {
 static void on_signal(int number) {
   (void)number;
   int saved = errno;
-  if (holds_a_lock()) {
+  stack_t stack = {.ss_flags = 0};
+  sigaltstack(NULL, &stack);
+  bool narrow = (stack.ss_flags & SS_ONSTACK) && stack.ss_size < STACK_BYTES;
+  if (narrow || holds_a_lock()) {
     atomic_store_explicit(&signalled, true, memory_order_relaxed);
   } else {
     hak_lock(&hak_profile_lock);

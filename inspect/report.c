@@ -132,7 +132,7 @@ void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   hak_site_t *first = sorted_sites(&count);
   write_totals(sink, facts);
   hak_text_t text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "\nin use, by %zu places\n%16s%12s%16s%16s\n", count, "bytes", "blocks", "resident", "allocated");
+  hak_text_put(&text, "\nin use, by %zu places\n           bytes      blocks        resident       allocated\n", count);
   put_line(sink, &text);
   for (const hak_site_t *site = first; site; site = site->next_sorted) {
     hak_site_counts_t n = hak_site_counts(site);

@@ -15,6 +15,7 @@ const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
 
 /* Small classes by themselves; runs and huge blocks, which have no slabs to share, together. */
 enum { LARGE = HAK_RUN_FIRST, KINDS };
+enum { PAGE_LEAST = 4096 };
 
 static uint32_t kind_of(uint32_t cls) {
   return cls < HAK_RUN_FIRST ? cls : (uint32_t)LARGE;
@@ -62,8 +63,21 @@ static double *owner_of(const chunk_view_t *view, size_t slice) {
   return &picture.bytes[cls == HAK_CLASS_NONE ? (uint32_t)LARGE : kind_of(cls)];
 }
 
+static size_t resident_bytes(void *at, size_t bytes) {
+  unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
+  size_t page = hak_os_page_bytes(), pages = 0;
+  for (size_t from = 0; from < bytes; from += HAK_CHUNK_BYTES) {
+    size_t rest = bytes - from, part = rest < HAK_CHUNK_BYTES ? rest : HAK_CHUNK_BYTES;
+    hak_os_residency((char *)at + from, part, resident);
+    for (size_t i = 0; i < (part + page - 1) / page; i++) {
+      pages += resident[i] & 1U;
+    }
+  }
+  return pages * page;
+}
+
 static void count_slices(const chunk_view_t *view) {
-  unsigned char resident[HAK_CHUNK_BYTES / HAK_OS_PAGE_LEAST];
+  unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
   size_t page = hak_os_page_bytes();
   hak_os_residency(view->base, HAK_CHUNK_BYTES, resident);
   for (size_t at = 0; at < HAK_CHUNK_BYTES; at += page) {
@@ -82,9 +96,9 @@ static void count_chunk(char *base) {
   if (view.state == HAK_CHUNK_SLICED) {
     count_slices(&view);
   } else if (view.state == HAK_CHUNK_HUGE) {
-    picture.bytes[LARGE] += (double)hak_os_resident_bytes(view.base, view.bytes);
+    picture.bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
   } else {
-    picture.told.row[HAK_RESIDENT_RETAINED] += (double)hak_os_resident_bytes(view.base, view.bytes);
+    picture.told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
   }
 }
 
@@ -119,18 +133,23 @@ static double weight_of(const hak_sample_t *sample) {
   if (sample->cls != HAK_CLASS_HUGE) {
     return sample->weight_bytes;
   }
-  return sample->weight_bytes * (double)hak_os_resident_bytes(sample->block, sample->bytes) / (double)sample->bytes;
+  return sample->weight_bytes * (double)resident_bytes(sample->block, sample->bytes) / (double)sample->bytes;
 }
 
-/* The first slice of a large block that is sampled looks like the sampler's own. */
+/* A slice is told by the class at its start; but the first of a large block that is sampled looks like the sampler's
+ * own, and those behind the first of a smaller block's, which are that, look like a large block's. */
 static void add_weight(const hak_sample_t *sample, void *unused) {
   double *sampler = &picture.told.row[HAK_RESIDENT_SAMPLER];
   (void)unused;
   picture.weight[kind_of(sample->cls)] += weight_of(sample);
-  if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES && *sampler >= HAK_SLICE_BYTES) {
-    *sampler -= HAK_SLICE_BYTES;
-    picture.bytes[LARGE] += HAK_SLICE_BYTES;
+  double wrong = 0;
+  if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
+    wrong = HAK_SLICE_BYTES;
+  } else if (sample->cls < HAK_RUN_FIRST && sample->bytes > HAK_SLICE_BYTES) {
+    wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, HAK_SLICE_BYTES);
   }
+  *sampler -= wrong;
+  picture.bytes[LARGE] += wrong;
 }
 
 static void share(const hak_sample_t *sample, void *unused) {

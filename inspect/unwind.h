@@ -9,11 +9,9 @@
  * options. */
 #pragma once
 
-#include "base.h"
+#include "options.h"
 
 enum { HAK_UNWIND_MAX = 64 };
-
-typedef enum hak_unwinder { HAK_UNWIND_FRAMES, HAK_UNWIND_LIBUNWIND, HAK_UNWIND_LIBGCC } hak_unwinder_t;
 
 /* Before the first stack; callable often, not in the allocator. Loads the unwinder that is asked for: false, and frame
  * pointers are followed, if it is not to be had. */
