@@ -199,7 +199,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     bool told = row < HAK_RESIDENT_ROWS;
     const double values[VALUES] = {0, 0, 0, 0, told ? facts->resident.row[row] : 0};
     write_row(&writer, row + 1, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
-    if (told) {
+    if (rounded(values[VALUES - 1]) > 0) {
       write_sample(&writer, &frame, 1, values);
     }
   }

@@ -144,7 +144,7 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   picture.weight[kind_of(sample->cls)] += weight_of(sample);
   double wrong = 0;
   if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
-    wrong = HAK_SLICE_BYTES;
+    wrong = (double)resident_bytes(sample->block, HAK_SLICE_BYTES);
   } else if (sample->cls < HAK_RUN_FIRST && sample->bytes > HAK_SLICE_BYTES) {
     wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, HAK_SLICE_BYTES);
   }

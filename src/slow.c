@@ -78,7 +78,7 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on())) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on() && !hak_probes_changed())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
