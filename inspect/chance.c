@@ -6,7 +6,8 @@
 #define SQRT2 0x1.6a09e667f3bcdp+0
 
 double hak_chance_gap(double u) {
-  enum { TERMS = 11, MANTISSA_BITS = 52, BIAS = 1023 };
+  enum { TERMS = 8, MANTISSA_BITS = 52, BIAS = 1023 };
+  static const double inverse[TERMS] = {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15};
   uint64_t bits;
   memcpy(&bits, &u, sizeof bits);
   int64_t exponent = (int64_t)(bits >> MANTISSA_BITS) - BIAS;
@@ -19,10 +20,23 @@ double hak_chance_gap(double u) {
   }
   /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s^2 < 0.03 */
   double s = (m - 1) / (m + 1), square = s * s, sum = 0;
-  for (int term = TERMS; term >= 0; term--) {
-    sum = sum * square + 1.0 / (2 * term + 1);
+  for (int term = TERMS - 1; term >= 0; term--) {
+    sum = sum * square + inverse[term];
   }
   return -(2 * s * sum + (double)exponent * LN2);
+}
+
+double hak_chance_weight(size_t bytes, uint64_t mean) {
+  const double small = 0.25;
+  double x = (double)bytes / (double)mean, square = x * x;
+  if (mean == 1 || bytes == 0) {
+    return (double)bytes;
+  }
+  if (x > small) {
+    return (double)bytes / hak_chance_below(x);
+  }
+  /* x / (1 - e^-x) = 1 + x / 2 + x^2 / 12 - x^4 / 720 + x^6 / 30240 - ... */
+  return (double)mean * (1 + x / 2 + square * (1.0 / 12 + square * (-1.0 / 720 + square * (1.0 / 30240))));
 }
 
 double hak_chance_below(double x) {

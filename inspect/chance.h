@@ -29,6 +29,4 @@ double hak_chance_below(double x);
 HAK_INLINE double hak_chance_of(size_t bytes, uint64_t mean) {
   return mean == 1 ? 1 : hak_chance_below((double)bytes / (double)mean);
 }
-HAK_INLINE double hak_chance_weight(size_t bytes, uint64_t mean) {
-  return bytes == 0 ? 0 : (double)bytes / hak_chance_of(bytes, mean);
-}
+double hak_chance_weight(size_t bytes, uint64_t mean);

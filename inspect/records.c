@@ -56,38 +56,52 @@ static bool grow_table(size_t buckets) {
   return fresh != NULL;
 }
 
+hak_sample_t *hak_record_new_locked(void) {
+  hak_sample_t *record = table.buckets > 0 ? table.unused : NULL;
+  if (record) {
+    table.unused = record->next;
+  }
+  return record;
+}
+
+/* False: no memory for records. */
+static bool stock(void) {
+  hak_lock(&hak_samples_lock);
+  size_t buckets = table.buckets, live = table.live;
+  bool enough = table.unused != NULL;
+  hak_unlock(&hak_samples_lock);
+  if (buckets == 0 && !grow_table(BUCKETS_MIN)) {
+    return false;
+  }
+  if (live > buckets && buckets > 0 && buckets < BUCKETS_MAX) {
+    grow_table(buckets * GROWTH); /* without memory, searches take longer */
+  }
+  hak_records_t *piece = enough ? NULL : hak_meta_alloc(sizeof *piece);
+  if (piece) {
+    add_piece(piece);
+  }
+  return enough || piece;
+}
+
 hak_sample_t *hak_record_new(void) {
   for (;;) {
     hak_lock(&hak_samples_lock);
-    hak_sample_t *record = table.unused;
-    size_t buckets = table.buckets, live = table.live;
-    if (record && buckets > 0) {
-      table.unused = record->next;
-    }
+    hak_sample_t *record = hak_record_new_locked();
     hak_unlock(&hak_samples_lock);
-    if (buckets == 0 && !grow_table(BUCKETS_MIN)) {
-      return NULL;
-    }
-    if (record && buckets > 0) {
-      if (live > buckets && buckets < BUCKETS_MAX) {
-        grow_table(buckets * GROWTH); /* without memory, searches take longer */
-      }
-      *record = (hak_sample_t){.block = NULL};
+    if (record || !stock()) {
       return record;
-    }
-    hak_records_t *piece = record ? NULL : hak_meta_alloc(sizeof *piece);
-    if (piece) {
-      add_piece(piece);
-    } else if (!record) {
-      return NULL;
     }
   }
 }
 
-void hak_record_drop(hak_sample_t *record) {
-  hak_lock(&hak_samples_lock);
+static void drop_locked(hak_sample_t *record) {
   record->next = table.unused;
   table.unused = record;
+}
+
+void hak_record_drop(hak_sample_t *record) {
+  hak_lock(&hak_samples_lock);
+  drop_locked(record);
   hak_unlock(&hak_samples_lock);
 }
 
@@ -110,20 +124,32 @@ static hak_sample_t **link_of(const void *block) {
   return link;
 }
 
-hak_sample_t *hak_record_take(const void *block) {
-  hak_sample_t *record = NULL;
-  hak_lock(&hak_samples_lock);
-  if (table.buckets > 0) {
-    hak_sample_t **link = link_of(block);
-    record = *link;
-    if (record) {
-      *link = record->next;
-      record->live = 0;
-      table.live--;
-    }
+static hak_sample_t *take_locked(const void *block) {
+  hak_sample_t **link = table.buckets > 0 ? link_of(block) : NULL, *record = link ? *link : NULL;
+  if (record) {
+    *link = record->next;
+    record->live = 0;
+    table.live--;
   }
+  return record;
+}
+
+hak_sample_t *hak_record_take(const void *block) {
+  hak_lock(&hak_samples_lock);
+  hak_sample_t *record = take_locked(block);
   hak_unlock(&hak_samples_lock);
   return record;
+}
+
+bool hak_record_end(const void *block, hak_sample_t *copy) {
+  hak_lock(&hak_samples_lock);
+  hak_sample_t *record = take_locked(block);
+  if (record) {
+    *copy = *record;
+    drop_locked(record);
+  }
+  hak_unlock(&hak_samples_lock);
+  return record != NULL;
 }
 
 bool hak_record_find(const void *block, hak_sample_t *copy) {

@@ -9,8 +9,8 @@
 #include "slots.h"
 
 enum {
-  GRANT_BLOCKS = 64,        /* worth a call: with fewer in its cycle a class asks for more, */
-  GRANT_BYTES = 32 << 10,   /* up to so many bytes of them, */
+  GRANT_BLOCKS = 32,        /* worth a call: with fewer in its cycle a class asks for more, */
+  GRANT_BYTES = 16 << 10,   /* up to so many bytes of them, */
   GRANT_FIRST_BLOCKS = 4,   /* a few first */
 };
 
@@ -145,27 +145,23 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* `block` NULL: one is taken for it. NULL: no memory. */
 static void *sample(void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  hak_sample_t *record = hak_record_new();
-  hak_slot_home_t *home = NULL;
-  if (record && !block && !(block = hak_slot_take(cls, &home))) {
-    hak_record_drop(record);
-    record = NULL;
-  }
+  hak_sample_t *record = block ? hak_record_new() : hak_slot_take(cls);
   if (!record) {
     atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
     return NULL;
   }
-  *record = (hak_sample_t){.block = block,
+  *record = (hak_sample_t){.block = block ? block : record->block,
                            .asked = asked,
                            .bytes = bytes,
                            .weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting)),
                            .setting = setting,
                            .cls = cls,
                            .thread = hak_lock_id ? hak_lock_id : hak_lock_make_id(),
-                           .home = home};
+                           .home = block ? NULL : record->home};
   atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(record->weight_bytes + 0.5), memory_order_relaxed);
   hak_profile_allocated(record);
+  block = record->block;
   hak_sample_put_back(record);
   return block;
 }
@@ -182,33 +178,27 @@ void hak_sample_end(hak_sample_t *record) {
   hak_record_drop(record);
 }
 
-/* No sample any more; aborts where there is none. */
-static hak_sample_t *lift(const void *block, const char *function) {
-  hak_sample_t *record = hak_record_take(block);
-  if (!record) {
-    hak_misuse(function, hak_slot_why(block), block);
-  }
-  if (record->cls >= HAK_RUN_FIRST) {
+hak_sample_t *hak_sample_lift(const void *block) {
+  hak_sample_t copy;
+  bool large = hak_record_find(block, &copy) && copy.cls >= HAK_RUN_FIRST;
+  hak_sample_t *record = large ? hak_record_take(block) : NULL;
+  if (record) {
     hak_set_class(block, 1, record->cls);
   }
   return record;
 }
 
-hak_sample_t *hak_sample_lift(const void *block) {
-  hak_sample_t copy;
-  bool large = hak_record_find(block, &copy) && copy.cls >= HAK_RUN_FIRST;
-  return large ? lift(block, "realloc") : NULL;
-}
-
 uint32_t hak_sample_free(void *block) {
-  hak_sample_t *record = lift(block, "free");
-  uint32_t cls = record->cls;
-  hak_slot_home_t *home = record->home;
-  hak_sample_end(record);
-  if (cls >= HAK_RUN_FIRST) {
-    return cls;
+  hak_sample_t was;
+  if (!hak_record_end(block, &was)) {
+    hak_misuse("free", hak_slot_why(block), block);
   }
-  hak_slot_give(block, cls, home);
+  hak_profile_freed(&was);
+  if (was.cls >= HAK_RUN_FIRST) {
+    hak_set_class(block, 1, was.cls);
+    return was.cls;
+  }
+  hak_slot_give(block, was.cls, was.home);
   return HAK_CLASS_NONE;
 }
 

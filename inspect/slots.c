@@ -108,22 +108,49 @@ static hak_slot_home_t *make_home(uint32_t shift) {
   return home;
 }
 
-static void *take_slot(uint32_t shift, hak_slot_home_t **home, bool *used) {
-  for (hak_slot_home_t *fresh = NULL;;) {
+static hak_sample_t *take_slot(uint32_t shift, bool *used) {
+  hak_slot_home_t *fresh = NULL, *home;
+  for (hak_sample_t *record = NULL;;) {
     void *block = NULL;
     hak_lock(&hak_samples_lock);
     if (fresh) {
       link_locked(fresh, true);
     }
-    *home = homes.first[shift - SHIFT_MIN];
-    if (*home && has_some(*home)) {
-      block = take_slot_locked(*home, used);
+    record = record ? record : hak_record_new_locked();
+    home = homes.first[shift - SHIFT_MIN];
+    if (record && home && has_some(home)) {
+      block = take_slot_locked(home, used);
     }
     hak_unlock(&hak_samples_lock);
-    if (block || !(fresh = make_home(shift))) {
-      return block;
+    if (block) {
+      record->block = block;
+      record->home = home;
+      return record;
+    }
+    fresh = NULL;
+    if (!record && !(record = hak_record_new())) {
+      return NULL;
+    }
+    if (!(home && has_some(home)) && !(fresh = make_home(shift))) {
+      hak_record_drop(record);
+      return NULL;
     }
   }
+}
+
+static hak_sample_t *take_slices_for(uint32_t cls) {
+  size_t slices = hak_slices_for(hak_class_sizes[cls]);
+  hak_sample_t *record = hak_record_new();
+  void *block = record ? take_slices(slices, slices) : NULL;
+  if (record && !block) {
+    hak_record_drop(record);
+    return NULL;
+  }
+  if (record) {
+    record->block = block;
+    record->home = NULL;
+  }
+  return record;
 }
 
 static uint32_t shift_for(uint32_t cls) {
@@ -131,20 +158,18 @@ static uint32_t shift_for(uint32_t cls) {
   return shift < SHIFT_MIN ? SHIFT_MIN : shift;
 }
 
-void *hak_slot_take(uint32_t cls, hak_slot_home_t **home) {
+hak_sample_t *hak_slot_take(uint32_t cls) {
   bool used = false;
   uint32_t shift = shift_for(cls);
-  *home = NULL;
-  size_t slices = hak_slices_for(hak_class_sizes[cls]);
-  void *block = shift > SHIFT_MAX ? take_slices(slices, slices) : take_slot(shift, home, &used);
-  if (used && !hak_slab_tagged(block)) {
-    hak_slab_damaged("malloc", block);
+  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls) : take_slot(shift, &used);
+  if (used && !hak_slab_tagged(record->block)) {
+    hak_slab_damaged("malloc", record->block);
   }
-  if (block) {
+  if (record) {
     count(cls, 1);
-    hak_mark_taken(block);
+    hak_mark_taken(record->block);
   }
-  return block;
+  return record;
 }
 
 static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
@@ -214,7 +239,7 @@ hak_misuse_t hak_slot_why(const void *address) {
 }
 
 size_t hak_slots_out(uint32_t cls) {
-  return atomic_load_explicit(&out[cls], memory_order_relaxed);
+  return cls < HAK_RUN_FIRST ? atomic_load_explicit(&out[cls], memory_order_relaxed) : 0;
 }
 
 size_t hak_slot_bytes(void) {

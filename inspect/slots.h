@@ -14,8 +14,9 @@ typedef struct hak_slot_home {
   uint32_t shift, carved, count;            /* of a slot's bytes; slots used so far; bits set */
 } hak_slot_home_t;
 
-/* A block for the class (< HAK_RUN_FIRST), aligned as any of the class. NULL: no memory. */
-void *hak_slot_take(uint32_t cls, hak_slot_home_t **home);
+/* A block for the class (< HAK_RUN_FIRST), aligned as any of the class, and a record for it: all of it but its block and
+ * home are to be set. NULL: no memory. */
+hak_sample_t *hak_slot_take(uint32_t cls);
 void hak_slot_give(void *block, uint32_t cls, hak_slot_home_t *home);
 /* The slices whose slots are all free go back to the arena: always, or while none is wanted. */
 void hak_slots_release(void);
