@@ -77,6 +77,7 @@ static const hak_layout_row_t rows[] = {
     FIELD(hak_slab_t, control),
     FIELD(hak_slab_t, cls),
     FIELD(hak_slab_t, slices),
+    FIELD(hak_slab_t, zeroed),
     FIELD(hak_slab_t, carved),
     FIELD(hak_slab_t, blocks),
     FIELD(hak_slab_t, block_bytes),
