@@ -6,12 +6,12 @@
  * same layout version; what a row means never changes under it. */
 #pragma once
 
-#include "base.h"
+#include "options.h"
 
-enum { HAK_LAYOUT_VERSION = 1, HAK_LAYOUT_NAME_BYTES = 40 };
+enum { HAK_LAYOUT_VERSION = 1, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 160 };
 
 typedef struct hak_layout_row {
-  char name[HAK_LAYOUT_NAME_BYTES];
+  char name[HAK_LAYOUT_NAME_BYTES]; /* empty: no row */
   uintptr_t value;
 } hak_layout_row_t;
 
@@ -21,13 +21,18 @@ typedef struct hak_layout_option {
   int64_t low, high;
 } hak_layout_option_t;
 
+/* All in one object: addresses are written into it when the library is loaded, so that a core file holds it. What only
+ * stands in the library's file need not be there. */
 typedef struct hak_layout {
   char magic[16]; /* "hakmem layout" */
   uint32_t layout_version, library_version, row_count, row_bytes, option_count, option_bytes;
   const void *self; /* a copy has another address */
-  const hak_layout_row_t *rows;
-  const hak_layout_option_t *options;
-  const uint32_t *class_sizes;
+  const hak_layout_row_t *first_row;
+  const hak_layout_option_t *first_option;
+  const uint32_t *first_class_size;
+  hak_layout_row_t rows[HAK_LAYOUT_ROWS];
+  hak_layout_option_t options[HAK_OPTION_COUNT];
+  uint32_t class_sizes[HAK_BIN_COUNT];
 } hak_layout_t;
 
 extern const hak_layout_t hak_layout;

@@ -7,6 +7,7 @@ import mmap
 import os
 import struct
 from bisect import bisect_right
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from hakmem_lab.inside.memory import Mapping, Unreadable
 
 NT_PRSTATUS, NT_AUXV = "NT_PRSTATUS", "NT_AUXV"
 AT_PAGESZ = 6
+PROGRAM_PARTS = 3
 # Where the stack pointer is in elf_prstatus.
 STACK_POINTER = {"EM_X86_64": 112 + 19 * 8, "EM_AARCH64": 112 + 31 * 8}
 
@@ -77,6 +79,8 @@ class Core:
             for entry, name in zip(entries, note["n_desc"]["filename"], strict=False):
                 self._files.append((entry["vm_start"], entry["vm_end"], os.fsdecode(name)))
             return
+        if note["n_type"] not in (NT_PRSTATUS, NT_AUXV):
+            return
         described = note["n_desc"]
         data = described.encode("latin-1") if isinstance(described, str) else bytes(described)
         if note["n_type"] == NT_PRSTATUS and len(data) >= stack_pointer + 8:
@@ -120,6 +124,11 @@ class Core:
                 at = (low - start) // self.page
                 found[at : at + pages] = words.reshape(pages, self.page).any(axis=1)
         return found
+
+    def programs(self) -> set[str]:
+        """The note of the mapped files does not say which are run; what is a program is mapped in several parts."""
+        counts = Counter(name for _, _, name in self._files)
+        return {name for name, count in counts.items() if count >= PROGRAM_PARTS}
 
     def stack_pointers(self) -> list[int]:
         return self._pointers

@@ -96,7 +96,8 @@ def _read(memory: Memory, place: int, path: str) -> Layout:
     found = {}
     for i in range(row_count):
         name, value = ROW.unpack_from(data, i * row_bytes)
-        found[_text(name)] = value
+        if name[0]:
+            found[_text(name)] = value
     data = memory.read(options, option_count * option_bytes)
     listed = [OPTION.unpack_from(data, i * option_bytes) for i in range(option_count)]
     classes = found.get("HAK_CLASS_COUNT", 0)

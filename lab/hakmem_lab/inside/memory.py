@@ -7,7 +7,8 @@ import ctypes
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -25,6 +26,23 @@ PAGEMAP_PRESENT, PAGEMAP_EXCLUSIVE = 1 << 63, 1 << 56
 
 class Unreadable(Exception):
     """Nothing is there, or what is there is not what it should be."""
+
+
+# What numbers that contradict each other lead to, in a damaged core file or a heap that changes.
+CONTRADICTIONS = (ArithmeticError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
+
+
+@contextmanager
+def doubted(name: str, of: str) -> Iterator[None]:
+    """Around what reads a heap. Raises LabError where it cannot be read, or makes no sense. of: "core" or "process"."""
+    try:
+        yield
+    except Unreadable as error:
+        doubt = "is it complete?" if of == "core" else "does it end, or is its heap damaged?"
+        raise LabError(f"{name} cannot be read ({error}): {doubt}") from None
+    except CONTRADICTIONS as error:
+        doubt = "is the file damaged?" if of == "core" else "does it change too fast? --stop holds it still"
+        raise LabError(f"the heap of {name} contradicts itself ({type(error).__name__}): {doubt}") from None
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,9 @@ class Memory(Protocol):
         """For each page of a range, whether it is resident."""
 
     def stack_pointers(self) -> list[int]: ...
+
+    def programs(self) -> set[str]:
+        """Files that are mapped to be run: programs and libraries."""
 
 
 SCAN_WORDS = (
@@ -146,6 +167,9 @@ class Process:
             if len(words) >= 3:
                 found.append(int(words[-2], 16))
         return found
+
+    def programs(self) -> set[str]:
+        return {each.path for each in self.maps() if each.is_file and "x" in each.permissions}
 
     def resident(self, start: int, end: int) -> np.ndarray:
         found = np.zeros((end - start) // self.page, bool)
