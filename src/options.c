@@ -40,15 +40,15 @@ static char given_text[256]; /* of the one option that is a text; its value is t
 static const char prefix[] = "HAKMEM_";
 
 hak_lock_t hak_options_lock = HAK_LOCK_INIT;
-static bool given[HAK_OPTION_COUNT];
+bool hak_option_given[HAK_OPTION_COUNT];
 
 /* What is not given follows from the profile. */
 static void derive(void) {
-  bool lean = given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
-  int64_t profile = given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
+  bool lean = hak_option_given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
+  int64_t profile = hak_option_given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
     bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* they stand in a row */
-    if (!given[id]) {
+    if (!hak_option_given[id]) {
       hak_option_values[id] = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
     }
   }
@@ -56,7 +56,7 @@ static void derive(void) {
 
 static void give(int id, int64_t value) {
   hak_option_values[id] = value;
-  given[id] = true;
+  hak_option_given[id] = true;
 }
 
 static bool parse_word(const char *text, const char *const *words, int64_t *value) {
@@ -185,6 +185,7 @@ void hak_options_load(char **environment) {
     }
   }
   derive();
+  hak_os_name_mappings(hak_option(HAK_OPTION_MAPPING_NAMES));
   if (hak_option(HAK_OPTION_STATS) || hak_option(HAK_OPTION_OS_STATS)) {
     hak_os_remember_stderr();
   }

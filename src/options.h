@@ -22,7 +22,8 @@ typedef enum hak_option_id {
 #undef HAK_OPTION
 
 extern _Atomic int64_t hak_option_values[HAK_OPTION_COUNT];
-extern hak_lock_t hak_options_lock; /* of changes */
+extern bool hak_option_given[HAK_OPTION_COUNT]; /* not by the profile */
+extern hak_lock_t hak_options_lock;             /* of changes */
 
 /* In the unit of its row. */
 HAK_INLINE int64_t hak_option(hak_option_id_t id) {

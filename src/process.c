@@ -2,6 +2,7 @@
 #include "arena_internal.h"
 #include "foreign.h"
 #include "heap.h"
+#include "layout.h"
 #include "meta.h"
 #include "modules.h"
 #include "options.h"
@@ -20,6 +21,8 @@
 
 extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
+/* The same for layout.c. */
+__attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
