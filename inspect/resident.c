@@ -117,6 +117,27 @@ static void count_chunks(void) {
   }
 }
 
+static void count_metadata(void) {
+  double *row = &picture.told.row[HAK_RESIDENT_METADATA];
+  hak_lock(&hak_meta_lock);
+  hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
+  hak_unlock(&hak_meta_lock);
+  for (; piece; piece = piece->before) {
+    *row += (double)resident_bytes(piece, piece->bytes);
+  }
+  for (size_t index = 0; index < HAK_LEAVES; index++) {
+    uintptr_t biased = atomic_load_explicit(&hak_leaves[index], memory_order_acquire);
+    uintptr_t slices = (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
+    hak_leaf_t *leaf = (hak_leaf_t *)(biased + slices); /* NOLINT(performance-no-int-to-ptr) */
+    for (size_t i = 0; biased != 0 && i < HAK_LEAF_PIECES; i++) {
+      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
+        *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
+      }
+    }
+    *row += biased != 0 ? (double)resident_bytes(&leaf->next, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
+  }
+}
+
 /* What threads cache is not their sites'. */
 static void take_out_cached(void) {
   hak_heap_totals(picture.cached);
@@ -170,7 +191,7 @@ hak_resident_t hak_resident_look(void) {
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     site->resident_bytes = 0;
   }
-  picture.told.row[HAK_RESIDENT_METADATA] = (double)hak_meta_bytes();
+  count_metadata();
   count_chunks();
   hak_sample_each(add_weight, NULL);
   take_out_cached();

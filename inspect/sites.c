@@ -17,10 +17,9 @@ hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
 /* Where the room for more is used up, and where there is no stack. */
 static hak_site_t nowhere;
 
-static _Atomic(hak_site_t *) site_buckets[HAK_SITE_BUCKETS], latest = &nowhere;
-static _Atomic(hak_frame_t *) frame_buckets[HAK_SITE_BUCKETS], frame_pieces[HAK_FRAME_PIECES];
-static _Atomic size_t frames_count;
-static _Atomic uint64_t all_bytes, all_freed_bytes; /* in parts */
+hak_sites_t hak_sites = {.latest = &nowhere};
+static _Atomic(hak_site_t *) site_buckets[HAK_SITE_BUCKETS];
+static _Atomic(hak_frame_t *) frame_buckets[HAK_SITE_BUCKETS];
 static struct {
   char *at;
   size_t left, taken;
@@ -40,7 +39,7 @@ static uint64_t hash_of(const uintptr_t *pcs, size_t count) {
 }
 
 static hak_frame_t *frame_at(size_t index) {
-  return atomic_load_explicit(&frame_pieces[index / HAK_FRAMES_PER_PIECE], memory_order_acquire) +
+  return atomic_load_explicit(&hak_sites.frames[index / HAK_FRAMES_PER_PIECE], memory_order_acquire) +
          index % HAK_FRAMES_PER_PIECE;
 }
 
@@ -49,7 +48,7 @@ uintptr_t hak_frame_pc(size_t index) {
 }
 
 size_t hak_frames_count(void) {
-  return atomic_load_explicit(&frames_count, memory_order_acquire);
+  return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
 uintptr_t hak_site_pc(const hak_site_t *site, size_t i) {
@@ -111,11 +110,11 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
   while (frame && frame->pc != pc) {
     frame = atomic_load_explicit(&frame->next, memory_order_relaxed);
   }
-  size_t index = atomic_load_explicit(&frames_count, memory_order_relaxed);
+  size_t index = atomic_load_explicit(&hak_sites.frame_count, memory_order_relaxed);
   if (frame || index == (size_t)HAK_FRAME_PIECES * HAK_FRAMES_PER_PIECE) {
     return frame;
   }
-  _Atomic(hak_frame_t *) *piece = &frame_pieces[index / HAK_FRAMES_PER_PIECE];
+  _Atomic(hak_frame_t *) *piece = &hak_sites.frames[index / HAK_FRAMES_PER_PIECE];
   if (index % HAK_FRAMES_PER_PIECE == 0) {
     /* release: pairs with frame_at */
     atomic_store_explicit(piece, cut_locked(HAK_FRAMES_PER_PIECE * sizeof(hak_frame_t)), memory_order_release);
@@ -125,7 +124,7 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
   frame->index = (uint32_t)index;
   atomic_store_explicit(&frame->next, first, memory_order_relaxed);
   atomic_store_explicit(bucket, frame, memory_order_relaxed);
-  atomic_store_explicit(&frames_count, index + 1, memory_order_release); /* pairs with hak_frames_count */
+  atomic_store_explicit(&hak_sites.frame_count, index + 1, memory_order_release); /* pairs with hak_frames_count */
   return frame;
 }
 
@@ -144,9 +143,9 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   site->frame_count = (uint32_t)count;
   site->hash = hash;
   site->next = atomic_load_explicit(bucket, memory_order_relaxed);
-  site->older = atomic_load_explicit(&latest, memory_order_relaxed);
-  atomic_store_explicit(bucket, site, memory_order_release);  /* pairs with find */
-  atomic_store_explicit(&latest, site, memory_order_release); /* pairs with hak_site_next */
+  site->older = atomic_load_explicit(&hak_sites.latest, memory_order_relaxed);
+  atomic_store_explicit(bucket, site, memory_order_release);            /* pairs with find */
+  atomic_store_explicit(&hak_sites.latest, site, memory_order_release); /* pairs with hak_site_next */
   return site;
 }
 
@@ -182,14 +181,14 @@ void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->objects, parts.objects);
   count_up(&site->bytes, parts.bytes);
-  count_up(&all_bytes, parts.bytes);
+  count_up(&hak_sites.bytes, parts.bytes);
 }
 
 void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->freed_objects, parts.objects);
   count_up(&site->freed_bytes, parts.bytes);
-  count_up(&all_freed_bytes, parts.bytes);
+  count_up(&hak_sites.freed_bytes, parts.bytes);
 }
 
 static uint64_t read(const _Atomic uint64_t *counter) {
@@ -214,13 +213,13 @@ hak_site_counts_t hak_site_counts(const hak_site_t *site) {
 }
 
 hak_site_t *hak_site_next(const hak_site_t *after) {
-  return after ? after->older : atomic_load_explicit(&latest, memory_order_acquire);
+  return after ? after->older : atomic_load_explicit(&hak_sites.latest, memory_order_acquire);
 }
 
 double hak_sites_allocated(void) {
-  return (double)read(&all_bytes) / HAK_SITE_BYTE_PARTS;
+  return (double)read(&hak_sites.bytes) / HAK_SITE_BYTE_PARTS;
 }
 
 double hak_sites_in_use(void) {
-  return in_use(read(&all_freed_bytes), &all_bytes, HAK_SITE_BYTE_PARTS);
+  return in_use(read(&hak_sites.freed_bytes), &hak_sites.bytes, HAK_SITE_BYTE_PARTS);
 }

@@ -45,6 +45,14 @@ typedef struct hak_site_counts {
   double objects, bytes, in_use_objects, in_use_bytes;
 } hak_site_counts_t;
 
+/* What a reader from outside needs. */
+typedef struct hak_sites {
+  _Atomic(hak_site_t *) latest;
+  _Atomic size_t frame_count;
+  _Atomic uint64_t bytes, freed_bytes; /* of all sites, in parts */
+  _Atomic(hak_frame_t *) frames[HAK_FRAME_PIECES];
+} hak_sites_t;
+extern hak_sites_t hak_sites;
 extern hak_lock_t hak_sites_lock;
 
 /* The site of a stack of at most HAK_SITE_FRAMES_MAX return addresses, the innermost first. Never NULL. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWINDER } kind_t;
+typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t;
 typedef enum when { START, ANY } when_t;
 
 typedef struct option {
@@ -70,7 +70,7 @@ static bool parse_word(const char *text, const char *const *words, int64_t *valu
 }
 
 static const char *const *words_of(kind_t kind) {
-  return kind == PROFILE ? profile_names : kind == HUGE ? huge_names : kind == UNWINDER ? unwinder_names : NULL;
+  return kind == PROFILE ? profile_names : kind == HUGE ? huge_names : kind == UNWIND ? unwinder_names : NULL;
 }
 
 const char *hak_option_text(hak_option_id_t id) {
