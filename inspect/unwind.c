@@ -20,7 +20,6 @@ typedef struct frame {
   uintptr_t pc;
 } frame_t;
 
-static _Atomic uintptr_t main_stack_end;
 /* Of a thread: the number of the 4 KiB that its descriptor begins in, and how many of them the stack reaches down. */
 enum { UNIT_SHIFT = 12, REACH_BITS = 28 };
 static _Atomic uint64_t known[KNOWN_STACKS];
@@ -51,7 +50,6 @@ static bool load_unwinder(hak_unwinder_t wanted) {
 
 bool hak_unwind_start(hak_unwinder_t wanted) {
   int saved = errno;
-  atomic_store_explicit(&main_stack_end, (uintptr_t)getauxval(AT_RANDOM), memory_order_relaxed);
   hak_modules_look();
   bool ok = wanted == HAK_UNWIND_FRAMES || load_unwinder(wanted);
   atomic_store_explicit(&unwinder, ok ? (int)wanted : (int)HAK_UNWIND_FRAMES, memory_order_release);
@@ -82,7 +80,7 @@ static uint64_t reach_of(uintptr_t thread) {
 /* Where the stack that `at` lies in ends, as far as it belongs to the thread; 0: some other stack, or none that is
  * known. */
 static uintptr_t stack_end(uintptr_t at) {
-  uintptr_t end = atomic_load_explicit(&main_stack_end, memory_order_relaxed);
+  uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
   uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
   if (at < end && end - at < MAIN_STACK_BYTES) {
     return end;

@@ -5,7 +5,7 @@
  * kernel put it at the start; of any other the thread's own descriptor lies above it. On a stack of neither kind (a
  * fiber's, a signal's) only the caller of the allocator is told. So is where code keeps no frame pointers; then an
  * unwinder may be asked for, which reads the tables of exceptions, and locks what it must.
- * Data: which unwinder; where the main stack ends; of some threads how far down their stacks go. Layers below: modules,
+ * Data: which unwinder; of some threads how far down their stacks go. Layers below: modules,
  * options. */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 enum { HAK_UNWIND_MAX = 64 };
 
-/* Before the first stack; callable often, not in the allocator. Loads the unwinder that is asked for: false, and frame
+/* Callable often, not in the allocator; without it, frame pointers are followed. Loads the unwinder that is asked for: false, and frame
  * pointers are followed, if it is not to be had. */
 bool hak_unwind_start(hak_unwinder_t unwinder);
 

@@ -17,6 +17,7 @@ GROUPS = {
     },
     "Where did the memory go?": {
         "explain": ("every resident kilobyte of a process or a core file, by owner", "hak explain PID"),
+        "profile": ("which stacks allocated what is in use: for pprof, or as text", "hak profile -o heap.txt PID"),
     },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
