@@ -12,7 +12,7 @@ typedef struct hak_sample {
   void *block;
   size_t asked;               /* bytes of the request */
   size_t bytes;               /* that it counts with: its class's, or a huge block's */
-  double weight_bytes;        /* of allocations that it stands for; divided by `bytes`: how many */
+  double weight_bytes;        /* of allocations that it stands for; divided by `bytes`: how many. 0: only guarded */
   uint64_t setting;           /* under which it was taken: hak_sample_request */
   uint32_t cls;               /* which the page map would have: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT */
   uint32_t thread;            /* which allocated it: its hak_lock_id */

@@ -25,7 +25,8 @@ void hak_slots_release(void);
 /* Why no live sample begins at an address of the class SAMPLED. */
 hak_misuse_t hak_slot_why(const void *address);
 
-/* Blocks out, of a class. */
+/* Blocks out, of a class: so many more, modulo 2^64; and how many. */
+void hak_slot_count(uint32_t cls, size_t blocks);
 size_t hak_slots_out(uint32_t cls);
 size_t hak_slot_bytes(void);
 void hak_slot_check(void);

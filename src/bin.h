@@ -66,6 +66,7 @@ typedef struct hak_heap {
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
   bool busy;                  /* a thread has it */
+  uint32_t thread;            /* by its number in the system: the one that has it, or had it last */
   uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;

@@ -2,6 +2,7 @@
 
 #include "foreign.h"
 #include "large.h"
+#include "probes.h"
 #include "sample.h"
 
 #include <errno.h>
@@ -49,6 +50,9 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 
 static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
+  if (HAK_UNLIKELY(hak_probes_changed())) {
+    hak_probes_follow();
+  }
   bool sampling = HAK_UNLIKELY(hak_sample_is_on());
   void *block = sampling && bytes <= HAK_SMALL_MAX ? hak_sample_count(bytes) : NULL;
   if (!block) {
@@ -75,7 +79,7 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on())) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on() && !hak_probes_changed())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
