@@ -105,8 +105,11 @@ void hak_record_drop(hak_sample_t *record) {
   hak_unlock(&hak_samples_lock);
 }
 
-void hak_record_put(hak_sample_t *record) {
+void hak_record_put(hak_sample_t *record, const hak_sample_t *contents) {
   hak_lock(&hak_samples_lock);
+  if (contents) {
+    *record = *contents;
+  }
   hak_sample_t **bucket = bucket_of(record->block);
   record->next = *bucket;
   record->live = 1;

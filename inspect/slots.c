@@ -28,7 +28,7 @@ static bool is_whole(const hak_slot_home_t *home) {
   return home->count == home->carved;
 }
 
-static void count(uint32_t cls, size_t blocks) {
+void hak_slot_count(uint32_t cls, size_t blocks) {
   atomic_fetch_add_explicit(&out[cls], blocks, memory_order_relaxed);
 }
 
@@ -108,7 +108,7 @@ static hak_slot_home_t *make_home(uint32_t shift) {
   return home;
 }
 
-static hak_sample_t *take_slot(uint32_t shift, bool *used) {
+static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used) {
   hak_slot_home_t *fresh = NULL, *home;
   for (hak_sample_t *record = NULL;;) {
     void *block = NULL;
@@ -123,8 +123,8 @@ static hak_sample_t *take_slot(uint32_t shift, bool *used) {
     }
     hak_unlock(&hak_samples_lock);
     if (block) {
-      record->block = block;
-      record->home = home;
+      sample->block = block;
+      sample->home = home;
       return record;
     }
     fresh = NULL;
@@ -138,17 +138,14 @@ static hak_sample_t *take_slot(uint32_t shift, bool *used) {
   }
 }
 
-static hak_sample_t *take_slices_for(uint32_t cls) {
+static hak_sample_t *take_slices_for(uint32_t cls, hak_sample_t *sample) {
   size_t slices = hak_slices_for(hak_class_sizes[cls]);
   hak_sample_t *record = hak_record_new();
-  void *block = record ? take_slices(slices, slices) : NULL;
-  if (record && !block) {
+  sample->home = NULL;
+  sample->block = record ? take_slices(slices, slices) : NULL;
+  if (record && !sample->block) {
     hak_record_drop(record);
-    return NULL;
-  }
-  if (record) {
-    record->block = block;
-    record->home = NULL;
+    record = NULL;
   }
   return record;
 }
@@ -158,16 +155,16 @@ static uint32_t shift_for(uint32_t cls) {
   return shift < SHIFT_MIN ? SHIFT_MIN : shift;
 }
 
-hak_sample_t *hak_slot_take(uint32_t cls) {
+hak_sample_t *hak_slot_take(uint32_t cls, hak_sample_t *sample) {
   bool used = false;
   uint32_t shift = shift_for(cls);
-  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls) : take_slot(shift, &used);
-  if (used && !hak_slab_tagged(record->block)) {
-    hak_slab_damaged("malloc", record->block);
+  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls, sample) : take_slot(shift, sample, &used);
+  if (used && !hak_slab_tagged(sample->block)) {
+    hak_slab_damaged("malloc", sample->block);
   }
   if (record) {
-    count(cls, 1);
-    hak_mark_taken(record->block);
+    hak_slot_count(cls, 1);
+    hak_mark_taken(sample->block);
   }
   return record;
 }
@@ -187,7 +184,7 @@ static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
 }
 
 void hak_slot_give(void *block, uint32_t cls, hak_slot_home_t *home) {
-  count(cls, (size_t)-1);
+  hak_slot_count(cls, (size_t)-1);
   if (!home) {
     give_slices(block, hak_slices_for(hak_class_sizes[cls]));
     return;
@@ -229,8 +226,9 @@ hak_misuse_t hak_slot_why(const void *address) {
     for (const hak_slot_home_t *home = homes.first[i]; home; home = home->next) {
       if (home->base == (const char *)address - offset) {
         bool start = (offset & ((1U << home->shift) - 1)) == 0;
-        why = !start ? HAK_MISUSE_NOT_START
-                     : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_INVALID;
+        why = !start                                 ? HAK_MISUSE_NOT_START
+              : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE
+                                                     : HAK_MISUSE_INVALID;
       }
     }
   }

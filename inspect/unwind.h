@@ -13,8 +13,8 @@
 
 enum { HAK_UNWIND_MAX = 64 };
 
-/* Callable often, not in the allocator; without it, frame pointers are followed. Loads the unwinder that is asked for: false, and frame
- * pointers are followed, if it is not to be had. */
+/* Callable often, not in the allocator; without it, frame pointers are followed. Loads the unwinder that is asked for:
+ * false, and frame pointers are followed, if it is not to be had. */
 bool hak_unwind_start(hak_unwinder_t unwinder);
 
 /* The return addresses of who called the allocator, the innermost first; at most HAK_UNWIND_MAX. */

@@ -106,6 +106,7 @@ __attribute__((constructor(101))) static void start(void) {
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
   if (!HAK_MINIMAL) {
+    hak_sample_start_up();
     hak_profile_start_up(holds_a_lock);
   }
 }

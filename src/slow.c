@@ -56,7 +56,8 @@ static void *alloc(size_t bytes, bool *zeroed) {
   bool sampling = HAK_UNLIKELY(hak_sample_is_on());
   void *block = sampling && bytes <= HAK_SMALL_MAX ? hak_sample_count(bytes) : NULL;
   if (!block) {
-    block = bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+    block =
+        bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
     if (sampling && block && bytes > HAK_SMALL_MAX) {
       hak_sample_large(block, bytes);
     } else if (sampling && block) {
