@@ -1,4 +1,4 @@
-"""What a program holds, by its own count, and what is read of it from outside; and the rows add up to the kernel's RSS."""
+"""What a program holds, by its own count, and what is read of it from outside; rows add up to the kernel's RSS."""
 
 import shutil
 import subprocess
