@@ -74,6 +74,7 @@ def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, st
         "sum_kib": sum(row["kib"] for row in rows),
         "rows": rows,
         "classes": classes,
+        "class_sizes": [*heap.layout.class_sizes[1:]],
         "threads": threads,
         "others": [{"name": name, "kib": size // KIB} for name, size in reading.others.most_common(20) if size >= KIB],
         "unmatched_kib": reading.unmatched // KIB,
@@ -122,6 +123,8 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
             row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "transfer_blocks": 0, "free_blocks": 0}
             row |= {"new_blocks": 0, "live_kib": sizes[0] // KIB, "free_kib": 0, "free_pages_kib": 0}
             row |= {"resident_kib": sum(sizes) // KIB}
+        usable = int(heap.runs.bytes[heap.runs.cls == cls].sum()) if huge else row["live_blocks"] * row["block_bytes"]
+        row["live_bytes"] = usable
         mean = 0.0 if huge else float(means[cls])
         size = row["block_bytes"] or 0
         asked = row["live_kib"] * min(1.0, mean / size) if mean and size else float(row["live_kib"])
