@@ -57,9 +57,15 @@ def _held(memory: Memory, start: int, end: int) -> int:
 def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]) -> dict:
     """How far two readings of the counters differ, one before and one after everything else."""
     slice_kib = (1 << found["HAK_SLICE_SHIFT"]) // KIB
-    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in COUNTED}
+    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in (*COUNTED, "learned_slices")}
+    kib["cached_kib"] = _signed(after["cached_bytes"]) // KIB
     differences = {name: (after[name] - before[name]) * slice_kib for name in COUNTED}
     return kib | {"difference_kib": max(abs(each) for each in differences.values())}
+
+
+def _signed(word: int) -> int:
+    """Of a counter that is added to and taken from modulo 2^64."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
