@@ -6,6 +6,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "sample.h"
 #include "slab.h"
 #include "stats.h"
 #include "transfer.h"
@@ -24,6 +25,7 @@ __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layo
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
+  visit(&hak_samples_lock, flag);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
     visit(hak_transfer_lock(c), flag);
     visit(&hak_slab_classes[c].lock, flag);
