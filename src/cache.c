@@ -136,10 +136,14 @@ static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, u
   }
 }
 
+/* Blocks that a list may have: in a signal handler it may just have got more than its capacity, or only half of it. */
+static uint32_t longest(const hak_heap_t *heap, uint32_t cls) {
+  return (uint32_t)hak_bin_capacity(&heap->info[cls]) * 2 + HAK_BLOCKS_MAX;
+}
+
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    /* In a signal handler the list may just have got more than its capacity, or only half of it. */
-    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) * 2 + HAK_BLOCKS_MAX;
+    uint32_t most = longest(heap, c);
     verify_chain(heap->bin[c].head, c, most, heap->key, function);
     if (c <= HAK_GRANT_LAST) {
       verify_chain(heap->grant[c - 1].head, c, most, heap->key, function);
@@ -150,7 +154,7 @@ void hak_cache_verify(hak_heap_t *heap, const char *function) {
 
 static bool chain_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *block,
                         const hak_free_block_t *wanted) {
-  int32_t left = hak_bin_capacity(&heap->info[cls]) + HAK_BLOCKS_MAX; /* a circle has no end */
+  uint32_t left = longest(heap, cls); /* a circle has no end */
   while (left-- > 0 && block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
