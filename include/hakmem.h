@@ -73,6 +73,10 @@ HAK_EXPORT void hak_thread_flush(void);
  * hakmem(3) has every key. */
 HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
 
+/* The same as OpenMetrics text, for monitoring: allocated, active, resident, retained, metadata, mapped and others in
+ * bytes, system calls, and the blocks by size. hakmem(3) has every name. */
+HAK_EXPORT size_t hak_stats_openmetrics(char *buffer, size_t capacity);
+
 /* Print the statistics as text. */
 HAK_EXPORT void hak_stats_print(FILE *out);
 

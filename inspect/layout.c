@@ -143,7 +143,8 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_arena_t, mapped_slices),
             FIELD(hak_arena_t, mapped_ever),
             FIELD(hak_arena_t, unmapped_ever),
-            FIELD(hak_arena_t, refaulted_slices),
+            FIELD(hak_arena_t, cached_bytes),
+            FIELD(hak_arena_t, learned_slices),
 
             ROOT(hak_records),
             CONSTANT(HAK_RECORDS),

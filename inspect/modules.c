@@ -80,13 +80,13 @@ static size_t visit_rows(char *buffer, size_t used, bool (*visit)(const hak_mapp
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]) {
   int fd = hak_file_open("/proc/self/maps");
-  size_t used = 0, got = 0;
+  size_t used = 0, got = 0, done = 0;
   if (fd < 0) {
     return false;
   }
   while (used < HAK_MAPS_BUFFER_BYTES && (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
     used += got;
-    size_t done = visit_rows(buffer, used, visit, argument);
+    done = visit_rows(buffer, used, visit, argument);
     if (done == SIZE_MAX) {
       break;
     }
@@ -94,7 +94,7 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
     memmove(buffer, buffer + done, used);
   }
   hak_file_close(fd);
-  return used == 0 && got == 0;
+  return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
 }
 
 static uintptr_t load(const _Atomic uintptr_t *word) {
@@ -200,7 +200,7 @@ bool hak_modules_mapping_of(uintptr_t address, hak_range_t *mapping) {
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;
   }
-  bool ok = hak_modules_each(is_around, &search, rows) || search.found.end > 0;
+  bool ok = hak_modules_each(is_around, &search, rows);
   hak_unlock(&hak_modules_lock);
   *mapping = search.found;
   return ok;

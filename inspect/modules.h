@@ -15,7 +15,7 @@ typedef struct hak_mapping {
 
 enum { HAK_MAPS_BUFFER_BYTES = 8 << 10 }; /* more than the longest row */
 
-/* Every row, in ascending order, until `visit` says false. False: not all rows could be read. */
+/* Every row, in ascending order, until `visit` says false. False: they cannot be read. */
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]);
 

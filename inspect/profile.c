@@ -230,8 +230,10 @@ void hak_profile_freed(hak_sample_t *sample) {
   }
 }
 
-void hak_profile_refused(void) {
-  if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 &&
+void hak_profile_refused(size_t bytes) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
+  if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
     hak_lock(&hak_profile_lock);
     write_due_locked("memory was refused");
@@ -271,7 +273,7 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
 }
 
 void hak_profile_at_exit(void) {
-  if (writes_at_exit()) {
+  if (writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0) {
     hak_lock(&hak_profile_lock);
     write_due_locked("at exit");
     hak_unlock(&hak_profile_lock);

@@ -55,6 +55,8 @@ hak_sample_totals_t hak_sample_totals(void);
  * neither may allocate or free. */
 void hak_profile_allocated(hak_sample_t *sample);
 void hak_profile_freed(hak_sample_t *sample);
+/* A request was refused for want of memory. */
+void hak_profile_refused(size_t bytes);
 
 /* For slow.c, api.c and resize.c, on the way to a block. */
 

@@ -65,6 +65,7 @@ static void *alloc(size_t bytes, bool *zeroed) {
     }
   }
   if (HAK_UNLIKELY(!block)) {
+    hak_profile_refused(bytes);
     return hak_no_memory();
   }
   HAK_OBSERVE(hak_observe_alloc(block, bytes));

@@ -57,9 +57,15 @@ def _held(memory: Memory, start: int, end: int) -> int:
 def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]) -> dict:
     """How far two readings of the counters differ, one before and one after everything else."""
     slice_kib = (1 << found["HAK_SLICE_SHIFT"]) // KIB
-    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in COUNTED}
+    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in (*COUNTED, "learned_slices")}
+    kib["cached_kib"] = _signed(after["cached_bytes"]) // KIB
     differences = {name: (after[name] - before[name]) * slice_kib for name in COUNTED}
     return kib | {"difference_kib": max(abs(each) for each in differences.values())}
+
+
+def _signed(word: int) -> int:
+    """Of a counter that is added to and taken from modulo 2^64."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
@@ -74,6 +80,7 @@ def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, st
         "sum_kib": sum(row["kib"] for row in rows),
         "rows": rows,
         "classes": classes,
+        "class_sizes": [*heap.layout.class_sizes[1:]],
         "threads": threads,
         "others": [{"name": name, "kib": size // KIB} for name, size in reading.others.most_common(20) if size >= KIB],
         "unmatched_kib": reading.unmatched // KIB,
@@ -122,6 +129,8 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
             row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "transfer_blocks": 0, "free_blocks": 0}
             row |= {"new_blocks": 0, "live_kib": sizes[0] // KIB, "free_kib": 0, "free_pages_kib": 0}
             row |= {"resident_kib": sum(sizes) // KIB}
+        usable = int(heap.runs.bytes[heap.runs.cls == cls].sum()) if huge else row["live_blocks"] * row["block_bytes"]
+        row["live_bytes"] = usable
         mean = 0.0 if huge else float(means[cls])
         size = row["block_bytes"] or 0
         asked = row["live_kib"] * min(1.0, mean / size) if mean and size else float(row["live_kib"])

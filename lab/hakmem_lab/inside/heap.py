@@ -4,6 +4,7 @@ A process that runs changes them meanwhile: what does not fit together is left o
 lead far away.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +79,23 @@ class Heap:
     broken: int = field(default=0)  # lists that did not end as they should
 
 
+class Mapped:
+    """Where anything is mapped: nothing outside is believed to be of the heap."""
+
+    def __init__(self, memory: Memory):
+        self._starts, self._ends = list[int](), list[int]()
+        for each in sorted(memory.maps(), key=lambda each: each.start):
+            if self._ends and self._ends[-1] == each.start:
+                self._ends[-1] = each.end
+            else:
+                self._starts.append(each.start)
+                self._ends.append(each.end)
+
+    def has(self, start: int, size: int) -> bool:
+        index = bisect_right(self._starts, start) - 1
+        return index >= 0 and start + size <= self._ends[index]
+
+
 class Reader:
     """Reads one heap, once."""
 
@@ -86,6 +104,7 @@ class Reader:
         self.slice = 1 << layout["HAK_SLICE_SHIFT"]
         self.chunk = 1 << layout["HAK_CHUNK_SHIFT"]
         self.per_chunk = self.chunk // self.slice
+        self._mapped = Mapped(memory)
 
     def word(self, address: int) -> int:
         return int.from_bytes(self.memory.read(address, 8), "little")
@@ -192,7 +211,7 @@ class Reader:
             base, chunks = int(rows["base"][i]), int(rows["chunks"][i])
             if rows["state"][i] == sliced:
                 chunks = 1
-            if base < end or not 0 < chunks < 1 << 27:
+            if base < end or chunks <= 0 or not self._mapped.has(base, chunks * self.chunk):
                 keep[i] = False
                 continue
             end = base + chunks * self.chunk
@@ -356,7 +375,10 @@ class Reader:
         before, size = self.layout["hak_meta_piece_t.before"], self.layout["hak_meta_piece_t.bytes"]
         while at and len(found) < PIECES_MAX:
             try:
-                found.append((at, self.word(at + size)))
+                bytes_ = self.word(at + size)
+                if not self._mapped.has(at, bytes_):
+                    raise Unreadable(f"metadata at {at:#x}")
+                found.append((at, bytes_))
                 at = self.word(at + before)
             except Unreadable:
                 self.broken += 1

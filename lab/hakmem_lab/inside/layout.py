@@ -38,7 +38,7 @@ class Layout:
         try:
             return self.rows[name]
         except KeyError:
-            raise Unreadable(f"the layout has no {name}") from None
+            raise LabError(f"{self.path} tells nothing of {name}: it is older than this hak") from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.rows

@@ -70,7 +70,7 @@ def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:
         for cls, addresses in cache.blocks.items():
             cached.setdefault(cls, []).append(addresses)
     found = {}
-    for cls in np.unique(slabs.cls).tolist():
+    for cls in np.flatnonzero(np.bincount(slabs.cls)).tolist():
         numbers = np.flatnonzero(slabs.cls == cls)
         size = layout.class_sizes[cls]
         outside = [(CACHED, np.concatenate(cached[cls]))] if cls in cached else []

@@ -174,13 +174,14 @@ def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, memory: Me
         rest = area.rss - ours
         if covered == end - start or rest < 0:
             reading.unmatched += abs(rest)
-            reading.bytes["changed meanwhile"] += rest
         elif rest > 0:
             owner = _owner(area.mapping, before, pointers, programs)
             reading.bytes[owner] += rest
             if owner == "other anonymous memory":
                 reading.others[area.mapping.path or "[anon]"] += rest
         before = area.mapping
+    # What is left in a process that runs, and nothing in one that stands still: see Reading.unmatched.
+    reading.bytes["changed meanwhile"] = reading.rss - reading.bytes.total()
 
 
 def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], programs: set[str]) -> str:

@@ -113,8 +113,8 @@ def _difference(console, diff: Mapping) -> None:
 def show_block(found: Mapping) -> None:
     console = output()
 
-    def say(text: str, style: str = "") -> None:
-        console.print(one_line(text), markup=False, soft_wrap=True, style=style)
+    def say(text: str, style: str = "", margin: str = "") -> None:
+        console.print(margin + one_line(text), markup=False, soft_wrap=True, style=style)
 
     if "block" not in found:
         say(f"{found['address']}: {found['what']}", "bold")
@@ -129,6 +129,7 @@ def show_block(found: Mapping) -> None:
         for at in range(0, len(data), 16):
             part = data[at : at + 16]
             words = " ".join(f"{byte:02x}" for byte in part)
-            say(f"  +{at:<4}{words:<48} {''.join(chr(b) if 32 <= b < 127 else '.' for b in part)}")
+            shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+            say(f"+{at:<4}{words:<48} {shown}", margin="  ")
     for row in found.get("neighbours", ()):
-        say(f"  {row['block']}  {row['state']}")
+        say(f"{row['block']}  {row['state']}", margin="  ")
