@@ -5,6 +5,7 @@
 #include "heap.h"
 #include "meta.h"
 #include "options.h"
+#include "sample.h"
 #include "slab.h"
 #include "transfer.h"
 
@@ -123,6 +124,10 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             SIZE(hak_bin_t),
             FIELD(hak_bin_t, head),
             FIELD(hak_bin_t, room),
+            SIZE(hak_grant_t),
+            FIELD(hak_grant_t, head),
+            FIELD(hak_heap_t, grant),
+            CONSTANT(HAK_GRANT_LAST),
             SIZE(hak_bin_info_t),
             FIELD(hak_bin_info_t, current),
             FIELD(hak_bin_info_t, outgoing),
@@ -141,8 +146,27 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_arena_t, mapped_slices),
             FIELD(hak_arena_t, mapped_ever),
             FIELD(hak_arena_t, unmapped_ever),
+            FIELD(hak_arena_t, refaulted_slices),
             FIELD(hak_arena_t, cached_bytes),
             FIELD(hak_arena_t, learned_slices),
+
+            ROOT(hak_records),
+            CONSTANT(HAK_RECORDS),
+            CONSTANT(HAK_CLASS_SAMPLED),
+            FIELD(hak_records_t, next),
+            FIELD(hak_records_t, sample),
+            SIZE(hak_sample_t),
+            FIELD(hak_sample_t, block),
+            FIELD(hak_sample_t, asked),
+            FIELD(hak_sample_t, bytes),
+            FIELD(hak_sample_t, weight_bytes),
+            FIELD(hak_sample_t, cls),
+            FIELD(hak_sample_t, thread),
+            FIELD(hak_sample_t, site),
+            FIELD(hak_sample_t, live),
+
+            ROOT(hak_sample_request),
+            CONSTANT(HAK_SAMPLE_MEAN_BITS),
 
             SIZE(hak_meta_piece_t),
             FIELD(hak_meta_piece_t, before),

@@ -5,11 +5,12 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from hakmem_lab.inside import heap as objects
+from hakmem_lab.inside import objects
 from hakmem_lab.inside.core import Core
-from hakmem_lab.inside.heap import Heap, Reader
+from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
+from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.stop import stopped
 
 AROUND = 3  # neighbours on each side
@@ -36,6 +37,17 @@ def of_core(core: Core, layout: Layout, address: int) -> dict:
 def find(memory: Memory, heap: Heap, address: int) -> dict:
     found: dict = {"address": hex(address)}
     outside = _outside(heap)
+    for base, sample in heap.samples.items():
+        size = heap.layout.class_sizes[sample.cls] if sample.cls < heap.layout["HAK_RUN_FIRST"] else 0
+        if base <= address < base + size:
+            return found | {
+                "what": "a sampled block",
+                "block": hex(base),
+                "offset": address - base,
+                "bytes": size,
+                "state": f"live, {sample.asked} bytes asked",
+                "begins": _bytes(memory, base, size),
+            }
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
         if base <= address < base + held:
             return found | _run(memory, heap, i, base, outside, address)

@@ -1,6 +1,7 @@
 """`hak explain`: one reading of a process or a core file, as an object that JSON can hold."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -9,9 +10,10 @@ import numpy as np
 
 from hakmem_lab.inside import layout, owners, picture, smaps, wastes
 from hakmem_lab.inside.core import Core
-from hakmem_lab.inside.heap import Heap, Reader
+from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted
+from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER
 from hakmem_lab.inside.owners import Reading, mean_asked
 from hakmem_lab.inside.smaps import Area
@@ -104,8 +106,9 @@ def _rows(reading: Reading) -> list[dict]:
 
 def _classes(heap: Heap, reading: Reading) -> list[dict]:
     means = mean_asked(heap.caches, len(heap.layout.class_sizes))
+    sampled = Counter(sample.cls for sample in heap.samples.values() if sample.cls < heap.layout["HAK_RUN_FIRST"])
     found = []
-    for cls in sorted({*reading.classes, *reading.runs}):
+    for cls in sorted({*reading.classes, *reading.runs, *sampled}):
         huge = cls >= len(heap.layout.class_sizes)
         each = reading.classes.get(cls)
         row: dict = {"block_bytes": None if huge else heap.layout.class_sizes[cls]}
@@ -113,7 +116,7 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
             states, sizes = each.blocks.tolist(), each.bytes.tolist()
             row |= {
                 "slabs": len(each.slabs),
-                "live_blocks": states[LIVE],
+                "live_blocks": states[LIVE] + sampled[cls],
                 "cached_blocks": states[CACHED],
                 "transfer_blocks": states[TRANSFER],
                 "free_blocks": states[FREE],
@@ -124,8 +127,8 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
                 "resident_kib": int(each.resident_in.sum()) // KIB,
             }
         else:
-            live, cached = reading.run_blocks[cls]
-            sizes = reading.runs[cls]
+            live, cached = reading.run_blocks.get(cls, (sampled[cls], 0))
+            sizes = reading.runs.get(cls, (0, 0))
             row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "transfer_blocks": 0, "free_blocks": 0}
             row |= {"new_blocks": 0, "live_kib": sizes[0] // KIB, "free_kib": 0, "free_pages_kib": 0}
             row |= {"resident_kib": sum(sizes) // KIB}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hakmem_lab.inside.heap import Heap, Slabs
 from hakmem_lab.inside.memory import Memory
+from hakmem_lab.inside.objects import Heap, Slabs
 
 LIVE, FREE, CACHED, TRANSFER, NEW = range(5)
 CELLS = 1 << 20  # blocks looked at together

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hakmem_lab.inside import heap as objects
-from hakmem_lab.inside.heap import Cache, Heap
+from hakmem_lab.inside import objects
 from hakmem_lab.inside.memory import Mapping, Memory
+from hakmem_lab.inside.objects import Cache, Heap
 from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER, Occupancy, Residency, joined, of_classes
 from hakmem_lab.inside.smaps import Area, total
 
