@@ -88,11 +88,12 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
     base, cls = int(slabs.base[row]), int(slabs.cls[row])
     size, carved = heap.layout.class_sizes[cls], int(slabs.carved[row])
     index = (address - base) // size
+    free = slabs.free(np.array([row]), int(slabs.blocks[row]))[0]
 
     def state(i: int) -> str:
         if i >= carved:
             return "never handed out"
-        return "free, in its slab" if slabs.bits[row][i] else outside.get(base + i * size, "live")
+        return "free, in its slab" if free[i] else outside.get(base + i * size, "live")
 
     blocks = int(slabs.blocks[row])
     if index >= blocks:
@@ -104,7 +105,7 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
         "offset": address - base - index * size,
         "bytes": size,
         "state": state(index),
-        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(slabs.bits[row][:carved].sum())},
+        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())},
         "neighbours": [{"block": hex(base + i * size), "state": state(i)} for i in near],
         "begins": _bytes(memory, base + index * size, size),
     }

@@ -29,16 +29,20 @@ def process(pid: int, stop: bool = False) -> dict:
     with Process(pid) as memory:
         found = layout.find(memory)
         started = time.monotonic()
+        # What follows the block is computed while the process goes on.
         with stopped(pid) if stop else nullcontext(), doubted(memory.name, "process"):
             reader = Reader(memory, found)
             before = reader.counters()
             areas = smaps.parse(memory.text("smaps"))
             heap = reader.read()
-            reading = owners.read(memory, heap, areas)
-            after = reader.counters()
-        result = _result(memory, heap, reading, memory.threads())
+            snapshot = owners.Snapshot(memory, heap)
+            after, names = reader.counters(), memory.threads()
+        held = time.monotonic() - started
+        with doubted(memory.name, "process"):
+            reading = owners.attribute(heap, areas, snapshot)
+        result = _result(heap, reading, names)
         result |= {"pid": pid, "stopped": stop, "counters": _compared(found, before, after)}
-        result["seconds"] = round(time.monotonic() - started, 3)
+        result |= {"seconds": round(time.monotonic() - started, 3), "held_seconds": round(held, 3)}
         return result
 
 
@@ -49,7 +53,7 @@ def core(file: Core) -> dict:
         heap = Reader(file, found).read()
         areas = [Area(each, _held(file, each.start, each.end)) for each in file.maps()]
         reading = owners.read(file, heap, areas)
-    return _result(file, heap, reading, {}) | {"core": file.name, "stopped": True}
+    return _result(heap, reading, {}) | {"core": file.name, "stopped": True}
 
 
 def _held(memory: Memory, start: int, end: int) -> int:
@@ -70,7 +74,7 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
+def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
     rows = _rows(reading)
     classes = _classes(heap, reading)
     threads = _threads(heap, names)

@@ -197,10 +197,9 @@ class Reader:
         sizes = np.array([*layout.class_sizes, 1], np.int64)[rows["cls"]] if len(rows) else np.zeros(0, np.int64)
         room = (rows["slices"].astype(np.int64) << layout["HAK_SLICE_SHIFT"]) // np.maximum(sizes, 1)
         blocks = np.minimum(rows["blocks"], np.minimum(room, words * 64)).astype(np.int64)
-        bits = np.unpackbits(rows["bits"], axis=1, bitorder="little").astype(bool)
         slabs = Slabs(
             rows["base"], rows["cls"], rows["slices"], np.minimum(rows["carved"], blocks), blocks,
-            rows["zeroed"].astype(bool), bits,
+            rows["zeroed"].astype(bool), rows["bits"],
         )  # fmt: skip
         return slabs, np.concatenate(owner) if owner else np.zeros(0, int)
 

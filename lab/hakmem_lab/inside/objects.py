@@ -30,7 +30,11 @@ class Slabs:
     carved: np.ndarray
     blocks: np.ndarray
     zeroed: np.ndarray
-    bits: np.ndarray  # [n, blocks] bit i: block i lies free
+    bits: np.ndarray  # [n, bytes] bit i: block i lies free
+
+    def free(self, rows: np.ndarray, blocks: int) -> np.ndarray:
+        """[row, block]: 1 where it lies free, else 0."""
+        return np.unpackbits(self.bits[rows, : -(-blocks // 8)], axis=1, count=blocks, bitorder="little")
 
 
 @dataclass
