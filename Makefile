@@ -45,7 +45,7 @@ test:
 test-long:
 	@scripts/bootstrap build test
 	@scripts/venv --dev && $(RELEASE) hakmem
-	@cd lab && ../.venv/bin/python -m pytest -m long
+	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
 	@scripts/mutate-lab --jobs 2
 
 lint:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.pressure import shared
@@ -135,7 +135,7 @@ def withheld(result: dict, records: Sequence[dict], control: str, treatment: str
     explain it, however fast its surviving runs were."""
     crashes = len(failed_runs(records, treatment, crashed=True)) > len(failed_runs(records, control, crashed=True))
     mine, others = failed_runs(records, treatment), failed_runs(records, control)
-    unequal = binom.sf(len(mine) - 1, len(mine) + len(others), 0.5) <= result["alpha"] if mine else False
+    unequal = bdtrc(len(mine) - 1, len(mine) + len(others), 0.5) <= result["alpha"] if mine else False
     if result["verdict"] == "GO" and (crashes or unequal):
         result["verdict"] = "INCONCLUSIVE"
         result["headline"] = (
@@ -150,7 +150,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
     blocks = [record for record in records if record["type"] == "block"]
     disturbed = sum(1 for block in blocks if block.get("disturbed"))
-    if blocks and disturbed > DISTURBED_SHARE * len(blocks):
+    if disturbed > DISTURBED_SHARE * len(blocks):
         texts.append(
             f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
         )

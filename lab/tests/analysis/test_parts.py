@@ -187,6 +187,11 @@ def test_a_go_is_withheld_where_chance_does_not_explain_the_failures(
     )
 
 
+def test_a_crash_weighs_more_than_a_failure_of_the_control() -> None:
+    records = [FAILED | {"signal": 11}, FAILED | {"arm": "c"}, FAILED | {"arm": "c"}]
+    assert analysis.withheld({"verdict": "GO", "headline": "", "alpha": 0.05}, records, "c", "t")["verdict"] != "GO"
+
+
 @pytest.mark.parametrize("verdict", ["NO-GO", "NEUTRAL", "INCONCLUSIVE"])
 def test_only_a_go_is_withheld(verdict: str) -> None:
     result = {"verdict": verdict, "headline": "So.", "alpha": 0.05}
@@ -207,7 +212,7 @@ def test_events_that_a_reader_should_know_of_once_each() -> None:
 def test_more_than_a_tenth_of_disturbed_blocks_is_said(disturbed: int, said: bool) -> None:
     records = [block(i, disturbed="load" if i < disturbed else None) for i in range(10)]
     expected = [f"{disturbed} of 10 blocks were disturbed: stolen time"] if said else []
-    assert analysis.warnings(header(), records) == expected
+    assert analysis.warnings(header(), records) == analysis.warnings(header(), [run()] * 20 + records) == expected
     last = [*records[:-1], block(9, disturbed="another program")]
     expected = [f"{disturbed + 1} of 10 blocks were disturbed: another program"]
     assert analysis.warnings(header(), last) == expected
@@ -257,3 +262,4 @@ def test_blocks_of_the_measurement_alone_are_measured() -> None:
 
 def test_what_is_compared_is_measured() -> None:
     assert set(analysis.COMPARED) <= UNITS.keys() | COUNTERS.keys()
+    assert all(analysis.values([run(metrics={name: 1.0})], name) == [1.0] for name in analysis.COMPARED)

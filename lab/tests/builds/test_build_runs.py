@@ -2,6 +2,9 @@
 
 import pytest
 
+# The first of them builds what all of them measure.
+pytestmark = pytest.mark.xdist_group("builds")
+
 FLAGS = ("--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", "12", "--seed", "5", "--quiet")
 BUILDS = ("--builds", "6")
 

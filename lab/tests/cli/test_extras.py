@@ -1,6 +1,8 @@
 """Packages that only some commands need: said in one line, with the line that installs them."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -69,3 +71,12 @@ def test_a_long_history_says_that_its_changes_are_not_looked_for(bare):
 
 def test_every_kind_that_needs_more_is_in_the_table():
     assert set(NEEDS.values()) <= set(extras.EXTRAS)
+
+
+def test_what_takes_long_to_load_is_loaded_when_it_is_needed():
+    """Every kind, and what starts it: a run that only measures is not to wait for plots, tables and all of scipy."""
+    late = ("matplotlib", "pandas", "polars", "duckdb", "ruptures", "scipy.optimize", "scipy.stats")
+    script = f"import sys; from hakmem_lab import kinds; list(map(kinds.module, kinds.NAMES)); " \
+             f"print(*(name for name in {late} if name in sys.modules))"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -3,15 +3,29 @@
 import csv
 import io
 import json
+import shutil
 
 import pytest
 
 RATE = r"regex:ops (\d+)"
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Of the one run that all of these tests read: its folder, and its result once it was measured."""
+    return {"folder": tmp_path_factory.mktemp("measured")}
+
+
 @pytest.fixture
-def measured(here, fakes, tmp_path):
-    """A finished A/B with one failed run. Its records."""
+def measured(here, fakes, kept, store):
+    """A finished A/B with one failed run, in a store of the test's own. Its result."""
+    if "result" not in kept:
+        kept["result"] = measure(here, fakes, kept["folder"])
+    shutil.copytree(kept["folder"] / "store", store)
+    return kept["result"]
+
+
+def measure(here, fakes, folder):
     words = ["ab", "--control", "glibc", "--treatment", "glibc,RATE=1100", "--metric", RATE, "--higher-is-better"]
     flags = [
         "--repeat",
@@ -26,8 +40,8 @@ def measured(here, fakes, tmp_path):
         "--question",
         "Is 1,100 'more'?",
     ]
-    env = ["--env", f"COUNT={tmp_path / 'n'}", "--env", "AT_7=exit", "--json", "-"]
-    return here(*words, *flags, *env, "--", fakes.script(tmp_path)).result()
+    env = ["--env", f"COUNT={folder / 'n'}", "--env", "AT_7=exit", "--json", "-", "--store", folder / "store"]
+    return here(*words, *flags, *env, "--", fakes.script(folder)).result()
 
 
 def test_show_is_the_same_verdict(here, measured):

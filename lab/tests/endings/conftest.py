@@ -38,6 +38,10 @@ class Slow:
         """The execution that comes after so many."""
         (self.folder / "hang").write_text(f"{self.executions() + ahead}\n")
 
+    def hangs(self) -> bool:
+        """Whether the execution has come that was told to hang; what it starts may not be there yet."""
+        return (self.folder / f"hung.{(self.folder / 'hang').read_text().strip()}").exists()
+
     def run_through(self) -> None:
         (self.folder / "hang").write_text(f"{NEVER}\n")
 
@@ -70,7 +74,7 @@ class Case:
 
 SPECS = {
     "sweep": 'default = "glibc"\nselect-blocks = 4\nmax-blocks = 6\nlooks = 1\n[candidates]\na = "glibc,RATE=1010"\n',
-    "matrix": 'base = "glibc"\nmax-blocks = 8\n[factors]\na = "RATE=1010"\nb = "OTHER=1"\n',
+    "matrix": 'base = "glibc"\nmax-blocks = 9\n[factors]\na = "RATE=1010"\nb = "OTHER=1"\n',
     "latency": 'allocators = ["glibc", "glibc,OTHER=1"]\n',
     "syscalls": 'allocators = ["glibc"]\nrepeats = 8\n',
     "soak": 'allocator = "glibc"\nduration = "8s"\nsample-interval = "50ms"\n',

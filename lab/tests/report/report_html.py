@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
@@ -21,6 +22,8 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, Attributes]] = []
         self.text: dict[int, str] = {}
         self._open: list[int] = []
+        self._pieces: list[str] = []
+        self._first_piece: dict[int, int] = {}
         self.feed(text)
         self.close()
         self.mistakes += [f"<{self.elements[i][0]}> is not closed" for i in self._open]
@@ -37,6 +40,7 @@ class Page(HTMLParser):
         self.text[len(self.elements) - 1] = ""
         if tag not in VOID:
             self._open.append(len(self.elements) - 1)
+            self._first_piece[self._open[-1]] = len(self._pieces)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -47,11 +51,11 @@ class Page(HTMLParser):
         if not self._open or self.elements[self._open[-1]][0] != tag:
             self.mistakes.append(f"</{tag}> closes nothing")
             return
-        self._open.pop()
+        index = self._open.pop()
+        self.text[index] = "".join(self._pieces[self._first_piece[index] :])
 
     def handle_data(self, data: str) -> None:
-        for index in self._open:
-            self.text[index] += data
+        self._pieces.append(data)
 
     def all(self, tag: str, **having: str) -> list[tuple[Attributes, str]]:
         """Attributes and text of every element of that name whose attributes are as given (`_` for `-`)."""
@@ -63,8 +67,8 @@ class Page(HTMLParser):
         ]
 
     def _check_ids(self) -> None:
-        ids = [attributes["id"] for _, attributes in self.elements if "id" in attributes]
-        self.mistakes += [f"id {each} is there twice" for each in sorted({i for i in ids if ids.count(i) > 1})]
+        ids = Counter(attributes["id"] for _, attributes in self.elements if "id" in attributes)
+        self.mistakes += [f"id {each} is there twice" for each in sorted(ids) if ids[each] > 1]
         for tag, attributes in self.elements:
             wanted = f"{attributes.get('aria-labelledby', '')} {attributes.get('aria-describedby', '')}".split()
             for value in attributes.values():

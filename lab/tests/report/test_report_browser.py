@@ -14,6 +14,9 @@ from report_browser import Browser
 from hakmem_lab.show.report import LoadedRun, save_picture, write
 from hakmem_lab.show.report.palette import COLOURS
 
+# One browser for all of them.
+pytestmark = pytest.mark.xdist_group("browser")
+
 PHONES = (360, 375)
 PHONE = 360
 

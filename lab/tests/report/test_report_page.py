@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from factories import MAKERS, ab, compare, every_kind, soak
+from factories import MAKERS, ab, every_kind, soak
 from report_html import Page
 
 from hakmem_lab.show.report import LoadedRun, write
@@ -149,52 +149,6 @@ def test_an_open_end_is_said() -> None:
     run = ab()
     run.result["comparisons"][0]["ci_high"] = None
     assert "at least 1.4 % faster" in page_of(run).all("dl")[0][1].replace("\u202f", " ")
-
-
-def _without(value: object, key: str) -> object:
-    if isinstance(value, dict):
-        return {name: _without(each, key) for name, each in value.items() if name != key}
-    return [_without(each, key) for each in value] if isinstance(value, list) else value
-
-
-def _keys(value: object) -> set[str]:
-    if isinstance(value, dict):
-        return set(value) | {key for each in value.values() for key in _keys(each)}
-    return {key for each in value for key in _keys(each)} if isinstance(value, list) else set()
-
-
-def _nulled(value: object, key: str) -> object:
-    if isinstance(value, dict):
-        return {name: None if name == key else _nulled(each, key) for name, each in value.items()}
-    return [_nulled(each, key) for each in value] if isinstance(value, list) else value
-
-
-def _smaller(kind: str) -> LoadedRun:
-    run = MAKERS[kind]()
-    return LoadedRun(run.header, run.runs[:24], run.samples[:30], result=run.result)
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_any_single_key_may_be_missing_or_null(kind: str) -> None:
-    run = _smaller(kind)
-    variants = [
-        LoadedRun(run.header, run.runs, run.samples, result=change(run.result, key))
-        for key in sorted(_keys(run.result))
-        for change in (_without, _nulled)
-    ]
-    # Few enough to a page that the budget of pictures leaves none out.
-    for start in range(0, len(variants), 8):
-        assert page_of(*variants[start : start + 8]).mistakes == []
-    headers = [change(run.header, key) for key in sorted(_keys(run.header)) for change in (_without, _nulled)]
-    assert page_of(*(LoadedRun(header, run.runs, run.samples, result=run.result) for header in headers)).mistakes == []
-
-
-@pytest.mark.parametrize("key", ["value", "block", "arm", "started", "phase", "ok", "attempt"])
-def test_any_key_of_a_run_record_may_be_missing(key: str) -> None:
-    run = compare()
-    for record in run.runs:
-        record.pop(key)
-    assert page_of(run).mistakes == []
 
 
 def test_a_run_with_nothing_but_a_header_is_reported() -> None:

@@ -9,7 +9,7 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import AbSpec, build
 from hakmem_lab.run.runner import MEASURES, Runner, Workload
-from hakmem_lab.system.launcher import Outcome
+from hakmem_lab.system.launcher import Outcome, Running
 
 ARM = "glibc"
 MIB_KIB = 1024
@@ -30,11 +30,11 @@ def run():
 
 
 @pytest.fixture
-def serve(fakes, run):
+def serve(fakes, run, marker):
     """serve(mode, keys of the server, keywords of run) -> the record of a client that asks the server once."""
 
     def call(mode, server=None, **keywords):
-        server = {"command": [str(fakes.server), "{port}", mode], "ready-timeout": 2} | (server or {})
+        server = {"command": [str(fakes.server), "{port}", mode, marker], "ready-timeout": 2} | (server or {})
         return run([fakes.server, "{port}", "client"], **({"metric": r"regex:answer (\d+)"} | keywords), server=server)
 
     return call
@@ -122,12 +122,14 @@ def test_a_client_gets_no_allocator_and_no_setting_of_an_arm(serve, fakes, tmp_p
 
 
 @pytest.mark.parametrize("mode", ["serve", "stubborn"])
-def test_a_server_is_measured_and_ended(serve, mode, fakes, processes):
+def test_a_server_is_measured_and_ended(serve, mode, processes, marker, monkeypatch):
+    if mode == "stubborn":  # it is killed in the end, however long it is waited for
+        monkeypatch.setattr(Running.terminate, "__defaults__", (0.3,))
     record = serve(mode)
     assert (record["why"], record["value"]) == (None, 42.0)
     assert record["server"]["rss_peak_kib"] > 0
     assert record["server"]["cpu_s"] >= 0
-    assert processes(mode) == []
+    assert processes(marker) == []
 
 
 def test_the_peak_of_a_server_is_that_of_the_measured_time(serve):
@@ -148,11 +150,11 @@ def test_memory_over_time_is_in_the_record(fakes, run):
     assert all(kib > 0 for _, kib in server["rss_series"])
 
 
-def test_a_server_that_never_listens_is_given_up(serve, processes):
+def test_a_server_that_never_listens_is_given_up(serve, processes, marker):
     record = serve("deaf", {"ready-timeout": 0.3})
     assert "did not listen on port" in record["why"]
     assert "0.3 s" in record["why"]
-    assert processes("deaf") == []
+    assert processes(marker) == []
 
 
 def test_a_server_that_ends_before_it_listens(serve, run, fakes):

@@ -112,12 +112,23 @@ def test_an_end_may_lie_beyond_all_blocks():
     assert high - 1 == pytest.approx(1 - low, rel=0.5)
 
 
+@pytest.mark.parametrize("place", [0.0, 0.02, -5.0])
+@pytest.mark.parametrize("ranges", [0.3, 1.5, 3.0])
+def test_an_end_is_found_however_far_from_the_blocks_it_is(ranges, place):
+    """So many times as far as they lie apart; also where they lie around 0, alike on both sides."""
+    row = 0.01 * np.array([-1.0, 1.0, 0.3, -0.4, 0.8, -0.9, 0.1, -0.2])
+    end = -0.01 - 0.02 * ranges
+    tail = (1 + 1e-12) / capitals(row, end)[-1]
+    assert anytime.Bets(row + place).bound(tail) == pytest.approx(end + place, abs=1e-5)
+    assert anytime.Bets(-row - place).bound(tail, above=False) == pytest.approx(-end - place, abs=1e-5)
+
+
 def test_equal_blocks_have_a_point_wherever_they_lie():
     for value in (0.0, 1e-3, 5.0):
         assert confidence_sequence([value] * 30) == pytest.approx((value, value), abs=1e-8)
 
 
-@pytest.mark.parametrize("tail", [0.4, 0.1, 0.025, 0.00875, 1e-4])
+@pytest.mark.parametrize("tail", [0.9, 0.4, 0.1, 0.025, 0.00875, 1e-4])
 def test_fewest_blocks_of_a_bet(tail):
     """Two at the stake of one spread, then all that may be bet."""
     count = next(

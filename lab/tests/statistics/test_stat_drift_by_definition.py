@@ -36,7 +36,7 @@ def effective(residuals):
     return len(r) * (1 - rho) / (1 + rho)
 
 
-@pytest.mark.parametrize("count", [8, 30, 119, 120, 200])
+@pytest.mark.parametrize("count", [8, 11, 30, 119, 120, 200])
 @pytest.mark.parametrize("rho", [0.0, 0.6])
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_the_slope_is_the_median_of_all_and_its_interval_that_of_independent_samples_widened(count, rho, level):
@@ -61,13 +61,19 @@ def test_the_slope_is_the_median_of_all_and_its_interval_that_of_independent_sam
 
 def test_at_95_percent_where_nothing_is_said():
     assert drift.theil_sen(*series(30)) == drift.theil_sen(*series(30), 0.95)
-    assert drift.mann_kendall(series(30, 0.04)[1]) == drift.mann_kendall(series(30, 0.04)[1], 0.05)
+    for slope, p, word in ((0.058, 0.074, "none shown"), (0.064, 0.037, "increasing")):
+        y = series(30, slope)[1]
+        assert drift.mann_kendall(y) == drift.mann_kendall(y, 0.05)
+        assert drift.mann_kendall(y).p == pytest.approx(p, abs=0.002)
+        assert drift.mann_kendall(y).direction == word
 
 
 def test_a_series_too_short_for_its_memory_has_no_interval_and_no_trend():
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 12))
     found = drift.theil_sen(range(12), walk)
     assert found.effective_n < 4 and (found.low, found.high) == (-INF, INF)
+    # Its autocorrelation, corrected, is above 1: what is left of ten samples is next to nothing, and not less.
+    assert drift.theil_sen(range(10), np.abs(np.arange(10) - 4.5)).effective_n == pytest.approx(10 * 0.001 / 1.999)
     trend = drift.mann_kendall(walk)
     assert (trend.p, trend.direction) == (1.0, "none shown")
 
@@ -164,6 +170,25 @@ def test_the_levels_are_those_of_the_cheapest_partition(y, least):
     assert drift.change_points(y) == drift.change_points(y, 5)
 
 
+def test_a_change_that_just_earns_its_penalty():
+    """Twenty samples, the second half of them higher and higher: from where on that is a change."""
+    noise, found = levels((0, 20)), []
+    for step in np.arange(2.2, 2.6, 0.01):
+        y = noise + np.r_[np.zeros(10), np.full(10, step)]
+        found.append(drift.change_points(y))
+        assert found[-1] == cheapest(y, 5 * long_run_variance(y) * math.log(20), 5)
+    assert found[0] == [] and found[-1] == [10]
+
+
+def test_levels_far_from_0_are_those_of_the_same_series_around_it():
+    y = levels((0, 25), (1.6, 25))
+    assert (
+        drift.change_points(y + 1e8)
+        == drift.change_points(y)
+        == cheapest(y, 5 * long_run_variance(y) * math.log(50), 5)
+    )
+
+
 def test_a_series_shorter_than_two_levels_has_one():
     y = [0.0] * 5 + [100.0] * 5
     assert drift.change_points(y, 5, 1.0) == [5]
@@ -219,6 +244,23 @@ def test_where_the_warm_up_ends(y, end):
     assert drift.warmup_end(y) == warm(y) == end
     assert drift.warmup_end(y, 5) == drift.warmup_end(y)
     assert drift.warmup_end(y, 3) == warm(y, 3)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+@pytest.mark.parametrize(("share", "end"), [(0.97, 0), (1.03, 20)])
+def test_how_near_a_first_level_may_be_to_be_no_warm_up(scale, share, end):
+    """Before a dip, which sets it apart; the threshold is four standard errors of its difference from the rest."""
+    noise = scale * levels((0, 60))
+    for part in (slice(0, 10), slice(10, 20), slice(20, 60)):
+        noise[part] -= noise[part].mean()
+    y = 5.0 + noise + np.r_[np.zeros(10), np.full(10, -9 * scale), np.zeros(40)]
+    place, near = np.median(y[30:]) - 5.0, 4 * math.sqrt(long_run_variance(y)) * math.sqrt(1 / 10 + 1 / 30)
+    y[:10] += place + share * near
+    assert drift.warmup_end(y) == warm(y) == end
+
+
+def test_a_new_phase_of_the_second_half_does_not_make_a_warm_up():
+    assert drift.warmup_end(levels((0, 10), (30, 9), (0, 30), (30, 9))) == 0
 
 
 def test_a_short_first_level_is_seen_where_so_short_a_one_is_asked_for():

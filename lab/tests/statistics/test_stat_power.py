@@ -47,11 +47,13 @@ def test_the_rule_that_is_taken_where_none_is_given():
     assert power.blocks_for(0.03, 0.02) == power.blocks_for(0.03, 0.02, 0.01, 0.05, 0.8)
     assert power.blocks_for(0.03, 0.0) == power.blocks_for(0.03, 0.0, 0.01, 0.05, 0.8)
     assert power.more_blocks(noise(20, 0.05)) == power.more_blocks(noise(20, 0.05), 0.01, 0.05, 0.8)
-    open_ = noise(20, 0.2)
+    open_ = noise(20, 0.05, -0.06)
     assert power.more_blocks_for_guardrail(open_, 0.05) == power.more_blocks_for_guardrail(open_, 0.05, 0.05, 0.8)
     assert power.smallest_effect(0.03, 20) == power.smallest_effect(0.03, 20, 0.05, 0.8)
     assert power.blocks_to_detect(0.03, 0.02) == power.blocks_to_detect(0.03, 0.02, 0.05, 0.8)
     assert power.least_blocks() == power.least_blocks(0.05, 1) == 6
+    # A thirty-second, both ways: five blocks on one side just show it where all of alpha is for one look.
+    assert power.least_blocks(0.0625) == 5 < power.least_blocks(0.0625, 2) == 6
 
 
 @pytest.mark.parametrize("edge", [0.01, -0.01 / 1.01])

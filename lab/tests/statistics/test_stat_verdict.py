@@ -14,6 +14,7 @@ from hakmem_lab.judge.statistics.verdict import (
     Verdict,
     decide,
     guardrail,
+    judge,
     sequential_verdict,
     settling_count,
 )
@@ -200,8 +201,10 @@ def test_sequential_procedure_stops_at_the_settling_block():
 
 @pytest.mark.parametrize("effect", [0.0, 0.01, 0.03])
 def test_the_fast_procedure_says_what_the_intervals_say(effect):
-    rng, plan = np.random.default_rng(3), Plan((20, 40, 60))
-    for _ in range(20):
-        d = rng.normal(effect, 0.02, 60)
-        counts = (n for n in range(1, 61) if decide(d[:n], plan=plan).verdict is not Verdict.INCONCLUSIVE)
-        assert settling_count(d, plan) == next(counts, 60)
+    rng, plan = np.random.default_rng(3), Plan((12, 24, 36))
+    for _ in range(15):
+        d = rng.normal(effect, 0.02, 36)
+        slowly = (plan.judged(d[:n], 0.05) for n in range(1, 37))
+        words = (each.consistent and judge(each.interval, each.equivalence, as_log(0.01)) for each in slowly)
+        settled = (n for n, word in enumerate(words, 1) if word and word is not Verdict.INCONCLUSIVE)
+        assert settling_count(d, plan) == next(settled, 36)

@@ -61,8 +61,8 @@ def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> 
         return Slope(slope, -math.inf, math.inf, level, effective)
     # The ranks one standard deviation of Kendall's S from the middle give the standard error of independent samples.
     deviation = math.sqrt(t.size * (t.size - 1) * (2 * t.size + 5) / 18)
-    lower = slopes[max(0, math.floor((slopes.size - deviation) / 2) - 1)]
-    upper = slopes[min(slopes.size - 1, math.ceil((slopes.size + deviation) / 2))]
+    lower = slopes[math.floor((slopes.size - deviation) / 2) - 1]
+    upper = slopes[math.ceil((slopes.size + deviation) / 2)]
     widening = float(stdtrit(effective - 2, (1 + level) / 2)) * math.sqrt(t.size / effective)
     low, high = slope - (slope - float(lower)) * widening, slope + (float(upper) - slope) * widening
     return Slope(slope, low, high, level, effective)
@@ -95,9 +95,8 @@ def change_points(y: Sequence[float], min_size: int = 5, penalty: float | None =
 
     values = _finite(y)
     group = -(-values.size // MOST_POINTS)
-    if group > 1:
-        whole = values.size // group
-        values = values[: whole * group].reshape(whole, group).mean(axis=1)
+    whole = values.size // group
+    values = values[: whole * group].reshape(whole, group).mean(axis=1)
     if values.size < 2 * min_size or np.ptp(values) == 0:
         return []
     if penalty is None:

@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 _NODES = 256
@@ -49,6 +48,8 @@ def _levels(counts: tuple[int, ...], alpha: float, two_sided: bool) -> tuple[flo
     sides = 2 if two_sided else 1
     if len(counts) == 1:
         return (alpha,)
+    from scipy.optimize import brentq  # loading it takes longer than all that a run with one look needs
+
     shares = [count / counts[-1] for count in counts]
     start = -float(ndtri(alpha / sides))
     constant = brentq(lambda c: _crossing(c, shares, two_sided) - alpha, start, 2 * start + 2, xtol=1e-10)

@@ -90,8 +90,8 @@ def sequential_false_rate(log_values: Sequence[float], margin: float = 0.01) -> 
     array = np.asarray(log_values, dtype=float)
     if array.size < 2 * _SEQUENTIAL_RUNS:
         return float("nan")
-    means = np.convolve(np.exp(array - array.mean()), np.full(_SEQUENTIAL_RUNS, 1 / _SEQUENTIAL_RUNS), mode="valid")
-    differences = np.log(means[_SEQUENTIAL_RUNS:] / means[:-_SEQUENTIAL_RUNS])
+    sums = np.convolve(np.exp(array - array.mean()), np.ones(_SEQUENTIAL_RUNS), mode="valid")
+    differences = np.log(sums[_SEQUENTIAL_RUNS:] / sums[:-_SEQUENTIAL_RUNS])
     return float((np.abs(differences) >= as_log(margin)).mean())
 
 

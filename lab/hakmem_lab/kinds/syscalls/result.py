@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from hakmem_lab.judge.analysis import ARM_MEDIANS, failures, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
@@ -16,7 +16,7 @@ ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables"
 
 def upper_bound(events: float, alpha: float = ALPHA) -> float:
     """Highest mean of a Poisson count under which as few as `events` are seen with probability alpha: 3.0 for none."""
-    return float(chi2.ppf(1 - alpha, 2 * (max(0.0, events) + 1))) / 2
+    return float(gammaincinv(max(0.0, events) + 1, 1 - alpha))
 
 
 def _names(runs: Sequence[dict]) -> list[str]:

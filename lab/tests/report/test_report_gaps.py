@@ -1,0 +1,71 @@
+"""A page of a run in which something is missing is still a page."""
+
+from __future__ import annotations
+
+import pytest
+from factories import MAKERS, compare
+from remembered import remembered
+from report_html import Page
+
+from hakmem_lab.show.report import LoadedRun, catalogue
+from hakmem_lab.show.report.page import render
+
+
+def mistakes(*runs: LoadedRun) -> list[str]:
+    return Page(render(runs, {})).mistakes
+
+
+def _without(value: object, key: str) -> object:
+    if isinstance(value, dict):
+        return {name: _without(each, key) for name, each in value.items() if name != key}
+    return [_without(each, key) for each in value] if isinstance(value, list) else value
+
+
+def _keys(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return set(value) | {key for each in value.values() for key in _keys(each)}
+    return {key for each in value for key in _keys(each)} if isinstance(value, list) else set()
+
+
+def _nulled(value: object, key: str) -> object:
+    if isinstance(value, dict):
+        return {name: None if name == key else _nulled(each, key) for name, each in value.items()}
+    return [_nulled(each, key) for each in value] if isinstance(value, list) else value
+
+
+def _smaller(kind: str) -> LoadedRun:
+    run = MAKERS[kind]()
+    return LoadedRun(run.header, run.runs[:24], run.samples[:30], result=run.result)
+
+
+@pytest.fixture(params=["remembered", pytest.param("drawn", marks=pytest.mark.long)])
+def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn for every gap anew, or for those that a picture asks about."""
+    if request.param == "remembered":
+        for table in (catalogue.GENERAL, *catalogue.OWN.values()):
+            for name, draw in table.items():
+                monkeypatch.setitem(table, name, remembered(draw))
+
+
+@pytest.mark.usefixtures("_pictures")
+@pytest.mark.parametrize("kind", MAKERS)
+def test_any_single_key_may_be_missing_or_null(kind: str) -> None:
+    run = _smaller(kind)
+    variants = [
+        LoadedRun(run.header, run.runs, run.samples, result=change(run.result, key))
+        for key in sorted(_keys(run.result))
+        for change in (_without, _nulled)
+    ]
+    # Few enough to a page that the budget of pictures leaves none out.
+    for start in range(0, len(variants), 8):
+        assert mistakes(*variants[start : start + 8]) == []
+    headers = [change(run.header, key) for key in sorted(_keys(run.header)) for change in (_without, _nulled)]
+    assert mistakes(*(LoadedRun(header, run.runs, run.samples, result=run.result) for header in headers)) == []
+
+
+@pytest.mark.parametrize("key", ["value", "block", "arm", "started", "phase", "ok", "attempt"])
+def test_any_key_of_a_run_record_may_be_missing(key: str) -> None:
+    run = compare()
+    for record in run.runs:
+        record.pop(key)
+    assert mistakes(run) == []
