@@ -28,7 +28,7 @@ def ends_at(row, alpha, margin):
 
 
 def mean_estimate(effect, margin, share):
-    half = np.random.default_rng(30).normal(size=(100, LOOKS[-1]))
+    half = np.random.default_rng(30).normal(size=(stopping._RUNS // 2, LOOKS[-1]))
     return np.mean([ends_at(row + effect, ALPHA * (1 - share), margin) for row in np.concatenate([half, -half])])
 
 
