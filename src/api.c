@@ -6,6 +6,8 @@
 #include "fast.h"
 #include "large.h"
 #include "os.h"
+#include "sample.h"
+#include "slots.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -70,6 +72,9 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
   }
   if (!block) {
     return hak_no_memory();
+  }
+  if (HAK_UNLIKELY(hak_sample_is_on())) {
+    hak_sample_large(block, bytes);
   }
   errno = saved;
   return block;
@@ -142,4 +147,6 @@ void hak_check(void) {
   hak_heap_check();
   hak_slab_check();
   hak_arena_check();
+  hak_record_check();
+  hak_slot_check();
 }

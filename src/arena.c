@@ -9,6 +9,9 @@ hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 void hak_arena_count_used_locked(size_t slices, bool up) {
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
   used = up ? used + slices : used - slices;
+  if (up) {
+    hak_release_end_promise_locked(slices);
+  }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   hak_arena.peak_slices = hak_arena.peak_slices > used ? hak_arena.peak_slices : used;
 }
@@ -225,7 +228,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   void *base = NULL;
   size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
-  if (!hak_release_within_limit(slices)) {
+  if (!hak_release_promise(slices)) {
     return NULL;
   }
   for (bool need = false; !base; need = true) {
@@ -236,6 +239,9 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
       break;
     }
     hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
+  }
+  if (!base) {
+    hak_release_end_promise(slices);
   }
   return base;
 }
@@ -261,7 +267,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   bool zeroed = true, ok = false;
   hak_chunk_t *chunk = hak_chunk_at(base);
   size_t first = slice_in_chunk(base) + slices;
-  if (first + more > HAK_CHUNK_SLICES || !hak_release_within_limit(more)) {
+  if (first + more > HAK_CHUNK_SLICES || !hak_release_promise(more)) {
     return false;
   }
   hak_mask_t mask = hak_mask_of(first, more);
@@ -269,6 +275,8 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   if ((chunk->free & mask) == mask) {
     take_locked(chunk, first, more, &zeroed);
     ok = true;
+  } else {
+    hak_release_end_promise_locked(more);
   }
   hak_unlock(&hak_arena.lock);
   return ok;

@@ -27,6 +27,7 @@ typedef struct hak_arena {
   _Atomic size_t used_slices;  /* written under the lock, read anywhere */
   _Atomic bool tight;          /* the last chunk was refused */
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
+  size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t peak_slices;          /* most slices ever used */
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
@@ -99,5 +100,8 @@ bool hak_release_due_locked(void);
 void hak_release_refaulted_locked(size_t slices);
 /* After `given` slices became free, without the lock: as many steps as they are worth. */
 void hak_release_after_give(size_t given);
-/* Whether so many more slices may be used; gives back others where that makes room. Without the lock. */
-bool hak_release_within_limit(size_t slices);
+/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised to
+ * the caller until it uses them, or says that it does not. */
+bool hak_release_promise(size_t slices);
+void hak_release_end_promise(size_t slices);
+void hak_release_end_promise_locked(size_t slices);

@@ -8,7 +8,10 @@
  *
  *   blocks in the list  =  capacity - room          (a closed bin: 0)
  *
- * A bin that is closed has no room: blocks that others made and this thread frees go to `outgoing`. */
+ * A bin that is closed has no room: blocks that others made and this thread frees go to `outgoing`.
+ *
+ * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]: blocks of the bin that were counted
+ * before. Its room is less than 0 by as many as are left of them. */
 #pragma once
 
 #include "types.h"
@@ -22,12 +25,25 @@ typedef struct hak_bin {
 
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
 
+/* Begins as a bin does, as far as hak_bin_pop looks. */
+typedef struct hak_grant {
+  hak_free_block_t *head;
+  _Atomic int32_t room;
+  uint32_t unused;
+} hak_grant_t;
+
+_Static_assert(sizeof(hak_grant_t) == HAK_GRANT_WORDS * sizeof(void *), "codes of requests lead to grants");
+_Static_assert(offsetof(hak_grant_t, room) == offsetof(hak_bin_t, room), "a grant begins as a bin");
+
 typedef struct hak_bin_info {
   hak_slab_t *current;        /* refills come from here; may be NULL */
   hak_free_block_t *outgoing; /* a list */
   _Atomic uint32_t outgoing_count;
   _Atomic int32_t capacity;
   uint32_t refill_blocks; /* wanted by the next refill */
+  uint32_t sample_left;   /* blocks that may be handed out before the one that is sampled */
+  uint32_t grant_least;   /* of what it grants at a time the sampler is content with so many blocks */
+  uint32_t lent;          /* of the capacity: by the sampler, so that grants are worth their call */
   uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;        /* overflows in a row without a refill between them */
   _Atomic bool closed;
@@ -43,6 +59,9 @@ typedef struct hak_bin_info {
 typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) uintptr_t key;
   hak_bin_t bin[HAK_BIN_COUNT];
+  hak_grant_t grant[HAK_GRANT_LAST];
+  uint64_t sample_setting; /* the sampler's, as the thread last saw it */
+  uint64_t sample_random;
   hak_bin_info_t info[HAK_BIN_COUNT];
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
@@ -58,6 +77,20 @@ typedef struct hak_heap {
   uint64_t looked_ms;        /* when idle lists were last looked for */
 } hak_heap_t;
 
+_Static_assert(offsetof(hak_heap_t, grant) == offsetof(hak_heap_t, bin) + HAK_GRANTS_AT * sizeof(void *), "behind the bins");
+
+/* An initialiser for a heap that has no block. */
+#define HAK_HEAP_EMPTY \
+  { \
+    .key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}, \
+    .grant = {[0 ... HAK_GRANT_LAST - 1] = {.head = HAK_LIST_END}} \
+  }
+
+/* Blocks of a grant that were not handed out. */
+HAK_INLINE uint32_t hak_grant_left(hak_grant_t *grant) {
+  int32_t room = atomic_load_explicit(&grant->room, memory_order_relaxed);
+  return room < 0 ? (uint32_t)-room : 0;
+}
 HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
   return atomic_load_explicit(&bin->room, memory_order_relaxed);
 }

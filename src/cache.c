@@ -17,9 +17,13 @@ static _Atomic uint32_t flush_epoch;
 
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);
+  heap->bin[0].head = HAK_LIST_END; /* nobody's: where malloc is to take the slow path, it looks there */
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->info[c].current);
     heap->bin[c].head = heap->info[c].outgoing = HAK_LIST_END;
+    if (c <= HAK_GRANT_LAST) {
+      heap->grant[c - 1].head = HAK_LIST_END;
+    }
     heap->bin[c].inverse = hak_class_inverses[c];
     heap->bin[c].limit = hak_class_limits[c];
     hak_policy_open(heap, c);
@@ -78,9 +82,23 @@ static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
   return chain;
 }
 
+/* What was not handed out was not counted either. */
+static hak_free_block_t *cut_grant(hak_heap_t *heap, uint32_t cls) {
+  if (cls > HAK_GRANT_LAST) {
+    return HAK_LIST_END;
+  }
+  hak_grant_t *grant = &heap->grant[cls - 1];
+  hak_free_block_t *chain = grant->head;
+  grant->head = HAK_LIST_END;
+  heap->info[cls].sample_left += hak_grant_left(grant);
+  atomic_store_explicit(&grant->room, 0, memory_order_relaxed);
+  return chain;
+}
+
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
   return_some(heap, cls, cut_list(heap, cls), UINT32_MAX, function);
+  return_some(heap, cls, cut_grant(heap, cls), UINT32_MAX, function);
   return_some(heap, cls, cut_outgoing(info), UINT32_MAX, function);
   drop_current(info);
 }
@@ -118,22 +136,34 @@ static void verify_chain(hak_free_block_t *chain, uint32_t cls, uint32_t most, u
   }
 }
 
+/* Blocks that a list may have: in a signal handler it may just have got more than its capacity, or only half of it. */
+static uint32_t longest(const hak_heap_t *heap, uint32_t cls) {
+  return (uint32_t)hak_bin_capacity(&heap->info[cls]) * 2 + HAK_BLOCKS_MAX;
+}
+
 void hak_cache_verify(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    /* In a signal handler the list may just have got more than its capacity, or only half of it. */
-    uint32_t most = (uint32_t)hak_bin_capacity(&heap->info[c]) * 2 + HAK_BLOCKS_MAX;
+    uint32_t most = longest(heap, c);
     verify_chain(heap->bin[c].head, c, most, heap->key, function);
+    if (c <= HAK_GRANT_LAST) {
+      verify_chain(heap->grant[c - 1].head, c, most, heap->key, function);
+    }
     verify_chain(heap->info[c].outgoing, c, most, heap->key, function);
   }
 }
 
-bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
-  const hak_free_block_t *block = heap->bin[cls].head;
-  int32_t left = hak_bin_capacity(&heap->info[cls]) + HAK_BLOCKS_MAX; /* a circle has no end */
+static bool chain_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *block,
+                        const hak_free_block_t *wanted) {
+  uint32_t left = longest(heap, cls); /* a circle has no end */
   while (left-- > 0 && block != wanted && hak_is_linked(block, heap->key)) {
     block = block->link;
   }
   return block == wanted;
+}
+
+bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted) {
+  bool granted = cls <= HAK_GRANT_LAST && chain_holds(heap, cls, heap->grant[cls - 1].head, wanted);
+  return granted || chain_holds(heap, cls, heap->bin[cls].head, wanted);
 }
 
 void hak_cache_request_flush(void) {
@@ -210,6 +240,19 @@ static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
     hak_policy_fetched(heap, cls, 1);
   }
   return block;
+}
+
+void hak_cache_withdraw(hak_heap_t *heap) {
+  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
+    return_some(heap, c, cut_grant(heap, c), UINT32_MAX, "malloc");
+  }
+}
+
+void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
+  hak_bin_t *bin = &heap->bin[cls];
+  hak_chain_t chain = fetch(heap, cls, want);
+  bin->head = chain.first;
+  hak_bin_set_room(bin, hak_bin_room(bin) - (int32_t)chain.count);
 }
 
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
@@ -292,6 +335,16 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   }
 }
 
+static void check_grant(hak_heap_t *heap, uint32_t cls) {
+  if (cls <= HAK_GRANT_LAST) {
+    uint32_t left = hak_grant_left(&heap->grant[cls - 1]);
+    for (hak_free_block_t *block = heap->grant[cls - 1].head; block != HAK_LIST_END; block = block->link, left--) {
+      HAK_VERIFY(hak_class_at(block) == cls && hak_is_linked(block, heap->key) && left > 0);
+    }
+    HAK_VERIFY(left == 0);
+  }
+}
+
 void hak_cache_check(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
@@ -304,6 +357,7 @@ void hak_cache_check(hak_heap_t *heap) {
       HAK_VERIFY(hak_class_at(block) == c && hak_is_linked(block, heap->key));
     }
     HAK_VERIFY(outgoing == info->outgoing_count);
+    check_grant(heap, c);
     HAK_VERIFY(info->closed ? blocks == 0 : blocks == hak_bin_capacity(info) - hak_bin_room(&heap->bin[c]));
     HAK_VERIFY(!info->current || (atomic_load(&info->current->control) & HAK_SLAB_CURRENT));
   }

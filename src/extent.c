@@ -247,7 +247,7 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed) {
   bool purged = false;
   align = align > HAK_CHUNK_BYTES ? align : HAK_CHUNK_BYTES;
-  if (!hak_release_within_limit(chunks * HAK_CHUNK_SLICES + tail)) {
+  if (!hak_release_promise(chunks * HAK_CHUNK_SLICES + tail)) {
     return NULL;
   }
   for (;;) {
@@ -265,6 +265,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
       continue;
     }
     if (purged || !hak_arena_purge(0)) {
+      hak_release_end_promise(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }
     purged = true;

@@ -3,8 +3,15 @@
 #define HAK_CLASS(index, bytes, below, band) \
   [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index)*HAK_BIN_WORDS,
 #define HAK_RUN_CLASS(index, kib, below)
-_Alignas(HAK_CACHE_LINE) const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1] = {
+_Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] = {
     [0] = HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */
+#include "classes.def"
+};
+
+#define HAK_CLASS(index, bytes, below, band) [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index),
+#define HAK_RUN_CLASS(index, kib, below)
+const uint8_t hak_small_classes[HAK_SMALL_STEPS] = {
+    [0] = 1,
 #include "classes.def"
 };
 

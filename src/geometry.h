@@ -35,24 +35,33 @@ enum {
 #include "classes.def"
   HAK_CLASS_COUNT,
   HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
+  HAK_CLASS_SAMPLED,                /* in the page map: the sampler has a record of the block, and knows its class */
   HAK_BIN_COUNT,
   HAK_RUN_FIRST = HAK_CLASS_32768 + 1,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
 
   HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
                         from which the machine gets a bin's address without a shift */
+  /* Behind the bins there are grants, which the table of requests leads to while the sampler is on (bin.h). */
+  HAK_GRANT_LAST = HAK_CLASS_4096, /* of the classes that have one; the first is 1 */
+  HAK_GRANT_WORDS = 2,
+  HAK_GRANTS_AT = HAK_BIN_COUNT * HAK_BIN_WORDS,
 };
 
-_Static_assert(HAK_CLASS_HUGE *HAK_BIN_WORDS <= UINT8_MAX, "a class and its bin's offset fit a byte");
+_Static_assert(HAK_GRANTS_AT + HAK_GRANT_LAST * HAK_GRANT_WORDS - 1 <= UINT8_MAX, "every offset fits a byte");
 
-extern const uint8_t hak_class_codes[HAK_SMALL_MAX / HAK_BLOCK_MIN + 1]; /* class * HAK_BIN_WORDS */
-extern const uint32_t hak_class_sizes[HAK_BIN_COUNT];                    /* bytes of a block */
+enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
+/* By request, in steps of 16 bytes: the words before the bin that malloc takes from, which is its class's or, while the
+ * sampler is on, a grant; and the class, always. */
+extern _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS];
+extern const uint8_t hak_small_classes[HAK_SMALL_STEPS];
+extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* bytes of a block */
 extern const uint32_t hak_class_inverses[HAK_BIN_COUNT];
 extern const uint32_t hak_class_limits[HAK_BIN_COUNT];
 extern const uint8_t hak_class_bands[HAK_BIN_COUNT];
 
 HAK_INLINE uint32_t hak_small_code(size_t bytes) {
-  return hak_class_codes[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT];
+  return atomic_load_explicit(&hak_class_codes[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT], memory_order_relaxed);
 }
 HAK_INLINE bool hak_class_is_run(uint32_t cls) {
   return cls >= HAK_RUN_FIRST && cls < HAK_CLASS_COUNT;
@@ -69,7 +78,7 @@ HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
 }
 /* Any request up to HAK_CACHED_MAX. */
 HAK_INLINE uint32_t hak_class_of(size_t bytes) {
-  return bytes <= HAK_SMALL_MAX ? hak_small_code(bytes) / HAK_BIN_WORDS : hak_run_class_of(bytes);
+  return bytes <= HAK_SMALL_MAX ? hak_small_classes[(bytes + HAK_BLOCK_MIN - 1) / HAK_BLOCK_MIN] : hak_run_class_of(bytes);
 }
 
 /* For d = block bytes, m = ceil(2^32 / d) and an offset n < 2^16 in a slab (Lemire, Kaser, Kurz 2019, "Faster remainder

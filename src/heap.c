@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 /* No block fits the key. */
-hak_heap_t hak_heap_none = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
-hak_heap_t hak_heap_gone = {.key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}};
+hak_heap_t hak_heap_none = HAK_HEAP_EMPTY;
+hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
@@ -114,6 +114,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
       int32_t room = hak_bin_room(&heap->bin[c]);
       bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
       totals[c].cached_blocks += !closed && capacity > room && heap->busy ? (size_t)(capacity - room) : 0;
+      totals[c].cached_blocks += c <= HAK_GRANT_LAST ? hak_grant_left(&heap->grant[c - 1]) : 0;
       totals[c].cached_blocks += atomic_load_explicit(&info->outgoing_count, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);

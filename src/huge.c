@@ -135,6 +135,12 @@ static void copy_what_is_left(char *to, const char *from, size_t bytes) {
   }
 }
 
+/* Its addresses stay out of use. */
+static void lose(void *block) {
+  hak_clear_class(block, HAK_CLASS_HUGE);
+  count(hak_huge_usable(block), false);
+}
+
 /* False: the fresh block has lost its memory. */
 static bool move_contents(char *fresh, char *block, size_t bytes, bool zeroed) {
   bool many = atomic_load_explicit(&moved_blocks, memory_order_relaxed) >= MOVED_MAX;
@@ -160,9 +166,12 @@ void *hak_huge_move(void *block, size_t bytes) {
     return NULL;
   }
   if (!move_contents(fresh, block, old_bytes, zeroed)) {
-    hak_clear_class(fresh, HAK_CLASS_HUGE); /* its addresses stay out of use */
-    count(hak_huge_usable(fresh), false);
-    return NULL;
+    lose(fresh);
+    fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
+    if (!fresh) {
+      return NULL;
+    }
+    memcpy(fresh, block, old_bytes);
   }
   hak_huge_free(block, "realloc");
   return fresh;

@@ -165,8 +165,11 @@ hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes) {
   if (move_pages(from, to, bytes)) {
     return HAK_OS_MOVED;
   }
-  /* The kernel may have unmapped the target before it found out, as for a source of several mappings before 6.17. */
-  return hak_os_map_at(to, bytes) != HAK_OS_NO_MEMORY ? HAK_OS_NOT_MOVED : HAK_OS_TARGET_LOST;
+  /* The kernel may have unmapped the target before it found out. For a source of several mappings it surely has before
+   * 6.17 (EFAULT), so that what is there now is another thread's. */
+  bool unmapped = errno == EFAULT;
+  hak_os_map_result_t result = hak_os_map_at(to, bytes);
+  return result == HAK_OS_MAPPED || (result == HAK_OS_OCCUPIED && !unmapped) ? HAK_OS_NOT_MOVED : HAK_OS_TARGET_LOST;
 }
 
 uint64_t hak_os_now_ms(void) {

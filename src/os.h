@@ -37,7 +37,7 @@ size_t hak_os_fault_bytes(void *at, size_t bytes);
 typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
 /* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
  * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
- * nothing is mapped at `to` any more. */
+ * nothing of ours is mapped at `to` any more. */
 hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */

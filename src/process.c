@@ -5,6 +5,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "sample.h"
 #include "slab.h"
 #include "stats.h"
 #include "transfer.h"
@@ -21,6 +22,7 @@ const char hak_process_linked = 1; /* see slow.c */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
+  visit(&hak_samples_lock, flag);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
     visit(hak_transfer_lock(c), flag);
     visit(&hak_slab_classes[c].lock, flag);

@@ -270,24 +270,37 @@ bool hak_arena_purge(size_t keep) {
   return all > 0;
 }
 
-bool hak_release_within_limit(size_t slices) {
+bool hak_release_promise(size_t slices) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
   if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
     return true;
   }
   for (bool purged = false;; purged = true) {
-    hak_arena_totals_t now = hak_arena_totals();
-    if (now.used_slices + now.dirty_slices + slices <= limit) {
-      return true;
+    hak_lock(&hak_arena.lock);
+    size_t used = hak_arena.used_slices + hak_arena.promised_slices;
+    bool fits = used + hak_arena.dirty_slices + slices <= limit;
+    hak_arena.promised_slices += fits ? slices : 0;
+    hak_unlock(&hak_arena.lock);
+    if (fits || used + slices > limit || purged) {
+      return fits;
     }
-    if (now.used_slices + slices > limit || purged) {
-      return false;
-    }
-    hak_arena_purge(limit - slices - now.used_slices);
+    hak_arena_purge(limit - slices - used);
   }
 }
 
+/* There may be less than that: the limit was not in force, or the process has forked since. */
+void hak_release_end_promise_locked(size_t slices) {
+  hak_arena.promised_slices -= slices < hak_arena.promised_slices ? slices : hak_arena.promised_slices;
+}
+
+void hak_release_end_promise(size_t slices) {
+  hak_lock(&hak_arena.lock);
+  hak_release_end_promise_locked(slices);
+  hak_unlock(&hak_arena.lock);
+}
+
 void hak_arena_fork_child(void) {
+  hak_arena.promised_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
     out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
   }

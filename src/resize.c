@@ -4,12 +4,16 @@
 #include "fast.h"
 #include "foreign.h"
 #include "large.h"
+#include "sample.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
+  if (cls == HAK_CLASS_SAMPLED) {
+    return hak_sample_usable(block, function);
+  }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
@@ -49,6 +53,15 @@ static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t byt
          hak_run_resize(block, cls, hak_run_class_of(bytes));
 }
 
+static bool is_large(uint32_t cls) {
+  return hak_class_is_run(cls) || cls == HAK_CLASS_HUGE;
+}
+
+static size_t large_bytes(const void *block) {
+  uint32_t cls = hak_class_at(block);
+  return cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
+}
+
 static void *resize(void *block, uint32_t cls, size_t bytes) {
   size_t usable = checked_usable(block, cls, "realloc");
   if (bytes > PTRDIFF_MAX) {
@@ -56,15 +69,33 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   }
   int saved = errno;
   void *fresh = block;
+  bool copied = false;
   if (!resize_in_place(block, cls, usable, bytes)) {
-    bool huge = cls == HAK_CLASS_HUGE && bytes > usable;
-    fresh = huge ? hak_huge_move(block, bytes) : copy_to_new(block, usable, bytes);
+    copied = cls != HAK_CLASS_HUGE || bytes <= usable;
+    fresh = copied ? copy_to_new(block, usable, bytes) : hak_huge_move(block, bytes);
   }
   if (!fresh && bytes > usable) {
     return hak_no_memory();
   }
+  if (HAK_UNLIKELY(hak_sample_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
+    hak_sample_large(fresh, bytes); /* which counts it as freed and allocated */
+  }
   errno = saved;
   return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
+}
+
+/* A run or a huge block is no sample meanwhile, and again if nothing comes of it. */
+static void *resize_sampled(void *block, size_t bytes) {
+  hak_sample_t *sample = hak_sample_lift(block);
+  uint32_t cls = hak_class_at(block);
+  size_t before = sample ? large_bytes(block) : 0;
+  void *fresh = resize(block, cls, bytes);
+  if (sample && (!fresh || (fresh == block && hak_class_at(block) == cls && large_bytes(block) == before))) {
+    hak_sample_put_back(sample);
+  } else if (sample) {
+    hak_sample_end(sample);
+  }
+  return fresh;
 }
 
 void *hak_realloc(void *block, size_t bytes) {
@@ -79,7 +110,7 @@ void *hak_realloc(void *block, size_t bytes) {
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
-  return resize(block, cls, bytes);
+  return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }
 
 void *hak_reallocarray(void *block, size_t count, size_t bytes) {

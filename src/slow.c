@@ -2,6 +2,7 @@
 
 #include "foreign.h"
 #include "large.h"
+#include "sample.h"
 
 #include <errno.h>
 
@@ -48,8 +49,16 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 
 static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  void *block =
-      bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+  bool sampling = HAK_UNLIKELY(hak_sample_is_on());
+  void *block = sampling && bytes <= HAK_SMALL_MAX ? hak_sample_count(bytes) : NULL;
+  if (!block) {
+    block = bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+    if (sampling && block && bytes > HAK_SMALL_MAX) {
+      hak_sample_large(block, bytes);
+    } else if (sampling && block) {
+      hak_sample_grant_rest(bytes);
+    }
+  }
   if (HAK_UNLIKELY(!block)) {
     return hak_no_memory();
   }
@@ -60,11 +69,12 @@ static void *alloc(size_t bytes, bool *zeroed) {
 
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
   bool zeroed;
-  return alloc(bytes, &zeroed);
+  void *block = HAK_UNLIKELY(hak_sample_is_on()) ? hak_sample_grant(bytes) : NULL;
+  return block ? block : alloc(bytes, &zeroed);
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
@@ -106,7 +116,12 @@ HAK_COLD void hak_free_slow(void *block) {
   if (!block) {
     return;
   }
+  int saved = errno;
   uint32_t cls = hak_class_at(block);
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_sample_free(block)) == HAK_CLASS_NONE) {
+    errno = saved;
+    return;
+  }
   HAK_OBSERVE(hak_observe_free(block, cls));
   if (cls != HAK_CLASS_NONE && !hak_is_start_in_class(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
@@ -114,7 +129,6 @@ HAK_COLD void hak_free_slow(void *block) {
   if (hak_cache_free_outgoing(hak_heap, cls, block)) {
     return;
   }
-  int saved = errno;
   if (cls == HAK_CLASS_HUGE) {
     hak_huge_free(block, "free");
   } else if (cls != HAK_CLASS_NONE) {

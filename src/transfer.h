@@ -10,7 +10,7 @@
  * `function` when a damaged block turns up. */
 hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
                                    const char *function);
-/* Up to `want` blocks, those that came last, linked under `key`. */
+/* Up to `want` blocks, those that came last, linked under `key`. Names `function` when a damaged block turns up. */
 hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key, const char *function);
 
 /* Return to the slabs what nobody took for a decay time, or all. */

@@ -11,6 +11,7 @@
 #include "inject.h"
 #include "names.h"
 #include "pattern.h"
+#include "sample.h"
 
 enum { SLOTS = 3000 };
 
@@ -146,15 +147,21 @@ static void workload(void) {
 
 int main(void) {
   static char text[1 << 16];
+  bool sampling = getenv("FAULT_SAMPLED") != NULL;
+  hak_sample_seed(1); /* so that every run makes the same calls */
+  CHECK(!sampling || hak_sample_start(2000) || inject_failures() > 0);
   workload();
   inject_stop();
+  CHECK(!sampling || hak_sample_start(2000));
   size_t refused_before = refused;
   CHECK(inject_failures() > 0 || refused == 0);
   workload();
   CHECK(refused == refused_before);
   CHECK(hak_stats_json(text, sizeof text) > 0);
+  hak_sample_stop();
   hak_thread_flush();
   hak_check();
+  CHECK(hak_sample_totals().live == 0 && (hak_sample_totals().taken > 1000) == sampling);
 
 #define X(name) printf(#name " %llu\n", (unsigned long long)inject_calls(#name));
   FAULT_CALLS(X)

@@ -18,5 +18,6 @@ void thread_storm(void);
 void thread_only_frees(void);
 void blocks_outlive_threads(void);
 void late_destructors(void);
+void sampler_storm(void);
 
 #endif

@@ -201,6 +201,29 @@ static void a_limit_is_kept(void) {
   slices_add_up();
 }
 
+static void take_what_is_left(void) {
+  CHECK(slices_take(6) == NULL && slices_take(CHUNK / 2 - 5) == NULL && chunks_take(1, 0) == NULL);
+  CHECK(slices_take(5) != NULL);
+}
+
+/* What one thread is about to map counts for the others, until it has it, or cannot have it. */
+static void a_limit_holds_while_another_thread_maps(void) {
+  limit_slices(CHUNK);
+  system_during(SYSTEM_MMAP, take_what_is_left);
+  CHECK(slices_take(CHUNK - 5) != NULL && system_was_during());
+  CHECK(hak_arena_used_slices() == CHUNK && slices_take(1) == NULL);
+  slices_add_up();
+  limit_slices(3 * CHUNK);
+  for (int i = 0; i < 3; i++) {
+    system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+    CHECK(slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL && chunks_take(1, 3) == NULL);
+    system_allow();
+  }
+  char *base = slices_take(CHUNK);
+  CHECK(base != NULL && !hak_arena_extend(base, CHUNK, 1) && slices_take(CHUNK) != NULL);
+  slices_add_up();
+}
+
 /* Free slices that stay resident count, and go when they stand in the way. */
 static void what_is_kept_counts_against_the_limit(void) {
   retain_everything();
@@ -344,6 +367,7 @@ int main(void) {
   child_succeeds(what_has_no_page_map_is_unmapped);
   child_succeeds(what_is_kept_is_given_for_what_is_asked);
   child_succeeds(a_limit_is_kept);
+  child_succeeds(a_limit_holds_while_another_thread_maps);
   child_succeeds(what_is_kept_counts_against_the_limit);
   child_succeeds(chunks_that_cannot_be_unmapped_are_emptied);
   child_succeeds(what_cannot_be_given_back_stays);

@@ -7,6 +7,8 @@
 #include "slices.h"
 #include "system.h"
 
+#include <sys/mman.h>
+
 #define MIB ((size_t)1 << 20)
 
 static char *alloc_aligned(size_t bytes, size_t align) {
@@ -268,6 +270,28 @@ static void a_target_may_be_lost(void) {
   slices_add_up();
 }
 
+static char *stolen;
+
+static void steal(void) {
+  CHECK(mmap(stolen, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == stolen);
+}
+
+/* Or unmapped it, and another thread's mapping came to lie there before it could be mapped again. */
+static void what_another_thread_maps_there_is_its_own(void) {
+  char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
+  retain_everything();
+  stolen = alloc(8 * MIB);
+  hak_huge_free(stolen, "test"); /* so that no mapping is needed before */
+  system_refuse(SYSTEM_MREMAP, 0, 1);
+  system_during(SYSTEM_MMAP, steal);
+  char *moved = move(block, 3 * MIB, 7 * MIB);
+  CHECK(system_was_during() && moved != stolen && all_zero(stolen, MIB));
+  system_allow();
+  hak_huge_free(moved, "test");
+  CHECK(munmap(stolen, MIB) == 0);
+  slices_add_up();
+}
+
 /* Each range that pages were moved to is a mapping of its own, of which a process may have so many. */
 static void only_so_many_are_moved(void) {
   enum { BLOCKS = 4096 };
@@ -350,6 +374,7 @@ int main(void) {
   child_succeeds(a_dirty_target_is_no_hindrance);
   child_succeeds(a_dirty_target_stays_where_nothing_moves);
   child_succeeds(a_target_may_be_lost);
+  child_succeeds(what_another_thread_maps_there_is_its_own);
   child_succeeds(only_so_many_are_moved);
   child_succeeds(without_memory_a_block_stays);
   wrong_addresses_are_named();

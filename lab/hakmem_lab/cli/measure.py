@@ -105,7 +105,9 @@ def spread_allocators(words: list[str]) -> list[str]:
 def register(app: typer.Typer) -> None:
     app.command("compare", help=HELP["compare"])(compare)
     app.command("ab", help=HELP["ab"])(ab)
-    for kind in ("matrix", "sweep", "soak", "syscalls", "latency"):
+    for kind in ("matrix", "latency"):
+        app.command(kind, help=HELP[kind])(_detecting(kind))
+    for kind in ("sweep", "soak", "syscalls"):
         app.command(kind, help=HELP[kind])(_simple(kind))
     app.command("aa", help=HELP["aa"])(aa)
     app.command("resume", help="Continue a run that was interrupted, killed or out of space.")(resume)
@@ -168,6 +170,22 @@ def _simple(kind: str) -> Callable[..., None]:
         allocators: Allocators = None, input_: Input = None,
         set_: Keys = None,
         max_blocks: MaxBlocks = None, seed: Seed = None,
+        store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+        require: Require = None, quiet: Quiet = False,
+    ) -> None:  # fmt: skip
+        _measure(kind, ctx.params)
+
+    return command
+
+
+def _detecting(kind: str) -> Callable[..., None]:
+    """The same for a kind that can plan its blocks by what is to be detected."""
+
+    def command(
+        ctx: typer.Context, words: Words = None,
+        allocators: Allocators = None, input_: Input = None,
+        set_: Keys = None,
+        detect: Detect = None, max_blocks: MaxBlocks = None, seed: Seed = None,
         store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
         require: Require = None, quiet: Quiet = False,
     ) -> None:  # fmt: skip

@@ -128,10 +128,11 @@ def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:
     if not any(check.duet and (check.program, check.metric) == key for check in checks(folder)):
         metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
         rate = " --higher-is-better" if spec.higher_is_better else ""
+        data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
         command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
         raise LabError(
             "duet: the same arm on both sides comes first; there is no such A/A of this program and metric on this "
-            f"machine yet. Run: hak aa --duet{metric}{rate} {command}"
+            f"machine yet. Run: hak aa --duet{metric}{rate}{data} {command}"
         )
 
 

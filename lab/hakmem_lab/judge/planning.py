@@ -58,6 +58,12 @@ def by_block(records: Sequence[dict]) -> list[str]:
     return found[0]["percentiles"] if found else []
 
 
+def reserve(records: Sequence[dict]) -> float:
+    """Of alpha, what a latency run keeps for blocks beyond its planned looks."""
+    found = _events(records, BY_BLOCK)
+    return found[0].get("reserve", 0.0) if found else 0.0
+
+
 def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
     """Raises LabError where a run cannot be prolonged."""
     if header["kind"] not in PROLONGED_KINDS:
@@ -68,6 +74,7 @@ def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
     looks_alone = header["kind"] == "latency" and header["spec"]["metric"] not in by_block(records)
+    looks_alone &= not reserve(records)
     if not header.get("anytime") or looks_alone:
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
     if more < 1:

@@ -70,8 +70,9 @@ def style_of(metric: Described, higher_is_better: bool = False) -> Style:
         return Style("rate" if rate else "other", noun, "more", _less(noun), verb="gives" if rate else "needs")
     if name in _STYLES:
         return _STYLES[name]
-    family = "rate" if rate else "latency" if is_percentile(name) else "other"
-    return Style(family, pattern_name(name), "higher", "lower", "as high", "is")
+    if of_latency(name) and not rate:
+        return Style("latency", name, "longer", "shorter", "as long", "is")
+    return Style("rate" if rate else "other", pattern_name(name), "higher", "lower", "as high", "is")
 
 
 def _less(noun: str) -> str:
@@ -80,9 +81,10 @@ def _less(noun: str) -> str:
     return "fewer" if len(first) > 3 and first.endswith("s") and not first.endswith("ss") else "less"
 
 
-def is_percentile(name: str) -> bool:
+def of_latency(name: str) -> bool:
+    """Whether it is a percentile of requests' times, or their mean."""
     plain = name.removeprefix("service-")
-    return plain == "max" or (plain[:1] == "p" and plain[1:].replace(".", "", 1).isdigit())
+    return plain in ("max", "mean") or (plain[:1] == "p" and plain[1:].replace(".", "", 1).isdigit())
 
 
 def described(result: Record, name: object = None) -> dict[str, Any]:
@@ -263,7 +265,7 @@ def tolerated(limit: float, how: Style) -> str:
 
 
 def sentence(treatment: str, control: str, found: Change) -> str:
-    """hakmem is 2.2 × as fast as glibc, needs 30 % more peak memory than glibc; p99 is 12 % lower with hakmem than …"""
+    """hakmem is 2.2 × as fast as glibc, needs 30 % more peak memory than glibc; p99 is 12 % shorter with …"""
     how = found.style
     if found.short == NOTHING:
         return f"{treatment} does not measurably differ from {control} in {how.noun}"

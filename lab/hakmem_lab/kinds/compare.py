@@ -162,7 +162,7 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, ma
 def _outlook(wanted: list[int | None]) -> str:
     if None in wanted:
         return "More blocks are unlikely to settle the rest."
-    return f"About {max(wanted)} more blocks would likely settle the rest."
+    return f"A{sentences.further(max(wanted))[1:]} would likely settle the rest."
 
 
 def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:

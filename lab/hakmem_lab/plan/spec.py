@@ -121,6 +121,7 @@ Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length
 Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+MetricName = Annotated[str, AfterValidator(check_metric)]
 
 
 class Model(BaseModel):
@@ -163,6 +164,16 @@ class Guardrail(Model):
         return {"limit": self.limit, "higher-is-better": True} if self.higher_is_better else self.limit
 
 
+def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+    """What can be watched, or ValueError."""
+    for name in value:
+        check_metric(name)
+    return value
+
+
+Guardrails = Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)]
+
+
 class CommonSpec(Model):
     """What every kind has."""
 
@@ -186,7 +197,7 @@ class BlockSpec(CommonSpec):
 
     # A spec without these says the same, and has the same hash, as before there were any.
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = NAMING
-    metric: str = "wall"
+    metric: MetricName = "wall"
     label: Title = ""
     unit: Title = ""
     higher_is_better: bool = False
@@ -196,21 +207,9 @@ class BlockSpec(CommonSpec):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 60
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
-    guardrails: dict[str, Guardrail] = {}
-    also: list[Annotated[str, AfterValidator(check_metric)]] = []
+    guardrails: Guardrails = {}
+    also: list[MetricName] = []
     server: Server | None = None
-
-    @field_validator("metric")
-    @classmethod
-    def _metric(cls, value: str) -> str:
-        return check_metric(value)
-
-    @field_validator("guardrails")
-    @classmethod
-    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
-        for name in value:
-            check_metric(name)
-        return value
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":

@@ -215,8 +215,8 @@ class Session(Recorder):
             failed = why
             self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
         raise Stopped(
-            f"{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: {failed['why']}. "
-            f"What was measured is kept: hak show {self.file.id}"
+            f"{self._place()}{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: "
+            f"{failed['why']}. What was measured is kept: hak show {self.file.id}"
         )
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
@@ -240,8 +240,13 @@ class Session(Recorder):
         self.append(close | {"order": list(plan.order), "disturbed": disturbed})
         if gone:
             self.event("changed-binary", gone)
-            raise Stopped(f"{changed} changed during run {self.file.id}; its blocks so far are kept, start a new run")
+            kept = "its blocks so far are kept, start a new run"
+            raise Stopped(f"{self._place()}{changed} changed during run {self.file.id}; {kept}")
         return runs, failed
+
+    def _place(self) -> str:
+        """What leads a message: the workload, of a suite's session."""
+        return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
         """Once a run: what others do that was not there when it began. Our own programs are load, too."""

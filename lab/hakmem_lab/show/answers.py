@@ -6,16 +6,22 @@ From the result alone: terminal, page, formats and the pages of experiments all 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.judge.words import Change
+from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
 
 Record = dict[str, Any]
 
+Writer = Callable[[Any, str], str]
+
+_ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_mean_kib", "KiB"),
+                ("minor_faults", ""))  # fmt: skip
 BUSY = "Other programs were at work"
 NAMED = 4
 SHOWN_EFFECTS = 3
@@ -76,6 +82,24 @@ def told(result: Record, row: Record) -> str:
     """A comparison, an effect or a guardrail in one piece: 2.1 % faster [1.4, 2.8]."""
     found = change_of(result, row)
     return _plain(found.told()) if found else "unknown"
+
+
+def arms_table(result: Record) -> tuple[list[str], list[Record]]:
+    """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
+    where that is judged, comes first."""
+    rows = [arm for arm in result.get("arms") or [] if arm.get("n") and arm.get("wall_s") is not None]
+    own = [metric(result)] if _own_figure(result) else []
+    return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
+
+
+def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:
+    """An arm's cells in that table. written, written_own: a number with its unit, the latter of the program's own."""
+    own = [written_own(arm.get("median"), result["metric"]["unit"])] if _own_figure(result) else []
+    return [*own, *(written(arm[name], unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
+
+
+def _own_figure(result: Record) -> bool:
+    return str(result["metric"]["name"]).startswith(PATTERN)
 
 
 def builds(result: Record) -> str:
@@ -209,9 +233,7 @@ def _open(result: Record, row: Record, found: Change) -> str:
         parts = ["Better, equal and worse are all still possible"]
     parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
     more = finite(result.get("more_blocks"))
-    parts.append(
-        f"about {more:.0f} more blocks would likely settle it" if more else "more blocks are unlikely to settle it"
-    )
+    parts.append(f"{further(more)} would likely settle it" if more else "more blocks are unlikely to settle it")
     return "; ".join(parts) + "."
 
 
@@ -230,7 +252,8 @@ def _usually(result: Record, row: Record, treatment: str, control: str) -> str:
     if found is not None and found.style.speed:
         usual = {"better": "faster", "worse": "slower"}[usual]
     rare = {"faster": "slower", "slower": "faster", "better": "worse", "worse": "better"}[usual]
-    return f"{treatment} is usually {usual} than {control}, rarely but badly {rare}"
+    how = "badly" if rare in ("slower", "worse") else "much"
+    return f"{treatment} is usually {usual} than {control}, rarely but {how} {rare}"
 
 
 def _list(parts: Sequence[str]) -> str:

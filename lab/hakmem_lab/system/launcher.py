@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.system import orphans
 
 SOURCES = Path(__file__).parent / "native"
@@ -26,8 +26,8 @@ OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 
 
-class LauncherEnded(LabError):
-    """Somebody has killed the helper."""
+class LauncherEnded(Stopped):
+    """Somebody has killed the helper: no fault of what was run."""
 
 
 @dataclass(frozen=True)

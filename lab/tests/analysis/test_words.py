@@ -55,8 +55,8 @@ BETTER, MUCH_BETTER = (0.25, 0.2, 0.3), (1.5989, 1.15, 2.09)
          "20 % less mean memory [17, 23]", "62 % less mean memory [53, 68]"),
         ("faults", "2.50 × the page faults [2.38, 2.63]", "25 % more page faults [18, 33]",
          "20 % fewer page faults [17, 23]", "62 % fewer page faults [53, 68]"),
-        ("p99.9", "2.50 × the p99.9 [2.38, 2.63]", "25 % higher p99.9 [18, 33]", "20 % lower p99.9 [17, 23]",
-         "62 % lower p99.9 [53, 68]"),
+        ("p99.9", "2.50 × the p99.9 [2.38, 2.63]", "25 % longer p99.9 [18, 33]", "20 % shorter p99.9 [17, 23]",
+         "62 % shorter p99.9 [53, 68]"),
         (COST, "2.50 × the time per operation [2.38, 2.63]", "25 % more time per operation [18, 33]",
          "20 % less time per operation [17, 23]", "62 % less time per operation [53, 68]"),
         (RATE, "60 % fewer operations per second [58, 62]", "20 % fewer operations per second [15, 25]",
@@ -131,14 +131,14 @@ def test_an_interval_in_words(metric, values, between):
         (UNIT, BETTER, "hakmem needs 20 % less ns (phases) than glibc"),
         (BARE, WORSE, "phases is 25 % higher with hakmem than with glibc"),
         (BARE, MUCH_WORSE, "phases is 2.50 × as high with hakmem as with glibc"),
-        ("p99", BETTER, "p99 is 20 % lower with hakmem than with glibc"),
+        ("p99", BETTER, "p99 is 20 % shorter with hakmem than with glibc"),
         ("wall", (0.0, -0.01, 0.01), "hakmem does not measurably differ from glibc in time"),
     ],
 )
 def test_a_sentence(metric, values, wanted):
     found = change(record(*values), metric)
     if metric in (BARE, "p99") and "×" in found.short:
-        assert found.short.endswith("as high")
+        assert found.short.endswith("as high" if metric == BARE else "as long")
     assert sentence("hakmem", "glibc", found) == wanted
 
 
@@ -180,7 +180,7 @@ def test_a_result_says_what_its_metrics_are():
 
 @pytest.mark.parametrize(
     ("metric", "wanted"),
-    [("wall", "5 % slower"), ("rss", "5 % more"), (COST, "5 % more"), (RATE, "4.76 % fewer"), ("p99", "5 % higher")],
+    [("wall", "5 % slower"), ("rss", "5 % more"), (COST, "5 % more"), (RATE, "4.76 % fewer"), ("p99", "5 % longer")],
 )
 def test_what_a_guardrail_tolerates(metric, wanted):
     assert tolerated(0.05, style_of(metric)) == wanted

@@ -74,7 +74,7 @@ def test_builds_that_are_no_longer_the_same(measured, here, store):
     ("flags", "said"),
     [
         (["--control", "glibc", "--treatment", "glibc,A=1", *BUILDS], "neither glibc nor glibc,A=1"),
-        (["--control", "glibc", "--treatment", "hakmem", "--builds", "5"], "at least 6"),
+        (["--control", "glibc", "--treatment", "hakmem", "--builds", "5"], "at least 6, and more say more"),
         (["--control", "glibc", "--treatment", "hakmem", "--builds", "13"], "max-blocks is 12"),
         (["--control", "glibc", "--treatment", "hakmem", "--builds", "0"], "builds"),
         (["--control", "glibc", "--treatment", "hakmem", "--builds", "6", "--detect", "2%"], "detect"),

@@ -81,9 +81,18 @@ def test_failed_attempts_stay_and_do_not_count():
 
 
 def test_a_header_of_builds_plans_them_as_blocks():
-    header = {"spec": {"max-blocks": 60, "looks": 3}, "builds": {"each": 10, "pairs": [{}] * 6}}
-    assert build_pairs.unit_header(header) == {"spec": {"max-blocks": 6, "looks": 3}}
+    spec = {"max-blocks": 60, "looks": 3, "alpha": ALPHA}
+    header = {"spec": spec, "builds": {"each": 6, "pairs": [{}] * 10}}
+    assert build_pairs.unit_header(header) == {"spec": spec | {"max-blocks": 10}}
     assert build_pairs.unit_header({"spec": {"max-blocks": 60}}) == {"spec": {"max-blocks": 60}}
+
+
+def test_so_few_builds_that_three_looks_could_give_no_verdict_have_one():
+    assert [len(build_pairs.plan_of(builds, 3, ALPHA).looks) for builds in (6, 7, 10)] == [1, 3, 3]
+    header = {"spec": {"max-blocks": 60, "looks": 3, "alpha": ALPHA}, "builds": {"each": 10, "pairs": [{}] * 6}}
+    assert build_pairs.unit_header(header)["spec"]["looks"] == 1
+    plan = build_pairs.plan_of(6, 3, ALPHA)
+    assert sequential_verdict([0.02, 0.021, 0.03, 0.022, 0.024, 0.028], plan, MARGIN, ALPHA) is Verdict.GO
 
 
 @pytest.mark.parametrize("layout", [0.0, 0.005, 0.01, 0.03])

@@ -51,3 +51,4 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
         "not decided: noisy (no difference shown: 8 % slower to 8 % faster). "
         "About 40 more blocks would likely settle the rest."
     )
+    assert compare._outlook([1, 1]) == "About 1 more block would likely settle the rest."

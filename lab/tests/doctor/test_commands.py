@@ -260,3 +260,18 @@ def test_it_is_not_run(doctor, fakes, tmp_path):
     script.write_text(f"open({str(marker)!r}, 'w')\n")
     assert doctor(sys.executable, script).served
     assert not marker.exists()
+
+
+def test_a_killed_launcher_says_nothing_of_the_program(here, fakes, monkeypatch):
+    from hakmem_lab.system.launcher import Launcher
+
+    real = Launcher.start
+
+    def killed(self, *arguments, **keywords):
+        self._process.kill()
+        return real(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Launcher, "start", killed)
+    answer = here("doctor", "--allocator", fakes.allocator, "--", fakes.program, "exit", 0)
+    assert (answer.status, answer.out) == (3, "")
+    assert "launcher was killed" in answer.message()

@@ -122,30 +122,31 @@ def test_a_signal_at_the_very_start(case, begin, until, store, number):
     assert not store.exists()
 
 
-def test_a_signal_before_anything_is_stored(measuring, begin, processes, until, store):
+@pytest.fixture
+def trying(measuring, begin, processes, until, store):
+    """A hak whose first trial hangs: there is no header yet. Once it has ended, nothing is stored and nothing runs."""
     if measuring.first <= 0:
         pytest.skip("nothing runs before the header")
     measuring.slow.hang(1)
     process = begin(*measuring.words)
     hanging(process, measuring, processes, until)
-    process.send_signal(signal.SIGTERM)
-    assert the_line(process) == "hak: interrupted; nothing was stored\n"
-    assert process.returncode == 143
+    yield process
+    assert process.returncode is not None
     assert not processes(measuring.slow.marker) and not list(store.glob("*.jsonl"))
 
 
-def test_a_launcher_killed_before_anything_is_stored(measuring, begin, processes, until, store):
-    if measuring.first <= 0:
-        pytest.skip("nothing runs before the header")
-    measuring.slow.hang(1)
-    process = begin(*measuring.words)
-    hanging(process, measuring, processes, until)
-    for pid in launchers(process.pid):
+def test_a_signal_before_anything_is_stored(trying):
+    trying.send_signal(signal.SIGTERM)
+    assert the_line(trying) == "hak: interrupted; nothing was stored\n"
+    assert trying.returncode == 143
+
+
+def test_a_launcher_killed_before_anything_is_stored(trying):
+    for pid in launchers(trying.pid):
         with contextlib.suppress(ProcessLookupError):  # of two, hak has ended the second once it misses the first
             os.kill(pid, signal.SIGKILL)
-    assert "launcher was killed" in (line := the_line(process)) and "nothing was stored" in line
-    assert process.returncode == 3
-    assert not processes(measuring.slow.marker) and not list(store.glob("*.jsonl"))
+    assert "launcher was killed" in (line := the_line(trying)) and "nothing was stored" in line
+    assert trying.returncode == 3
 
 
 @pytest.mark.parametrize("n", [1, 2])

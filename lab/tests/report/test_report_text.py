@@ -195,7 +195,7 @@ def table_of(run: LoadedRun, start: str) -> list[list[str]]:
 
 def test_what_a_guardrail_tolerates_is_in_the_words_of_its_change() -> None:
     rails = table_of(ab(), "Guardrails")
-    assert [(row[0], row[1]) for row in rails] == [("peak memory", "5 % more"), ("p99.9", "10 % higher")]
+    assert [(row[0], row[1]) for row in rails] == [("peak memory", "5 % more"), ("p99.9", "10 % longer")]
 
 
 def test_the_noise_of_an_aa_is_that_of_single_runs() -> None:

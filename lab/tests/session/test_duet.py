@@ -96,6 +96,13 @@ def test_the_a_a_names_what_it_must_be_about(ab, aa):
 
 
 @needs_two
+def test_the_a_a_reads_the_same_input(ab, tmp_path):
+    data = tmp_path / "two words"
+    data.write_text("3\n")
+    assert f"hak aa --duet --input '{data}' -- cat" in ab("cat", flags=("--input", data)).message()
+
+
+@needs_two
 def test_pairs_run_at_once_each_on_its_side_and_change_sides(ab, aa, store, fakes):
     assert aa(fakes.program, "burn", "60").status == 0
     result = ab(fakes.program, "burn", "60").result()

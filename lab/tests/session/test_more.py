@@ -109,13 +109,13 @@ def test_a_settled_arm_leaves_the_comparison(noisy, records):
 def matrix(here, tmp_path, fakes):
     """A design of a script with deterministic rates: one factor gives a fifth, the other nothing."""
 
-    def call(*lines):
+    def call(*lines, flags=()):
         spec = tmp_path / "design.toml"
         own = '[factors]\nfast = "RATE=1200"\nother = "FAKE_OTHER=1"\n'
         top = f'kind = "matrix"\nbase = "glibc"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\n'
         fixed = f'higher-is-better = true\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\n'
         spec.write_text(top + fixed + "".join(f"{line}\n" for line in lines) + own)
-        return here("matrix", spec, "--json", "-")
+        return here("matrix", spec, *flags, "--json", "-")
 
     return call
 
@@ -131,6 +131,6 @@ def test_a_matrix_ends_when_every_question_is_settled_and_goes_on_when_asked(mat
 
 
 def test_the_blocks_of_a_matrix_are_planned_by_its_own_contrasts(matrix, records):
-    matrix("max-blocks = 15", 'detect = "2%"')
+    matrix("max-blocks = 15", flags=("--detect", "2%"))
     (plan,) = records("event", what="plan")
     assert "by the first 6 blocks" in plan["text"] and 9 <= len(records("block")) <= plan["blocks"] <= 15

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool
+from hakmem_lab.judge.statistics.pooled import MEAN, Pool, Sampled, compared, flip_p, pool, spread
 
 TAIL = 0.99
 
@@ -124,3 +124,13 @@ def test_bad_histograms_are_refused(counts):
 def test_unequal_numbers_of_blocks_are_no_pairs():
     with pytest.raises(ValueError, match="cannot be paired"):
         compared(arm([{1.0: 1}]), arm([{1.0: 1}] * 2), 0.5, [0.95])
+
+
+def test_the_spread_of_a_block_is_what_makes_the_ratio_uncertain():
+    """Of means of many blocks it is the spread of a block's own ratio; one block alone has none that is known."""
+    rng, sigma = np.random.default_rng(9), 0.01
+    logs = rng.normal(0, sigma, (2, 150))
+    control, treatment = (arm([{float(np.exp(x)): 1} for x in row], [MEAN]) for row in logs)
+    assert spread(control, treatment, MEAN) == pytest.approx((logs[0] - logs[1]).std(ddof=1), rel=0.05)
+    single = arm([{1.0: 5}], [MEAN])
+    assert spread(single, single, MEAN) == math.inf

@@ -67,6 +67,10 @@ UNLIKELY = "more blocks are unlikely to settle it"
             f"{POSSIBLE}about 9 more blocks would likely settle it.",
         ),
         (
+            decision(Verdict.INCONCLUSIVE, OPEN, more_blocks=1),
+            f"{POSSIBLE}about 1 more block would likely settle it.",
+        ),
+        (
             decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 2)),
             "The treatment is surely better, by about 0.90 % (between +0.20 % and +2.00 %), but whether by the 1 % "
             f"that matters is open; {UNLIKELY}.",

@@ -157,6 +157,13 @@ def widened(pooled: Interval, always: Interval) -> Interval:
     return replace(pooled, low=min(pooled.low, always.low), high=max(pooled.high, always.high))
 
 
+def spread(control: Sampled, treatment: Sampled, what: float | str) -> float:
+    """Of a block in the log-ratio of all requests: what resampled blocks do to it, times the root of their number."""
+    differences = control.replicates[control.whats.index(what)] - treatment.replicates[treatment.whats.index(what)]
+    blocks = control.pool.blocks
+    return float(differences.std()) * blocks / math.sqrt(blocks - 1) if blocks > 1 else math.inf
+
+
 def compared(control: Sampled, treatment: Sampled, what: float | str, levels: Sequence[float]) -> list[Interval]:
     """An interval a level of the log-ratio, positive where the treatment's statistic is lower.
 

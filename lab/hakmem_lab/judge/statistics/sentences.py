@@ -28,6 +28,11 @@ def size(log_ratio: float) -> str:
     return percent(log_ratio).lstrip("+−")
 
 
+def further(blocks: float) -> str:
+    """About how many blocks: 1 more block, 12 more blocks."""
+    return f"about {blocks:.0f} more block{'' if round(blocks) == 1 else 's'}"
+
+
 def reason(decision, least: int) -> str:
     """The sentence of a `verdict.Decision`; `least`: the fewest blocks with which any verdict is possible."""
     broken = "; ".join(
@@ -89,7 +94,7 @@ def _torn(decision) -> str:
 def _outlook(decision) -> str:
     if decision.more_blocks is None:
         return "more blocks are unlikely to settle it"
-    return f"about {decision.more_blocks} more blocks would likely settle it"
+    return f"{further(decision.more_blocks)} would likely settle it"
 
 
 def _open(decision, matters: str, least: int) -> str:

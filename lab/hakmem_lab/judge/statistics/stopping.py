@@ -10,6 +10,7 @@ these have, from a fixed seed. The interval needs no correction, since it holds 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +33,20 @@ def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -
     if len(d) >= last or sigma <= 1e-9 * abs(plain):
         return plain
     procedure = _procedure(plan, min(last, max(_LEAST_HORIZON, _HORIZON * len(d))), alpha)
+    return _adjusted(procedure, plain, sigma, margin_log)
+
+
+def corrected_at_look(plain: float, sigma: float, plan: Plan, margin_log: float, alpha: float) -> float:
+    """The same of a run that is judged at the plan's looks alone, and that one before the last has ended.
+
+    sigma: the spread of a block, where the estimate (of any kind) varies as the mean of blocks does.
+    """
+    if sigma <= 1e-9 * abs(plain):
+        return plain
+    return _adjusted(_procedure_of_looks(plan, alpha), plain, sigma, margin_log)
+
+
+def _adjusted(procedure: "_Procedure", plain: float, sigma: float, margin_log: float) -> float:
     found = abs(plain)
     for _ in range(_STEPS):
         seen = procedure.mean_estimate(found / sigma, margin_log / sigma) * sigma
@@ -42,6 +57,11 @@ def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -
 @lru_cache(maxsize=8)
 def _procedure(plan: Plan, blocks: int, alpha: float) -> "_Procedure":
     return _Procedure(plan, blocks, alpha)
+
+
+@lru_cache(maxsize=8)
+def _procedure_of_looks(plan: Plan, alpha: float) -> "_Procedure":
+    return _AtLooks(replace(plan, share=0.0), plan.looks[-1], alpha * (1 - plan.share))
 
 
 class _Procedure:
@@ -62,8 +82,13 @@ class _Procedure:
         up, down = self._shown(d, 0.0, 1, two_sided=True), self._shown(d, 0.0, -1, two_sided=True)
         neutral = self._shown(d, -margin, 1, two_sided=False) & self._shown(d, margin, -1, two_sided=False)
         ends = (up & (means >= margin)) | (down & (means <= -margin)) | neutral
+        ends &= self._asked()
         ends[:, -1] = True
         return float(means[np.arange(len(d)), ends.argmax(axis=1)].mean())
+
+    def _asked(self) -> np.ndarray:
+        """After which blocks anybody looks."""
+        return np.full(self._counts.shape, True)
 
     def _shown(self, d: np.ndarray, centre: float, side: int, two_sided: bool) -> np.ndarray:
         """After which blocks each run has shown that the effect is on this side of the centre."""
@@ -78,3 +103,10 @@ class _Procedure:
                 z = away[:, :count].mean(axis=1) * math.sqrt(count)
                 found[:, count - 1] |= z >= -float(ndtri(level / sides))
         return np.logical_or.accumulate(found, axis=1)
+
+
+class _AtLooks(_Procedure):
+    """One that nobody looks at between the planned looks."""
+
+    def _asked(self) -> np.ndarray:
+        return np.isin(self._counts, self._plan.looks)

@@ -40,7 +40,15 @@ def unit_header(header: dict) -> dict:
     if KEY not in header:
         return header
     known = {key: value for key, value in header.items() if key != KEY}
-    return known | {"spec": header["spec"] | {"max-blocks": len(header[KEY]["pairs"])}}
+    spec, pairs = header["spec"], len(header[KEY]["pairs"])
+    plan = plan_of(pairs, spec["looks"], spec["alpha"])
+    return known | {"spec": spec | {"max-blocks": pairs, "looks": len(plan.looks)}}
+
+
+def plan_of(pairs: int, wanted: int, alpha: float) -> Plan:
+    """As many looks as are wanted, or one at the end where so few pairs could not give a verdict otherwise."""
+    plan = Plan(tuple(looks.planned_looks(pairs, wanted)))
+    return plan if pairs >= plan.least_blocks(alpha) else Plan((pairs,))
 
 
 def units(blocks: Blocks, each: int) -> Blocks:
@@ -75,7 +83,7 @@ def unit_records(records: Sequence[dict], each: int) -> list[dict]:
 
 def run(spec: AbSpec, context, arms: Sequence[Arm], measure: Callable[[Session], None], analyse: Analyse) -> dict:
     """As the kind ab does it, on pairs of builds. Raises LabError, Stopped or Interrupted."""
-    plan = Plan(tuple(looks.planned_looks(spec.builds, spec.looks)))
+    plan = plan_of(spec.builds, spec.looks, spec.alpha)
     check(spec, arms, context.source, plan)
     each = spec.max_blocks // spec.builds
     counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
@@ -99,8 +107,8 @@ def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Plan) -> None:
     least = plan.least_blocks(spec.alpha)
     if spec.builds < least:
         raise LabError(
-            f"{source}: builds: {spec.builds} builds are too few for any verdict at alpha {spec.alpha:g} with "
-            f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''}: at least {least}"
+            f"{source}: builds: {spec.builds} builds of each arm are too few for any verdict at alpha {spec.alpha:g}: "
+            f"at least {least}, and more say more (--builds 10)"
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.judge import planning, two_arms
@@ -46,6 +46,23 @@ __all__ = ["Spec", "analyse", "run"]
 RUNS_OF_A_PAIR = 4
 
 
+def check_percentile(value: str) -> str:
+    """Returns the metric, or raises ValueError."""
+    if value not in METRICS:
+        raise ValueError(f"no percentile '{value}': {nearest(value, METRICS)}")
+    return value
+
+
+def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+    """Percentiles, and what every kind can watch; else ValueError."""
+    for name, rail in value.items():
+        if name not in METRICS:
+            check_metric(name)
+        elif rail.higher_is_better:
+            raise ValueError(f"'{name}' is a time: higher is never better")
+    return value
+
+
 class Spec(BlockSpec):
     """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
     response time, or service-...) that the verdict is about. histogram: how the output says it."""
@@ -53,7 +70,8 @@ class Spec(BlockSpec):
     kind: Literal["latency"] = "latency"
     allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
     baseline: str | None = None
-    metric: str = "p99"
+    metric: Annotated[str, AfterValidator(check_percentile)] = "p99"
+    guardrails: Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)] = {}
     higher_is_better: Literal[False] = False
     margin: Ratio = 0.05
     looks: Literal[1] = 1
@@ -65,23 +83,6 @@ class Spec(BlockSpec):
     duration: Duration | None = None
     histogram: str = DEFAULT_PATTERN
     value_unit: Literal["ns", "us", "ms", "s"] = "ns"
-
-    @field_validator("metric")
-    @classmethod
-    def _metric(cls, value: str) -> str:
-        if value not in METRICS:
-            raise ValueError(f"no percentile '{value}': {nearest(value, METRICS)}")
-        return value
-
-    @field_validator("guardrails")
-    @classmethod
-    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
-        for name, rail in value.items():
-            if name not in METRICS:
-                check_metric(name)
-            elif rail.higher_is_better:
-                raise ValueError(f"'{name}' is a time: higher is never better")
-        return value
 
     @field_validator("histogram")
     @classmethod
@@ -187,7 +188,7 @@ def note_rule(session: LatencySession) -> None:
         counts = ", ".join(map(str, rule.looks_at(spec.max_blocks)))
         text += f"; a block has too few requests for {spec.metric}, which is looked at after {counts} blocks"
         session.progress.say(text)
-    session.event(planning.BY_BLOCK, text, percentiles=found)
+    session.event(planning.BY_BLOCK, text, percentiles=found, reserve=rule.RESERVE)
 
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:

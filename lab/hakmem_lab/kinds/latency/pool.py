@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.judge.statistics.paired import Interval
-from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool
+from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.latency.histogram import PERCENTILES, PREFIXES, RESPONSE, added_percentile_us, buckets_us
 from hakmem_lab.store.blocks import Blocks
@@ -42,6 +42,11 @@ class Requests:
         """An interval a level, positive where this arm's is lower than the control's."""
         series, name = split(metric)
         return compared(control.series[series], self.series[series], WHATS[name], levels)
+
+    def spread(self, control: "Requests", metric: str) -> float:
+        """Of a block, in the log-ratio to the control."""
+        series, name = split(metric)
+        return spread(control.series[series], self.series[series], WHATS[name])
 
 
 def split(metric: str) -> tuple[str, str]:
@@ -103,6 +108,11 @@ class Pair:
         """An interval a level, of all blocks or the first `count`; positive where the treatment's is lower."""
         control, treatment = self._arms(count)
         return treatment.against(control, metric, levels)
+
+    def spread(self, metric: str) -> float:
+        """What a block adds to the uncertainty of the log-ratio of all requests."""
+        control, treatment = self._arms(None)
+        return treatment.spread(control, metric)
 
     def log_ratios(self, metric: str) -> list[float]:
         """Of every block: from the percentiles of its own requests, those of its runs together."""

@@ -14,7 +14,7 @@ from hakmem_lab.kinds.ab.kind import blocked
 from hakmem_lab.kinds.latency import rule
 from hakmem_lab.kinds.latency.histogram import METRICS, PERCENTILES, PREFIXES
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Pair, Pools, Requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, sized, told
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.blocks import Blocks
 from hakmem_lab.store.runs import plain
@@ -163,7 +163,7 @@ def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
     equivalence = decision.equivalence.ratio()
     row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict))
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
-    return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
+    return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain), "torn": decision.torn}
 
 
 def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
@@ -196,16 +196,21 @@ def _headline(first: str, percentile: str, decisions: dict[str, Decision]) -> st
     parts = []
     for wanted, text in words.items():
         found = [name for name, decision in decisions.items() if decision.verdict is wanted]
-        sizes = [f"{name} ({verdict.percent(decisions[name].interval.estimate)})" for name in found]
+        sizes = [f"{name} ({told(percentile, decisions[name].interval).short})" for name in found]
         parts += [f"{', '.join(sizes)}: {text} {first}"] if found else []
-    parts += [_undecided(name, d) for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    parts += [
+        _undecided(percentile, name, d) for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE
+    ]
     return f"{percentile} of all requests: {'; '.join(parts)}."
 
 
-def _undecided(name: str, decision: Decision) -> str:
-    """Not decided, and why: what the interval leaves possible, or which guardrail is open."""
-    ends = f"between {verdict.percent(decision.interval.low)} and {verdict.percent(decision.interval.high)}"
+def _undecided(percentile: str, name: str, decision: Decision) -> str:
+    """Not decided, and why: what the interval leaves possible, which guardrail is open, or that the mean objects."""
+    if decision.torn:
+        return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"
+    between = told(percentile, decision.interval).between
+    ends = f" ({between})" if between else ""
     unclear = [rail.name for rail in decision.rails if rail.status is verdict.GuardrailStatus.UNCLEAR]
     if decision.interval.low > 0 and unclear:
-        return f"{name}: better ({ends}), but {', '.join(unclear)} may have got worse"
-    return f"{name}: not decided ({ends})"
+        return f"{name}: better{ends}, but {', '.join(unclear)} may have got worse"
+    return f"{name}: not decided{ends}"

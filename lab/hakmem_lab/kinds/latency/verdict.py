@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import log_ratios
 from hakmem_lab.judge.statistics import guardrails, stopping, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_interval
 from hakmem_lab.judge.statistics.pooled import MEAN
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.kinds.latency.histogram import METRICS, PREFIXES
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, WHATS, Pair, Pools, split
 from hakmem_lab.kinds.latency.rule import Rule
@@ -22,7 +23,8 @@ MOST_BLOCKS = 100_000
 @dataclass(frozen=True)
 class Decision:
     """interval: of the chosen percentile; equivalence: the narrower one that NEUTRAL needs. plain: the estimate before
-    it was corrected for an early stop. more_blocks: None where it is unknown or the verdict is not INCONCLUSIVE."""
+    it was corrected for an early stop. more_blocks: None where it is unknown or the verdict is not INCONCLUSIVE.
+    torn: the mean of all requests says the opposite."""
 
     verdict: Verdict
     interval: Interval
@@ -31,6 +33,7 @@ class Decision:
     reason: str
     more_blocks: int | None
     plain: float
+    torn: bool
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,9 @@ def decide(asked: Asked, pair: Pair) -> Decision:
     undecided = word is plain is Verdict.INCONCLUSIVE
     word = Verdict.INCONCLUSIVE if contrary else word
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
-    reason = _sentence(metric, word, shown, equivalence, watched, mean if contrary else None, asked.spec["margin"])
+    reason = _sentence(asked, word, shown, equivalence, watched, mean if contrary else None)
     more = _more(interval, equivalence, delta) if undecided else None
-    return Decision(word, shown, equivalence, watched, reason, more, interval.estimate)
+    return Decision(word, shown, equivalence, watched, reason, more, interval.estimate, contrary)
 
 
 def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
@@ -113,19 +116,23 @@ def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
 
 
 def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interval:
-    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is.
+    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is; at planned
+    looks, as far as the luck of such a look moves it.
 
-    before: the same arms without that block. At the planned looks that take the place of blocks nothing is moved:
-    there are two of them before the end, and they are strict.
+    before: the same arms without that block.
     """
-    plan = asked.rule.often
-    if asked.metric not in asked.rule.by_block or len(pair.blocks) >= plan.looks[-1]:
+    law, by_block = asked.rule, asked.metric in asked.rule.by_block
+    if len(pair.blocks) >= law.planned:
         return interval
     interval_before, equivalence_before = asked.rule.intervals(before, asked.metric, asked.alpha)
     if verdict.judge(interval_before, equivalence_before, asked.delta) is not Verdict.INCONCLUSIVE:
         return interval
-    d = pair.log_ratios(asked.metric)
-    found = interval.estimate + stopping.corrected(d, plan, asked.delta, asked.alpha) - hodges_lehmann(d)
+    if by_block:
+        d = pair.log_ratios(asked.metric)
+        found = interval.estimate + stopping.corrected(d, law.often, asked.delta, asked.alpha) - hodges_lehmann(d)
+    else:
+        sigma = pair.spread(asked.metric)
+        found = stopping.corrected_at_look(interval.estimate, sigma, law.seldom, asked.delta, asked.alpha)
     nearest = min(abs(found), abs(interval.estimate)) if found * interval.estimate > 0 else 0.0
     estimate = math.copysign(nearest, interval.estimate)
     return replace(interval, estimate=min(max(estimate, interval.low), interval.high))
@@ -143,38 +150,52 @@ def _more(interval: Interval, equivalence: Interval, delta: float) -> int | None
     return max(1, further) if further <= MOST_BLOCKS else None
 
 
+def told(metric: words.Described, interval: Interval) -> words.Change:
+    """An interval in words."""
+    ratio = interval.ratio()
+    found = words.change({"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}, metric)
+    assert found is not None, "an estimate is finite"
+    return found
+
+
+def sized(metric: words.Described, interval: Interval) -> str:
+    """30 % longer [26, 34]"""
+    found = told(metric, interval)
+    ends = found.brackets or found.between
+    return f"{found.short} [{ends}]" if ends else found.short
+
+
 def _sentence(
-    metric: str,
+    asked: Asked,
     word: Verdict,
     interval: Interval,
     equivalence: Interval,
     watched: Sequence[Guardrail],
     mean: Interval | None,
-    margin: float,
 ) -> str:
+    metric, margin = asked.metric, asked.spec["margin"]
     matters = f"{margin * 100:g} % that matters"
-    between = f"between {percent(interval.low)} and {percent(interval.high)}"
     if word is Verdict.NEUTRAL:
-        ends = f"between {percent(equivalence.low)} and {percent(equivalence.high)}"
+        ends = told(metric, equivalence).between
         return f"{metric} of all requests differs by less than the {matters} ({ends})."
-    side = "better" if interval.estimate > 0 else "worse"
-    text = f"{metric} of all requests is {side} by about {percent(interval.estimate).lstrip('+−')} ({between})"
+    text = f"{metric} of all requests is {sized(metric, interval)}"
     if mean is not None:
-        other = "worse" if side == "better" else "better"
-        return f"{text}, but their mean is {other} ({percent(mean.estimate)}): a few requests outweigh the others."
+        return f"{text}, but their mean is {sized(asked.mean, mean)}: a few requests outweigh the others."
     failed = [rail for rail in watched if rail.status is GuardrailStatus.FAILED]
     unclear = [rail.name for rail in watched if rail.status is GuardrailStatus.UNCLEAR]
-    if interval.excludes_zero() and side == "better" and failed:
-        broken = "; ".join(f"{rail.name} got worse ({percent(rail.interval.estimate)})" for rail in failed)
-        return f"{text}, but {broken}, beyond what is tolerated."
+    better = interval.estimate > 0
+    if interval.excludes_zero() and better and failed:
+        known = {each.name: each.record() for each in guardrails_of(asked.spec)}
+        costs = "; ".join(told(known.get(rail.name, rail.name), rail.interval).text for rail in failed)
+        return f"{text}, but at the price of {costs}, beyond what is tolerated."
     if word is Verdict.INCONCLUSIVE and interval.excludes_zero():
         doubt = (
-            f"{', '.join(unclear)} may have got worse"
-            if unclear and side == "better"
-            else f"whether by the {matters} is open"
+            f"{', '.join(unclear)} may have got worse" if unclear and better else f"whether by the {matters} is open"
         )
         return f"{text}, but {doubt}."
     if word is Verdict.INCONCLUSIVE:
-        return f"{metric} of all requests: better, equal and worse are all still possible ({between})."
+        ends = told(metric, interval).between
+        between = f" ({ends})" if ends else ""
+        return f"{metric} of all requests: better, equal and worse are all still possible{between}."
     nearest = min(abs(interval.low), abs(interval.high))
     return f"{text}, by at least the {matters}." if nearest >= as_log(margin) else f"{text}."

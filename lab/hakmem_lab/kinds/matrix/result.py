@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hakmem_lab.judge import planning, rails, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
-from hakmem_lab.judge.statistics import factorial
+from hakmem_lab.judge.statistics import factorial, sentences
 from hakmem_lab.judge.statistics.factorial import Effect
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
@@ -98,7 +98,7 @@ def _outlook(result: dict) -> str:
     if not result.get("open"):
         return ""
     further = result["more_blocks"]
-    rest = "more blocks are unlikely to settle it" if further is None else f"about {further} more blocks likely would"
+    rest = "more blocks are unlikely to settle it" if further is None else f"{sentences.further(further)} likely would"
     return f" Not settled: {', '.join(result['open'])}; {rest}."
 
 

@@ -25,11 +25,10 @@ from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import progress
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.inputs import changed_input, input_hashes
-from hakmem_lab.run.recorder import Recorder, Stopped, check_unchanged
+from hakmem_lab.run.recorder import Recorder, check_unchanged
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
-from hakmem_lab.system.launcher import LauncherEnded
 
 LEAST_ROUNDS = 2
 
@@ -75,8 +74,6 @@ class Suite(Recorder):
         try:
             one = block_spec(spec, row, self.places)
             return Session(one, [*common, *own], self.context.progress, row.metrics(), tag)
-        except LauncherEnded:  # no fault of the workload
-            raise
         except LabError as error:
             missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
             why = f"{error}; {row.hint}" if missing else str(error)
@@ -113,8 +110,6 @@ class Suite(Recorder):
         """The trials of a workload. Raises LabError, which names it."""
         try:
             return self.sessions[key].try_arms()
-        except LauncherEnded:
-            raise
         except LabError as error:
             raise LabError(f"workload '{key}': {error}") from None
 
@@ -213,10 +208,7 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        try:
-            session.block("measure", list(session.arms), index, attempt)
-        except Stopped as error:
-            raise Stopped(f"workload '{session.tag['workload']}': {error}") from None
+        session.block("measure", list(session.arms), index, attempt)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:

@@ -6,7 +6,7 @@ side is better, whatever the metric's direction.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.kinds.suite.bars import PRIMARY, Bar, Milestone, guardrail_bar
@@ -17,14 +17,14 @@ from hakmem_lab.plan.spec import (
     Command,
     Duration,
     Environment,
-    Guardrail,
+    Guardrails,
+    MetricName,
     Model,
     Ratio,
     Seed,
     Server,
     Timeout,
     Word,
-    check_metric,
 )
 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
@@ -59,7 +59,7 @@ class WorkloadSpec(Model):
     title: str
     group: Key | None = None
     command: Command
-    metric: str = "wall"
+    metric: MetricName = "wall"
     label: str = ""
     unit: str = ""
     higher_is_better: bool = False
@@ -74,21 +74,9 @@ class WorkloadSpec(Model):
     arms: dict[str, str] = Field(default_factory=dict)
     memory: bool = True
     bars: list[Bar] = Field(default_factory=list)
-    guardrails: dict[str, Guardrail] = Field(default_factory=dict)
+    guardrails: Guardrails = Field(default_factory=dict)
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] | None = None
     hint: str = ""
-
-    @field_validator("metric")
-    @classmethod
-    def _metric(cls, value: str) -> str:
-        return check_metric(value)
-
-    @field_validator("guardrails")
-    @classmethod
-    def _guardrails(cls, value: dict[str, Guardrail]) -> dict[str, Guardrail]:
-        for name in value:
-            check_metric(name)
-        return value
 
     @model_validator(mode="after")
     def _fits(self) -> "WorkloadSpec":

@@ -14,7 +14,7 @@ from hakmem_lab.kinds.syscalls.kind import OPS
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.session import Session
-from hakmem_lab.system.launcher import Launcher, LauncherEnded
+from hakmem_lab.system.launcher import Launcher
 
 
 def command_for(row: WorkloadSpec, operations: int) -> list[str]:
@@ -45,8 +45,6 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
                         session.progress.update(0, 1, note)
                         calls = _count(counter, session, row, arm, operations)
                         session.append({"type": "count", "arm": arm.name, "operations": operations, "calls": calls})
-    except LauncherEnded:
-        raise
     except (LabError, OSError) as error:
         session.progress.restart()
         raise session.stopped(f"workload '{row.key}': {error}") from None

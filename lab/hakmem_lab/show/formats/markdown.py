@@ -90,25 +90,15 @@ def _judged(result: dict) -> Iterator[str]:
 
 
 def _arms(result: dict) -> Iterator[str]:
-    rows = [arm for arm in result["arms"] if arm.get("n") and arm.get("wall_s") is not None]
-    own = result["metric"]["name"].startswith("regex:")
-    cells = []
-    for arm in rows:
-        figures = [numbers.measure(arm.get("median"), result["metric"]["unit"])] if own else []
-        figures += [numbers.seconds(arm["wall_s"]), numbers.seconds(arm["cpu_s"]), numbers.memory(arm["rss_peak_kib"])]
-        figures += [numbers.memory(arm["rss_mean_kib"]), numbers.number(arm["minor_faults"]), str(arm["n"])]
-        cells.append((code(arm["name"]), *figures))
-    heads = (
-        "median of",
-        *([plain(answers.metric(result))] if own else []),
-        "wall",
-        "CPU",
-        "peak RSS",
-        "mean RSS",
-        "faults",
-        "runs",
-    )
-    yield from table(heads, cells)
+    heads, rows = answers.arms_table(result)
+    cells = [(code(arm["name"]), *answers.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
+    yield from table(("median of", *map(plain, heads)), cells)
+
+
+def _figure(value: object, unit: str) -> str:
+    if unit == "s":
+        return numbers.seconds(value)
+    return numbers.memory(value) if unit == "KiB" else numbers.number(value)
 
 
 def _notes(result: dict) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.show import answers
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
@@ -115,7 +116,7 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
         most = finite(result.get("max_blocks"))
         shown.append(("Blocks", numbers.number(result["blocks"]) + (f" of {numbers.number(most)}" if most else "")))
     if finite(result.get("more_blocks")):
-        shown.append(("Would settle it", f"about {numbers.number(result['more_blocks'])} more blocks"))
+        shown.append(("Would settle it", further(result["more_blocks"])))
     return shown
 
 

@@ -33,28 +33,13 @@ def show(result: dict) -> None:
 
 
 def _arms(result: dict):
-    rows = [arm for arm in result.get("arms", []) if arm.get("n") and arm.get("wall_s") is not None]
-    if not rows:
-        return
-    metric = result["metric"]
-    own = metric["name"].startswith("regex:")
-    heads = [
-        "median of",
-        *([answers.metric(result)] if own else []),
-        "wall",
-        "CPU",
-        "peak RSS",
-        "mean RSS",
-        "faults",
-        "runs",
-    ]
-    table = new_table("Arms, in the blocks that chose" if result.get("selection") else "Arms", *heads)
-    for arm in rows:
-        cells = [number(arm["median"], metric["unit"])] if own else []
-        cells += [number(arm["wall_s"], "s"), number(arm["cpu_s"], "s"), number(arm["rss_peak_kib"], "KiB")]
-        cells += [number(arm["rss_mean_kib"], "KiB"), number(arm["minor_faults"]), str(arm["n"])]
-        add_row(table, arm["name"], *cells)
-    yield table
+    heads, rows = answers.arms_table(result)
+    if rows:
+        title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
+        table = new_table(title, "median of", *heads)
+        for arm in rows:
+            add_row(table, arm["name"], *answers.arm_figures(result, arm, number, number))
+        yield table
 
 
 def _comparisons(result: dict):

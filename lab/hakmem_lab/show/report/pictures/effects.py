@@ -103,7 +103,7 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
     comparisons = [c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None]
     if not comparisons:
         return None
-    margin = finite(run.result.get("margin")) or 0.0
+    margin = _margin(run)
     names = {comparison_name(comparison) for comparison in comparisons}
     panels = _panels(run, comparisons[:DRAWN_ROWS], margin)
     caption = "Point: estimate; line: interval; an arrow: the interval goes on."
@@ -121,10 +121,17 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
     ]  # fmt: skip
     columns = ["Comparison", "Metric", "Change", "Interval", "Verdict"]
     table = Table("Comparisons: estimate and interval", columns, body)
-    title = "How much better or worse?"
-    rows = [row for panel in panels for row in panel.rows]
-    svg = element(draw_panels(panels), key, title, "Forest plot. " + _describe(rows))
-    return Picture("forest", title, _describe(rows), svg, table, caption)
+    return _picture("forest", key, "How much better or worse?", panels, table, caption)
+
+
+def _picture(name: str, key: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
+    said = _describe([row for panel in panels for row in panel.rows])
+    svg = element(draw_panels(panels), key, title, "Forest plot. " + said)
+    return Picture(name, title, said, svg, table, caption)
+
+
+def _margin(run: LoadedRun) -> float:
+    return finite(run.result.get("margin")) or 0.0
 
 
 def _told(run: LoadedRun, record: Record) -> list[str]:
@@ -164,12 +171,8 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         "■ one setting at a level of the others, □ several against none, ◆ interaction, ● main effect, an average: "
         "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
     )
-    margin = finite(run.result.get("margin")) or 0.0
-    title = "Effects and their interaction"
-    svg = element(
-        draw_panels([_panel(rows, _style(run, records[0]), margin)]), key, title, "Forest plot. " + _describe(rows)
-    )
-    return Picture("effects", title, _describe(rows), svg, table, caption)
+    panel = _panel(rows, _style(run, records[0]), _margin(run))
+    return _picture("effects", key, "Effects and their interaction", [panel], table, caption)
 
 
 def selection(run: LoadedRun, key: str) -> Picture | None:
@@ -213,9 +216,5 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
         "Hollow: the selection runs, which flatter the best of many and are not to be quoted. "
         "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
     )
-    margin = finite(run.result.get("margin")) or 0.0
-    title = "Candidates, and the one confirmed"
-    svg = element(
-        draw_panels([_panel(rows, _style(run, shown[0]), margin)]), key, title, "Forest plot. " + _describe(rows)
-    )
-    return Picture("selection", title, _describe(rows), svg, table, caption)
+    panel = _panel(rows, _style(run, shown[0]), _margin(run))
+    return _picture("selection", key, "Candidates, and the one confirmed", [panel], table, caption)

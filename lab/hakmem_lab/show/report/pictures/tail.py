@@ -21,9 +21,10 @@ SHARES = ((2, "half"), (10, "1 in 10"), (100, "1 in 100"), (1000, "1 in 1000"))
 
 
 def tail(run: LoadedRun, key: str) -> Picture | None:
-    """The worst share of the runs of each arm; only where the typical run and the mean of all runs disagree."""
+    """The worst share of the runs of each arm; only where the typical run and the mean of all runs disagree. Of
+    requests the picture of their percentiles shows it."""
     arms = {arm: values for arm, values in values_by_arm(run).items() if len(values) > 1}
-    if not answers.torn(run.result) or not arms:
+    if not answers.torn(run.result) or not arms or run.result.get("latency"):
         return None
     metric = run.result.get("metric") or {}
     unit, higher = metric.get("unit"), bool(metric.get("higher_is_better"))

@@ -1,0 +1,60 @@
+#include "chance.h"
+
+#include <string.h>
+
+#define LN2 0x1.62e42fefa39efp-1
+#define SQRT2 0x1.6a09e667f3bcdp+0
+
+double hak_chance_gap(double u) {
+  enum { TERMS = 8, MANTISSA_BITS = 52, BIAS = 1023 };
+  static const double inverse[TERMS] = {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15};
+  uint64_t bits;
+  memcpy(&bits, &u, sizeof bits);
+  int64_t exponent = (int64_t)(bits >> MANTISSA_BITS) - BIAS;
+  bits = (bits & ((1ULL << MANTISSA_BITS) - 1)) | (uint64_t)BIAS << MANTISSA_BITS;
+  double m; /* u = m * 2^exponent */
+  memcpy(&m, &bits, sizeof m);
+  if (m > SQRT2) {
+    m /= 2;
+    exponent++;
+  }
+  /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s^2 < 0.03 */
+  double s = (m - 1) / (m + 1), square = s * s, sum = 0;
+  for (int term = TERMS - 1; term >= 0; term--) {
+    sum = sum * square + inverse[term];
+  }
+  return -(2 * s * sum + (double)exponent * LN2);
+}
+
+double hak_chance_weight(size_t bytes, uint64_t mean) {
+  const double small = 0.25;
+  double x = (double)bytes / (double)mean, square = x * x;
+  if (mean == 1 || bytes == 0) {
+    return (double)bytes;
+  }
+  if (x > small) {
+    return (double)bytes / hak_chance_below(x);
+  }
+  /* x / (1 - e^-x) = 1 + x / 2 + x^2 / 12 - x^4 / 720 + x^6 / 30240 - ... */
+  return (double)mean * (1 + x / 2 + square * (1.0 / 12 + square * (-1.0 / 720 + square * (1.0 / 30240))));
+}
+
+double hak_chance_below(double x) {
+  enum { TERMS = 12, CERTAIN = 40 };
+  const double small = 0.25;
+  int halvings = 0;
+  if (x >= CERTAIN) {
+    return 1;
+  }
+  for (; x > small; halvings++) {
+    x /= 2;
+  }
+  double sum = 0; /* x - x^2 / 2! + x^3 / 3! - ... */
+  for (int term = TERMS; term >= 1; term--) {
+    sum = x / term * (1 - sum);
+  }
+  for (; halvings > 0; halvings--) { /* 1 - (1 - sum)^2 */
+    sum = sum * (2 - sum);
+  }
+  return sum;
+}

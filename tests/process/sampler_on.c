@@ -1,0 +1,23 @@
+/* The sampler is on before main, and takes every second block or so. */
+#include "sample.h"
+
+#include "check.h"
+#include "hakmem.h"
+#include "pagemap.h"
+
+#include <stdlib.h>
+
+__attribute__((constructor(200))) static void sampler_on(void) {
+  CHECK(hak_sample_start(200));
+}
+
+/* Instead of the one for the shared library. */
+void check_served(void) {
+  void *block = malloc(1);
+  CHECK(hak_class_at(block) != HAK_CLASS_NONE);
+  free(block);
+}
+
+__attribute__((destructor)) static void sampler_was_on(void) {
+  CHECK(hak_sample_totals().taken > 0);
+}

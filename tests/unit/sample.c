@@ -1,0 +1,463 @@
+/* The sampler: what it does to the tables, lists and blocks, whatever it is asked and whatever fails. */
+#include "sample.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "arena.h"
+#include "chance.h"
+#include "check.h"
+#include "child.h"
+#include "fast.h"
+#include "hakmem.h"
+#include "large.h"
+#include "lists.h"
+#include "slots.h"
+#include "stats.h"
+#include "system.h"
+
+enum { ALL = 1, RARE = 1 << 28 };
+
+static void chances_are_right(void) {
+  for (double u = 0x1p-54; u < 1; u = u * 1.7 + 0x1p-55) {
+    CHECK(fabs(hak_chance_gap(u) + log(u)) < 1e-9 * (1 - log(u)));
+  }
+  CHECK(hak_chance_gap(1) == 0);
+  for (size_t bytes = 16; bytes < (size_t)1 << 40; bytes += bytes / 3) {
+    for (uint64_t mean = 2; mean < 1 << 30; mean *= 7) {
+      double below = -expm1(-(double)bytes / (double)mean);
+      CHECK(fabs(hak_chance_of(bytes, mean) / below - 1) < 1e-12);
+      CHECK(fabs(hak_chance_weight(bytes, mean) / ((double)bytes / below) - 1) < 1e-10);
+    }
+    CHECK(hak_chance_of(bytes, 1) == 1 && hak_chance_weight(bytes, 1) == (double)bytes);
+  }
+  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) <= 1);
+}
+
+static void table_leads_to_bins(void) {
+  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+    CHECK(hak_small_code(bytes) == hak_class_of(bytes) * HAK_BIN_WORDS);
+  }
+}
+
+static void on_and_off_change_the_table(void) {
+  table_leads_to_bins();
+  CHECK(hak_sample_rate() == 0 && !hak_sample_is_on());
+  CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_sample_is_on());
+  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+    uint32_t cls = hak_class_of(bytes);
+    CHECK(hak_small_code(bytes) == (bytes <= 4096 ? HAK_GRANTS_AT + (cls - 1) * HAK_GRANT_WORDS : 0));
+  }
+  CHECK(hak_sample_start(SIZE_MAX) && hak_sample_rate() == HAK_SAMPLE_MEAN_MAX);
+  hak_sample_stop();
+  table_leads_to_bins();
+  CHECK(hak_sample_rate() == 0);
+  hak_free(hak_malloc(1 << 20));
+  CHECK(!hak_sample_is_on()); /* this thread saw it */
+  hak_check();
+}
+
+/* As another process does it: nothing but a store. */
+static void the_request_word_is_obeyed(void) {
+  hak_free(hak_malloc(100));
+  hak_sample_request = (uint64_t)1 << HAK_SAMPLE_MEAN_BITS | ALL;
+  hak_free(hak_malloc(HAK_SMALL_MAX + 1)); /* passes by */
+  CHECK(hak_small_code(1) == HAK_GRANTS_AT);
+  void *block = hak_malloc(100);
+  CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
+  hak_sample_request = (uint64_t)2 << HAK_SAMPLE_MEAN_BITS;
+  hak_free(hak_malloc(100));
+  table_leads_to_bins();
+  hak_free(block);
+  CHECK(hak_records_live() == 0);
+}
+
+typedef struct Seen {
+  size_t samples;
+  double bytes, weight;
+} Seen;
+
+static void see(const hak_sample_t *sample, void *argument) {
+  Seen *seen = argument;
+  CHECK(sample->bytes >= sample->asked && sample->weight_bytes >= (double)sample->bytes);
+  CHECK(hak_malloc_usable_size(sample->block) == sample->bytes && sample->thread == hak_lock_id);
+  seen->samples++;
+  seen->bytes += (double)sample->bytes;
+  seen->weight += sample->weight_bytes;
+}
+
+static const size_t sizes[] = {0, 1, 16, 17, 100, 1000, 4096, 4097, 10000, 16384, 32768, 32769, 65536, 300000, 1 << 20,
+                               (1 << 20) + 1, 5 << 20};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* A mean of 1: every block is a sample, is as large as it would be, and keeps what is written there. */
+static void every_size_can_be_sampled(void) {
+  unsigned char *blocks[SIZES];
+  size_t usable[SIZES];
+  for (size_t i = 0; i < SIZES; i++) {
+    blocks[i] = hak_malloc(sizes[i]);
+    usable[i] = hak_malloc_usable_size(blocks[i]);
+    hak_free(blocks[i]);
+  }
+  CHECK(hak_sample_start(ALL));
+  for (int round = 0; round < 3; round++) {
+    double bytes = 0;
+    for (size_t i = 0; i < SIZES; i++) {
+      blocks[i] = hak_malloc(sizes[i]);
+      CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable[i]);
+      memset(blocks[i], (int)i, usable[i]);
+      bytes += (double)usable[i];
+    }
+    Seen seen = {0, 0, 0};
+    hak_sample_each(see, &seen);
+    CHECK(seen.samples == SIZES && seen.bytes == bytes && seen.weight == bytes);
+    CHECK(hak_sample_totals().live == SIZES && hak_sample_totals().slot_bytes > 0);
+    hak_check();
+    for (size_t i = 0; i < SIZES; i++) {
+      CHECK(blocks[i][0] == i && memcmp(blocks[i], blocks[i] + 1, usable[i] - 1) == 0);
+      hak_free(blocks[i]);
+      CHECK(errno == 0);
+    }
+    CHECK(hak_sample_totals().live == 0);
+    hak_check();
+  }
+  CHECK(hak_sample_totals().taken == 3 * SIZES && hak_sample_totals().dropped == 0);
+  hak_sample_stop();
+  CHECK(hak_slot_bytes() == 0);
+  hak_thread_flush();
+  (void)hak_trim(0);
+  CHECK(hak_arena_used_slices() == 0);
+}
+
+/* More than one slice of slots, and more records than one piece, buckets that grow; freed in another order. */
+static void many_are_sampled(void) {
+  enum { MANY = 20000 };
+  static void *blocks[MANY];
+  CHECK(hak_sample_start(ALL));
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < MANY; i++) {
+      blocks[i] = hak_malloc(i % 3000);
+      CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED);
+    }
+    hak_check();
+    CHECK(hak_sample_totals().live == MANY);
+    for (size_t i = 0; i < MANY; i++) {
+      hak_free(blocks[i * 7919 % MANY]);
+      if (i % 4000 == 0) {
+        hak_check();
+      }
+    }
+    CHECK(hak_sample_totals().live == 0);
+    CHECK(hak_slot_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* of each size one is kept */
+  }
+  hak_sample_stop();
+  CHECK(hak_slot_bytes() == 0);
+}
+
+static void statistics_count_them(void) {
+  hak_stats_t before, stats;
+  uint32_t cls = hak_class_of(100), run = hak_class_of(100000);
+  hak_free(hak_malloc(100)); /* one is in the list */
+  hak_stats_read(&before);
+  CHECK(hak_sample_start(ALL));
+  void *blocks[] = {hak_malloc(100), hak_malloc(100), hak_malloc(100000), hak_malloc(3 << 20)};
+  hak_stats_read(&stats);
+  CHECK(stats.classes[cls].live_blocks == before.classes[cls].live_blocks + 2);
+  CHECK(stats.classes[run].live_blocks == 1 && stats.huge_blocks == 1 && stats.huge_bytes == 3 << 20);
+  hak_sample_stop();
+  for (int i = 0; i < 4; i++) {
+    hak_free(blocks[i]);
+  }
+  hak_stats_read(&stats);
+  CHECK(stats.live_bytes == before.live_bytes && stats.huge_blocks == 0);
+}
+
+/* Grants */
+
+static hak_grant_t *grant_of(size_t bytes) {
+  return &hak_heap->grant[hak_class_of(bytes) - 1];
+}
+
+static void what_is_granted_is_cached(void) {
+  hak_heap_totals_t totals[HAK_BIN_COUNT];
+  uint32_t cls = hak_class_of(100);
+  hak_sample_seed(1);
+  CHECK(hak_sample_start(RARE));
+  void *first = hak_malloc(100), *second = hak_malloc(100);
+  uint32_t left = hak_grant_left(grant_of(100)), to_go = hak_heap->info[cls].sample_left;
+  CHECK(left > 0);
+  hak_heap_totals(totals);
+  CHECK(totals[cls].cached_blocks >= left);
+  hak_check();
+  hak_free(second);
+  CHECK(hak_malloc(100) != second); /* it lies in the list, and what comes is from the grant */
+  hak_thread_flush();
+  CHECK(hak_grant_left(grant_of(100)) == 0 && grant_of(100)->head == HAK_LIST_END);
+  CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* what was not handed out is still to come */
+  hak_heap_totals(totals);
+  CHECK(totals[cls].cached_blocks == 0);
+  hak_free(first);
+  hak_sample_stop();
+  hak_check();
+}
+
+/* A grant ends where the sample is due. */
+static void grants_end_at_the_sample(void) {
+  uint32_t cls = hak_class_of(64);
+  CHECK(hak_sample_start(RARE));
+  hak_free(hak_malloc(64));
+  hak_thread_flush();
+  for (uint32_t left = 0; left < 100; left++) {
+    uint64_t taken = hak_sample_totals().taken;
+    hak_heap->info[cls].sample_left = left;
+    for (uint32_t i = 0; i < left; i++) {
+      hak_free(hak_malloc(64));
+      CHECK(hak_sample_totals().taken == taken);
+    }
+    void *block = hak_malloc(64);
+    CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED && hak_sample_totals().taken == taken + 1);
+    hak_free(block);
+    hak_thread_flush();
+  }
+  hak_sample_stop();
+}
+
+static void lent_memory_comes_back(void) {
+  uint32_t cls = hak_class_of(200);
+  hak_free(hak_malloc(200));
+  int32_t capacity = lists_capacity(hak_heap, cls);
+  CHECK(hak_sample_start(RARE));
+  for (int i = 0; i < 1000; i++) {
+    hak_free(hak_malloc(200));
+  }
+  CHECK(hak_heap->info[cls].lent > 0);
+  CHECK(lists_capacity(hak_heap, cls) == capacity + (int32_t)hak_heap->info[cls].lent);
+  lists_budgets_add_up(hak_heap);
+  hak_sample_stop();
+  hak_free(hak_malloc(1 << 20)); /* the thread passes by */
+  CHECK(hak_heap->info[cls].lent == 0 && lists_capacity(hak_heap, cls) == capacity);
+  CHECK(hak_grant_left(grant_of(200)) == 0);
+  lists_budgets_add_up(hak_heap);
+  for (int i = 0; i < 1000; i++) {
+    hak_free(hak_malloc(200));
+  }
+  hak_check();
+}
+
+static void *use_and_end(void *block) {
+  *(void **)block = hak_malloc(100);
+  hak_free(hak_malloc(100));
+  CHECK(hak_grant_left(grant_of(100)) > 0);
+  return NULL;
+}
+
+static void a_thread_ends_with_a_grant(void) {
+  hak_heap_totals_t totals[HAK_BIN_COUNT];
+  pthread_t thread;
+  void *block;
+  CHECK(hak_sample_start(RARE));
+  CHECK(pthread_create(&thread, NULL, use_and_end, &block) == 0 && pthread_join(thread, NULL) == 0);
+  hak_heap_totals(totals);
+  CHECK(totals[hak_class_of(100)].cached_blocks == 0);
+  hak_free(block);
+  hak_sample_stop();
+  hak_check();
+}
+
+/* realloc */
+
+static void realloc_of_samples(void) {
+  CHECK(hak_sample_start(ALL));
+  char *block = hak_malloc(100);
+  memset(block, 7, 100);
+  uint64_t taken = hak_sample_totals().taken;
+  CHECK(hak_realloc(block, 112) == block && hak_realloc(block, 60) == block && hak_sample_totals().taken == taken);
+  char *moved = hak_realloc(block, 5000);
+  CHECK(moved != block && moved[99] == 7 && hak_class_at(moved) == HAK_CLASS_SAMPLED);
+  CHECK(hak_sample_totals().taken == taken + 1 && hak_sample_totals().live == 1);
+  size_t to[] = {60000, 65536, 100000, 90000, 900000, 2 << 20, 9 << 20, 3 << 20, 1200000, 50000, 10};
+  for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+    moved = hak_realloc(moved, to[i]);
+    CHECK(moved && hak_class_at(moved) == HAK_CLASS_SAMPLED && hak_sample_totals().live == 1);
+    CHECK(memcmp(moved, "\7\7\7\7\7\7\7\7\7\7", 10) == 0 && hak_malloc_usable_size(moved) >= to[i]);
+    hak_check();
+  }
+  CHECK(hak_realloc(moved, 0) == NULL && hak_sample_totals().live == 0);
+  hak_sample_stop();
+}
+
+static void a_failed_realloc_keeps_the_sample(void) {
+  CHECK(hak_sample_start(ALL));
+  void *blocks[] = {hak_malloc(100), hak_malloc(100000), hak_malloc(2 << 20)};
+  uint64_t taken = hak_sample_totals().taken;
+  for (int i = 0; i < 3; i++) {
+    size_t usable = hak_malloc_usable_size(blocks[i]);
+    CHECK(hak_realloc(blocks[i], SIZE_MAX / 2 + 1) == NULL && errno == ENOMEM);
+    system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+    CHECK(hak_realloc(blocks[i], 300 << 20) == NULL && errno == ENOMEM);
+    system_allow();
+    CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable);
+    CHECK(hak_realloc(blocks[i], usable) == blocks[i]); /* nothing changes */
+  }
+  CHECK(hak_sample_totals().live == 3 && hak_sample_totals().taken == taken);
+  for (int i = 0; i < 3; i++) {
+    hak_free(blocks[i]);
+  }
+  hak_sample_stop();
+  hak_check();
+}
+
+/* A block that is no sample grows where it is: as if it was freed and allocated. */
+static void growth_in_place_counts(void) {
+  void *run = hak_malloc(50000), *huge = hak_malloc(2 << 20);
+  CHECK(hak_sample_start(ALL));
+  void *grown = hak_realloc(run, 70000), *larger = hak_realloc(huge, (2 << 20) + 50000);
+  CHECK(grown && larger && hak_class_at(grown) == HAK_CLASS_SAMPLED && hak_class_at(larger) == HAK_CLASS_SAMPLED);
+  CHECK(hak_sample_totals().live == 2);
+  hak_free(grown);
+  hak_free(larger);
+  hak_sample_stop();
+}
+
+/* Without memory */
+
+static void without_memory_a_sample_is_dropped(void) {
+  static void *blocks[1 << 16];
+  size_t count = 0;
+  CHECK(hak_sample_start(ALL));
+  blocks[count++] = hak_malloc(1000);
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  while (count < sizeof blocks / sizeof *blocks && (blocks[count] = hak_malloc(1000)) != NULL) {
+    count++;
+  }
+  CHECK(errno == ENOMEM && hak_sample_totals().dropped > 0);
+  system_allow();
+  hak_check();
+  while (count > 0) {
+    hak_free(blocks[--count]);
+  }
+  void *block = hak_malloc(1000);
+  CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
+  hak_free(block);
+  hak_sample_stop();
+  hak_check();
+}
+
+static void without_memory_it_does_not_start(void) {
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  CHECK(!hak_sample_start(ALL) && hak_sample_rate() == 0 && !hak_sample_is_on());
+  system_allow();
+  CHECK(hak_sample_start(ALL));
+}
+
+/* Misuse */
+
+static char *sampled(size_t bytes) {
+  static char *blocks[2];
+  CHECK(hak_sample_start(ALL));
+  blocks[0] = hak_malloc(bytes);
+  blocks[1] = hak_malloc(bytes); /* so that the slice stays */
+  CHECK(hak_class_at(blocks[0]) == HAK_CLASS_SAMPLED);
+  return blocks[0];
+}
+
+#define STOPPED(name, bytes, offset, crime, function, reason) \
+  static void name##_body(void) { \
+    char *block = sampled(bytes); \
+    fprintf(stderr, "%p\n", (void *)(block + (offset))); \
+    crime; \
+  } \
+  static void name(void) { \
+    is_stopped(name##_body, function, reason); \
+  }
+
+/* As child_is_stopped, but the address is the child's to tell. */
+static void is_stopped(void (*body)(void), const char *function, const char *reason) {
+  static ChildResult result;
+  char expected[128], *end = NULL;
+  child_run(body, &result);
+  unsigned long address = strtoul(result.errors, &end, 16);
+  snprintf(expected, sizeof expected, "\nhakmem: %s(): %s: 0x%lx\n", function, reason, address);
+  if (strcmp(end, expected) != 0) {
+    fprintf(stderr, "expected %s instead of %s", expected, end);
+  }
+  CHECK(strcmp(end, expected) == 0);
+}
+
+STOPPED(double_free_of_a_slot, 100, 0, hak_free(block); hak_free(block), "free", "double free")
+STOPPED(double_free_of_slices, 10000, 0, hak_free(block); hak_free(block), "free", "double free")
+STOPPED(free_inside_a_slot, 1000, 16, hak_free(block + 16), "free", "not the start of a block")
+STOPPED(free_inside_a_run, 100000, 16, hak_free(block + 16), "free", "not the start of a block")
+STOPPED(free_of_a_slot_never_used, 1000, 8192, hak_free(block + 8192), "free", "invalid pointer")
+STOPPED(realloc_of_a_freed_slot, 100, 0, hak_free(block); (void)hak_realloc(block, 200), "realloc", "double free")
+STOPPED(size_of_a_freed_slot, 100, 0, hak_free(block); (void)hak_malloc_usable_size(block), "malloc_usable_size",
+        "double free")
+STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16); (void)hak_malloc(100), "malloc",
+        "double free or corrupted free block")
+
+static char *granted(void) {
+  CHECK(hak_sample_start(RARE));
+  hak_free(hak_malloc(300));
+  char *block = (char *)grant_of(300)->head;
+  fprintf(stderr, "%p\n", (void *)block);
+  return block;
+}
+static void write_to_a_granted_block_body(void) {
+  memset(granted(), 9, 16);
+  (void)hak_malloc(300);
+}
+static void write_to_a_granted_block(void) {
+  is_stopped(write_to_a_granted_block_body, "malloc", "double free or corrupted free block");
+}
+static void realloc_of_a_granted_block_body(void) {
+  (void)hak_realloc(granted(), 1);
+}
+static void realloc_of_a_granted_block(void) {
+  is_stopped(realloc_of_a_granted_block_body, "realloc", "double free");
+}
+static void verification_sees_grants_body(void) {
+  memset(granted(), 9, 16);
+  hak_heap_verify_mine("test");
+}
+static void verification_sees_grants(void) {
+  is_stopped(verification_sees_grants_body, "test", "double free or corrupted free block");
+}
+static void check_sees_grants(void) {
+  CHECK(hak_sample_start(RARE));
+  hak_free(hak_malloc(300));
+  grant_of(300)->room--;
+  hak_check();
+}
+
+int main(void) {
+  chances_are_right();
+  child_succeeds(on_and_off_change_the_table);
+  child_succeeds(the_request_word_is_obeyed);
+  child_succeeds(every_size_can_be_sampled);
+  child_succeeds(many_are_sampled);
+  child_succeeds(statistics_count_them);
+  child_succeeds(what_is_granted_is_cached);
+  child_succeeds(grants_end_at_the_sample);
+  child_succeeds(lent_memory_comes_back);
+  child_succeeds(a_thread_ends_with_a_grant);
+  child_succeeds(realloc_of_samples);
+  child_succeeds(a_failed_realloc_keeps_the_sample);
+  child_succeeds(growth_in_place_counts);
+  child_succeeds(without_memory_a_sample_is_dropped);
+  child_succeeds(without_memory_it_does_not_start);
+  double_free_of_a_slot();
+  double_free_of_slices();
+  free_inside_a_slot();
+  free_inside_a_run();
+  free_of_a_slot_never_used();
+  realloc_of_a_freed_slot();
+  size_of_a_freed_slot();
+  write_to_a_freed_slot();
+  write_to_a_granted_block();
+  realloc_of_a_granted_block();
+  verification_sees_grants();
+  child_breaks_invariant(check_sees_grants);
+  return 0;
+}
