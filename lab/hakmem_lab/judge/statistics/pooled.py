@@ -104,7 +104,7 @@ class Sampled:
         """(value, low, high) in the unit of the values."""
         place = self.whats.index(what)
         low, high = _ends(self.replicates[place], self.pool.blocks, level)
-        return math.exp(self.estimates[place]), math.exp(low), math.exp(high) if high < math.inf else math.inf
+        return math.exp(self.estimates[place]), math.exp(low), math.exp(high)
 
 
 def _ends(replicates: np.ndarray, blocks: int, level: float) -> tuple[float, float]:
