@@ -152,9 +152,46 @@ def test_a_difference_is_shown_where_both_tests_say_so(what, factor):
         assert vars(found) == pytest.approx(vars(expected))
 
 
+def test_requests_on_the_common_quantile_count_half():
+    """The median of all is 2. So counted, both blocks lean to one side, the second by a fortieth."""
+    control = pool([{1.0: 4, 2.0: 8, 3.0: 8}, {1.0: 3, 2.0: 13, 3.0: 4}])
+    treatment = pool([{1.0: 8, 2.0: 8, 3.0: 4}, {1.0: 8, 2.0: 4, 3.0: 8}])
+    assert flip_p(control, treatment, 0.5) == 0.5
+
+
+def test_every_row_is_flipped_for_itself():
+    rows = np.array([[1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [1.0, -2.0, 3.0], [0.0, 0.0, 0.0]])
+    assert pooled.flip_p_of(rows).tolist() == [0.25, 0.25, 0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"), [((-1, 2), (-2, 1), (-2, 2)), ((-3, 4), (-2, 5), (-3, 5)), ((-1, 1), (-2, 2), (-2, 2))]
+)
+def test_a_widened_interval_leaves_out_what_both_do(one, other, both):
+    found = pooled.widened(Interval(0.5, *one, 0.9, 0.1, 9), Interval(0.7, *other, 0.95, 0.2, 8))
+    assert found == Interval(0.5, *both, 0.9, 0.1, 9)
+
+
 def given(estimate, replicates, blocks=3):
     """An arm whose resamples are said, not drawn."""
     return Sampled(pool(histograms(1, blocks)), (0.5,), np.array([estimate]), np.array([replicates]))
+
+
+def test_the_spread_of_a_block_is_that_of_resamples_times_the_root_of_their_number():
+    """As if a block less were there: resamples of few blocks scatter less than blocks do."""
+    one, other = np.linspace(-1, 1, 99), np.linspace(-1, 1, 99) ** 2
+    expected = np.std(one - other) * math.sqrt(3) * math.sqrt(3 / 2)
+    assert pooled.spread(given(0.1, one), given(0.2, other), 0.5) == pytest.approx(expected)
+    assert pooled.spread(given(0.1, one, 1), given(0.2, other, 1), 0.5) == math.inf
+    first = Sampled.of(pool(histograms(8, 4)), (MEAN, 0.9, 0.5))
+    assert pooled.spread(first, given(0.0, np.zeros(2000), 4), 0.5) == pytest.approx(
+        2 * np.std(first.replicates[2]) * math.sqrt(4 / 3)
+    )
+
+
+def test_unequal_numbers_of_blocks_are_no_pairs():
+    with pytest.raises(ValueError, match="2 and 3 blocks cannot be paired"):
+        compared(given(0.0, np.zeros(99), 2), given(0.0, np.zeros(99)), 0.5, [0.95])
 
 
 @pytest.mark.parametrize("estimate", [-5.0, 5.0])
@@ -163,10 +200,10 @@ def test_an_estimate_beyond_its_resamples_is_the_end(estimate):
     assert found.estimate == estimate == (found.low if estimate < 0 else found.high)
 
 
-@pytest.mark.parametrize(("p", "shown"), [(0.05, True), (0.0501, False)])
+@pytest.mark.parametrize(("p", "level", "shown"), [(0.05, 0.95, True), (0.0501, 0.95, False), (0.5, 0.5, True)])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_flips_that_are_as_rare_as_alpha_show_it(monkeypatch, p, shown, sign):
+def test_flips_that_are_as_rare_as_alpha_show_it(monkeypatch, p, level, shown, sign):
     monkeypatch.setattr(pooled, "flip_p", lambda *_: p)
-    (found,) = compared(given(sign, sign * np.linspace(0.5, 1.5, 99)), given(0.0, np.zeros(99)), 0.5, [0.95])
+    (found,) = compared(given(sign, sign * np.linspace(0.5, 1.5, 99)), given(0.0, np.zeros(99)), 0.5, [level])
     assert found.excludes_zero() is shown
     assert shown or 0.0 in (found.low, found.high)
