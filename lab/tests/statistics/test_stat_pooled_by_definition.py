@@ -179,9 +179,10 @@ def given(estimate, replicates, blocks=3):
 
 def test_the_spread_of_a_block_is_that_of_resamples_times_the_root_of_their_number():
     """As if a block less were there: resamples of few blocks scatter less than blocks do."""
-    one, other = np.linspace(-1, 1, 99), np.linspace(-1, 1, 99) ** 2
-    expected = np.std(one - other) * math.sqrt(3) * math.sqrt(3 / 2)
-    assert pooled.spread(given(0.1, one), given(0.2, other), 0.5) == pytest.approx(expected)
+    one, other = np.linspace(-1, 1, 99), np.linspace(-1, 2, 99) ** 2
+    for blocks in (2, 3):
+        expected = np.std(one - other) * math.sqrt(blocks) * math.sqrt(blocks / (blocks - 1))
+        assert pooled.spread(given(0.1, one, blocks), given(0.2, other, blocks), 0.5) == pytest.approx(expected)
     assert pooled.spread(given(0.1, one, 1), given(0.2, other, 1), 0.5) == math.inf
     first = Sampled.of(pool(histograms(8, 4)), (MEAN, 0.9, 0.5))
     assert pooled.spread(first, given(0.0, np.zeros(2000), 4), 0.5) == pytest.approx(
