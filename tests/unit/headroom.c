@@ -14,7 +14,7 @@
 #include "hakmem.h"
 #include "system.h"
 
-static char root[] = "/tmp/hak-limits-XXXXXX";
+static char root[] = "/tmp/hak-headroom-XXXXXX";
 
 static void put(const char *name, const char *text) {
   char path[256];
