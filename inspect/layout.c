@@ -125,6 +125,10 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             SIZE(hak_bin_t),
             FIELD(hak_bin_t, head),
             FIELD(hak_bin_t, room),
+            SIZE(hak_grant_t),
+            FIELD(hak_grant_t, head),
+            FIELD(hak_heap_t, grant),
+            CONSTANT(HAK_GRANT_LAST),
             SIZE(hak_bin_info_t),
             FIELD(hak_bin_info_t, current),
             FIELD(hak_bin_info_t, outgoing),
@@ -143,6 +147,7 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_arena_t, mapped_slices),
             FIELD(hak_arena_t, mapped_ever),
             FIELD(hak_arena_t, unmapped_ever),
+            FIELD(hak_arena_t, refaulted_slices),
             FIELD(hak_arena_t, cached_bytes),
             FIELD(hak_arena_t, learned_slices),
 

@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "guard.h"
 #include "large.h"
+#include "lent.h"
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
@@ -75,7 +76,7 @@ bool hak_sample_start(size_t mean_bytes) {
 
 bool hak_sample_guard(size_t mean_bytes, size_t slots) {
   hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
-  if (mean_bytes == 0 || !hak_guard_make_pool(slots) || !hak_fault_watch()) {
+  if (mean_bytes == 0 || hak_guard_totals().slots > 0 || !hak_guard_make_pool(slots) || !hak_fault_watch()) {
     return false;
   }
   atomic_store(&sampler.guard_mean, mean_bytes < HAK_SAMPLE_MEAN_MAX ? mean_bytes : HAK_SAMPLE_MEAN_MAX);
@@ -121,10 +122,14 @@ static chances_t chances_of(size_t bytes, uint64_t setting) {
   return chances;
 }
 
+static uint64_t random_bits(hak_heap_t *heap) {
+  return heap ? hak_chance_next(&heap->sample_random)
+              : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
+}
+
 /* In (0, 1). */
 static double random_unit(hak_heap_t *heap) {
-  return hak_chance_unit(heap ? hak_chance_next(&heap->sample_random)
-                              : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP)));
+  return hak_chance_unit(random_bits(heap));
 }
 
 /* Blocks of the class before the next one that is sampled. */
@@ -143,7 +148,9 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
 
 /* The thread sees that the setting changed. */
 HAK_COLD static void catch_up(hak_heap_t *heap) {
-  hak_cache_withdraw(heap);
+  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
+    hak_slab_return(hak_cache_cut_grant(heap, c), UINT32_MAX, heap->key, "malloc");
+  }
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   uint64_t seed = atomic_load(&sampler.seed);
@@ -152,7 +159,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_policy_take_back(heap, c);
+      hak_lent_take_back(heap, c);
     }
   }
 }
@@ -186,10 +193,9 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* NULL: there is no slot for it, or no record. */
 static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
-  uint64_t bits = (uint64_t)(random_unit(heap) * 0x1p53);
   hak_sample_t *record = hak_record_new();
   void *block;
-  if (record && (made->guard = hak_guard_take(made->asked, made->cls, bits, &block)) == 0) {
+  if (record && (made->guard = hak_guard_take(made->asked, made->cls, random_bits(heap), &block)) == 0) {
     hak_record_drop(record);
     return NULL;
   }

@@ -16,7 +16,8 @@ bool hak_sample_start(size_t mean_bytes);
 void hak_sample_stop(void);
 size_t hak_sample_rate(void); /* 0: off */
 
-/* Once: the same for blocks between guard pages, of which so many are to be had at a time. False: no memory. */
+/* Once: the same for blocks between guard pages, of which so many are to be had at a time. False: no memory, or not
+ * for the first time. */
 bool hak_sample_guard(size_t mean_bytes, size_t slots);
 /* As the options say. */
 void hak_sample_start_up(void);

@@ -33,7 +33,8 @@ static void chances_are_right(void) {
     }
     CHECK(hak_chance_of(bytes, 1) == 1 && hak_chance_weight(bytes, 1) == (double)bytes);
   }
-  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) <= 1);
+  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) < 1);
+  CHECK(hak_chance_unit(0) + hak_chance_unit(UINT64_MAX) == 1);
 }
 
 static void table_leads_to_bins(void) {

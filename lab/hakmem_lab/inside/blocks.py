@@ -5,11 +5,12 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from hakmem_lab.inside import heap as objects
+from hakmem_lab.inside import objects
 from hakmem_lab.inside.core import Core
-from hakmem_lab.inside.heap import Heap, Reader
+from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
+from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.stop import stopped
 
 AROUND = 3  # neighbours on each side
@@ -36,6 +37,17 @@ def of_core(core: Core, layout: Layout, address: int) -> dict:
 def find(memory: Memory, heap: Heap, address: int) -> dict:
     found: dict = {"address": hex(address)}
     outside = _outside(heap)
+    for base, sample in heap.samples.items():
+        size = heap.layout.class_sizes[sample.cls] if sample.cls < heap.layout["HAK_RUN_FIRST"] else 0
+        if base <= address < base + size:
+            return found | {
+                "what": "a sampled block",
+                "block": hex(base),
+                "offset": address - base,
+                "bytes": size,
+                "state": f"live, {sample.asked} bytes asked",
+                "begins": _bytes(memory, base, size),
+            }
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
         if base <= address < base + held:
             return found | _run(memory, heap, i, base, outside, address)
@@ -76,11 +88,12 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
     base, cls = int(slabs.base[row]), int(slabs.cls[row])
     size, carved = heap.layout.class_sizes[cls], int(slabs.carved[row])
     index = (address - base) // size
+    free = slabs.free(np.array([row]), int(slabs.blocks[row]))[0]
 
     def state(i: int) -> str:
         if i >= carved:
             return "never handed out"
-        return "free, in its slab" if slabs.bits[row][i] else outside.get(base + i * size, "live")
+        return "free, in its slab" if free[i] else outside.get(base + i * size, "live")
 
     blocks = int(slabs.blocks[row])
     if index >= blocks:
@@ -92,7 +105,7 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
         "offset": address - base - index * size,
         "bytes": size,
         "state": state(index),
-        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(slabs.bits[row][:carved].sum())},
+        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())},
         "neighbours": [{"block": hex(base + i * size), "state": state(i)} for i in near],
         "begins": _bytes(memory, base + index * size, size),
     }

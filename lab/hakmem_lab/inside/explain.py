@@ -1,6 +1,7 @@
 """`hak explain`: one reading of a process or a core file, as an object that JSON can hold."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -9,9 +10,10 @@ import numpy as np
 
 from hakmem_lab.inside import layout, owners, picture, smaps, wastes
 from hakmem_lab.inside.core import Core
-from hakmem_lab.inside.heap import Heap, Reader
+from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted
+from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER
 from hakmem_lab.inside.owners import Reading, mean_asked
 from hakmem_lab.inside.smaps import Area
@@ -27,16 +29,20 @@ def process(pid: int, stop: bool = False) -> dict:
     with Process(pid) as memory:
         found = layout.find(memory)
         started = time.monotonic()
+        # What follows the block is computed while the process goes on.
         with stopped(pid) if stop else nullcontext(), doubted(memory.name, "process"):
             reader = Reader(memory, found)
             before = reader.counters()
             areas = smaps.parse(memory.text("smaps"))
             heap = reader.read()
-            reading = owners.read(memory, heap, areas)
-            after = reader.counters()
-        result = _result(memory, heap, reading, memory.threads())
+            snapshot = owners.Snapshot(memory, heap)
+            after, names = reader.counters(), memory.threads()
+        held = time.monotonic() - started
+        with doubted(memory.name, "process"):
+            reading = owners.attribute(heap, areas, snapshot)
+        result = _result(heap, reading, names)
         result |= {"pid": pid, "stopped": stop, "counters": _compared(found, before, after)}
-        result["seconds"] = round(time.monotonic() - started, 3)
+        result |= {"seconds": round(time.monotonic() - started, 3), "held_seconds": round(held, 3)}
         return result
 
 
@@ -47,7 +53,7 @@ def core(file: Core) -> dict:
         heap = Reader(file, found).read()
         areas = [Area(each, _held(file, each.start, each.end)) for each in file.maps()]
         reading = owners.read(file, heap, areas)
-    return _result(file, heap, reading, {}) | {"core": file.name, "stopped": True}
+    return _result(heap, reading, {}) | {"core": file.name, "stopped": True}
 
 
 def _held(memory: Memory, start: int, end: int) -> int:
@@ -68,7 +74,7 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _result(memory: Memory, heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
+def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
     rows = _rows(reading)
     classes = _classes(heap, reading)
     threads = _threads(heap, names)
@@ -104,8 +110,9 @@ def _rows(reading: Reading) -> list[dict]:
 
 def _classes(heap: Heap, reading: Reading) -> list[dict]:
     means = mean_asked(heap.caches, len(heap.layout.class_sizes))
+    sampled = Counter(sample.cls for sample in heap.samples.values() if sample.cls < heap.layout["HAK_RUN_FIRST"])
     found = []
-    for cls in sorted({*reading.classes, *reading.runs}):
+    for cls in sorted({*reading.classes, *reading.runs, *sampled}):
         huge = cls >= len(heap.layout.class_sizes)
         each = reading.classes.get(cls)
         row: dict = {"block_bytes": None if huge else heap.layout.class_sizes[cls]}
@@ -113,7 +120,7 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
             states, sizes = each.blocks.tolist(), each.bytes.tolist()
             row |= {
                 "slabs": len(each.slabs),
-                "live_blocks": states[LIVE],
+                "live_blocks": states[LIVE] + sampled[cls],
                 "cached_blocks": states[CACHED],
                 "transfer_blocks": states[TRANSFER],
                 "free_blocks": states[FREE],
@@ -124,8 +131,8 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
                 "resident_kib": int(each.resident_in.sum()) // KIB,
             }
         else:
-            live, cached = reading.run_blocks[cls]
-            sizes = reading.runs[cls]
+            live, cached = reading.run_blocks.get(cls, (sampled[cls], 0))
+            sizes = reading.runs.get(cls, (0, 0))
             row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "transfer_blocks": 0, "free_blocks": 0}
             row |= {"new_blocks": 0, "live_kib": sizes[0] // KIB, "free_kib": 0, "free_pages_kib": 0}
             row |= {"resident_kib": sum(sizes) // KIB}

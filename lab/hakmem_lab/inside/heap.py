@@ -1,82 +1,35 @@
-"""The objects of a heap, as arrays: chunks and their slices, slabs and their bits, caches, blocks in transfer.
+"""Reads the objects of a heap.
 
 A process that runs changes them meanwhile: what does not fit together is left out, and nothing is believed that would
 lead far away.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Pages, Unreadable
+from hakmem_lab.inside.objects import (
+    ABSENT,
+    CLEAN,
+    DIRTY,
+    HUGE,
+    RUN,
+    SAMPLED,
+    SLAB,
+    UNKNOWN,
+    Cache,
+    Chunks,
+    Heap,
+    Runs,
+    Sample,
+    Slabs,
+)
 
-# Who has a slice.
-ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED = range(8)
 WRITABLE = 2  # of a piece of a leaf
 HEAPS_MAX, PIECES_MAX = 1 << 17, 1 << 20
 BLOCKS_MAX = 1 << 22  # in one list
-
-
-@dataclass
-class Chunks:
-    """base, state; with a row each: slices[n, 128], who has them, and codes[n, 128], the classes in the page map."""
-
-    base: np.ndarray
-    state: np.ndarray
-    count: np.ndarray  # of chunks, where it stands for several
-    dirty: np.ndarray  # of a free extent
-    slices: np.ndarray
-    codes: np.ndarray
-
-
-@dataclass
-class Slabs:
-    base: np.ndarray
-    cls: np.ndarray
-    slices: np.ndarray
-    carved: np.ndarray
-    blocks: np.ndarray
-    zeroed: np.ndarray
-    bits: np.ndarray  # [n, blocks] bit i: block i lies free
-
-
-@dataclass
-class Runs:
-    """Blocks of whole slices: those of a class, and huge ones."""
-
-    base: np.ndarray
-    cls: np.ndarray
-    bytes: np.ndarray  # that may be used
-    held: np.ndarray  # bytes of the slices
-
-
-@dataclass
-class Cache:
-    """What one thread keeps. blocks: class -> addresses."""
-
-    thread: int
-    busy: bool
-    blocks: dict[int, np.ndarray]
-    asked_bytes: np.ndarray
-    asked_count: np.ndarray
-    capacity: np.ndarray
-    events: int
-
-
-@dataclass
-class Heap:
-    layout: Layout
-    chunks: Chunks
-    slabs: Slabs
-    runs: Runs
-    caches: list[Cache]
-    transfer: dict[int, np.ndarray]
-    pieces: list[tuple[int, int]]  # of metadata
-    leaves: list[tuple[int, int]]
-    counters: dict[str, int]
-    broken: int = field(default=0)  # lists that did not end as they should
 
 
 class Mapped:
@@ -125,7 +78,7 @@ class Reader:
         return np.frombuffer(self.memory.read(address, dtype.itemsize * count), dtype)
 
     def read(self) -> Heap:
-        leaves = self._leaves()
+        leaves, self._samples = self._leaves(), self._records()
         chunks, descriptors = self._chunks(leaves)
         slabs, rows = self._slabs(chunks, descriptors)
         runs = self._slices(chunks, descriptors, slabs, rows)
@@ -133,7 +86,7 @@ class Reader:
         caches = self._caches()
         return Heap(
             self.layout, chunks, slabs, runs, caches, self._transfer(), self._pieces(),
-            [(at, leaf_bytes) for at in leaves.values()], self.counters(), self.broken,
+            [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self.broken,
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
@@ -244,10 +197,9 @@ class Reader:
         sizes = np.array([*layout.class_sizes, 1], np.int64)[rows["cls"]] if len(rows) else np.zeros(0, np.int64)
         room = (rows["slices"].astype(np.int64) << layout["HAK_SLICE_SHIFT"]) // np.maximum(sizes, 1)
         blocks = np.minimum(rows["blocks"], np.minimum(room, words * 64)).astype(np.int64)
-        bits = np.unpackbits(rows["bits"], axis=1, bitorder="little").astype(bool)
         slabs = Slabs(
             rows["base"], rows["cls"], rows["slices"], np.minimum(rows["carved"], blocks), blocks,
-            rows["zeroed"].astype(bool), bits,
+            rows["zeroed"].astype(bool), rows["bits"],
         )  # fmt: skip
         return slabs, np.concatenate(owner) if owner else np.zeros(0, int)
 
@@ -263,14 +215,55 @@ class Reader:
         kinds[(masks["free"] & masks["dirty"]) | masks["transit"]] = DIRTY
         sliced = descriptors["state"] == layout["HAK_CHUNK_SLICED"]
         kinds[~sliced] = ABSENT
-        if "HAK_CLASS_SAMPLED" in layout:
-            kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"])] = SAMPLED
+        kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"])] = SAMPLED
         chunks.slices[:] = kinds
         flat = chunks.slices.reshape(-1)
         first = owner * self.per_chunk + ((slabs.base - chunks.base[owner]) // np.uint64(self.slice)).astype(int)
         for i in range(int(slabs.slices.max(initial=0))):
             flat[(first + i)[slabs.slices > i]] = SLAB
+        self._sampled(chunks, sliced)
         return self._runs(chunks, descriptors, sliced)
+
+    def _sampled(self, chunks: Chunks, sliced: np.ndarray) -> None:
+        """Sampled blocks of whole slices: those of runs and huge blocks are as ever, others keep theirs."""
+        layout = self.layout
+        place = {base: i for i, base in enumerate(chunks.base.tolist())}
+        for address, sample in self._samples.items():
+            i = place.get(address - address % self.chunk)
+            j = address % self.chunk // self.slice
+            if i is None or chunks.codes[i, j] != layout["HAK_CLASS_SAMPLED"]:
+                continue
+            if sample.cls >= layout["HAK_RUN_FIRST"]:
+                chunks.codes[i, j] = sample.cls
+                chunks.slices[i, j] = UNKNOWN if sliced[i] else ABSENT
+            elif sliced[i]:
+                row = chunks.slices[i, j : j + -(-layout.class_sizes[sample.cls] // self.slice)]
+                row[row == UNKNOWN] = SAMPLED
+
+    def _records(self) -> dict[int, Sample]:
+        layout = self.layout
+        names = [
+            ("block", "<u8"),
+            ("asked", "<u8"),
+            ("site", "<u8"),
+            ("cls", "<u4"),
+            ("thread", "<u4"),
+            ("live", "<u4"),
+        ]
+        dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
+        at, pieces = self.word(layout.root("hak_records")), 0
+        while at and pieces < PIECES_MAX:
+            pieces += 1
+            try:
+                rows = self.structures(dtype, at + layout["hak_records_t.sample"], layout["HAK_RECORDS"])
+                at = self.word(at + layout["hak_records_t.next"])
+            except Unreadable:
+                self.broken += 1
+                break
+            for row in rows[(rows["live"] != 0) & (rows["cls"] <= layout["HAK_CLASS_HUGE"])]:
+                asked, cls, thread, site = (int(row[name]) for name in ("asked", "cls", "thread", "site"))
+                found[int(row["block"])] = Sample(asked, cls, thread, site)
+        return found
 
     def _runs(self, chunks: Chunks, descriptors: np.ndarray, sliced: np.ndarray) -> Runs:
         layout = self.layout
@@ -347,11 +340,13 @@ class Reader:
         infos = np.frombuffer(data, self.record("hak_bin_info_t", words), count, layout["hak_heap_t.info"])
         key, busy = self._value(data, "hak_heap_t.key", 8), bool(self._value(data, "hak_heap_t.busy", 1))
         blocks = {}
+        last = layout["HAK_GRANT_LAST"]
+        grants = np.frombuffer(data, self.record("hak_grant_t", [("head", "<u8")]), last, layout["hak_heap_t.grant"])
         for cls in range(1, classes) if busy else ():
-            lists = [self._walk(pages, int(head), key) for head in (bins["head"][cls], infos["outgoing"][cls])]
-            both = np.concatenate(lists)
-            if len(both):
-                blocks[cls] = both
+            heads = [bins["head"][cls], infos["outgoing"][cls], *grants["head"][cls - 1 : cls]]
+            every = np.concatenate([self._walk(pages, int(head), key) for head in heads])
+            if len(every):
+                blocks[cls] = every
         return Cache(
             self._value(data, "hak_heap_t.thread", 4), busy, blocks,
             infos["asked_bytes"], infos["asked_count"], infos["capacity"], self._value(data, "hak_heap_t.events", 4),

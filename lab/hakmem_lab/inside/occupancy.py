@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hakmem_lab.inside.heap import Heap, Slabs
 from hakmem_lab.inside.memory import Memory
+from hakmem_lab.inside.objects import Heap, Slabs
 
 LIVE, FREE, CACHED, TRANSFER, NEW = range(5)
+NOTHING = 255
 CELLS = 1 << 20  # blocks looked at together
 SLAB_SLICES = 4
 
@@ -38,14 +39,25 @@ class Residency:
         order = np.argsort(heap.chunks.base)
         ranges = [(int(heap.chunks.base[i]), int(heap.chunks.count[i]) * chunk) for i in order]
         self.ranges = [*joined(ranges)]
-        self._starts = [start for start, _ in self.ranges]
         self.found = [memory.resident(start, start + size) for start, size in self.ranges]
+        self._starts = np.array([start for start, _ in self.ranges], np.int64)
+        self._flat = np.concatenate([np.zeros(0, bool), *self.found])
+        self._first = np.cumsum([0, *(len(each) for each in self.found)])
+
+    def _places(self, starts: np.ndarray) -> np.ndarray:
+        """Of addresses within the heap's chunks: where their pages are in `_flat`."""
+        index = np.searchsorted(self._starts, starts, side="right") - 1
+        return self._first[index] + (starts - self._starts[index]) // self.page
 
     def of(self, start: int, size: int) -> np.ndarray:
         """Of whole pages within the heap's chunks."""
-        index = int(np.searchsorted(self._starts, start, side="right")) - 1
-        first = (start - self._starts[index]) // self.page
-        return self.found[index][first : first + size // self.page]
+        first = int(self._places(np.array([start]))[0])
+        return self._flat[first : first + size // self.page]
+
+    def of_many(self, starts: np.ndarray, size: int) -> np.ndarray:
+        """[start, page] of ranges of equal size."""
+        places = self._places(starts.astype(np.int64))
+        return self._flat[places[:, None] + np.arange(size // self.page)]
 
     def bytes(self, start: int, size: int) -> int:
         return int(np.count_nonzero(self.of(start, size))) * self.page
@@ -98,11 +110,11 @@ def _of_class(
 
 
 def _states(slabs: Slabs, part: np.ndarray, blocks: int, size: int, outside) -> np.ndarray:
-    """[slab, block]; 255 where there is none."""
+    """[slab, block]; NOTHING where there is none."""
     index = np.arange(blocks)
-    states = np.where(slabs.bits[part][:, :blocks], FREE, LIVE).astype(np.uint8)
+    states = slabs.free(part, blocks)  # FREE is 1, LIVE is 0
     states[index >= slabs.carved[part][:, None]] = NEW
-    states[index >= slabs.blocks[part][:, None]] = 255
+    states[index >= slabs.blocks[part][:, None]] = NOTHING
     base = slabs.base[part]
     for state, addresses in outside:
         row = np.searchsorted(base, addresses, side="right") - 1
@@ -117,7 +129,7 @@ def _states(slabs: Slabs, part: np.ndarray, blocks: int, size: int, outside) -> 
 
 def _resident(slabs: Slabs, part: np.ndarray, residency: Residency, slab_bytes: int) -> np.ndarray:
     """[slab, page]; where a slab has but some of its slices, the other pages are somebody else's."""
-    found = np.array([residency.of(int(base), slab_bytes) for base in slabs.base[part]], bool).reshape(len(part), -1)
+    found = residency.of_many(slabs.base[part], slab_bytes)
     slices = slabs.slices[part].astype(np.int64) * found.shape[1] // SLAB_SLICES
     return found & (np.arange(found.shape[1]) < np.maximum(slices, 1)[:, None])
 
@@ -127,16 +139,17 @@ def _add(
 ) -> None:
     rows, blocks = states.shape
     count = pages.shape[1]
-    before = np.zeros((rows, count + 1), np.int64)
-    np.cumsum(pages * page, axis=1, out=before[:, 1:])
-    edges = np.arange(blocks + 1) * size
+    before = np.zeros((rows, count + 1), np.int32)
+    np.cumsum(pages * np.int32(page), axis=1, out=before[:, 1:])
+    edges = np.arange(blocks + 1, dtype=np.int32) * np.int32(size)
     at, rest = np.minimum(edges // page, count), edges % page
     inside = np.concatenate([pages, np.zeros((rows, 1), bool)], axis=1)
     held = np.diff(before[:, at] + inside[:, at] * rest, axis=1)  # resident bytes of each block
+    weights = np.bincount(states.ravel(), held.ravel(), 256)
+    numbers = np.bincount(states.ravel(), minlength=256)
     for state in range(5):
-        mine = states == state
-        result.blocks[state] += int(np.count_nonzero(mine))
-        result.bytes[state] += int(held[mine].sum())
+        result.blocks[state] += int(numbers[state])
+        result.bytes[state] += int(weights[state])
     # A page is in the blocks from its first byte's to its last byte's.
     low = np.arange(count) * page // size
     high = np.minimum(-(-(np.arange(count) + 1) * page // size), blocks)
@@ -153,6 +166,6 @@ def _add(
     untouched = new & zeroed[:, None]
     result.untouched += int(np.count_nonzero(untouched)) * page
     result.free_pages += int(np.count_nonzero(pages & ~out & ~untouched)) * page
-    result.tail += int(before[:, -1].sum() - held[states != 255].sum())
+    result.tail += int(before[:, -1].sum() - weights[:NOTHING].sum())
     result.live_in[first : first + rows] = (states == LIVE).sum(axis=1)
     result.resident_in[first : first + rows] = before[:, -1]

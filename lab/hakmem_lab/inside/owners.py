@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hakmem_lab.inside import heap as objects
-from hakmem_lab.inside.heap import Cache, Heap
+from hakmem_lab.inside import objects
 from hakmem_lab.inside.memory import Mapping, Memory
+from hakmem_lab.inside.objects import Cache, Heap
 from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER, Occupancy, Residency, joined, of_classes
 from hakmem_lab.inside.smaps import Area, total
 
@@ -56,21 +56,33 @@ def mean_asked(caches: Sequence[Cache], classes: int) -> np.ndarray:
     return np.divide(asked, count, out=np.zeros(classes), where=count > 0)
 
 
+class Snapshot:
+    """What is asked of the memory itself, before a process that was stopped goes on."""
+
+    def __init__(self, memory: Memory, heap: Heap):
+        self.page = memory.page
+        self.residency = Residency(memory, heap, 1 << heap.layout["HAK_CHUNK_SHIFT"])
+        self.metadata = joined(sorted([*heap.pieces, *heap.leaves]))
+        self.pages = [memory.resident(start, _whole(start, size, self.page)) for start, size in self.metadata]
+        self.pointers, self.programs = memory.stack_pointers(), memory.programs()
+
+
 def read(memory: Memory, heap: Heap, areas: Sequence[Area]) -> Reading:
-    reading = Reading(rss=total(areas))
-    residency = Residency(memory, heap, 1 << heap.layout["HAK_CHUNK_SHIFT"])
+    return attribute(heap, areas, Snapshot(memory, heap))
+
+
+def attribute(heap: Heap, areas: Sequence[Area], snapshot: Snapshot) -> Reading:
+    reading, residency = Reading(rss=total(areas)), snapshot.residency
     reading.classes = of_classes(heap, residency)
     for each in reading.classes.values():
         _add_slabs(reading.bytes, each)
     _add_runs(reading, heap, residency)
     _add_slices(reading.bytes, heap, residency)
     _add_rounding(reading, heap)
-    metadata = joined(sorted([*heap.pieces, *heap.leaves]))
-    pages = [memory.resident(start, _whole(start, size, memory.page)) for start, size in metadata]
-    reading.bytes["metadata"] += sum(int(np.count_nonzero(each)) for each in pages) * memory.page
+    reading.bytes["metadata"] += sum(int(np.count_nonzero(each)) for each in snapshot.pages) * snapshot.page
     known = [(start, found) for (start, _), found in zip(residency.ranges, residency.found, strict=True)]
-    known += [(start, found) for (start, _), found in zip(metadata, pages, strict=True)]
-    _add_areas(reading, areas, _present(heap, known, memory.page), memory)
+    known += [(start, found) for (start, _), found in zip(snapshot.metadata, snapshot.pages, strict=True)]
+    _add_areas(reading, areas, _present(heap, known, snapshot.page), snapshot)
     return reading
 
 
@@ -158,24 +170,23 @@ def _present(heap: Heap, known: Known, page: int) -> Known:
     return known
 
 
-def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, memory: Memory) -> None:
+def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: Snapshot) -> None:
     """What the mappings hold besides the heap."""
-    pointers, programs = memory.stack_pointers(), memory.programs()
     before: Mapping | None = None
     for area in areas:
         start, end = area.mapping.start, area.mapping.end
         ours = covered = 0
         for first, pages in known:
-            low, high = max(start, first), min(end, first + len(pages) * memory.page)
+            low, high = max(start, first), min(end, first + len(pages) * snapshot.page)
             if low < high:
-                part = pages[(low - first) // memory.page : (high - first) // memory.page]
-                ours += int(np.count_nonzero(part)) * memory.page
+                part = pages[(low - first) // snapshot.page : (high - first) // snapshot.page]
+                ours += int(np.count_nonzero(part)) * snapshot.page
                 covered += high - low
         rest = area.rss - ours
         if covered == end - start or rest < 0:
             reading.unmatched += abs(rest)
         elif rest > 0:
-            owner = _owner(area.mapping, before, pointers, programs)
+            owner = _owner(area.mapping, before, snapshot.pointers, snapshot.programs)
             reading.bytes[owner] += rest
             if owner == "other anonymous memory":
                 reading.others[area.mapping.path or "[anon]"] += rest

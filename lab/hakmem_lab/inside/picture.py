@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hakmem_lab.inside import heap as objects
-from hakmem_lab.inside.heap import Heap
+from hakmem_lab.inside import objects
+from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.owners import Reading
 
 CHUNKS_MAX = 4096  # 8 GiB; of a larger heap, the first

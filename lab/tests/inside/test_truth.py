@@ -1,11 +1,15 @@
 """What a program holds, by its own count, and what is read of it from outside; rows add up to the kernel's RSS."""
 
+import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from hakmem_lab.inside import layout
+from hakmem_lab.inside.memory import Process
 
 
 def live(reading):
@@ -45,6 +49,25 @@ def test_every_block_is_counted(start, made, explain, stop):
         assert more(before, after, huge_as_one(told)) == huge_as_one(told), letter
         assert live(after)[None] - live(before).get(None, 0) == 2
         assert after["broken_lists"] == 0
+
+
+@pytest.mark.parametrize("mean", [1, 4096])
+def test_every_block_is_counted_while_samples_are_taken(start, made, explain, mean):
+    """The sampler is switched on from outside; sampled blocks lie elsewhere, and are live like others."""
+    program = start(made("known.c"))
+    before = explain("--stop", program.pid)
+    with Process(program.pid) as memory:
+        found = layout.find(memory)
+    with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as file:
+        setting = 1 << found["HAK_SAMPLE_MEAN_BITS"] | mean
+        os.pwrite(file.fileno(), setting.to_bytes(8, "little"), found.root("hak_sample_request"))
+    for letter in "aft":
+        told = huge_as_one(program.do(letter))
+        reading = explain("--stop", program.pid)
+        rows = adds_up(reading)
+        assert rows["sampled blocks"] > 0
+        assert more(before, reading, told) == told
+        assert reading["broken_lists"] == 0
 
 
 def test_the_rows_are_who_they_say(start, made, explain):
