@@ -6,6 +6,7 @@
 #include "meta.h"
 #include "options.h"
 #include "sample.h"
+#include "sites.h"
 #include "slab.h"
 #include "transfer.h"
 
@@ -165,8 +166,28 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_sample_t, site),
             FIELD(hak_sample_t, live),
 
+            ROOT(hak_sites),
             ROOT(hak_sample_request),
+            ROOT(hak_class_codes),
+            CONSTANT(HAK_SMALL_STEPS),
             CONSTANT(HAK_SAMPLE_MEAN_BITS),
+            CONSTANT(HAK_SITE_BYTE_PARTS),
+            CONSTANT(HAK_SITE_OBJECT_PARTS),
+            CONSTANT(HAK_FRAMES_PER_PIECE),
+            CONSTANT(HAK_FRAME_PIECES),
+            FIELD(hak_sites_t, latest),
+            FIELD(hak_sites_t, frame_count),
+            FIELD(hak_sites_t, frames),
+            SIZE(hak_site_t),
+            FIELD(hak_site_t, older),
+            FIELD(hak_site_t, objects),
+            FIELD(hak_site_t, bytes),
+            FIELD(hak_site_t, freed_objects),
+            FIELD(hak_site_t, freed_bytes),
+            FIELD(hak_site_t, frame_count),
+            FIELD(hak_site_t, frame),
+            SIZE(hak_frame_t),
+            FIELD(hak_frame_t, pc),
 
             SIZE(hak_meta_piece_t),
             FIELD(hak_meta_piece_t, before),

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -138,16 +139,23 @@ bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
 }
 
+bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
+  if (mincore(at, bytes, resident) == 0) {
+    return true;
+  }
+  memset(resident, 0, (bytes + hak_os_page_bytes() - 1) / hak_os_page_bytes());
+  return false;
+}
+
 size_t hak_os_fault_bytes(void *at, size_t bytes) {
   unsigned char resident[512];
   size_t page = hak_os_page_bytes(), pages = bytes / page, count = 0;
   volatile char *middle = (char *)at + bytes / 2;
   pages = pages < sizeof resident ? pages : sizeof resident;
   *middle = 0;
-  if (mincore(at, pages * page, resident) == 0) {
-    for (size_t i = 0; i < pages; i++) {
-      count += resident[i] & 1U;
-    }
+  hak_os_residency(at, pages * page, resident);
+  for (size_t i = 0; i < pages; i++) {
+    count += resident[i] & 1U;
   }
   hak_os_discard(at, bytes);
   return count * page;

@@ -17,6 +17,7 @@ GROUPS = {
     },
     "Where did the memory go?": {
         "explain": ("every resident kilobyte of a process or a core file, by owner", "hak explain PID"),
+        "profile": ("which stacks allocated what is in use: for pprof, or as text", "hak profile -o heap.txt PID"),
         "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
         "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
     },

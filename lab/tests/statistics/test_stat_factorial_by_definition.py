@@ -74,6 +74,17 @@ def test_each_at_95_percent_where_nothing_else_is_said():
         assert {effect.interval.level for effect in effects(cells(), NAMES)} == {0.95}
 
 
+@pytest.mark.parametrize("factors", [1, 2, 3])
+def test_the_questions_are_all_effects_before_they_are_judged(factors):
+    blocks, names = cells()[:, : 2**factors], NAMES[:factors]
+    asked = factorial.questions(blocks, names)
+    judged = factorial.simple_effects(blocks, names) + factorial.effects(blocks, names)
+    for question, effect in zip(asked, judged, strict=True):
+        assert (question.name, question.kind, question.factors) == (effect.name, effect.kind, effect.factors)
+        assert paired_interval(question.d) == effect.interval
+    assert factorial.question_count(factors) == len(asked)
+
+
 def effect(name, low, estimate, high, kind="interaction"):
     return Effect(name, Interval(estimate, low, high, 0.95, 0.5, 9), kind, tuple(name.split("×")))
 
@@ -96,6 +107,12 @@ def test_an_interaction_misleads_where_it_is_shown_and_at_least_the_margin(low, 
 def test_the_largest_of_several_is_named():
     found = [effect("a", 1, 2, 3, "main"), effect("a×b", 1, 2, 3), effect("a×c", -5, -4, -3), effect("b×c", 8, 9, 10)]
     assert misleading(found, 0.5) == {"a": found[2]}
+
+
+def test_only_interactions_mislead_and_only_about_main_effects():
+    simple = Effect("b while a is off", Interval(9, 8, 10, 0.95, 0.5, 9), "simple", ("b",))
+    found = [effect("a", 8, 9, 10, "main"), simple, effect("b", 8, 9, 10, "simple"), effect("a×b", 1, 2, 3)]
+    assert misleading(found, 0.5) == {"a": found[3]}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +144,27 @@ def test_the_drift_is_the_weighted_median_of_all_slopes_within_blocks(drift):
     assert slope == pytest.approx(middle)
     for row, place, found in zip(values, places, moved, strict=True):
         assert found == pytest.approx([x - middle * (p - 1.5) for x, p in zip(row, place, strict=True)])
+
+
+def test_half_of_all_weight_is_what_makes_the_middle_slope():
+    """Three slopes of one weight each; from the middle one they are -1, 0 and 2."""
+    assert without_drift([[0, 1], [0, 2], [0, 4]], [[0, 1]] * 3)[1] == 0.0
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 40])
+def test_a_block_is_freed_of_what_those_before_it_have_shown(count):
+    """From the second square on; what is known is renewed with every block, later whenever a tenth more are there."""
+    rng = np.random.default_rng(3)
+    places = np.array([rng.permutation(4) for _ in range(count)])
+    values = rng.normal(0, 0.2, (count, 4)) + 0.3 * places + rng.normal(0, 1, (count, 1))
+    freed, slope = factorial.freed_as_known(values, places)
+    known = 0
+    for index, (row, place) in enumerate(zip(values, places, strict=True)):
+        if index >= 4 and index >= max(known + 1, 1.1 * known):
+            known = index
+        shown = without_drift(values[:known], places[:known])[1] if known else 0.0
+        assert freed[index] == pytest.approx(row - shown * (place - 1.5))
+    assert slope == without_drift(values, places)[1]
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (2, 4), (12,)])

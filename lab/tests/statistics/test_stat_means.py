@@ -94,6 +94,12 @@ def test_the_interval_of_the_means_covers_and_falls_short_where_a_few_runs_carry
     assert covered / 200 >= least
 
 
+def test_an_interval_that_a_single_block_carries_reaches_to_where_it_would_be_without():
+    """A third of the resamples lack the block; a normal distribution around the estimate would end before that."""
+    even, slow = [[1.0]] * 12, [[1.0]] * 11 + [[100.0]]
+    assert ratio_of_means(slow, even).ratio.low == ratio_of_means(even, slow).ratio.high == pytest.approx(0.0)
+
+
 def test_too_few_blocks_and_unequal_arms():
     assert ratio_of_means([[1.0]] * 3, [[1.0]] * 3) is None
     with pytest.raises(ValueError, match="same blocks"):

@@ -61,6 +61,11 @@ def test_the_fewest_blocks_of_a_tail(tail, count):
 def test_up_to_two_hundred_blocks_the_tail_is_exact(n):
     d = blocks(n)
     assert paired_interval(d).p == pytest.approx(wilcoxon(d, method="exact").pvalue, rel=1e-9)
+    shares = np.ones(1)
+    for rank in range(1, n + 1):
+        shares = (np.r_[shares, np.zeros(rank)] + np.r_[np.zeros(rank), shares]) / 2
+    rank, walsh = (np.cumsum(shares) <= 0.005).sum(), averages(d)
+    assert (paired_interval(d, 0.99).low, paired_interval(d, 0.99).high) == (walsh[rank - 1], walsh[-rank])
 
 
 @pytest.mark.parametrize("n", [201, 350])

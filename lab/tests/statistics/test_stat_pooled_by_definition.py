@@ -17,8 +17,9 @@ WHATS = (0.5, 0.9, MEAN)
 def histograms(seed, blocks, factor=1.0):
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(blocks):
-        values, counts = np.unique(np.round(factor * rng.lognormal(1, 0.6, 30), 1) + 0.1, return_counts=True)
+    for block in range(blocks):
+        requests = rng.lognormal(1, 0.6, 20 + 3 * block)
+        values, counts = np.unique(np.round(factor * requests, 1) + 0.1, return_counts=True)
         found.append(dict(zip(values.tolist(), counts.tolist(), strict=True)))
     return found
 
@@ -71,8 +72,12 @@ def resampled(blocks, what):
     draws = np.random.default_rng([20_260_101, len(blocks)]).multinomial(
         len(blocks), [1 / len(blocks)] * len(blocks), 2000
     )
-    drawn = ([block for block, times in zip(blocks, row, strict=True) for _ in range(times)] for row in draws)
-    return np.array([math.log(statistic(row, what)) for row in drawn])
+    drawn = {}
+    for row in map(tuple, draws):
+        if row not in drawn:
+            each = [block for block, times in zip(blocks, row, strict=True) for _ in range(times)]
+            drawn[row] = math.log(statistic(each, what))
+    return np.array([drawn[tuple(row)] for row in draws])
 
 
 def ends(replicates, blocks, level):
@@ -89,6 +94,7 @@ def test_the_interval_of_one_arm(what):
         expected = [statistic(blocks, what), *np.exp(ends(resampled(blocks, what), 4, level))]
         assert found.interval(what, level) == pytest.approx(expected)
     assert found.interval(what) == found.interval(what, 0.95)
+    assert found.replicates.shape == (3, 2000)
 
 
 def test_one_block_says_nothing_about_others():
@@ -133,22 +139,60 @@ def test_of_many_blocks_those_given_and_1999_random_flips(what):
 @pytest.mark.parametrize("what", WHATS)
 @pytest.mark.parametrize("factor", [0.5, 0.97])
 def test_a_difference_is_shown_where_both_tests_say_so(what, factor):
-    control, treatment = histograms(8, 9), histograms(9, 9, factor)
+    control, treatment = histograms(8, 5), histograms(9, 5, factor)
     first, second = Sampled.of(pool(control), (MEAN, 0.9, 0.5)), Sampled.of(pool(treatment), WHATS)
     estimate = math.log(statistic(control, what) / statistic(treatment, what))
     p = flip_p(pool(control), pool(treatment), what)
     for found, level in zip(compared(first, second, what, [0.8, 0.9999]), [0.8, 0.9999], strict=True):
-        low, high = ends(resampled(control, what) - resampled(treatment, what), 9, level)
+        low, high = ends(resampled(control, what) - resampled(treatment, what), 5, level)
         if p > 1 - level:
             low, high = min(low, 0.0), max(high, 0.0)
         assert found.excludes_zero() == (p <= 1 - level and (low > 0 or high < 0))
-        expected = Interval(estimate, min(low, estimate), max(high, estimate), level, p, 9)
+        expected = Interval(estimate, min(low, estimate), max(high, estimate), level, p, 5)
         assert vars(found) == pytest.approx(vars(expected))
+
+
+def test_requests_on_the_common_quantile_count_half():
+    """The median of all is 2. So counted, both blocks lean to one side, the second by a fortieth."""
+    control = pool([{1.0: 4, 2.0: 8, 3.0: 8}, {1.0: 3, 2.0: 13, 3.0: 4}])
+    treatment = pool([{1.0: 8, 2.0: 8, 3.0: 4}, {1.0: 8, 2.0: 4, 3.0: 8}])
+    assert flip_p(control, treatment, 0.5) == 0.5
+
+
+def test_every_row_is_flipped_for_itself():
+    rows = np.array([[1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [1.0, -2.0, 3.0], [0.0, 0.0, 0.0]])
+    assert pooled.flip_p_of(rows).tolist() == [0.25, 0.25, 0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"), [((-1, 2), (-2, 1), (-2, 2)), ((-3, 4), (-2, 5), (-3, 5)), ((-1, 1), (-2, 2), (-2, 2))]
+)
+def test_a_widened_interval_leaves_out_what_both_do(one, other, both):
+    found = pooled.widened(Interval(0.5, *one, 0.9, 0.1, 9), Interval(0.7, *other, 0.95, 0.2, 8))
+    assert found == Interval(0.5, *both, 0.9, 0.1, 9)
 
 
 def given(estimate, replicates, blocks=3):
     """An arm whose resamples are said, not drawn."""
     return Sampled(pool(histograms(1, blocks)), (0.5,), np.array([estimate]), np.array([replicates]))
+
+
+def test_the_spread_of_a_block_is_that_of_resamples_times_the_root_of_their_number():
+    """As if a block less were there: resamples of few blocks scatter less than blocks do."""
+    one, other = np.linspace(-1, 1, 99), np.linspace(-1, 2, 99) ** 2
+    for blocks in (2, 3):
+        expected = np.std(one - other) * math.sqrt(blocks) * math.sqrt(blocks / (blocks - 1))
+        assert pooled.spread(given(0.1, one, blocks), given(0.2, other, blocks), 0.5) == pytest.approx(expected)
+    assert pooled.spread(given(0.1, one, 1), given(0.2, other, 1), 0.5) == math.inf
+    first = Sampled.of(pool(histograms(8, 4)), (MEAN, 0.9, 0.5))
+    assert pooled.spread(first, given(0.0, np.zeros(2000), 4), 0.5) == pytest.approx(
+        2 * np.std(first.replicates[2]) * math.sqrt(4 / 3)
+    )
+
+
+def test_unequal_numbers_of_blocks_are_no_pairs():
+    with pytest.raises(ValueError, match="2 and 3 blocks cannot be paired"):
+        compared(given(0.0, np.zeros(99), 2), given(0.0, np.zeros(99)), 0.5, [0.95])
 
 
 @pytest.mark.parametrize("estimate", [-5.0, 5.0])
@@ -157,10 +201,25 @@ def test_an_estimate_beyond_its_resamples_is_the_end(estimate):
     assert found.estimate == estimate == (found.low if estimate < 0 else found.high)
 
 
-@pytest.mark.parametrize(("p", "shown"), [(0.05, True), (0.0501, False)])
+@pytest.mark.parametrize(("p", "level", "shown"), [(0.05, 0.95, True), (0.0501, 0.95, False), (0.5, 0.5, True)])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_flips_that_are_as_rare_as_alpha_show_it(monkeypatch, p, shown, sign):
+def test_flips_that_are_as_rare_as_alpha_show_it(monkeypatch, p, level, shown, sign):
     monkeypatch.setattr(pooled, "flip_p", lambda *_: p)
-    (found,) = compared(given(sign, sign * np.linspace(0.5, 1.5, 99)), given(0.0, np.zeros(99)), 0.5, [0.95])
+    (found,) = compared(given(sign, sign * np.linspace(0.5, 1.5, 99)), given(0.0, np.zeros(99)), 0.5, [level])
     assert found.excludes_zero() is shown
     assert shown or 0.0 in (found.low, found.high)
+
+
+@pytest.mark.parametrize("blocks", [2, 7, 40])
+@pytest.mark.parametrize("what", [0.9, MEAN])
+def test_the_spread_of_a_block_is_that_of_the_resampled_ratio(blocks, what):
+    arms = [Sampled.of(pool(histograms(seed, blocks)), WHATS) for seed in (3, 4)]
+    control, treatment = (arm.replicates[WHATS.index(what)] for arm in arms)
+    mean = (control - treatment).mean()
+    variance = ((control - treatment - mean) ** 2).mean() * blocks / (blocks - 1)
+    assert pooled.spread(*arms, what) == pytest.approx(math.sqrt(variance * blocks))
+
+
+def test_a_single_block_has_no_known_spread():
+    single = Sampled.of(pool(histograms(5, 1)), WHATS)
+    assert pooled.spread(single, single, MEAN) == math.inf

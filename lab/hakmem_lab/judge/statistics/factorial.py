@@ -138,11 +138,12 @@ def _slope(cells: np.ndarray, places: np.ndarray) -> float:
     """The change from one place in a block to the next."""
     centred = cells - cells.mean(axis=1, keepdims=True)
     rest = centred - np.median(centred, axis=0)
-    first, second = np.triu_indices(cells.shape[1], 1)
+    width = cells.shape[1]
+    first, second = np.triu_indices(width, 1)
     apart = (places[:, second] - places[:, first]).ravel()
     change = (rest[:, second] - rest[:, first]).ravel()
     slopes, weights = (change / apart), np.abs(apart)
-    order = np.argsort(slopes, kind="stable")
+    order = np.argsort(slopes)
     reached = np.cumsum(weights[order])
     return float(slopes[order][np.searchsorted(reached, reached[-1] / 2)])
 
@@ -198,7 +199,7 @@ def _conditional(cells: np.ndarray, names: Sequence[str]) -> list[Question]:
             ]
             called = f"{name} while {', '.join(levels)}" if levels else name
             found.append(Question(called, "simple", (name,), cells[:, cell | 1 << bit] - cells[:, cell]))
-    for cell in range(1, cells.shape[1]):
+    for cell in range(cells.shape[1]):
         if cell.bit_count() > 1:
             members = tuple(names[bit] for bit in _bits(cell))
             found.append(Question("+".join(members), "combined", members, cells[:, cell] - cells[:, 0]))

@@ -104,7 +104,7 @@ class Sampled:
         """(value, low, high) in the unit of the values."""
         place = self.whats.index(what)
         low, high = _ends(self.replicates[place], self.pool.blocks, level)
-        return math.exp(self.estimates[place]), math.exp(low), math.exp(high) if high < math.inf else math.inf
+        return math.exp(self.estimates[place]), math.exp(low), math.exp(high)
 
 
 def _ends(replicates: np.ndarray, blocks: int, level: float) -> tuple[float, float]:
@@ -169,15 +169,16 @@ def compared(control: Sampled, treatment: Sampled, what: float | str, levels: Se
 
     Both arms were run in the same blocks, in the same order.
     """
-    if control.pool.blocks != treatment.pool.blocks:
-        raise ValueError(f"{control.pool.blocks} and {treatment.pool.blocks} blocks cannot be paired")
+    blocks = control.pool.blocks
+    if blocks != treatment.pool.blocks:
+        raise ValueError(f"{blocks} and {treatment.pool.blocks} blocks cannot be paired")
     place, other = control.whats.index(what), treatment.whats.index(what)
     estimate = float(control.estimates[place] - treatment.estimates[other])
     p = flip_p(control.pool, treatment.pool, what)
     found = []
     for level in levels:
-        low, high = _ends(control.replicates[place] - treatment.replicates[other], control.pool.blocks, level)
+        low, high = _ends(control.replicates[place] - treatment.replicates[other], blocks, level)
         if p > 1 - level:
             low, high = min(low, 0.0), max(high, 0.0)
-        found.append(Interval(estimate, min(low, estimate), max(high, estimate), level, p, control.pool.blocks))
+        found.append(Interval(estimate, min(low, estimate), max(high, estimate), level, p, blocks))
     return found
