@@ -52,7 +52,10 @@ function(hakmem_add_library name kind)
             -fno-builtin-free
             # operator new is written in C, and the new-handler it calls may throw.
             -fexceptions
-            -fasynchronous-unwind-tables)
+            -fasynchronous-unwind-tables
+            # A profile's stacks begin in the library. malloc and free, which only jump on, stay as they are.
+            -fno-omit-frame-pointer
+            -momit-leaf-frame-pointer)
   target_link_libraries(${name} PUBLIC Threads::Threads)
 endfunction()
 

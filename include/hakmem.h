@@ -73,13 +73,29 @@ HAK_EXPORT void hak_thread_flush(void);
  * hakmem(3) has every key. */
 HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
 
+/* The same as OpenMetrics text, for monitoring: allocated, active, resident, retained, metadata, mapped and others in
+ * bytes, system calls, and the blocks by size. hakmem(3) has every name. */
+HAK_EXPORT size_t hak_stats_openmetrics(char *buffer, size_t capacity);
+
 /* Print the statistics as text. */
 HAK_EXPORT void hak_stats_print(FILE *out);
+
+/* The heap profile: which stacks allocated what is in use, told from a sample of the blocks.
+ * hak_profile_start begins to sample, or changes how often: a block about every `mean_bytes` bytes, 1 to 2^30 (1: every
+ * block, and the profile is exact; 0: as usual, 512 KiB). Returns 0, EINVAL or ENOMEM. What was allocated before is in
+ * no profile. hak_profile_stop ends it; the blocks that were sampled stay in the profile until they are freed.
+ * hak_profile_write writes what is known so far. The name's end says in which form: .pb.gz or .pb (pprof), .folded
+ * (collapsed stacks), .txt; %p in it stands for the process, %n for the number of the profile; NULL: the name that the
+ * option PROFILE_FILE gives. Returns 0 or an error number, EINVAL for another end. Addresses get their names from who
+ * reads it. */
+HAK_EXPORT int hak_profile_start(size_t mean_bytes);
+HAK_EXPORT void hak_profile_stop(void);
+HAK_EXPORT int hak_profile_write(const char *file);
 
 /* Options by name as listed by HAKMEM_HELP=1, with or without the HAKMEM_ prefix, in any case.
  * hak_option_get writes the value as text, NUL-terminated; returns 0, or ENOENT (no such option).
  * hak_option_set returns 0, ENOENT, EINVAL (malformed or out of range), or EPERM (the option is read from the
- * environment only: all but WARM_POOL_SIZE, RETAIN..., DECAY_MS, HUGE_PAGES and MEMORY_LIMIT). */
+ * environment only: all but WARM_POOL_SIZE, RETAIN..., DECAY_MS, HUGE_PAGES, MEMORY_LIMIT and PROFILE_DUMP_GROWTH). */
 HAK_EXPORT int hak_option_get(const char *name, char *value, size_t capacity);
 HAK_EXPORT int hak_option_set(const char *name, const char *value);
 

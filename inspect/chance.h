@@ -17,7 +17,7 @@ HAK_INLINE uint64_t hak_chance_next(uint64_t *state) {
 
 /* Evenly distributed in (0, 1). */
 HAK_INLINE double hak_chance_unit(uint64_t bits) {
-  return ((double)(bits >> 11) + 0.5) * 0x1p-53;
+  return ((double)(bits >> 12) + 0.5) * 0x1p-52; /* a bit more would be rounded */
 }
 
 /* -ln(u), for u in (0, 1]. */

@@ -2,25 +2,25 @@
 
 #include "chance.h"
 #include "fast.h"
+#include "fault.h"
+#include "guard.h"
 #include "large.h"
+#include "options.h"
 #include "os.h"
 #include "pagemap.h"
 #include "slab.h"
 #include "slots.h"
-
-enum {
-  GRANT_BLOCKS = 32,        /* worth a call: with fewer in its cycle a class asks for more, */
-  GRANT_BYTES = 16 << 10,   /* up to so many bytes of them, */
-  GRANT_FIRST_BLOCKS = 4,   /* a few first */
-};
+#include "text.h"
+#include "unwind.h"
 
 _Atomic uint64_t hak_sample_request;
 static struct {
   uint64_t setting; /* in force; lock: the samples' */
   bool granting;    /* the table of requests leads to grants; the same lock */
   _Atomic uint64_t taken, dropped, weight_bytes;
-  _Atomic uint64_t random; /* of threads without a heap */
-  _Atomic uint64_t seed;   /* 0: none */
+  _Atomic uint64_t random;     /* of threads without a heap */
+  _Atomic uint64_t seed;       /* 0: none */
+  _Atomic uint64_t guard_mean; /* 0: no block is guarded */
 } sampler;
 
 /* The setting */
@@ -40,7 +40,12 @@ static void put_into_force(void) {
   hak_slab_init();
   hak_lock(&hak_samples_lock);
   while ((setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed)) != sampler.setting) {
-    bool granting = hak_sample_mean_of(setting) != 0;
+    bool guards = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) != 0, granting;
+    if (guards != ((setting & HAK_SAMPLE_GUARDS) != 0)) { /* another process wrote the word */
+      atomic_compare_exchange_strong(&hak_sample_request, &setting, setting ^ HAK_SAMPLE_GUARDS);
+      continue;
+    }
+    granting = hak_sample_takes(setting);
     if (granting != sampler.granting) {
       lead_requests_locked(granting);
     }
@@ -52,7 +57,7 @@ static void put_into_force(void) {
 static void request(size_t mean) {
   uint64_t old = atomic_load_explicit(&hak_sample_request, memory_order_relaxed), fresh;
   do {
-    fresh = (((old >> HAK_SAMPLE_MEAN_BITS) + 1) << HAK_SAMPLE_MEAN_BITS) | mean;
+    fresh = (((old >> HAK_SAMPLE_MEAN_BITS) + 1) << HAK_SAMPLE_MEAN_BITS) | (old & HAK_SAMPLE_GUARDS) | mean;
   } while (!atomic_compare_exchange_weak_explicit(&hak_sample_request, &old, fresh, memory_order_relaxed,
                                                   memory_order_relaxed));
   put_into_force();
@@ -66,6 +71,23 @@ bool hak_sample_start(size_t mean_bytes) {
   hak_record_drop(first);
   request(mean_bytes < HAK_SAMPLE_MEAN_MAX ? mean_bytes : HAK_SAMPLE_MEAN_MAX);
   return true;
+}
+
+bool hak_sample_guard(size_t mean_bytes, size_t slots) {
+  hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
+  if (mean_bytes == 0 || hak_guard_totals().slots > 0 || !hak_guard_make_pool(slots) || !hak_fault_watch()) {
+    return false;
+  }
+  atomic_store(&sampler.guard_mean, mean_bytes < HAK_SAMPLE_MEAN_MAX ? mean_bytes : HAK_SAMPLE_MEAN_MAX);
+  request(hak_sample_rate());
+  return true;
+}
+
+void hak_sample_start_up(void) {
+  size_t mean = hak_option_size(HAK_OPTION_GUARD_RATE);
+  if (mean && !hak_sample_guard(mean, hak_option_size(HAK_OPTION_GUARD_SLOTS))) {
+    hak_text_say("hakmem: warning: no block is guarded: the system has no memory for them\n");
+  }
 }
 
 void hak_sample_stop(void) {
@@ -84,14 +106,43 @@ void hak_sample_seed(uint64_t seed) {
 
 /* Countdowns */
 
+/* The chances of a block to be sampled for its own sake, to be guarded, and to be either. */
+typedef struct chances {
+  double profile, guard, any;
+} chances_t;
+
+static chances_t chances_of(size_t bytes, uint64_t setting) {
+  uint64_t mean = hak_sample_mean_of(setting), guard_mean = 0;
+  if (setting & HAK_SAMPLE_GUARDS) {
+    guard_mean = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+  }
+  chances_t chances = {mean ? hak_chance_of(bytes, mean) : 0, guard_mean ? hak_chance_of(bytes, guard_mean) : 0, 0};
+  chances.any = chances.profile + chances.guard - chances.profile * chances.guard;
+  return chances;
+}
+
+static uint64_t random_bits(hak_heap_t *heap) {
+  return heap ? hak_chance_next(&heap->sample_random)
+              : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
+}
+
+/* In (0, 1). */
+static double random_unit(hak_heap_t *heap) {
+  return hak_chance_unit(random_bits(heap));
+}
+
 /* Blocks of the class before the next one that is sampled. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
-  uint64_t mean = hak_sample_mean_of(heap->sample_setting);
+  uint64_t setting = heap->sample_setting, mean = hak_sample_mean_of(setting);
+  double per_byte = mean ? 1 / (double)mean : 0;
   if (mean == 1) {
     return 0;
   }
-  double gap = hak_chance_gap(hak_chance_unit(hak_chance_next(&heap->sample_random)));
-  return (uint32_t)(gap * (double)mean / hak_class_sizes[cls]); /* gap < 37, and the quotient below 2^26 */
+  if (setting & HAK_SAMPLE_GUARDS) {
+    per_byte += 1 / (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+  }
+  double blocks = hak_chance_gap(random_unit(heap)) / (per_byte * hak_class_sizes[cls]);
+  return (uint32_t)blocks; /* a gap is below 38, and this below 2^32 */
 }
 
 /* The thread sees that the setting changed. */
@@ -101,7 +152,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   uint64_t seed = atomic_load(&sampler.seed);
   heap->sample_random = seed ? hak_chance_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
-  bool on = hak_sample_mean_of(heap->sample_setting) != 0;
+  bool on = hak_sample_takes(heap->sample_setting);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
@@ -121,16 +172,10 @@ static hak_heap_t *up_to_date(uint64_t *setting) {
   return heap;
 }
 
-static bool falls_on(hak_heap_t *heap, size_t bytes, uint64_t mean) {
-  uint64_t bits = heap ? hak_chance_next(&heap->sample_random)
-                       : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
-  return hak_chance_unit(bits) < hak_chance_of(bytes, mean);
-}
-
 /* Whether the next block of the class is the sample. */
 static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t setting) {
   if (!heap || cls == HAK_CLASS_HUGE) {
-    return falls_on(heap, bytes, hak_sample_mean_of(setting));
+    return random_unit(heap) < chances_of(bytes, setting).any;
   }
   hak_bin_info_t *info = &heap->info[cls];
   if (info->sample_left > 0) {
@@ -143,23 +188,50 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* Samples */
 
-/* `block` NULL: one is taken for it. NULL: no memory. */
-static void *sample(void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  hak_sample_t made = {.block = block};
-  hak_sample_t *record = block ? hak_record_new() : hak_slot_take(cls, &made);
+/* NULL: there is no slot for it, or no record. */
+static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
+  hak_sample_t *record = hak_record_new();
+  void *block;
+  if (record && (made->guard = hak_guard_take(made->asked, made->cls, random_bits(heap), &block)) == 0) {
+    hak_record_drop(record);
+    return NULL;
+  }
+  if (record) {
+    made->block = block;
+  }
+  return record;
+}
+
+static void profiled(hak_sample_t *made) {
+  made->weight_bytes = hak_chance_weight(made->bytes, hak_sample_mean_of(made->setting));
+  atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(made->weight_bytes + 0.5), memory_order_relaxed);
+  hak_profile_allocated(made);
+}
+
+/* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
+ */
+static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
+  chances_t chances = chances_of(bytes, setting);
+  bool profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
+  bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
+  hak_sample_t *record = NULL;
+  guard = guard && (record = take_guarded(heap, &made)) != NULL;
+  if (!guard && !profile) {
+    return NULL;
+  }
+  if (!guard) {
+    record = block ? hak_record_new() : hak_slot_take(cls, &made);
+  }
   if (!record) {
     atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
     return NULL;
   }
-  made.asked = asked;
-  made.bytes = bytes;
-  made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
-  made.setting = setting;
-  made.cls = cls;
   made.thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
-  atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(made.weight_bytes + 0.5), memory_order_relaxed);
-  hak_profile_allocated(&made);
+  if (profile) {
+    profiled(&made);
+  }
   if (block) {
     hak_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
@@ -172,8 +244,25 @@ void hak_sample_put_back(hak_sample_t *record) {
   hak_record_put(record, NULL);
 }
 
+static void tell_freed(hak_sample_t *was) {
+  if (was->weight_bytes > 0) {
+    hak_profile_freed(was);
+  }
+}
+
+/* The block is none that is live, or none at all. */
+_Noreturn static void refuse(const void *block, const char *function) {
+  const hak_guard_slot_t *slot = hak_guard_slot_of(block);
+  if (!slot) {
+    hak_misuse(function, hak_slot_why(block), block);
+  }
+  hak_guard_explain(slot);
+  bool freed = slot->block == block && slot->state == HAK_GUARD_FREED;
+  hak_misuse(function, freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START, block);
+}
+
 void hak_sample_end(hak_sample_t *record) {
-  hak_profile_freed(record);
+  tell_freed(record);
   hak_record_drop(record);
 }
 
@@ -190,9 +279,13 @@ hak_sample_t *hak_sample_lift(const void *block) {
 uint32_t hak_sample_free(void *block) {
   hak_sample_t was;
   if (!hak_record_end(block, &was)) {
-    hak_misuse("free", hak_slot_why(block), block);
+    refuse(block, "free");
   }
-  hak_profile_freed(&was);
+  tell_freed(&was);
+  if (was.guard) {
+    hak_guard_give(was.guard);
+    return HAK_CLASS_NONE;
+  }
   if (was.cls >= HAK_RUN_FIRST) {
     hak_set_class(block, 1, was.cls);
     return was.cls;
@@ -204,46 +297,18 @@ uint32_t hak_sample_free(void *block) {
 size_t hak_sample_usable(const void *block, const char *function) {
   hak_sample_t copy;
   if (!hak_record_find(block, &copy)) {
-    hak_misuse(function, hak_slot_why(block), block);
+    refuse(block, function);
   }
-  return copy.bytes;
+  return copy.guard ? hak_guard_usable(copy.asked) : copy.bytes;
 }
 
 /* On the way to a block */
-
-/* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
-static void hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest, int32_t blocks) {
-  bin->head = rest;
-  atomic_signal_fence(memory_order_release);
-  grant->head = first;
-  atomic_store_explicit(&grant->room, -blocks, memory_order_relaxed);
-}
-
-void *hak_sample_grant(size_t bytes) {
-  hak_heap_t *heap = hak_heap;
-  uint32_t cls = hak_class_of(bytes);
-  hak_bin_info_t *info = &heap->info[cls];
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *block = bin->head, *next = block->link;
-  int32_t capacity = hak_bin_capacity(info), count = capacity - hak_bin_room(bin);
-  if (heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) || cls > HAK_GRANT_LAST ||
-      ((uintptr_t)next ^ block->tag) != heap->key || heap->grant[cls - 1].head != HAK_LIST_END ||
-      count < (int32_t)info->grant_least || (uint32_t)count > info->sample_left) {
-    return NULL;
-  }
-  info->sample_left -= (uint32_t)count;
-  info->busy = true;
-  hak_bin_set_room(bin, capacity);
-  hand_over(bin, &heap->grant[cls - 1], next, HAK_LIST_END, count - 1);
-  hak_mark_taken(block);
-  return block;
-}
 
 void *hak_sample_count(size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = up_to_date(&setting);
-  if (hak_sample_mean_of(setting) == 0) {
+  if (!hak_sample_takes(setting)) {
     return NULL;
   }
   if (heap && cls <= HAK_GRANT_LAST && heap->grant[cls - 1].head != HAK_LIST_END) { /* the table is being changed */
@@ -253,63 +318,9 @@ void *hak_sample_count(size_t bytes) {
     }
     return block;
   }
-  return is_due(heap, cls, hak_class_sizes[cls], setting) ? sample(NULL, cls, bytes, hak_class_sizes[cls], setting) : NULL;
-}
-
-/* The first `blocks` of the bin's list are granted. */
-static void grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *first = bin->head, *last = first;
-  for (int32_t i = 1; i < blocks; i++) {
-    if (!hak_is_linked(last, heap->key)) {
-      hak_slab_damaged("malloc", last);
-    }
-    last = last->link;
-  }
-  if (!hak_is_linked(last, heap->key)) {
-    hak_slab_damaged("malloc", last);
-  }
-  hak_free_block_t *rest = last->link;
-  hak_bin_set_room(bin, hak_bin_room(bin) + blocks);
-  hand_over(bin, &heap->grant[cls - 1], first, rest, blocks);
-  hak_link(last, HAK_LIST_END, heap->key);
-}
-
-/* A class with few blocks in its cycle gets more of them, step by step, as far as memory for that goes. */
-static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
-  uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
-  hak_bin_info_t *info = &heap->info[cls];
-  most = most < GRANT_BLOCKS ? most : GRANT_BLOCKS;
-  info->grant_least = most;
-  if (has >= most) {
-    return;
-  }
-  more = more < most - has ? more : most - has;
-  if (!hak_policy_lend(heap, cls, more)) {
-    info->grant_least = 1;
-  } else if (heap->bin[cls].head == HAK_LIST_END) {
-    hak_cache_stock(heap, cls, more);
-  }
-}
-
-void hak_sample_grant_rest(size_t bytes) {
-  hak_heap_t *heap = hak_heap;
-  uint32_t cls = hak_class_of(bytes);
-  if (cls > HAK_GRANT_LAST || hak_sample_mean_of(heap->sample_setting) == 0 ||
-      heap->grant[cls - 1].head != HAK_LIST_END) {
-    return;
-  }
-  hak_bin_info_t *info = &heap->info[cls];
-  bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
-  uint32_t has = closed ? 0 : (uint32_t)(hak_bin_capacity(info) - hak_bin_room(&heap->bin[cls]));
-  uint32_t granted = has < info->sample_left ? has : info->sample_left;
-  if (granted > 0) {
-    info->sample_left -= granted;
-    grant_some(heap, cls, (int32_t)granted);
-  }
-  if (!closed) {
-    ask_for_more(heap, cls, has + 1);
-  }
+  return is_due(heap, cls, hak_class_sizes[cls], setting)
+             ? sample(heap, NULL, cls, bytes, hak_class_sizes[cls], setting)
+             : NULL;
 }
 
 void hak_sample_large(void *block, size_t bytes) {
@@ -317,8 +328,8 @@ void hak_sample_large(void *block, size_t bytes) {
   hak_heap_t *heap = up_to_date(&setting);
   uint32_t cls = hak_class_at(block);
   size_t counted = cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
-  if (hak_sample_mean_of(setting) != 0 && is_due(heap, cls, counted, setting)) {
-    sample(block, cls, bytes, counted, setting);
+  if (hak_sample_takes(setting) && is_due(heap, cls, counted, setting)) {
+    sample(heap, block, cls, bytes, counted, setting);
   }
 }
 
@@ -330,7 +341,7 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
     hak_lock(&hak_samples_lock);
     size_t count = 0;
     for (size_t i = 0; i < HAK_RECORDS; i++) {
-      if (piece->sample[i].live) {
+      if (piece->sample[i].live && piece->sample[i].weight_bytes > 0) {
         copy[count++] = piece->sample[i];
       }
     }

@@ -1,5 +1,6 @@
-/* Duty: sampling by bytes: which blocks are looked at, and what is known of each. Off, it costs nothing: docs/design.md.
- * Data: the setting, and the countdowns in each heap, which are its thread's. Layers below: slots, records, heap.
+/* Duty: sampling by bytes: which blocks are looked at, and what is known of each. Off, it costs nothing:
+ * docs/design.md. Data: the setting, and the countdowns in each heap, which are its thread's. Layers below: slots,
+ * records, heap.
  *
  *   off    malloc <── bin <── free        on    malloc <── grant <── counted here <── bin <── free */
 #pragma once
@@ -15,14 +16,27 @@ bool hak_sample_start(size_t mean_bytes);
 void hak_sample_stop(void);
 size_t hak_sample_rate(void); /* 0: off */
 
+/* Once: the same for blocks between guard pages, of which so many are to be had at a time. False: no memory, or not
+ * for the first time. */
+bool hak_sample_guard(size_t mean_bytes, size_t slots);
+/* As the options say. */
+void hak_sample_start_up(void);
+
 /* The setting, and how another process changes it: the mean in the low 48 bits, above them a number that each change
- * counts up by one. Whoever writes it, a thread that passes by soon puts it into force. */
+ * counts up by one. Whoever writes it, a thread that passes by soon puts it into force. The highest bit of the 48 is
+ * ours: blocks are guarded. */
 extern _Atomic uint64_t hak_sample_request;
 enum { HAK_SAMPLE_MEAN_BITS = 48 };
+#define HAK_SAMPLE_GUARDS ((uint64_t)1 << (HAK_SAMPLE_MEAN_BITS - 1))
 #define HAK_SAMPLE_MEAN_MAX ((size_t)1 << 30)
 
 HAK_INLINE uint64_t hak_sample_mean_of(uint64_t setting) {
-  return setting & ((1ULL << HAK_SAMPLE_MEAN_BITS) - 1);
+  return setting & (HAK_SAMPLE_GUARDS - 1);
+}
+
+/* Whether there is anything to count for. */
+HAK_INLINE bool hak_sample_takes(uint64_t setting) {
+  return (setting & (HAK_SAMPLE_GUARDS | (HAK_SAMPLE_GUARDS - 1))) != 0;
 }
 
 /* Every live sample, from a copy; no lock is held meanwhile, so some may be gone by then. One that lives throughout is
@@ -32,8 +46,8 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
 typedef struct hak_sample_totals {
   uint64_t taken, live;
   uint64_t weight_bytes; /* of all that were taken: what was allocated, estimated */
-  uint64_t dropped;  /* would have been taken, but for want of memory were ordinary blocks */
-  size_t slot_bytes; /* memory for samples, in use or not */
+  uint64_t dropped;      /* would have been taken, but for want of memory were ordinary blocks */
+  size_t slot_bytes;     /* memory for samples, in use or not */
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 
@@ -41,12 +55,14 @@ hak_sample_totals_t hak_sample_totals(void);
  * neither may allocate or free. */
 void hak_profile_allocated(hak_sample_t *sample);
 void hak_profile_freed(hak_sample_t *sample);
+/* A request was refused for want of memory. */
+void hak_profile_refused(size_t bytes);
 
 /* For slow.c, api.c and resize.c, on the way to a block. */
 
 HAK_INLINE bool hak_sample_is_on(void) {
   uint64_t setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
-  return setting != hak_heap->sample_setting || hak_sample_mean_of(setting) != 0;
+  return setting != hak_heap->sample_setting || hak_sample_takes(setting);
 }
 /* bytes <= HAK_SMALL_MAX, and no block was granted: grant what lies in the bin, and take the first. NULL: it is not so
  * easy. */

@@ -28,7 +28,7 @@ static bool is_whole(const hak_slot_home_t *home) {
   return home->count == home->carved;
 }
 
-static void count(uint32_t cls, size_t blocks) {
+void hak_slot_count(uint32_t cls, size_t blocks) {
   atomic_fetch_add_explicit(&out[cls], blocks, memory_order_relaxed);
 }
 
@@ -163,7 +163,7 @@ hak_sample_t *hak_slot_take(uint32_t cls, hak_sample_t *sample) {
     hak_slab_damaged("malloc", sample->block);
   }
   if (record) {
-    count(cls, 1);
+    hak_slot_count(cls, 1);
     hak_mark_taken(sample->block);
   }
   return record;
@@ -184,7 +184,7 @@ static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
 }
 
 void hak_slot_give(void *block, uint32_t cls, hak_slot_home_t *home) {
-  count(cls, (size_t)-1);
+  hak_slot_count(cls, (size_t)-1);
   if (!home) {
     give_slices(block, hak_slices_for(hak_class_sizes[cls]));
     return;
@@ -226,8 +226,9 @@ hak_misuse_t hak_slot_why(const void *address) {
     for (const hak_slot_home_t *home = homes.first[i]; home; home = home->next) {
       if (home->base == (const char *)address - offset) {
         bool start = (offset & ((1U << home->shift) - 1)) == 0;
-        why = !start ? HAK_MISUSE_NOT_START
-                     : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_INVALID;
+        why = !start                                 ? HAK_MISUSE_NOT_START
+              : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE
+                                                     : HAK_MISUSE_INVALID;
       }
     }
   }

@@ -1,6 +1,7 @@
 /* Duty: memory for sampled blocks of the classes below runs: slices that hold nothing else, class SAMPLED in the page
  * map. Up to 4 KiB a slot of a slice that is cut into equal ones, 64 bytes up, each a power of two; above, slices.
- * Data: a home for each slice that is cut, in lists by the slots' size; lock: the samples'. Layers below: records, arena.
+ * Data: a home for each slice that is cut, in lists by the slots' size; lock: the samples'. Layers below: records,
+ * arena.
  *
  * A slot that is free carries the tag of a block in a slab, so that a write to it is noticed. */
 #pragma once
@@ -9,7 +10,7 @@
 
 typedef struct hak_slot_home {
   char *base;
-  struct hak_slot_home *next, *prev; /* all homes of the size; those that have something to give come first */
+  struct hak_slot_home *next, *prev;        /* all homes of the size; those that have something to give come first */
   uint64_t free[HAK_SLICE_BYTES / 64 / 64]; /* bit i: slot i is free, and was used before */
   uint32_t shift, carved, count;            /* of a slot's bytes; slots used so far; bits set */
 } hak_slot_home_t;
@@ -24,7 +25,8 @@ void hak_slots_release(void);
 /* Why no live sample begins at an address of the class SAMPLED. */
 hak_misuse_t hak_slot_why(const void *address);
 
-/* Blocks out, of a class. */
+/* Blocks out, of a class: so many more, modulo 2^64; and how many. */
+void hak_slot_count(uint32_t cls, size_t blocks);
 size_t hak_slots_out(uint32_t cls);
 size_t hak_slot_bytes(void);
 void hak_slot_check(void);

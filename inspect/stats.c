@@ -33,7 +33,8 @@ void hak_stats_read(hak_stats_t *stats) {
       slabs[c].carved_blocks = hak_run_out((uint32_t)c);
     }
     class->cached_blocks = at_most(heaps[c].cached_blocks, slabs[c].carved_blocks - slabs[c].free_blocks);
-    class->live_blocks = slabs[c].carved_blocks - class->free_blocks - class->cached_blocks + hak_slots_out((uint32_t)c);
+    class->live_blocks =
+        slabs[c].carved_blocks - class->free_blocks - class->cached_blocks + hak_slots_out((uint32_t)c);
     if (heaps[c].asked_count > 0) {
       size_t mean = heaps[c].asked_bytes / heaps[c].asked_count;
       class->rounding_bytes = (class->block_bytes - at_most(mean, class->block_bytes)) * class->live_blocks;

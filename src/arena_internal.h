@@ -100,8 +100,8 @@ bool hak_release_due_locked(void);
 void hak_release_refaulted_locked(size_t slices);
 /* After `given` slices became free, without the lock: as many steps as they are worth. */
 void hak_release_after_give(size_t given);
-/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised to
- * the caller until it uses them, or says that it does not. */
+/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
+ * to the caller until it uses them, or says that it does not. */
 bool hak_release_promise(size_t slices);
 void hak_release_end_promise(size_t slices);
 void hak_release_end_promise_locked(size_t slices);

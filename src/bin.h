@@ -10,8 +10,8 @@
  *
  * A bin that is closed has no room: blocks that others made and this thread frees go to `outgoing`.
  *
- * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]: blocks of the bin that were counted
- * before. Its room is less than 0 by as many as are left of them. */
+ * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]: blocks of the bin that were
+ * counted before. Its room is less than 0 by as many as are left of them. */
 #pragma once
 
 #include "types.h"
@@ -66,6 +66,7 @@ typedef struct hak_heap {
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
   bool busy;                  /* a thread has it */
+  uint32_t thread;            /* by its number in the system: the one that has it, or had it last */
   uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
@@ -77,13 +78,15 @@ typedef struct hak_heap {
   uint64_t looked_ms;        /* when idle lists were last looked for */
 } hak_heap_t;
 
-_Static_assert(offsetof(hak_heap_t, grant) == offsetof(hak_heap_t, bin) + HAK_GRANTS_AT * sizeof(void *), "behind the bins");
+_Static_assert(offsetof(hak_heap_t, grant) == offsetof(hak_heap_t, bin) + HAK_GRANTS_AT * sizeof(void *),
+               "behind the bins");
 
 /* An initialiser for a heap that has no block. */
 #define HAK_HEAP_EMPTY \
   { \
-    .key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}, \
-    .grant = {[0 ... HAK_GRANT_LAST - 1] = {.head = HAK_LIST_END}} \
+    .key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}, .grant = { \
+      [0 ... HAK_GRANT_LAST - 1] = {.head = HAK_LIST_END} \
+    } \
   }
 
 /* Blocks of a grant that were not handed out. */

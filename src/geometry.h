@@ -78,7 +78,8 @@ HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
 }
 /* Any request up to HAK_CACHED_MAX. */
 HAK_INLINE uint32_t hak_class_of(size_t bytes) {
-  return bytes <= HAK_SMALL_MAX ? hak_small_classes[(bytes + HAK_BLOCK_MIN - 1) / HAK_BLOCK_MIN] : hak_run_class_of(bytes);
+  return bytes <= HAK_SMALL_MAX ? hak_small_classes[(bytes + HAK_BLOCK_MIN - 1) / HAK_BLOCK_MIN]
+                                : hak_run_class_of(bytes);
 }
 
 /* For d = block bytes, m = ceil(2^32 / d) and an offset n < 2^16 in a slab (Lemire, Kaser, Kurz 2019, "Faster remainder

@@ -12,8 +12,9 @@ hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
+hak_heap_t *hak_heaps_all;
 static struct {
-  hak_heap_t *all, *idle;
+  hak_heap_t *idle;
   size_t busy;            /* heaps that a thread has */
   _Atomic size_t orphans; /* of these, threads that did not survive a fork */
   uint32_t forks;         /* that led to this process */
@@ -45,8 +46,8 @@ static hak_heap_t *make_heap(void) {
     /* Neither another thread's list nor a slab has this key; and link ^ key is never an address. */
     heap->key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
     hak_lock(&hak_heaps_lock);
-    heap->next = heaps.all;
-    heaps.all = heap;
+    heap->next = hak_heaps_all;
+    hak_heaps_all = heap;
     hak_unlock(&hak_heaps_lock);
   }
   return heap;
@@ -65,6 +66,7 @@ static hak_heap_t *acquire(void) {
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
     hak_lock(&hak_heaps_lock);
     heap->forks = heaps.forks;
+    heap->thread = hak_os_thread_id();
     hak_cache_set_open(++heaps.busy);
     heap->busy = true;
     if (!heaps.have_key) {
@@ -107,7 +109,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
     totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_transfer_count(c) : 0};
   }
   hak_lock(&hak_heaps_lock);
-  for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
+  for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {
       hak_bin_info_t *info = &heap->info[c];
       int32_t capacity = hak_bin_capacity(info);
@@ -129,7 +131,7 @@ bool hak_heap_is_orphan(const hak_heap_t *heap) {
 
 void hak_heap_check(void) {
   hak_lock(&hak_heaps_lock);
-  for (hak_heap_t *heap = heaps.all; heap; heap = heap->next) {
+  for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     if (heap->busy && !hak_heap_is_orphan(heap)) {
       hak_cache_check(heap);
     }
@@ -143,12 +145,13 @@ void hak_heap_fork_child(void) {
   heaps.orphans = heaps.busy - mine;
   if (mine) {
     hak_heap->forks = heaps.forks;
+    hak_heap->thread = hak_os_thread_id();
   }
 }
 
 static hak_heap_t *take_orphan(void) {
   hak_lock(&hak_heaps_lock);
-  hak_heap_t *heap = heaps.all;
+  hak_heap_t *heap = hak_heaps_all;
   while (heap && !hak_heap_is_orphan(heap)) {
     heap = heap->next;
   }

@@ -34,3 +34,4 @@ void hak_heap_fork_child(void);
 /* One of them: return what it holds, so that threads can use it and its blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
 extern hak_lock_t hak_heaps_lock;
+extern hak_heap_t *hak_heaps_all;

@@ -11,6 +11,7 @@ enum {
 }; /* pages of it become resident only as they are used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
+hak_meta_piece_t *hak_meta_pieces;
 static struct {
   char *at;
   size_t left, used;
@@ -38,6 +39,7 @@ static void *cut(size_t bytes) {
 
 /* What is left of the piece before is lost. */
 static bool map_piece(size_t bytes) {
+  bytes += HAK_CACHE_LINE; /* for its head */
   size_t usual = hak_meta_bytes() >= PIECE_BYTES ? PIECE_BYTES : FIRST_PIECE_BYTES;
   size_t piece = hak_round_up(bytes > usual ? bytes : usual, hak_os_page_bytes());
   char *fresh = hak_os_map(NULL, piece);
@@ -48,8 +50,10 @@ static bool map_piece(size_t bytes) {
   if (fresh) {
     hak_os_set_huge(fresh, piece, false);
     hak_lock(&hak_meta_lock);
-    meta.at = fresh;
-    meta.left = piece;
+    *(hak_meta_piece_t *)(void *)fresh = (hak_meta_piece_t){hak_meta_pieces, piece};
+    hak_meta_pieces = (hak_meta_piece_t *)(void *)fresh;
+    meta.at = fresh + HAK_CACHE_LINE;
+    meta.left = piece - HAK_CACHE_LINE;
     hak_unlock(&hak_meta_lock);
   }
   return fresh != NULL;

@@ -9,3 +9,10 @@
 void *hak_meta_alloc(size_t bytes);
 size_t hak_meta_bytes(void);
 extern hak_lock_t hak_meta_lock;
+
+/* At the start of each mapping: a list of all, under the lock. */
+typedef struct hak_meta_piece {
+  struct hak_meta_piece *before;
+  size_t bytes;
+} hak_meta_piece_t;
+extern hak_meta_piece_t *hak_meta_pieces;

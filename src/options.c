@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-typedef enum kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } kind_t;
+typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t;
 typedef enum when { START, ANY } when_t;
 
 typedef struct option {
@@ -35,18 +35,20 @@ _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
 static const char *const profile_names[] = {"speed", "balanced", "lean", NULL};
 static const char *const profile_aliases[] = {"MIXED_TINYV3_C7_SAFE", "MIXED_TINYV3_C7_BALANCED", NULL};
 static const char *const huge_names[] = {"off", "dense", NULL};
+static const char *const unwinder_names[] = {"frames", "libunwind", "libgcc", NULL};
+static char given_text[256]; /* of the one option that is a text; its value is the length */
 static const char prefix[] = "HAKMEM_";
 
 hak_lock_t hak_options_lock = HAK_LOCK_INIT;
-static bool given[HAK_OPTION_COUNT];
+bool hak_option_given[HAK_OPTION_COUNT];
 
 /* What is not given follows from the profile. */
 static void derive(void) {
-  bool lean = given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
-  int64_t profile = given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
+  bool lean = hak_option_given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
+  int64_t profile = hak_option_given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
     bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* they stand in a row */
-    if (!given[id]) {
+    if (!hak_option_given[id]) {
       hak_option_values[id] = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
     }
   }
@@ -54,7 +56,7 @@ static void derive(void) {
 
 static void give(int id, int64_t value) {
   hak_option_values[id] = value;
-  given[id] = true;
+  hak_option_given[id] = true;
 }
 
 static bool parse_word(const char *text, const char *const *words, int64_t *value) {
@@ -65,6 +67,14 @@ static bool parse_word(const char *text, const char *const *words, int64_t *valu
     }
   }
   return false;
+}
+
+static const char *const *words_of(kind_t kind) {
+  return kind == PROFILE ? profile_names : kind == HUGE ? huge_names : kind == UNWIND ? unwinder_names : NULL;
+}
+
+const char *hak_option_text(hak_option_id_t id) {
+  return hak_option(id) > 0 ? given_text : "";
 }
 
 static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
@@ -93,10 +103,12 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
     return true;
   }
   bool ok;
-  if (option->kind == PROFILE) {
-    ok = parse_word(text, profile_names, value) || parse_word(text, profile_aliases, value);
-  } else if (option->kind == HUGE) {
-    ok = parse_word(text, huge_names, value);
+  if (option->kind == TEXT) {
+    *value = (int64_t)strlen(text);
+    ok = *value < (int64_t)sizeof given_text;
+  } else if (words_of(option->kind)) {
+    ok = parse_word(text, words_of(option->kind), value) ||
+         (option->kind == PROFILE && parse_word(text, profile_aliases, value));
   } else {
     ok = parse_number(text, option->kind == BYTES, value);
   }
@@ -106,8 +118,10 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
 static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   if (value == HAK_OPTION_AUTO) {
     hak_text_put(&text, "auto");
-  } else if (kind == PROFILE || kind == HUGE) {
-    hak_text_put(&text, "%s", (kind == PROFILE ? profile_names : huge_names)[value]);
+  } else if (kind == TEXT) {
+    hak_text_put(&text, "%s", value > 0 ? given_text : "");
+  } else if (words_of(kind)) {
+    hak_text_put(&text, "%s", words_of(kind)[value]);
   } else {
     hak_text_put(&text, "%zu", (size_t)value);
   }
@@ -150,6 +164,9 @@ static void load(const char *variable) {
   if (id < HAK_OPTION_COUNT) {
     int64_t value;
     if (parse(&options[id], equals + 1, &value)) {
+      if (options[id].kind == TEXT) {
+        memcpy(given_text, equals + 1, (size_t)value + 1);
+      }
       give(id, value);
       return;
     }
@@ -168,6 +185,7 @@ void hak_options_load(char **environment) {
     }
   }
   derive();
+  hak_os_name_mappings(hak_option(HAK_OPTION_MAPPING_NAMES));
   if (hak_option(HAK_OPTION_STATS) || hak_option(HAK_OPTION_OS_STATS)) {
     hak_os_remember_stderr();
   }

@@ -10,6 +10,8 @@
 
 typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
 
+typedef enum hak_unwinder { HAK_UNWIND_FRAMES, HAK_UNWIND_LIBUNWIND, HAK_UNWIND_LIBGCC } hak_unwinder_t;
+
 typedef enum hak_huge_pages { HAK_HUGE_PAGES_OFF, HAK_HUGE_PAGES_DENSE } hak_huge_pages_t;
 
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) HAK_OPTION_##id,
@@ -20,7 +22,8 @@ typedef enum hak_option_id {
 #undef HAK_OPTION
 
 extern _Atomic int64_t hak_option_values[HAK_OPTION_COUNT];
-extern hak_lock_t hak_options_lock; /* of changes */
+extern bool hak_option_given[HAK_OPTION_COUNT]; /* not by the profile */
+extern hak_lock_t hak_options_lock;             /* of changes */
 
 /* In the unit of its row. */
 HAK_INLINE int64_t hak_option(hak_option_id_t id) {
@@ -32,6 +35,9 @@ HAK_INLINE size_t hak_option_size(hak_option_id_t id) {
 HAK_INLINE size_t hak_option_slices(hak_option_id_t id) {
   return hak_option_size(id) >> HAK_SLICE_SHIFT;
 }
+
+/* Of a text; empty where none was given. */
+const char *hak_option_text(hak_option_id_t id);
 
 /* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */
 void hak_options_load(char **environment);

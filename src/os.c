@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,6 +16,10 @@
 #endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
 #endif
 
 static struct {
@@ -52,12 +58,27 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
+static _Atomic bool unnamed; /* as an option says, or for want of names in the kernel */
+
+void hak_os_name_mappings(bool wanted) {
+  atomic_store_explicit(&unnamed, !wanted, memory_order_relaxed);
+}
+
+/* What fails leaves the mapping as it is. Takes NULL. */
+static void *named(void *at, size_t bytes) {
+  if (at && !atomic_load_explicit(&unnamed, memory_order_relaxed) &&
+      prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, "hakmem") != 0) {
+    hak_os_name_mappings(false);
+  }
+  return at;
+}
+
 void *hak_os_map(void *wish, size_t bytes) {
-  return map(wish, bytes, PROT_READ | PROT_WRITE, 0);
+  return named(map(wish, bytes, PROT_READ | PROT_WRITE, 0), bytes);
 }
 
 void *hak_os_map_readonly(size_t bytes) {
-  return map(NULL, bytes, PROT_READ, MAP_NORESERVE);
+  return named(map(NULL, bytes, PROT_READ, MAP_NORESERVE), bytes);
 }
 
 bool hak_os_make_writable(void *at, size_t bytes) {
@@ -81,9 +102,9 @@ static void *aligned_gap(size_t bytes, size_t align) {
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
   int tries = 8; /* others may map there meanwhile */
   do {
-    char *p = hak_os_map(wish, bytes);
+    char *p = map(wish, bytes, PROT_READ | PROT_WRITE, 0);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
-      return p;
+      return named(p, bytes);
     }
     hak_os_unmap(p, bytes);
     wish = aligned_gap(bytes, align);
@@ -118,16 +139,23 @@ bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
 }
 
+bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
+  if (mincore(at, bytes, resident) == 0) {
+    return true;
+  }
+  memset(resident, 0, (bytes + hak_os_page_bytes() - 1) / hak_os_page_bytes());
+  return false;
+}
+
 size_t hak_os_fault_bytes(void *at, size_t bytes) {
   unsigned char resident[512];
   size_t page = hak_os_page_bytes(), pages = bytes / page, count = 0;
   volatile char *middle = (char *)at + bytes / 2;
   pages = pages < sizeof resident ? pages : sizeof resident;
   *middle = 0;
-  if (mincore(at, pages * page, resident) == 0) {
-    for (size_t i = 0; i < pages; i++) {
-      count += resident[i] & 1U;
-    }
+  hak_os_residency(at, pages * page, resident);
+  for (size_t i = 0; i < pages; i++) {
+    count += resident[i] & 1U;
   }
   hak_os_discard(at, bytes);
   return count * page;
@@ -212,6 +240,10 @@ void hak_os_wake(_Atomic uint32_t *word) {
 
 void hak_os_yield(void) {
   syscall(SYS_sched_yield);
+}
+
+uint32_t hak_os_thread_id(void) {
+  return (uint32_t)syscall(SYS_gettid);
 }
 
 bool hak_os_secure_mode(void) {

@@ -13,6 +13,9 @@ typedef struct hak_os_counts {
 /* Bytes of a page: a power of two, at least 4096. */
 size_t hak_os_page_bytes(void);
 
+/* Whether mappings made from now on are named [anon:hakmem], where the kernel has names for them; at first they are. */
+void hak_os_name_mappings(bool wanted);
+
 /* Map readable, writable, zeroed memory; at `wish` if nothing is there, which may be NULL. NULL on failure. */
 void *hak_os_map(void *wish, size_t bytes);
 /* The same at a multiple of `align` (a power of two, of pages), at `wish` (such a multiple, or NULL) if it can be. */
@@ -31,6 +34,8 @@ bool hak_os_unmap(void *at, size_t bytes);
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether the range gets huge pages from the next fault on. */
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
+/* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it; all are 0 then. */
+bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
  * looked at. 0: nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
@@ -51,6 +56,8 @@ void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one that sleeps. */
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 void hak_os_yield(void);
+/* Of the calling thread, as /proc has it. */
+uint32_t hak_os_thread_id(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);
 /* Write to stderr, all of it; errors are ignored; not a cancellation point. */

@@ -2,10 +2,14 @@
 #include "arena_internal.h"
 #include "foreign.h"
 #include "heap.h"
+#include "layout.h"
 #include "meta.h"
+#include "modules.h"
 #include "options.h"
 #include "os.h"
+#include "profile.h"
 #include "sample.h"
+#include "sites.h"
 #include "slab.h"
 #include "stats.h"
 #include "transfer.h"
@@ -17,9 +21,14 @@
 
 extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
+/* The same for layout.c. */
+__attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  visit(&hak_profile_lock, flag);
+  visit(&hak_modules_lock, flag);
+  visit(&hak_sites_lock, flag);
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
@@ -37,6 +46,16 @@ static _Thread_local bool holds_some __attribute__((tls_model("initial-exec")));
 static void note_mine(hak_lock_t *lock, bool unused) {
   (void)unused;
   holds_some |= hak_lock_is_mine(lock);
+}
+
+/* A signal handler asks; it may interrupt a fork. */
+static bool holds_a_lock(void) {
+  bool saved = holds_some;
+  holds_some = hak_lock_passes;
+  each_lock(note_mine, false);
+  bool answer = holds_some;
+  holds_some = saved;
+  return answer;
 }
 
 static void before_fork(void) {
@@ -86,12 +105,17 @@ __attribute__((constructor(101))) static void start(void) {
   }
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
+  if (!HAK_MINIMAL) {
+    hak_sample_start_up();
+    hak_profile_start_up(holds_a_lock);
+  }
 }
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */
   hak_transfer_verify("free");
   if (!HAK_MINIMAL) {
+    hak_profile_at_exit();
     hak_stats_at_exit();
   }
 }

@@ -2,6 +2,7 @@
 
 #include "foreign.h"
 #include "large.h"
+#include "probes.h"
 #include "sample.h"
 
 #include <errno.h>
@@ -49,10 +50,14 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 
 static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
+  if (HAK_UNLIKELY(hak_probes_changed())) {
+    hak_probes_follow();
+  }
   bool sampling = HAK_UNLIKELY(hak_sample_is_on());
   void *block = sampling && bytes <= HAK_SMALL_MAX ? hak_sample_count(bytes) : NULL;
   if (!block) {
-    block = bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+    block =
+        bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
     if (sampling && block && bytes > HAK_SMALL_MAX) {
       hak_sample_large(block, bytes);
     } else if (sampling && block) {
@@ -60,6 +65,7 @@ static void *alloc(size_t bytes, bool *zeroed) {
     }
   }
   if (HAK_UNLIKELY(!block)) {
+    hak_profile_refused(bytes);
     return hak_no_memory();
   }
   HAK_OBSERVE(hak_observe_alloc(block, bytes));
@@ -74,7 +80,7 @@ HAK_COLD void *hak_alloc_slow(size_t bytes) {
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on())) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on() && !hak_probes_changed())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;

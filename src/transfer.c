@@ -10,21 +10,14 @@ enum {
   BATCH = 64, /* blocks moved under the lock at a time */
 };
 
-typedef struct transfer {
-  hak_lock_t lock;
-  uint32_t count;
-  _Atomic bool taken;        /* since the last decay */
-  hak_free_block_t **blocks; /* made when first needed */
-} __attribute__((aligned(HAK_CACHE_LINE))) transfer_t;
-
-static transfer_t transfers[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
+hak_transfer_t hak_transfers[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 
 static uint32_t capacity_of(uint32_t cls) {
   uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
   return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
-static uint32_t room_in(transfer_t *transfer, uint32_t cls) {
+static uint32_t room_in(hak_transfer_t *transfer, uint32_t cls) {
   hak_free_block_t **made = NULL;
   for (;;) {
     hak_lock(&transfer->lock);
@@ -41,7 +34,7 @@ static uint32_t room_in(transfer_t *transfer, uint32_t cls) {
 }
 
 /* Returns how many of them found room. */
-static uint32_t put_batch(transfer_t *transfer, uint32_t cls, hak_free_block_t *const *batch, uint32_t count) {
+static uint32_t put_batch(hak_transfer_t *transfer, uint32_t cls, hak_free_block_t *const *batch, uint32_t count) {
   hak_lock(&transfer->lock);
   uint32_t room = capacity_of(cls) - transfer->count;
   count = count < room ? count : room;
@@ -51,7 +44,7 @@ static uint32_t put_batch(transfer_t *transfer, uint32_t cls, hak_free_block_t *
   return count;
 }
 
-static uint32_t take_batch(transfer_t *transfer, hak_free_block_t **batch, uint32_t want) {
+static uint32_t take_batch(hak_transfer_t *transfer, hak_free_block_t **batch, uint32_t want) {
   hak_lock(&transfer->lock);
   uint32_t count = want < transfer->count ? want : transfer->count;
   if (count > 0) {
@@ -75,7 +68,7 @@ static hak_free_block_t *link_batch(hak_free_block_t *const *batch, uint32_t cou
 
 hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,
                                    const char *function) {
-  transfer_t *transfer = &transfers[cls];
+  hak_transfer_t *transfer = &hak_transfers[cls];
   hak_free_block_t *batch[BATCH];
   uint32_t room = chain != HAK_LIST_END ? room_in(transfer, cls) : 0;
   while (chain != HAK_LIST_END && room > 0 && *most > 0) {
@@ -97,7 +90,7 @@ hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key, const 
   hak_free_block_t *batch[BATCH];
   hak_chain_t chain = {HAK_LIST_END, 0};
   while (chain.count < want) {
-    uint32_t left = want - chain.count, count = take_batch(&transfers[cls], batch, left < BATCH ? left : BATCH);
+    uint32_t left = want - chain.count, count = take_batch(&hak_transfers[cls], batch, left < BATCH ? left : BATCH);
     if (count == 0) {
       break;
     }
@@ -113,7 +106,7 @@ hak_chain_t hak_transfer_take(uint32_t cls, uint32_t want, uintptr_t key, const 
 }
 
 static void flush_class(uint32_t cls, bool idle_only) {
-  _Atomic bool *taken = &transfers[cls].taken;
+  _Atomic bool *taken = &hak_transfers[cls].taken;
   if (!atomic_exchange_explicit(taken, false, memory_order_relaxed) || !idle_only) {
     const uintptr_t key = 1; /* of no heap, and the end of lists does not fit it */
     for (hak_chain_t chain; (chain = hak_transfer_take(cls, BATCH, key, "free")).count > 0;) {
@@ -131,7 +124,7 @@ void hak_transfer_flush(bool idle_only) {
 
 void hak_transfer_verify(const char *function) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    transfer_t *transfer = &transfers[cls];
+    hak_transfer_t *transfer = &hak_transfers[cls];
     if (!hak_lock_try(&transfer->lock)) {
       continue;
     }
@@ -147,12 +140,12 @@ void hak_transfer_verify(const char *function) {
 }
 
 size_t hak_transfer_count(uint32_t cls) {
-  hak_lock(&transfers[cls].lock);
-  size_t count = transfers[cls].count;
-  hak_unlock(&transfers[cls].lock);
+  hak_lock(&hak_transfers[cls].lock);
+  size_t count = hak_transfers[cls].count;
+  hak_unlock(&hak_transfers[cls].lock);
   return count;
 }
 
 hak_lock_t *hak_transfer_lock(uint32_t cls) {
-  return &transfers[cls].lock;
+  return &hak_transfers[cls].lock;
 }

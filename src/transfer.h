@@ -6,6 +6,15 @@
 #include "lock.h"
 #include "slab.h"
 
+typedef struct hak_transfer {
+  hak_lock_t lock;
+  uint32_t count;
+  _Atomic bool taken;        /* since the last decay */
+  hak_free_block_t **blocks; /* made when first needed */
+} __attribute__((aligned(HAK_CACHE_LINE))) hak_transfer_t;
+
+extern hak_transfer_t hak_transfers[HAK_RUN_FIRST];
+
 /* Put blocks of a chain that is linked under `key`, as far as there is room; returns the rest of the chain. Names
  * `function` when a damaged block turns up. */
 hak_free_block_t *hak_transfer_put(uint32_t cls, hak_free_block_t *chain, uint32_t *most, uintptr_t key,

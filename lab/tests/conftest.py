@@ -192,7 +192,11 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def with_store(words: tuple, store: Path) -> list:
     """The words with `--store`, before the `--` if there is one."""
     words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
-    own = not words or words[0] in ("run", "doctor", "--version") or words[:2] == ("baseline", "save")
+    own = (
+        not words
+        or words[0] in ("run", "doctor", "explain", "metrics", "top", "--version")
+        or words[:2] == ("baseline", "save")
+    )
     if own or "--store" in words or "--help" in words:
         return list(words)
     at = words.index("--") if "--" in words else len(words)

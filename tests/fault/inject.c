@@ -99,6 +99,8 @@ int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __wrap_mprotect(void *at, size_t bytes, int protection);
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+int __real_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
+int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   return must_fail(CALL_mmap) ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, file, offset);
@@ -114,6 +116,10 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
 
 int __wrap_mprotect(void *at, size_t bytes, int protection) {
   return must_fail(CALL_mprotect) ? -1 : __real_mprotect(at, bytes, protection);
+}
+
+int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name) {
+  return must_fail(CALL_prctl) ? -1 : __real_prctl(option, what, at, bytes, name);
 }
 
 /* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */

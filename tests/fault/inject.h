@@ -11,7 +11,7 @@
  * KIND is one of the calls below, or `any`. */
 #define FAULT_PLAN_VARIABLE "FAULT_PLAN"
 
-#define FAULT_CALLS(X) X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap)
+#define FAULT_CALLS(X) X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap) X(prctl)
 
 /* From now on no call fails, and none is counted. */
 void inject_stop(void);

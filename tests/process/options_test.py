@@ -17,7 +17,7 @@ TABLE = ""
 # The names that are promised; the table may have more.
 OPTIONS = (
     ["PROFILE", "TINY_UNIFIED_CACHE", "WARM_POOL_SIZE", "SS_MEM_LEAN", "SS_OS_STATS", "DECAY_MS"]
-    + ["HUGE_PAGES", "MEMORY_LIMIT", "STATS", "HELP"]
+    + ["HUGE_PAGES", "MEMORY_LIMIT", "STATS", "HELP", "PROFILE_RATE", "PROFILE_SIGNAL", "PROFILE_UNWIND"]
     + [f"TINY_UNIFIED_C{band}" for band in range(8)]
 )
 
@@ -31,6 +31,9 @@ GOOD_VALUES = {
     "DECAY_MS": ["0", "1", "1000", "60000"],
     "HUGE_PAGES": ["auto", "off", "dense"],
     "MEMORY_LIMIT": ["0", "1G", "256M", "1048576K", "2147483648"],
+    "PROFILE_RATE": ["auto", "0", "1", "4096", "512K", "1G"],
+    "PROFILE_SIGNAL": ["0", "12"],
+    "PROFILE_UNWIND": ["frames", "libgcc"],
     "STATS": ["0"],
     "HELP": ["0"],
     **{f"TINY_UNIFIED_C{band}": ["0", "1", "64", "1000"] for band in range(8)},
@@ -46,6 +49,9 @@ BAD_VALUES = {
     "DECAY_MS": ["soon", "-5", "1.5"],
     "HUGE_PAGES": ["always", "1"],
     "MEMORY_LIMIT": ["64Q", "M", "-64M", "99999999999G", "12 M"],
+    "PROFILE_RATE": ["-1", "2G", "often"],
+    "PROFILE_SIGNAL": ["USR1", "65"],
+    "PROFILE_UNWIND": ["gdb", "1"],
     "STATS": ["x"],
     "HELP": ["x"],
     **{f"TINY_UNIFIED_C{band}": ["x", "-1", "0x"] for band in range(8)},

@@ -34,16 +34,21 @@ static unsigned char *make(Prng *prng) {
   size_t bytes = sizeof bytes + prng_below(prng, prng_below(prng, 100) ? 1000 : 200000), grown = bytes * 3 / 2;
   unsigned char *block;
   switch (prng_below(prng, 8)) {
-    case 0: block = hak_calloc(1, bytes); break;
-    case 1: block = hak_memalign(256, bytes); break;
-    case 2:
-      block = hak_malloc(bytes);
-      CHECK(block != NULL);
-      fill(block, bytes);
-      block = hak_realloc(block, grown);
-      bytes = grown;
-      break;
-    default: block = hak_malloc(bytes);
+  case 0:
+    block = hak_calloc(1, bytes);
+    break;
+  case 1:
+    block = hak_memalign(256, bytes);
+    break;
+  case 2:
+    block = hak_malloc(bytes);
+    CHECK(block != NULL);
+    fill(block, bytes);
+    block = hak_realloc(block, grown);
+    bytes = grown;
+    break;
+  default:
+    block = hak_malloc(bytes);
   }
   CHECK(block != NULL && hak_malloc_usable_size(block) >= bytes);
   fill(block, bytes);

@@ -2,6 +2,7 @@
 #include "cache.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "arena.h"
 #include "child.h"
@@ -92,6 +93,24 @@ static void overflow_returns_the_newest(void) {
   for (size_t i = 4; i-- > 0; block = block->link) {
     CHECK(block == blocks[i]);
   }
+}
+
+static void free_what_becomes_the_first(void) {
+  lists_free(&mine, blocks[3]);
+  _exit(0); /* at the end all lists are looked at */
+}
+
+/* Of a full list half goes, and the block that is first then is the one that comes. */
+static void a_second_free_of_what_stays_is_noticed(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  open_both();
+  alloc_many(&mine, BYTES, 9);
+  lists_drain(&mine, cls);
+  for (size_t i = 0; i < 8; i++) {
+    lists_free(&mine, blocks[i]);
+  }
+  child_is_stopped(free_what_becomes_the_first, "free", "double free", blocks[3]);
 }
 
 static void a_flush_returns_everything(void) {
@@ -296,6 +315,7 @@ int main(void) {
   child_succeeds(a_few_blocks_keep_no_slab);
   child_succeeds(without_memory_there_is_no_block);
   child_succeeds(overflow_returns_the_newest);
+  child_succeeds(a_second_free_of_what_stays_is_noticed);
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
   child_succeeds(idle_lists_are_returned);

@@ -58,7 +58,7 @@ static void a_short_piece_is_better_than_none(void) {
   for (size_t bytes = 0; bytes < (size_t)1 << 20; bytes += 1000) {
     CHECK(hak_meta_alloc(1000) != NULL);
   }
-  CHECK(hak_meta_alloc(60 << 10) != NULL && hak_meta_alloc(64 << 10) == NULL);
+  CHECK(hak_meta_alloc(59 << 10) != NULL && hak_meta_alloc(64 << 10) == NULL);
   system_allow();
   hak_os_read_counts(&before);
   CHECK(hak_meta_alloc(64 << 10) != NULL);

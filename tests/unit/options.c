@@ -10,7 +10,7 @@
 #include "child.h"
 #include "hakmem.h"
 
-typedef enum Kind { FLAG, COUNT, BYTES, MS, PROFILE, HUGE } Kind;
+typedef enum Kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } Kind;
 typedef enum When { START, ANY } When;
 
 typedef struct Row {
@@ -30,6 +30,7 @@ static const Row rows[] = {
 enum { ROWS = sizeof rows / sizeof rows[0], VALUE_BYTES = 64 };
 static const char *const profiles[] = {"speed", "balanced", "lean"};
 static const char *const huge_pages[] = {"off", "dense"};
+static const char *const unwinders[] = {"frames", "libunwind", "libgcc"};
 static size_t profile;
 
 static void load(const char *variable) {
@@ -54,6 +55,11 @@ static void value_as_text(const Row *row, int64_t value, char text[VALUE_BYTES])
   } else if (row->kind == HUGE) {
     CHECK(value == 0 || value == 1);
     snprintf(text, VALUE_BYTES, "%s", huge_pages[value]);
+  } else if (row->kind == UNWIND) {
+    CHECK(value >= 0 && value < 3);
+    snprintf(text, VALUE_BYTES, "%s", unwinders[value]);
+  } else if (row->kind == TEXT) {
+    text[0] = '\0';
   } else {
     snprintf(text, VALUE_BYTES, "%" PRId64, value);
   }
@@ -91,7 +97,7 @@ static void built_in_values_are_those_of_speed(void) {
 static void ranges_are_kept(void) {
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
-    if (row->kind == PROFILE || row->kind == HUGE) {
+    if (row->kind >= TEXT) {
       continue;
     }
     load_number(row->name, row->low);
@@ -143,6 +149,21 @@ static void values_are_in_force(void) {
   CHECK(hak_option(HAK_OPTION_HUGE_PAGES) == 1);
 }
 
+static void a_text_is_kept_as_it_was_given(void) {
+  char variable[64 + 256], file[256], value[256];
+  CHECK(hak_option_text(HAK_OPTION_PROFILE_FILE)[0] == '\0');
+  load("HAKMEM_PROFILE_FILE=/tmp/%p with a blank.txt");
+  CHECK(strcmp(hak_option_text(HAK_OPTION_PROFILE_FILE), "/tmp/%p with a blank.txt") == 0);
+  CHECK(hak_option_set("PROFILE_FILE", "other.txt") == EPERM);
+  CHECK(strcmp(hak_option_text(HAK_OPTION_PROFILE_FILE), "/tmp/%p with a blank.txt") == 0);
+  memset(file, 'x', sizeof file - 1);
+  file[sizeof file - 1] = '\0'; /* the longest that there is room for */
+  snprintf(variable, sizeof variable, "HAKMEM_PROFILE_FILE=%s", file);
+  char *environment[] = {variable, NULL};
+  hak_options_load(environment);
+  CHECK(hak_option_get("PROFILE_FILE", value, sizeof value) == 0 && strcmp(value, file) == 0);
+}
+
 static void what_may_change_can_be_set(void) {
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
@@ -150,7 +171,7 @@ static void what_may_change_can_be_set(void) {
     value_as_text(row, row->high < INT64_MAX ? row->high : 12345, text);
     CHECK(hak_option_set(row->name, text) == (row->when == ANY ? 0 : EPERM));
     has_value(row, row->when == START ? row->defaults[0] : row->high < INT64_MAX ? row->high : 12345);
-    CHECK(hak_option_set(row->name, "neither word nor number") == EINVAL);
+    CHECK(hak_option_set(row->name, "neither word nor number") == (row->kind == TEXT ? EPERM : EINVAL));
   }
   CHECK(hak_option_set("hakmem_decay_ms", "77") == 0);
   CHECK(hak_option(HAK_OPTION_DECAY) == 77);
@@ -175,6 +196,7 @@ int main(void) {
   child_succeeds(mem_lean_changes_the_release_options_only);
   child_succeeds(a_given_value_wins_over_the_profile);
   child_succeeds(values_are_in_force);
+  child_succeeds(a_text_is_kept_as_it_was_given);
   child_succeeds(what_may_change_can_be_set);
   child_succeeds(a_short_buffer_is_respected);
   return 0;

@@ -33,7 +33,8 @@ static void chances_are_right(void) {
     }
     CHECK(hak_chance_of(bytes, 1) == 1 && hak_chance_weight(bytes, 1) == (double)bytes);
   }
-  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) <= 1);
+  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) < 1);
+  CHECK(hak_chance_unit(0) + hak_chance_unit(UINT64_MAX) == 1);
 }
 
 static void table_leads_to_bins(void) {
@@ -88,8 +89,8 @@ static void see(const hak_sample_t *sample, void *argument) {
   seen->weight += sample->weight_bytes;
 }
 
-static const size_t sizes[] = {0, 1, 16, 17, 100, 1000, 4096, 4097, 10000, 16384, 32768, 32769, 65536, 300000, 1 << 20,
-                               (1 << 20) + 1, 5 << 20};
+static const size_t sizes[] = {0,     1,     16,    17,    100,    1000,    4096,          4097,   10000,
+                               16384, 32768, 32769, 65536, 300000, 1 << 20, (1 << 20) + 1, 5 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* A mean of 1: every block is a sample, is as large as it would be, and keeps what is written there. */
@@ -392,10 +393,10 @@ STOPPED(free_inside_a_slot, 1000, 16, hak_free(block + 16), "free", "not the sta
 STOPPED(free_inside_a_run, 100000, 16, hak_free(block + 16), "free", "not the start of a block")
 STOPPED(free_of_a_slot_never_used, 1000, 8192, hak_free(block + 8192), "free", "invalid pointer")
 STOPPED(realloc_of_a_freed_slot, 100, 0, hak_free(block); (void)hak_realloc(block, 200), "realloc", "double free")
-STOPPED(size_of_a_freed_slot, 100, 0, hak_free(block); (void)hak_malloc_usable_size(block), "malloc_usable_size",
-        "double free")
-STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16); (void)hak_malloc(100), "malloc",
-        "double free or corrupted free block")
+STOPPED(size_of_a_freed_slot, 100, 0, hak_free(block);
+        (void)hak_malloc_usable_size(block), "malloc_usable_size", "double free")
+STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16);
+        (void)hak_malloc(100), "malloc", "double free or corrupted free block")
 
 static char *granted(void) {
   CHECK(hak_sample_start(RARE));

@@ -225,7 +225,7 @@ static void *consume(void *unused) {
   }
 }
 
-static void produce(_Atomic(void *) * slot, void *block) {
+static void produce(_Atomic(void *) *slot, void *block) {
   for (void *none = NULL; !atomic_compare_exchange_weak(slot, &none, block); none = NULL) {
     sched_yield();
   }

@@ -12,8 +12,9 @@ static struct {
   uint32_t skip, count;
 } plans[SYSTEM_CALLS];
 static const int errors[SYSTEM_CALLS] = {
-    [SYSTEM_MMAP] = ENOMEM,   [SYSTEM_MUNMAP] = ENOMEM, [SYSTEM_MADVISE] = EAGAIN,      [SYSTEM_MPROTECT] = ENOMEM,
-    [SYSTEM_MREMAP] = EFAULT, [SYSTEM_WRITE] = EINTR,   [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRANDOM] = ENOSYS,
+    [SYSTEM_MMAP] = ENOMEM,         [SYSTEM_MUNMAP] = ENOMEM,    [SYSTEM_MADVISE] = EAGAIN,
+    [SYSTEM_MPROTECT] = ENOMEM,     [SYSTEM_MREMAP] = EFAULT,    [SYSTEM_WRITE] = EINTR,
+    [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRANDOM] = ENOSYS, [SYSTEM_OPEN] = EMFILE,
 };
 
 static size_t refused_mappings_from;
@@ -198,7 +199,8 @@ long __wrap_syscall(long number, ...) {
     argument[i] = va_arg(arguments, long); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
   }
   va_end(arguments);
-  if ((number == SYS_write && is_refused(SYSTEM_WRITE)) || (number == SYS_getrandom && is_refused(SYSTEM_GETRANDOM))) {
+  if ((number == SYS_write && is_refused(SYSTEM_WRITE)) || (number == SYS_openat && is_refused(SYSTEM_OPEN)) ||
+      (number == SYS_getrandom && is_refused(SYSTEM_GETRANDOM))) {
     return -1;
   }
   return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);

@@ -15,6 +15,12 @@ GROUPS = {
         ),
         "doctor": ("is a program or a process served, and if not, what to do", "hak doctor -- ./program args"),
     },
+    "Where did the memory go?": {
+        "explain": ("every resident kilobyte of a process or a core file, by owner", "hak explain PID"),
+        "profile": ("which stacks allocated what is in use: for pprof, or as text", "hak profile -o heap.txt PID"),
+        "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
+        "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
+    },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
         "ab": (

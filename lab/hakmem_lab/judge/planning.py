@@ -12,7 +12,7 @@ from hakmem_lab.judge.statistics.plan import SHARE, Plan
 
 PLANNED, MORE = "plan", "more"
 SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "matrix", "latency")
-PROLONGED_KINDS = ("ab", "compare", "matrix", "latency")
+PROLONGED_KINDS = ("ab", "compare", "matrix", "sweep", "latency")
 BY_BLOCK = "by-block"
 
 

@@ -82,7 +82,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         shrunk = verdicts.percent(intervals[chosen].estimate)
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
-        result["final"] = parts["settled"] or len(confirming) >= plan.looks[-1]
+        ended = parts["settled"] or len(confirming) >= planning.most_blocks(header, records)
+        result["final"] = ended and len(confirming) >= planning.least_blocks(records)
         result["selection"]["confirmation"] = parts["comparisons"][0]
         withheld(result, records, DEFAULT, chosen)
     return blocked(result, records)

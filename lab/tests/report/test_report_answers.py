@@ -81,6 +81,20 @@ def test_usually_better_and_rarely_much_worse_is_said() -> None:
     assert detail == "The typical run and the mean disagree."
 
 
+def test_both_averages_are_said_with_their_directions() -> None:
+    run = ab()
+    run.result |= {"verdict": "INCONCLUSIVE", "headline": "in the typical block by +2.10 %"}
+    mean = {"name": "hakmem against glibc", "metric": "mean of wall", "control": "glibc", "treatment": "hakmem",
+            "estimate": -0.2, "ci_low": -0.3, "ci_high": -0.1, "runs": [120, 118], "far_off": [0, 3]}  # fmt: skip
+    run.result["comparisons"].insert(1, mean)
+    _, detail = told(run, torn=True)
+    assert detail == (
+        "In the typical block 2.1 % faster [1.4, 2.8], by the mean of the runs 25 % slower [11, 43]; 3 of the 118 runs "
+        "of hakmem and 0 of the 120 of glibc were more than twice as bad as the median. Which of the two matters is "
+        "not for a rule."
+    )
+
+
 def test_the_other_average_has_the_direction_of_its_metric() -> None:
     result = ab().result | {"metric": {"name": r"regex:Rate = (\d+)", "unit": "", "higher_is_better": True}}
     row = {"metric": "mean of Rate", "estimate": 0.1, "ci_low": 0.05, "ci_high": 0.15}

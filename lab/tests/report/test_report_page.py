@@ -198,10 +198,10 @@ def test_a_suite_calls_better_only_what_its_interval_shows() -> None:
     }
     row |= {"verdict": "miss ~", "to_reach": ">= 0.909 x leanest", "measured": "0.9 [open, open]"}
     chips = {text: a["class"] for a, text in page_of(run).all("span") if "chip" in a.get("class", "")}
-    assert chips["▲ 1.20× [1.10, 1.30]"] == "chip go strong"
-    assert chips["? 1.20× [open]"] == "chip inconclusive"
-    assert chips["▼ 0.97× [0.95, 0.99]"] == "chip no-go"
-    assert chips["≈ 1.02× [0.98, 1.06]"] == "chip neutral"
+    assert chips["▲ 20 % faster [10, 30]"] == "chip go strong"
+    assert chips["? 20.0 % faster [open]"] == "chip inconclusive"
+    assert chips["▼ 3 % slower [1, 5]"] == "chip no-go"
+    assert chips["≈ 2 % slower to 6 % faster"] == "chip neutral"
     assert chips["✕ miss ~"] == "chip inconclusive"
 
 

@@ -322,7 +322,8 @@ def test_every_ratio_of_a_suite_has_its_interval() -> None:
     table = drawn(suite())["scores"].table
     cells = [cell for row in table.rows for cell in row[1:] if cell != "–"]
     assert cells
-    assert all(re.fullmatch(r"[0-9.]+× \[[0-9.]+, [0-9.]+\]", cell) for cell in cells)
+    sure, open_ = r"[0-9.]+ % (faster|slower) \[[0-9.]+, [0-9.]+\]", r"[0-9.]+ % slower to [0-9.]+ % faster"
+    assert all(re.fullmatch(f"{sure}|{open_}", cell) for cell in cells)
 
 
 def test_ticks_are_apart_and_say_the_amount_that_they_stand_for() -> None:

@@ -54,7 +54,8 @@ def test_more_blocks_go_beyond_the_plan_and_end_where_they_settle_it(noisy, here
 
 
 @pytest.mark.parametrize(
-    ("kind", "more", "message"), [("aa", "5", "only ab, compare, matrix and latency"), ("ab", "-1", "at least 1")]
+    ("kind", "more", "message"),
+    [("aa", "5", "only ab, compare, matrix, sweep and latency"), ("ab", "-1", "at least 1")],
 )
 def test_what_cannot_be_prolonged_is_refused(ab, here, fakes, kind, more, message):
     if kind == "aa":
@@ -128,6 +129,23 @@ def test_a_matrix_ends_when_every_question_is_settled_and_goes_on_when_asked(mat
     more = here("resume", "--more", "3", "--quiet", "--json", "-").result()
     assert (more["final"], more["blocks"]) == (True, 14)
     assert len(records("block")) == 14
+
+
+def test_the_confirmation_of_a_sweep_goes_on_when_asked_with_the_candidate_that_was_chosen(
+    here, tmp_path, fakes, records
+):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        f'kind = "sweep"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
+        f'max-blocks = 20\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\ndefault = "glibc"\n'
+        'select-blocks = 3\n[candidates]\nslow = "glibc,RATE=800"\nfast = "glibc,RATE=1200"\n'
+    )
+    first = here("sweep", spec, "--quiet", "--json", "-").result()
+    assert (first["verdict"], first["blocks"], first["final"]) == ("GO", 8, True)
+    more = here("resume", "--more", "4", "--quiet", "--json", "-").result()
+    assert (more["verdict"], more["blocks"], more["final"]) == ("GO", 12, True)
+    confirmed = [set(block["order"]) for block in records("block", phase="confirm")]
+    assert confirmed == [{"default", "fast"}] * 12 and len(records("block", phase="select")) == 3
 
 
 def test_the_blocks_of_a_matrix_are_planned_by_its_own_contrasts(matrix, records):

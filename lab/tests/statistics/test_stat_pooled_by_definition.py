@@ -208,3 +208,18 @@ def test_flips_that_are_as_rare_as_alpha_show_it(monkeypatch, p, level, shown, s
     (found,) = compared(given(sign, sign * np.linspace(0.5, 1.5, 99)), given(0.0, np.zeros(99)), 0.5, [level])
     assert found.excludes_zero() is shown
     assert shown or 0.0 in (found.low, found.high)
+
+
+@pytest.mark.parametrize("blocks", [2, 7, 40])
+@pytest.mark.parametrize("what", [0.9, MEAN])
+def test_the_spread_of_a_block_is_that_of_the_resampled_ratio(blocks, what):
+    arms = [Sampled.of(pool(histograms(seed, blocks)), WHATS) for seed in (3, 4)]
+    control, treatment = (arm.replicates[WHATS.index(what)] for arm in arms)
+    mean = (control - treatment).mean()
+    variance = ((control - treatment - mean) ** 2).mean() * blocks / (blocks - 1)
+    assert pooled.spread(*arms, what) == pytest.approx(math.sqrt(variance * blocks))
+
+
+def test_a_single_block_has_no_known_spread():
+    single = Sampled.of(pool(histograms(5, 1)), WHATS)
+    assert pooled.spread(single, single, MEAN) == math.inf

@@ -252,3 +252,23 @@ def test_the_tilde_says_that_the_bar_lies_inside_the_interval(figure, verdict):
 @pytest.mark.parametrize(("text", "value"), [("0.3ms", 3e-4), ("1 MiB", 1024), ("50%", 0.5), (2, 2), ("1e-8", 1e-8)])
 def test_amounts_are_in_the_unit_of_the_metric(text, value):
     assert parse_amount(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("figure", "unit", "wanted"),
+    [
+        ((1.2, 1.1, 1.3, "faster"), "s", "20 % faster\n[10, 30]"),
+        ((0.8, 0.75, 0.85, "slower"), "op/s", "25 % slower\n[18, 33]"),
+        ((1.25, 1.2, 1.3, "leaner"), "KiB", "20 % less\n[17, 23]"),
+        ((0.5, 0.4, 0.6, "larger"), "KiB", "2.0 ×\n[1.7, 2.5]"),
+        ((1.02, 0.97, 1.08, "open"), "s", "open\n3 % slower to 8 % faster"),
+        ((1.01, 0.99, 1.02, "same"), "s", "same\n1.0 % slower to 2.0 % faster"),
+        ((1.2, None, None, "open"), "s", "about 20.0 % faster\nno interval yet"),
+    ],
+)
+def test_a_cell_of_the_terminal_says_it_in_the_words_of_all_kinds(figure, unit, wanted):
+    from hakmem_lab.show.terminal.suite import _cell
+
+    record = dict(zip(("ratio", "ci_low", "ci_high", "word"), figure, strict=True))
+    assert _cell(record, {"unit": unit}) == wanted
+    assert _cell(None, {"unit": unit}) == "-"

@@ -65,10 +65,10 @@ def _family(name: str, samples: Mapping[str, float]) -> str:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items())
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
     """A label's value, on one line, in bytes that are UTF-8."""
     whole = str(value).encode(errors="backslashreplace").decode()
     return whole.replace("\\", r"\\").replace('"', r"\"").replace("\r", " ").replace("\n", r"\n")

@@ -121,7 +121,7 @@ def _suite(result: Record) -> list[Table | None]:
     body = [
         [
             row_name(row),
-            *(_heat((row.get("arms") or {}).get(arm) or {}) for arm in arms),
+            *(_heat((row.get("arms") or {}).get(arm) or {}, row) for arm in arms),
             _text(row.get("best_peer")),
             _text(row.get("to_reach") or (ratio_text(row["bar"]) if row.get("bar") else None)),
             _text(row.get("measured")),
@@ -141,11 +141,18 @@ def _suite(result: Record) -> list[Table | None]:
     columns = ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"]
     return [
         Table("Milestones", ["Milestone", "Target", "Value", "Met"], milestones) if milestones else None,
-        Table("Ratios (▲ better, ▼ worse, ≈ the interval holds 1, ? too few blocks for one)", columns, body)
+        Table(f"{_against(card)} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)", columns, body)
         if body
         else None,
         _means(card.get("means") or []),
     ]
+
+
+def _against(card: Record) -> str:
+    """What the rows of a suite compare with what."""
+    if card.get("table") == "reference":
+        return f"Against {card.get('reference')}"
+    return f"{card.get('subject') or 'The subject'} against each"
 
 
 def _means(means: list[Record]) -> Table | None:
@@ -156,7 +163,7 @@ def _means(means: list[Record]) -> Table | None:
             _text(mean.get("group") or "all"),
             _text(mean.get("what")),
             numbers.number(mean.get("workloads")),
-            *(_heat((mean.get("arms") or {}).get(arm) or {}) for arm in arms),
+            *(_heat((mean.get("arms") or {}).get(arm) or {}, mean) for arm in arms),
         ]
         for mean in means
     ]
@@ -175,18 +182,18 @@ def _plain(value: object) -> str:
     return numbers.number(value) if finite(value) is not None else _text(value)
 
 
-def _heat(record: Record) -> str | Cell:
+def _heat(record: Record, row: Record) -> str | Cell:
     """A ratio with a mark and a tint that agree: only a ratio whose interval leaves out 1 is called better or worse."""
     ratio = finite(record.get("ratio"))
     if ratio is None:
         return UNKNOWN
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     if low is None and high is None:
-        return Cell(f"? {figure_text(record)}", "inconclusive")
+        return Cell(f"? {figure_text(record, row)}", "inconclusive")
     better, worse = low is not None and low > 1, high is not None and high < 1
     mark, tone = ("▲", "go") if better else ("▼", "no-go") if worse else ("≈", "neutral")
     strong = (better or worse) and not 1 / 1.1 <= ratio <= 1.1
-    return Cell(f"{mark} {figure_text(record)}", tone + " strong" * strong)
+    return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
 
 
 def findings(run: LoadedRun) -> list[Table]:

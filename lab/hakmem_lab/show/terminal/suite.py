@@ -1,12 +1,13 @@
 """Terminal tables of a suite: ratios, means, bars, milestones, medians, changes."""
 
-import math
 from collections.abc import Iterator
 
+from hakmem_lab.show import answers
 from hakmem_lab.show.terminal.tables import add_row, new_table, number
 
 MILLISECONDS_BELOW_S = 0.1
 MISS = "miss"
+UNDECIDED = ("same", "open")
 
 
 def tables(card: dict) -> Iterator:
@@ -28,17 +29,17 @@ def _arms(rows: list[dict], key: str) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row[key]))
 
 
-def _ratio(value: float | None) -> str:
-    return "open" if value is None or not math.isfinite(value) else f"{value:.2f}"
-
-
-def _cell(record: dict | None) -> str:
-    """The ratio and what it says, and below it its interval."""
-    if not record:
+def _cell(record: dict | None, row: dict) -> str:
+    """The change, the same or open, and below it the interval."""
+    found = answers.standing(record or {}, answers.is_memory(row))
+    if record is None or found is None:
         return "-"
-    ends = [_ratio(record["ci_low"]), _ratio(record["ci_high"])]
-    between = "no interval yet" if ends == ["open", "open"] else " – ".join(ends)
-    return f"{record.get('word', '')} {_ratio(record['ratio'])}\n{between}".lstrip()
+    if not found.between:
+        return f"about {found.short}\nno interval yet"
+    word = record.get("word")
+    if word in UNDECIDED or not found.sure:
+        return f"{word or 'open'}\n{found.between}"
+    return f"{found.short}\n[{found.brackets or found.between}]"
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -55,19 +56,19 @@ def _ratios(card: dict) -> Iterator:
     if not rows:
         return
     by_reference = card["table"] == "reference"
-    what = f"Multiples of {card['reference']}" if by_reference else f"{card['subject']} as a multiple of each"
+    what = f"Against {card['reference']}" if by_reference else f"{card['subject']} against each"
     arms = _arms(rows, "arms")
     for group, part in _grouped(rows):
-        table = new_table(f"{group}{what} (above 1: faster, leaner), and below it the interval", "workload",
+        table = new_table(f"{group}{what}, and below it the interval", "workload",
                           *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
         for row in part:
             base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
-            add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm)) for arm in arms))
+            add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms))
         yield table
     if margin := card.get("margin"):
         yield (
-            f"same: surely within {100 * margin:g} %. open: the interval holds 1, and more than {100 * margin:g} % "
-            f"beside it; more blocks would tell."
+            f"same: surely within {100 * margin:g} %. open: the interval holds no change, and more than "
+            f"{100 * margin:g} % beside it; more blocks would tell."
         )
 
 
@@ -84,7 +85,7 @@ def _means(card: dict) -> Iterator:
         table = new_table("Geometric means", "of", *arms)
         for mean in means:
             whose = f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "")
-            add_row(table, f"{whose}: {mean['what']}", *(_cell(mean["arms"].get(arm)) for arm in arms))
+            add_row(table, f"{whose}: {mean['what']}", *(_cell(mean["arms"].get(arm), mean) for arm in arms))
         yield table
 
 

@@ -112,7 +112,7 @@ def over_time(run: LoadedRun, key: str) -> Picture | None:
     description = "; ".join(f"{r[0]}: mean {r[1]}, peak {r[2]}, area {r[3]}" for r in table.rows) + "."
     caption = (
         "Line: the median of the runs; shade: the middle half of them. How much of it the program held at that time "
-        "(live bytes) is not recorded in such runs; soaks can."
+        "(live bytes) is known of soaks alone."
     )
     svg = element(figure, key, title, description)
     return Picture("memory-over-time", title, description, svg, table, caption)

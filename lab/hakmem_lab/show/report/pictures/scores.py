@@ -1,6 +1,6 @@
 """A suite: every workload's ratio to each arm, and the history of the ratios with change points.
 
-Ratios are above 1 where the subject is better. May import: distribution, svg, numbers, model, palette.
+Ratios are above 1 where the subject is better. May import: answers, svg, numbers, model, palette.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from hakmem_lab.show import answers
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
@@ -80,7 +81,9 @@ def scores(run: LoadedRun, key: str) -> Picture | None:
     for position, arm in enumerate(arms):
         axes[0].plot([], [], arm_marker(position), color=arm_colour(position), label=label(arm, 22))
     figure.legend(loc="upper left", ncols=2, bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
-    body = [[row_name(row), *(figure_text((row.get("arms") or {}).get(arm) or {}) for arm in arms)] for row in rows]
+    body = [
+        [row_name(row), *(figure_text((row.get("arms") or {}).get(arm) or {}, row) for arm in arms)] for row in rows
+    ]
     title = "Ratios by workload"
     description = f"{len(rows)} rows against {', '.join(arms)}; the table has every ratio and its interval."
     table = Table(title, ["Workload", *arms], body)
@@ -91,14 +94,14 @@ def scores(run: LoadedRun, key: str) -> Picture | None:
     return Picture("scores", title, description, element(figure, key, title, description), table, caption)
 
 
-def figure_text(record: Record) -> str:
-    """A ratio with its interval, both to what that supports: 1.04× [1.02, 1.06]."""
-    value, low, high = (finite(record.get(name)) for name in ("ratio", "ci_low", "ci_high"))
-    decimals = None if low is None or high is None else numbers.places(low, high)
-    if value is None or decimals is None:
-        return ratio_text(value) + ("" if value is None else " [open]")
-    point, *ends = (numbers.rounded(each, max(decimals, 0)) for each in (value, low or 0.0, high or 0.0))
-    return f"{point}× [{', '.join(ends)}]"
+def figure_text(record: Record, row: Record) -> str:
+    """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
+    found = answers.standing(record, answers.is_memory(row))
+    if found is None:
+        return numbers.UNKNOWN
+    if not found.between:
+        return f"{found.short} [open]"
+    return f"{found.short} [{found.brackets or found.between}]" if found.sure else found.between
 
 
 def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in: float) -> None:

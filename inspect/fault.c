@@ -1,0 +1,121 @@
+#include "fault.h"
+
+#include "guard.h"
+#include "modules.h"
+#include "text.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static struct sigaction before;
+static _Atomic bool reporting;
+
+typedef struct access {
+  uintptr_t pc, frame;
+  const char *kind;
+} access_t;
+
+static access_t access_of(const ucontext_t *context) {
+#if defined(__x86_64__)
+  const greg_t *registers = context->uc_mcontext.gregs;
+  enum { IS_WRITE = 2 };
+  return (access_t){(uintptr_t)registers[REG_RIP], (uintptr_t)registers[REG_RBP],
+                    registers[REG_ERR] & IS_WRITE ? "write" : "read"};
+#elif defined(__aarch64__)
+  enum { FRAME_POINTER = 29 };
+  return (access_t){context->uc_mcontext.pc, context->uc_mcontext.regs[FRAME_POINTER], "access"};
+#else
+  (void)context;
+  return (access_t){0, 0, "access"};
+#endif
+}
+
+/* The kernel reads it, so that a frame pointer which is none does no harm. */
+static bool read_frame(uintptr_t at, uintptr_t frame[2]) {
+  struct iovec to = {frame, 2 * sizeof *frame}, from = {(void *)at, 2 * sizeof *frame}; /* NOLINT */
+  return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)to.iov_len;
+}
+
+static size_t stack_of(const access_t *access, uintptr_t pcs[HAK_GUARD_FRAMES]) {
+  size_t count = 0;
+  uintptr_t frame[2], at = access->frame, last = 0;
+  if (access->pc != 0) {
+    pcs[count++] = access->pc;
+  }
+  while (count > 0 && count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 && read_frame(at, frame) &&
+         hak_modules_is_code(frame[1])) {
+    pcs[count++] = frame[1];
+    last = at;
+    at = frame[0];
+  }
+  return count;
+}
+
+static void say(const hak_guard_slot_t *slot, const char *address, const access_t *access) {
+  uintptr_t pcs[HAK_GUARD_FRAMES];
+  const char *what = "overflow", *where = "behind the end", *start = slot->block, *end = start + slot->bytes;
+  size_t distance = (size_t)(address - end);
+  if (address < end) {
+    what = address < start ? "underflow" : "use after free";
+    where = address < start ? "before the start" : "behind the start";
+    distance = (size_t)(address < start ? start - address : address - start);
+  }
+  if (slot->state == HAK_GUARD_FREED) {
+    what = "use after free";
+  }
+  if (slot->state == HAK_GUARD_UNUSED) {
+    hak_text_say("hakmem: %s of guarded memory at 0x%zx, where no block ever was\n", access->kind, (uintptr_t)address);
+  } else {
+    hak_text_say("hakmem: %s: %s at 0x%zx, %zu bytes %s of a block\n", what, access->kind, (uintptr_t)address, distance,
+                 where);
+  }
+  hak_guard_say_stack("accessed", hak_lock_id, pcs, stack_of(access, pcs));
+  hak_guard_explain(slot);
+}
+
+/* As if we had not been there. By a return, the instruction runs again and faults again, or a signal that was sent
+ * comes again. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+  if (before.sa_flags & SA_SIGINFO) {
+    before.sa_sigaction(number, info, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(number);
+  } else {
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    bool sent = info->si_code <= 0;
+    if (sent && before.sa_handler == SIG_IGN) {
+      return;
+    }
+    sigaction(number, &fallback, NULL);
+    if (sent) {
+      syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+    }
+  }
+}
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+  int saved = errno;
+  const hak_guard_slot_t *slot = info->si_code > 0 ? hak_guard_slot_of(info->si_addr) : NULL;
+  if (slot && !atomic_exchange(&reporting, true)) {
+    access_t access = access_of(context);
+    say(slot, info->si_addr, &access);
+    atomic_store(&reporting, false);
+  }
+  errno = saved;
+  pass_on(number, info, context);
+}
+
+bool hak_fault_watch(void) {
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+  if (sigaction(SIGSEGV, NULL, &before) != 0) {
+    return false;
+  }
+  action.sa_sigaction = on_fault;
+  action.sa_mask = before.sa_mask;
+  action.sa_flags |= before.sa_flags & (SA_NODEFER | SA_RESTART);
+  return sigaction(SIGSEGV, &action, NULL) == 0;
+}

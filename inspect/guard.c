@@ -1,0 +1,220 @@
+#include "guard.h"
+
+#include "hakmem.h"
+#include "meta.h"
+#include "modules.h"
+#include "os.h"
+#include "pagemap.h"
+#include "pages.h"
+#include "slots.h"
+#include "text.h"
+#include "unwind.h"
+
+#include <string.h>
+
+enum {
+  PATTERN = 0xd7,
+  LEFT_ONE_IN = 4, /* blocks begin their page */
+};
+
+static struct {
+  char *base;
+  size_t bytes, page, slots;
+  hak_guard_slot_t *slot;
+  hak_guard_slot_t *first, *last; /* the queue of those that can be used */
+  _Atomic uint64_t taken, refused;
+  _Atomic size_t live;
+} pool;
+
+static void note_event(hak_guard_event_t *event) {
+  uintptr_t pcs[HAK_UNWIND_MAX];
+  size_t count = hak_unwind(pcs);
+  event->count = (uint32_t)(count < HAK_GUARD_FRAMES ? count : HAK_GUARD_FRAMES);
+  memcpy(event->pcs, pcs, event->count * sizeof *pcs);
+  event->thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
+}
+
+static void append(hak_guard_slot_t *slot) {
+  slot->next = NULL;
+  hak_lock(&hak_samples_lock);
+  *(pool.last ? &pool.last->next : &pool.first) = slot;
+  pool.last = slot;
+  hak_unlock(&hak_samples_lock);
+}
+
+bool hak_guard_make_pool(size_t slots) {
+  size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
+  size_t bytes = hak_round_up((2 * slots + 1) * page, align);
+  hak_guard_slot_t *all = hak_meta_alloc(slots * sizeof *all);
+  char *base = all ? hak_os_map_aligned(NULL, bytes, align) : NULL;
+  if (!base) {
+    return false;
+  }
+  hak_os_set_huge(base, bytes, false);
+  hak_pages_t shut = hak_pages_shut(base, bytes);
+  if (shut == HAK_PAGES_OPEN || !hak_pagemap_cover(base, bytes)) {
+    hak_os_unmap(base, bytes);
+    return false;
+  }
+  pool.base = base;
+  pool.bytes = bytes;
+  pool.page = page;
+  pool.slots = slots;
+  pool.slot = all;
+  for (size_t i = 0; i < slots; i++) {
+    all[i].page = base + (2 * i + 1) * page;
+    all[i].shut = shut;
+    append(&all[i]);
+  }
+  hak_set_class(base, bytes >> HAK_SLICE_SHIFT, HAK_CLASS_SAMPLED);
+  return true;
+}
+
+size_t hak_guard_usable(size_t asked) {
+  return asked < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : asked; /* calloc clears so many */
+}
+
+static hak_guard_slot_t *oldest(void) {
+  hak_lock(&hak_samples_lock);
+  hak_guard_slot_t *slot = pool.first;
+  if (slot) {
+    pool.first = slot->next;
+    pool.last = pool.first ? pool.last : NULL;
+  }
+  hak_unlock(&hak_samples_lock);
+  return slot;
+}
+
+uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block) {
+  size_t usable = hak_guard_usable(bytes), rounded = hak_round_up(usable, HAK_BLOCK_MIN);
+  if (rounded > pool.page) {
+    return 0;
+  }
+  hak_guard_slot_t *slot = oldest();
+  if (!slot || !hak_pages_open(slot->page, pool.page, (hak_pages_t)slot->shut)) {
+    atomic_fetch_add_explicit(&pool.refused, 1, memory_order_relaxed);
+    if (slot) {
+      append(slot);
+    }
+    return 0;
+  }
+  memset(slot->page, PATTERN, pool.page);
+  slot->shut = HAK_PAGES_OPEN;
+  slot->block = slot->page + (bits % LEFT_ONE_IN == 0 ? 0 : pool.page - rounded);
+  slot->bytes = usable;
+  slot->cls = cls;
+  slot->freed.count = 0;
+  note_event(&slot->allocated);
+  atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
+  atomic_fetch_add_explicit(&pool.taken, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&pool.live, 1, memory_order_relaxed);
+  hak_slot_count(cls, 1);
+  *block = slot->block;
+  return (uint32_t)(slot - pool.slot) + 1;
+}
+
+/* The first byte from `from` on that is not the pattern's; `to`: all are. */
+static const char *written(const char *from, const char *to) {
+  while (from < to && *(const unsigned char *)from == PATTERN) {
+    from++;
+  }
+  return from;
+}
+
+void hak_guard_give(uint32_t number) {
+  hak_guard_slot_t *slot = &pool.slot[number - 1];
+  const char *behind = slot->block + slot->bytes, *end = slot->page + pool.page;
+  bool over = written(behind, end) != end;
+  if (over || written(slot->page, slot->block) != slot->block) {
+    const char *at = over ? written(behind, end) : written(slot->page, slot->block);
+    hak_text_say("hakmem: %s: 0x%zx was written, of a block that is freed now\n", over ? "overflow" : "underflow",
+                 (uintptr_t)at);
+    note_event(&slot->freed);
+    hak_guard_explain(slot);
+    hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
+  }
+  note_event(&slot->freed);
+  hak_slot_count(slot->cls, (size_t)-1);
+  atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
+  slot->shut = hak_pages_shut(slot->page, pool.page);
+  atomic_fetch_sub_explicit(&pool.live, 1, memory_order_relaxed);
+  append(slot);
+}
+
+/* Of a guard page both neighbours come into question: the one that has been used, and is live; else the nearer one. */
+static size_t choose(size_t left, bool left_is_nearer) {
+  const hak_guard_slot_t *slots = pool.slot;
+  uint32_t before = slots[left].state, behind = slots[left + 1].state;
+  if ((before == HAK_GUARD_LIVE) != (behind == HAK_GUARD_LIVE)) {
+    return before == HAK_GUARD_LIVE ? left : left + 1;
+  }
+  if ((before == HAK_GUARD_UNUSED) != (behind == HAK_GUARD_UNUSED)) {
+    return before == HAK_GUARD_UNUSED ? left + 1 : left;
+  }
+  return left_is_nearer ? left : left + 1;
+}
+
+const hak_guard_slot_t *hak_guard_slot_of(const void *address) {
+  size_t offset = (size_t)((const char *)address - pool.base), page = pool.page ? offset / pool.page : 0;
+  if ((uintptr_t)address < (uintptr_t)pool.base || offset >= pool.bytes) {
+    return NULL;
+  }
+  if (page % 2 == 1 && page / 2 < pool.slots) {
+    return &pool.slot[page / 2];
+  }
+  if (page == 0) {
+    return &pool.slot[0];
+  }
+  return page / 2 >= pool.slots ? &pool.slot[pool.slots - 1]
+                                : &pool.slot[choose(page / 2 - 1, offset % pool.page < pool.page / 2)];
+}
+
+/* The report, on stderr. */
+
+typedef struct place {
+  uintptr_t pc, offset;
+  char name[128];
+} place_t;
+
+static bool find_place(const hak_mapping_t *mapping, void *argument) {
+  place_t *place = argument;
+  if (place->pc < mapping->start || place->pc >= mapping->end) {
+    return true;
+  }
+  place->offset = place->pc - mapping->start + mapping->offset;
+  hak_text_t text = hak_text_on(place->name, sizeof place->name);
+  hak_text_put(&text, "%s", mapping->name);
+  return false;
+}
+
+void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count) {
+  static char buffer[HAK_MAPS_BUFFER_BYTES]; /* a signal's stack may be small */
+  hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)thread);
+  for (size_t i = 0; i < count; i++) {
+    place_t place = {.pc = pcs[i]};
+    hak_modules_each(find_place, &place, buffer);
+    hak_text_say("hakmem:     0x%zx%s%s", pcs[i], place.name[0] ? " " : "", place.name);
+    if (place.name[0]) {
+      hak_text_say("+0x%zx", place.offset);
+    }
+    hak_text_say("\n");
+  }
+}
+
+void hak_guard_explain(const hak_guard_slot_t *slot) {
+  if (slot->state == HAK_GUARD_UNUSED) {
+    return;
+  }
+  hak_text_say("hakmem:   block of %zu bytes at 0x%zx\n", slot->bytes, (uintptr_t)slot->block);
+  hak_guard_say_stack("allocated", slot->allocated.thread, slot->allocated.pcs, slot->allocated.count);
+  if (slot->freed.count > 0 || slot->state == HAK_GUARD_FREED) {
+    hak_guard_say_stack("freed", slot->freed.thread, slot->freed.pcs, slot->freed.count);
+  }
+}
+
+hak_guard_totals_t hak_guard_totals(void) {
+  return (hak_guard_totals_t){.taken = atomic_load_explicit(&pool.taken, memory_order_relaxed),
+                              .refused = atomic_load_explicit(&pool.refused, memory_order_relaxed),
+                              .slots = pool.slots,
+                              .live = atomic_load_explicit(&pool.live, memory_order_relaxed)};
+}

@@ -1,0 +1,54 @@
+/* Duty: blocks with a guard page on either side. A slot is one page between two that nobody may touch; a block lies at
+ * its end, or, of every few one, at its start, and the rest of the page holds a pattern. A slot that is freed may not
+ * be touched either, until all others have been used.
+ * Data: the slots, in a queue by age; lock: the samples', under which no system call is made. What a slot was used for
+ * last is read without the lock, by the report of a fault. Layers below: slots, unwind, records, pagemap, os. */
+#pragma once
+
+#include "records.h"
+
+enum { HAK_GUARD_FRAMES = 24 };
+
+/* What somebody did with the block. */
+typedef struct hak_guard_event {
+  uint32_t thread; /* its hak_lock_id */
+  uint32_t count;  /* of its frames */
+  uintptr_t pcs[HAK_GUARD_FRAMES];
+} hak_guard_event_t;
+
+typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_LIVE, HAK_GUARD_FREED } hak_guard_state_t;
+
+typedef struct hak_guard_slot {
+  struct hak_guard_slot *next; /* the one freed after this */
+  char *page;
+  char *block; /* the last that was there */
+  size_t bytes;
+  uint32_t cls;
+  _Atomic uint32_t state;
+  uint32_t shut; /* hak_pages_t */
+  hak_guard_event_t allocated, freed;
+} hak_guard_slot_t;
+
+/* Once: a pool of so many slots. False: no memory. */
+bool hak_guard_make_pool(size_t slots);
+
+/* A block of so many bytes, which the class would serve; `bits`: random ones. Its slot's number + 1; 0: there is none,
+ * or the block is larger than a page. */
+uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block);
+/* Back; aborts, with a report, if the page was written to outside of the block. */
+void hak_guard_give(uint32_t number);
+/* As many bytes as may be used. */
+size_t hak_guard_usable(size_t asked);
+
+/* NULL: the address is not in the pool. Else the slot whose block it is nearest to, or might have been. */
+const hak_guard_slot_t *hak_guard_slot_of(const void *address);
+/* What is known of its last block, on stderr. */
+void hak_guard_explain(const hak_guard_slot_t *slot);
+/* A stack, on stderr; not by two threads at once. */
+void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count);
+
+typedef struct hak_guard_totals {
+  uint64_t taken, refused; /* refused: every slot was in use */
+  size_t slots, live;
+} hak_guard_totals_t;
+hak_guard_totals_t hak_guard_totals(void);

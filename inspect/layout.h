@@ -1,0 +1,38 @@
+/* Duty: what another process, or the reader of a core file, must know to read the heap: one table of names and values.
+ * Data: hak_layout, constant. Found by its symbol, or by its first bytes and its own address.
+ * Layers below: all whose objects it tells of.
+ *
+ * A row is "size.TYPE", "TYPE.FIELD" (an offset), "CONSTANT" or "&OBJECT" (an address). Rows may be added under the
+ * same layout version; what a row means never changes under it. */
+#pragma once
+
+#include "options.h"
+
+enum { HAK_LAYOUT_VERSION = 1, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 208 };
+
+typedef struct hak_layout_row {
+  char name[HAK_LAYOUT_NAME_BYTES]; /* empty: no row */
+  uintptr_t value;
+} hak_layout_row_t;
+
+/* One of the options, in the order of their values. */
+typedef struct hak_layout_option {
+  char name[24], kind[8], when[8]; /* as options.def spells them */
+  int64_t low, high;
+} hak_layout_option_t;
+
+/* All in one object: addresses are written into it when the library is loaded, so that a core file holds it. What only
+ * stands in the library's file need not be there. */
+typedef struct hak_layout {
+  char magic[16]; /* "hakmem layout" */
+  uint32_t layout_version, library_version, row_count, row_bytes, option_count, option_bytes;
+  const void *self; /* a copy has another address */
+  const hak_layout_row_t *first_row;
+  const hak_layout_option_t *first_option;
+  const uint32_t *first_class_size;
+  hak_layout_row_t rows[HAK_LAYOUT_ROWS];
+  hak_layout_option_t options[HAK_OPTION_COUNT];
+  uint32_t class_sizes[HAK_BIN_COUNT];
+} hak_layout_t;
+
+extern const hak_layout_t hak_layout;

@@ -1,0 +1,207 @@
+#include "modules.h"
+
+#include "file.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+enum {
+  RANGES_MAX = 1024,
+  PAUSE_MS = 50,     /* between two looks */
+  PAUSE_FACTOR = 50, /* and so many times as long as a look takes */
+};
+
+hak_lock_t hak_modules_lock = HAK_LOCK_INIT;
+
+/* The ranges that can be executed, ascending: two tables, of which the version's lowest bit tells the one to read; the
+ * other is written. */
+typedef struct table {
+  _Atomic uint32_t count;
+  _Atomic uintptr_t start[RANGES_MAX], end[RANGES_MAX];
+} table_t;
+static struct {
+  _Atomic uint32_t version;
+  table_t table[2];
+  _Atomic uintptr_t mine_start, mine_end;
+  _Atomic uint64_t next_look_ms;
+} code;
+static char rows[HAK_MAPS_BUFFER_BYTES]; /* of the lock */
+
+/* A hexadecimal number, and the one character behind it. */
+static uintptr_t number(const char **at) {
+  uintptr_t n = 0;
+  for (;; (*at)++) {
+    char c = **at;
+    if (c >= '0' && c <= '9') {
+      n = n << 4 | (uintptr_t)(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      n = n << 4 | (uintptr_t)(c - 'a' + 10);
+    } else {
+      break;
+    }
+  }
+  *at += **at != '\0';
+  return n;
+}
+
+/* "start-end rwxp offset device inode   name" */
+static hak_mapping_t parse(const char *row) {
+  hak_mapping_t mapping = {0};
+  mapping.start = number(&row);
+  mapping.end = number(&row);
+  mapping.executable = strnlen(row, 3) == 3 && row[2] == 'x';
+  row += strcspn(row, " ");
+  row += strspn(row, " ");
+  mapping.offset = number(&row);
+  for (int column = 0; column < 2; column++) {
+    row += strcspn(row, " ");
+    row += strspn(row, " ");
+  }
+  mapping.name = row;
+  return mapping;
+}
+
+/* The whole rows of buffer[0..used). Returns how many bytes they are, or SIZE_MAX when `visit` has enough. */
+static size_t visit_rows(char *buffer, size_t used, bool (*visit)(const hak_mapping_t *mapping, void *argument),
+                         void *argument) {
+  size_t done = 0;
+  char *end;
+  while ((end = memchr(buffer + done, '\n', used - done))) {
+    *end = '\0';
+    hak_mapping_t mapping = parse(buffer + done);
+    if (!visit(&mapping, argument)) {
+      return SIZE_MAX;
+    }
+    done = (size_t)(end + 1 - buffer);
+  }
+  return done;
+}
+
+bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
+                      char buffer[HAK_MAPS_BUFFER_BYTES]) {
+  int fd = hak_file_open("/proc/self/maps");
+  size_t used = 0, got = 0, done = 0;
+  if (fd < 0) {
+    return false;
+  }
+  while (used < HAK_MAPS_BUFFER_BYTES && (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
+    used += got;
+    done = visit_rows(buffer, used, visit, argument);
+    if (done == SIZE_MAX) {
+      break;
+    }
+    used -= done;
+    memmove(buffer, buffer + done, used);
+  }
+  hak_file_close(fd);
+  return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
+}
+
+static uintptr_t load(const _Atomic uintptr_t *word) {
+  return atomic_load_explicit(word, memory_order_relaxed);
+}
+static void store(_Atomic uintptr_t *word, uintptr_t value) {
+  atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+static bool add_range(const hak_mapping_t *mapping, void *argument) {
+  table_t *table = argument;
+  uint32_t count = atomic_load_explicit(&table->count, memory_order_relaxed);
+  if (!mapping->executable || count == RANGES_MAX) {
+    return true;
+  }
+  uintptr_t program = getauxval(AT_ENTRY), here = (uintptr_t)&hak_modules_look;
+  store(&table->start[count], mapping->start);
+  store(&table->end[count], mapping->end);
+  atomic_store_explicit(&table->count, count + 1, memory_order_relaxed);
+  if (here >= mapping->start && here < mapping->end && !(program >= mapping->start && program < mapping->end)) {
+    store(&code.mine_start, mapping->start);
+    store(&code.mine_end, mapping->end);
+  }
+  return true;
+}
+
+bool hak_modules_look(void) {
+  uint64_t since_ns = hak_os_now_ns();
+  if (!hak_lock_try(&hak_modules_lock)) {
+    return false;
+  }
+  uint32_t version = atomic_load_explicit(&code.version, memory_order_relaxed) + 1;
+  table_t *table = &code.table[version % 2];
+  atomic_store_explicit(&table->count, 0, memory_order_relaxed);
+  bool ok = hak_modules_each(add_range, table, rows);
+  if (ok) {
+    atomic_store_explicit(&code.version, version, memory_order_release); /* pairs with find */
+  }
+  uint64_t took_ms = (hak_os_now_ns() - since_ns) / 1000000;
+  atomic_store_explicit(&code.next_look_ms, hak_os_now_ms() + PAUSE_MS + PAUSE_FACTOR * took_ms, memory_order_relaxed);
+  hak_unlock(&hak_modules_lock);
+  return ok;
+}
+
+/* Whether one of the table's ranges holds the address. Not to be relied on if the version has changed meanwhile. */
+static bool is_in(const table_t *table, uintptr_t address) {
+  uint32_t count = atomic_load_explicit(&table->count, memory_order_relaxed), low = 0, high = count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (address < load(&table->end[middle])) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low < count && address >= load(&table->start[low]);
+}
+
+static bool find(uintptr_t address) {
+  bool found;
+  uint32_t version, now = atomic_load_explicit(&code.version, memory_order_acquire);
+  do {
+    version = now;
+    found = is_in(&code.table[version % 2], address);
+    atomic_thread_fence(memory_order_acquire);
+    now = atomic_load_explicit(&code.version, memory_order_relaxed);
+  } while (now != version);
+  return found;
+}
+
+bool hak_modules_is_code(uintptr_t address) {
+  if (HAK_LIKELY(find(address))) {
+    return true;
+  }
+  bool due = address >= hak_os_page_bytes() &&
+             hak_os_now_ms() >= atomic_load_explicit(&code.next_look_ms, memory_order_relaxed);
+  return due && hak_modules_look() && find(address);
+}
+
+bool hak_modules_is_mine(uintptr_t address) {
+  return address >= load(&code.mine_start) && address < load(&code.mine_end);
+}
+
+bool hak_modules_is_apart(void) {
+  return load(&code.mine_end) != 0;
+}
+
+typedef struct search {
+  uintptr_t address;
+  hak_range_t found;
+} search_t;
+
+static bool is_around(const hak_mapping_t *mapping, void *argument) {
+  search_t *search = argument;
+  if (search->address >= mapping->start && search->address < mapping->end) {
+    search->found = (hak_range_t){mapping->start, mapping->end};
+  }
+  return mapping->end <= search->address;
+}
+
+bool hak_modules_mapping_of(uintptr_t address, hak_range_t *mapping) {
+  search_t search = {.address = address};
+  if (!hak_lock_try(&hak_modules_lock)) {
+    return false;
+  }
+  bool ok = hak_modules_each(is_around, &search, rows);
+  hak_unlock(&hak_modules_lock);
+  *mapping = search.found;
+  return ok;
+}

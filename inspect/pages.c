@@ -1,0 +1,44 @@
+#include "pages.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+/* An emulator may take advice that it does not know for done. */
+static bool can_be_read(void *at) {
+  char byte;
+  struct iovec to = {&byte, 1}, from = {at, 1};
+  return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == 1;
+}
+
+hak_pages_t hak_pages_shut(void *at, size_t bytes) {
+  static _Atomic bool tried, works;
+  if ((works || !tried) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0) {
+    if (!tried) {
+      works = !can_be_read(at);
+      tried = true;
+    }
+    if (works) {
+      return HAK_PAGES_ADVISED;
+    }
+  }
+  madvise(at, bytes, MADV_DONTNEED);
+  return mprotect(at, bytes, PROT_NONE) == 0 ? HAK_PAGES_PROTECTED : HAK_PAGES_OPEN;
+}
+
+bool hak_pages_open(void *at, size_t bytes, hak_pages_t how) {
+  switch (how) {
+  case HAK_PAGES_ADVISED:
+    return madvise(at, bytes, MADV_GUARD_REMOVE) == 0;
+  case HAK_PAGES_PROTECTED:
+    return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+  default:
+    return true;
+  }
+}

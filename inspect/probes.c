@@ -1,0 +1,82 @@
+#include "probes.h"
+
+#include "sample.h"
+
+#define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))
+
+enum { MEAN_BYTES = 512 << 10 };
+
+_Atomic bool hak_probes_seen;
+static _Atomic bool started;
+
+void hak_probes_follow(void) {
+  bool wanted = hak_probe_alloc_semaphore != 0;
+  if (atomic_exchange_explicit(&hak_probes_seen, wanted, memory_order_relaxed) == wanted) {
+    return; /* another thread was first */
+  }
+  if (wanted && hak_sample_rate() == 0) {
+    atomic_store_explicit(&started, hak_sample_start(MEAN_BYTES), memory_order_relaxed);
+  } else if (!wanted && atomic_exchange_explicit(&started, false, memory_order_relaxed)) {
+    hak_sample_stop();
+  }
+}
+
+volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaphore SEMAPHORE = 0;
+
+#ifdef __aarch64__
+#define FIRST "x0"
+#define SECOND "x1"
+#define THIRD "x2"
+#else
+#define FIRST "%%rdi"
+#define SECOND "%%rsi"
+#define THIRD "%%rdx"
+#endif
+
+/* A note of version 3: the nop, the base that tells where the file was loaded, the semaphore, and three texts. */
+#define PROBE(name, semaphore, arguments) \
+  "990: nop\n" \
+  ".pushsection .note.stapsdt, \"\", \"note\"\n" \
+  ".balign 4\n" \
+  ".4byte 992f - 991f, 994f - 993f, 3\n" \
+  "991: .asciz \"stapsdt\"\n" \
+  "992: .balign 4\n" \
+  "993: .8byte 990b, _.stapsdt.base, " semaphore "\n" \
+  ".asciz \"otel_memory\"\n" \
+  ".asciz \"" name "\"\n" \
+  ".asciz \"" arguments "\"\n" \
+  "994: .balign 4\n" \
+  ".popsection\n" \
+  ".ifndef _.stapsdt.base\n" \
+  ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n" \
+  ".weak _.stapsdt.base\n" \
+  ".hidden _.stapsdt.base\n" \
+  "_.stapsdt.base: .space 1\n" \
+  ".size _.stapsdt.base, 1\n" \
+  ".popsection\n" \
+  ".endif\n"
+
+/* As they are at the entry, whatever a compiler without optimisation did since. */
+#ifdef __aarch64__
+#define IN(register_name, variable, value) register uintptr_t variable __asm__(register_name) = (value)
+#define A "r"(a)
+#define B "r"(b)
+#define C "r"(c)
+#else
+#define IN(register_name, variable, value) uintptr_t variable = (value)
+#define A "D"(a)
+#define B "S"(b)
+#define C "d"(c)
+#endif
+
+HAK_NOINLINE void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes) {
+  IN("x0", a, (uintptr_t)block);
+  IN("x1", b, bytes);
+  IN("x2", c, weighted_bytes);
+  __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@" FIRST " 8@" SECOND " 8@" THIRD) : : A, B, C);
+}
+
+HAK_NOINLINE void hak_probe_free(void *block) {
+  IN("x0", a, (uintptr_t)block);
+  __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@" FIRST) : : A);
+}

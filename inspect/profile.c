@@ -1,0 +1,281 @@
+#include "profile.h"
+
+#include "file.h"
+#include "hakmem.h"
+#include "images.h"
+#include "limits.h"
+#include "options.h"
+#include "os.h"
+#include "pprof.h"
+#include "probes.h"
+#include "sample.h"
+#include "sites.h"
+#include "text.h"
+#include "unwind.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MEAN_BYTES = 512 << 10, NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
+_Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a site");
+
+hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
+
+static _Atomic uint64_t started_ns;
+static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
+static _Atomic bool signalled, limit_told;
+static bool (*holds_a_lock)(void);
+static unsigned written; /* profiles; of the lock */
+
+static uint64_t wall_ns(void) {
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The name that a pattern stands for: %p is the process, %n counts the profiles of this process. False: too long. */
+static bool expand(const char *pattern, char name[NAME_BYTES]) {
+  hak_text_t text = hak_text_on(name, NAME_BYTES);
+  for (const char *c = pattern; *c; c++) {
+    char one[2] = {*c, '\0'};
+    if (*c != '%' || c[1] == '\0') {
+      hak_text_put(&text, "%s", one);
+    } else if (*++c == 'p') {
+      hak_text_put(&text, "%zu", (size_t)getpid());
+    } else if (*c == 'n') {
+      hak_text_put(&text, "%zu", (size_t)written);
+    } else {
+      one[0] = *c;
+      hak_text_put(&text, "%s%s", *c == '%' ? "" : "%", one);
+    }
+  }
+  return text.length < NAME_BYTES;
+}
+
+static bool ends_with(const char *name, const char *end) {
+  size_t length = strlen(name), least = strlen(end);
+  return length >= least && strcmp(name + length - least, end) == 0;
+}
+
+typedef struct format {
+  const char *ending;
+  void (*write)(hak_sink_t *sink, const hak_profile_facts_t *facts);
+  bool gzip;
+} format_t;
+
+/* NULL: no profile is called so. */
+static const format_t *format_of(const char *name) {
+  static const format_t formats[] = {{".pb.gz", hak_pprof_write, true},
+                                     {".pb", hak_pprof_write, false},
+                                     {".folded", hak_folded_write, false},
+                                     {".txt", hak_report_write, false}};
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    if (ends_with(name, formats[i].ending)) {
+      return &formats[i];
+    }
+  }
+  return NULL;
+}
+
+static hak_profile_facts_t gather(const char *why) {
+  hak_sample_totals_t samples = hak_sample_totals();
+  hak_profile_facts_t facts = {.resident = hak_resident_look(),
+                               .mean_bytes = hak_sample_rate(),
+                               .time_ns = wall_ns(),
+                               .taken = samples.taken,
+                               .live = samples.live,
+                               .dropped = samples.dropped,
+                               .why = why};
+  uint64_t since_ns = atomic_load_explicit(&started_ns, memory_order_relaxed);
+  facts.duration_ns = since_ns != 0 && facts.time_ns > since_ns ? facts.time_ns - since_ns : 0;
+  hak_images_look();
+  return facts;
+}
+
+/* Returns 0 or errno. */
+static int write_locked(const char *pattern, const char *why) {
+  static char name[NAME_BYTES];
+  static unsigned char buffer[HAK_SINK_BYTES];
+  const format_t *format = format_of(pattern);
+  written++;
+  if (!format || !expand(pattern, name)) {
+    return format ? ENAMETOOLONG : EINVAL;
+  }
+  int fd = hak_file_create(name);
+  if (fd < 0) {
+    return -fd;
+  }
+  hak_profile_facts_t facts = gather(why);
+  hak_sink_t sink = hak_sink_on(fd, format->gzip, buffer);
+  format->write(&sink, &facts);
+  int error = hak_sink_end(&sink);
+  hak_file_close(fd);
+  return error;
+}
+
+static const char *file_pattern(void) {
+  const char *pattern = hak_option_text(HAK_OPTION_PROFILE_FILE);
+  return pattern[0] ? pattern : "hakmem.%p.%n.pb.gz";
+}
+
+/* One that nobody waits for; tells on stderr why there is none. */
+static void write_due_locked(const char *why) {
+  int error = write_locked(file_pattern(), why);
+  if (error) {
+    hak_text_say("hakmem: no profile %s (%s): error %zu\n", file_pattern(), why, (size_t)error);
+  }
+}
+
+int hak_profile_write(const char *file) {
+  int saved = errno;
+  hak_lock(&hak_profile_lock);
+  int error = write_locked(file ? file : file_pattern(), "asked for");
+  hak_unlock(&hak_profile_lock);
+  errno = saved;
+  return error;
+}
+
+int hak_profile_start(size_t mean_bytes) {
+  int saved = errno, error = 0;
+  mean_bytes = mean_bytes ? mean_bytes : MEAN_BYTES;
+  if (mean_bytes > HAK_SAMPLE_MEAN_MAX) {
+    return EINVAL;
+  }
+  hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
+  uint64_t none = 0;
+  atomic_compare_exchange_strong_explicit(&started_ns, &none, wall_ns(), memory_order_relaxed, memory_order_relaxed);
+  error = hak_sample_start(mean_bytes) ? 0 : ENOMEM;
+  errno = saved;
+  return error;
+}
+
+void hak_profile_stop(void) {
+  int saved = errno;
+  hak_sample_stop();
+  errno = saved;
+}
+
+static void on_signal(int number) {
+  (void)number;
+  int saved = errno;
+  stack_t stack = {.ss_flags = 0};
+  sigaltstack(NULL, &stack);
+  bool narrow = (stack.ss_flags & SS_ONSTACK) && stack.ss_size < STACK_BYTES;
+  if (narrow || holds_a_lock()) {
+    atomic_store_explicit(&signalled, true, memory_order_relaxed);
+  } else {
+    hak_lock(&hak_profile_lock);
+    write_due_locked("signal");
+    hak_unlock(&hak_profile_lock);
+  }
+  errno = saved;
+}
+
+/* Whether as much more is in use as the option says, above the most at a profile before. True once. */
+static bool grew(void) {
+  uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH), in_use = (uint64_t)hak_sites_in_use();
+  uint64_t due = atomic_load_explicit(&next_growth, memory_order_relaxed);
+  if (step == 0 || in_use < (due ? due : step)) {
+    return false;
+  }
+  return atomic_compare_exchange_strong_explicit(&next_growth, &due, in_use + step, memory_order_relaxed,
+                                                 memory_order_relaxed);
+}
+
+static bool reached_limit(void) {
+  size_t percent = hak_option_size(HAK_OPTION_PROFILE_DUMP_LIMIT);
+  return percent > 0 && !atomic_load_explicit(&limit_told, memory_order_relaxed) &&
+         hak_limits_near(percent, (uint64_t)hak_sites_allocated()) &&
+         !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed);
+}
+
+static void write_what_is_due(void) {
+  const char *why = NULL;
+  if (atomic_load_explicit(&signalled, memory_order_relaxed) &&
+      atomic_exchange_explicit(&signalled, false, memory_order_relaxed)) {
+    why = "signal";
+  } else if (reached_limit()) {
+    why = "near a limit of memory";
+  } else if (grew()) {
+    why = "growth";
+  }
+  if (why) {
+    hak_lock(&hak_profile_lock);
+    write_due_locked(why);
+    hak_unlock(&hak_profile_lock);
+  }
+}
+
+void hak_profile_allocated(hak_sample_t *sample) {
+  uintptr_t pcs[HAK_UNWIND_MAX];
+  int saved = errno;
+  sample->site = hak_site_of(pcs, hak_unwind(pcs));
+  hak_site_add(sample->site, sample->weight_bytes, sample->bytes);
+  if (hak_probe_alloc_semaphore) {
+    hak_probe_alloc(sample->block, sample->asked, (size_t)(sample->weight_bytes + 0.5));
+  }
+  write_what_is_due();
+  errno = saved;
+}
+
+void hak_profile_freed(hak_sample_t *sample) {
+  if (sample->site) {
+    hak_site_remove(sample->site, sample->weight_bytes, sample->bytes);
+  }
+  if (hak_probe_free_semaphore) {
+    hak_probe_free(sample->block);
+  }
+}
+
+void hak_profile_refused(size_t bytes) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
+  if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
+      !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
+    hak_lock(&hak_profile_lock);
+    write_due_locked("memory was refused");
+    hak_unlock(&hak_profile_lock);
+  }
+}
+
+static bool writes_now_and_then(void) {
+  return hak_option(HAK_OPTION_PROFILE_SIGNAL) || hak_option(HAK_OPTION_PROFILE_DUMP_GROWTH) ||
+         hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT);
+}
+
+static bool writes_at_exit(void) {
+  int64_t wish = hak_option(HAK_OPTION_PROFILE_EXIT);
+  return wish == HAK_OPTION_AUTO ? hak_option_text(HAK_OPTION_PROFILE_FILE)[0] && !writes_now_and_then() : wish == 1;
+}
+
+void hak_profile_start_up(bool (*holds_lock)(void)) {
+  int64_t mean_bytes = hak_option(HAK_OPTION_PROFILE_RATE);
+  holds_a_lock = holds_lock;
+  if (mean_bytes == 0 || (mean_bytes == HAK_OPTION_AUTO && !writes_now_and_then() && !writes_at_exit())) {
+    return;
+  }
+  if (hak_option(HAK_OPTION_PROFILE_SIGNAL)) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+    sigfillset(&action.sa_mask);
+    sigaction((int)hak_option(HAK_OPTION_PROFILE_SIGNAL), &action, NULL);
+  }
+  if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
+    hak_limits_start("/sys/fs/cgroup");
+  }
+  if (!format_of(file_pattern())) {
+    hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE: %s ends in none of .pb.gz, .pb, .folded, .txt\n",
+                 file_pattern());
+  }
+  hak_profile_start(mean_bytes == HAK_OPTION_AUTO ? 0 : (size_t)mean_bytes);
+}
+
+void hak_profile_at_exit(void) {
+  if (writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0) {
+    hak_lock(&hak_profile_lock);
+    write_due_locked("at exit");
+    hak_unlock(&hak_profile_lock);
+  }
+}

@@ -1,0 +1,206 @@
+#include "resident.h"
+
+#include "arena_internal.h"
+#include "heap.h"
+#include "meta.h"
+#include "os.h"
+#include "sample.h"
+#include "sites.h"
+
+#define HAK_RESIDENT_ROW(name, text) text,
+const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
+#include "resident.def"
+};
+#undef HAK_RESIDENT_ROW
+
+/* Small classes by themselves; runs and huge blocks, which have no slabs to share, together. */
+enum { LARGE = HAK_RUN_FIRST, KINDS };
+enum { PAGE_LEAST = 4096 };
+
+static uint32_t kind_of(uint32_t cls) {
+  return cls < HAK_RUN_FIRST ? cls : (uint32_t)LARGE;
+}
+
+static struct {
+  double bytes[KINDS];  /* resident, without what threads cache */
+  double weight[KINDS]; /* of live samples */
+  hak_resident_t told;
+  hak_heap_totals_t cached[HAK_BIN_COUNT];
+} picture;
+
+/* What lies in a chunk, as it was while the arena's lock was held. */
+typedef struct chunk_view {
+  char *base;
+  size_t bytes;
+  hak_chunk_state_t state;
+  hak_mask_t present, free;
+} chunk_view_t;
+
+/* A chunk of an extent of several counts with the first. False: nothing of ours is there, or it was counted. */
+static bool view_chunk(char *base, chunk_view_t *view) {
+  hak_lock(&hak_arena.lock);
+  const hak_chunk_t *chunk = hak_chunk_at(base);
+  bool ok = chunk && chunk->state != HAK_CHUNK_SPARE && chunk->state != HAK_CHUNK_GONE && chunk->base == base;
+  if (ok) {
+    bool many = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_HUGE;
+    *view = (chunk_view_t){base, (many ? chunk->chunks : 1) << HAK_CHUNK_SHIFT, (hak_chunk_state_t)chunk->state,
+                           chunk->present, chunk->free};
+    ok = chunk->state != HAK_CHUNK_FREE || chunk->chunks == 1 || chunk->mate->base > base;
+  }
+  hak_unlock(&hak_arena.lock);
+  return ok;
+}
+
+/* Whose the slice is. */
+static double *owner_of(const chunk_view_t *view, size_t slice) {
+  if (view->free >> slice & 1) {
+    return &picture.told.row[HAK_RESIDENT_RETAINED];
+  }
+  uint32_t cls = hak_class_at(view->base + (slice << HAK_SLICE_SHIFT));
+  if (cls == HAK_CLASS_SAMPLED) {
+    return &picture.told.row[HAK_RESIDENT_SAMPLER];
+  }
+  return &picture.bytes[cls == HAK_CLASS_NONE ? (uint32_t)LARGE : kind_of(cls)];
+}
+
+static size_t resident_bytes(void *at, size_t bytes) {
+  unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
+  size_t page = hak_os_page_bytes(), pages = 0;
+  for (size_t from = 0; from < bytes; from += HAK_CHUNK_BYTES) {
+    size_t rest = bytes - from, part = rest < HAK_CHUNK_BYTES ? rest : HAK_CHUNK_BYTES;
+    hak_os_residency((char *)at + from, part, resident);
+    for (size_t i = 0; i < (part + page - 1) / page; i++) {
+      pages += resident[i] & 1U;
+    }
+  }
+  return pages * page;
+}
+
+static void count_slices(const chunk_view_t *view) {
+  unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
+  size_t page = hak_os_page_bytes();
+  hak_os_residency(view->base, HAK_CHUNK_BYTES, resident);
+  for (size_t at = 0; at < HAK_CHUNK_BYTES; at += page) {
+    size_t slice = at >> HAK_SLICE_SHIFT;
+    if (resident[at / page] & 1 && view->present >> slice & 1) {
+      *owner_of(view, slice) += (double)page;
+    }
+  }
+}
+
+static void count_chunk(char *base) {
+  chunk_view_t view;
+  if (!view_chunk(base, &view)) {
+    return;
+  }
+  if (view.state == HAK_CHUNK_SLICED) {
+    count_slices(&view);
+  } else if (view.state == HAK_CHUNK_HUGE) {
+    picture.bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
+  } else {
+    picture.told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
+  }
+}
+
+static void count_chunks(void) {
+  for (size_t index = 0; index < HAK_LEAVES; index++) {
+    uintptr_t first = (uintptr_t)index << HAK_LEAF_SHIFT;
+    if (hak_leaves[index] == 0) {
+      continue;
+    }
+    for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
+      char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
+      if (hak_chunk_at(base)) {
+        count_chunk(base);
+      }
+    }
+  }
+}
+
+static void count_metadata(void) {
+  double *row = &picture.told.row[HAK_RESIDENT_METADATA];
+  hak_lock(&hak_meta_lock);
+  hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
+  hak_unlock(&hak_meta_lock);
+  for (; piece; piece = piece->before) {
+    *row += (double)resident_bytes(piece, piece->bytes);
+  }
+  for (size_t index = 0; index < HAK_LEAVES; index++) {
+    uintptr_t biased = atomic_load_explicit(&hak_leaves[index], memory_order_acquire);
+    uintptr_t slices = (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
+    hak_leaf_t *leaf = (hak_leaf_t *)(biased + slices); /* NOLINT(performance-no-int-to-ptr) */
+    for (size_t i = 0; biased != 0 && i < HAK_LEAF_PIECES; i++) {
+      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
+        *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
+      }
+    }
+    *row += biased != 0 ? (double)resident_bytes(&leaf->next, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
+  }
+}
+
+/* What threads cache is not their sites'. */
+static void take_out_cached(void) {
+  hak_heap_totals(picture.cached);
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    double cached = (double)picture.cached[c].cached_blocks * hak_class_sizes[c], *bytes = &picture.bytes[kind_of(c)];
+    cached = cached < *bytes ? cached : *bytes;
+    *bytes -= cached;
+    picture.told.row[HAK_RESIDENT_CACHES] += cached;
+  }
+}
+
+/* Of a huge block counts what is resident: much of it may never have been touched. */
+static double weight_of(const hak_sample_t *sample) {
+  if (sample->cls != HAK_CLASS_HUGE) {
+    return sample->weight_bytes;
+  }
+  return sample->weight_bytes * (double)resident_bytes(sample->block, sample->bytes) / (double)sample->bytes;
+}
+
+/* A slice is told by the class at its start; but the first of a large block that is sampled looks like the sampler's
+ * own, and those behind the first of a smaller block's, which are that, look like a large block's. */
+static void add_weight(const hak_sample_t *sample, void *unused) {
+  double *sampler = &picture.told.row[HAK_RESIDENT_SAMPLER];
+  (void)unused;
+  picture.weight[kind_of(sample->cls)] += weight_of(sample);
+  double wrong = 0;
+  if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
+    wrong = (double)resident_bytes(sample->block, HAK_SLICE_BYTES);
+  } else if (sample->cls < HAK_RUN_FIRST && sample->bytes > HAK_SLICE_BYTES) {
+    wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, HAK_SLICE_BYTES);
+  }
+  *sampler -= wrong;
+  picture.bytes[LARGE] += wrong;
+}
+
+static void share(const hak_sample_t *sample, void *unused) {
+  uint32_t kind = kind_of(sample->cls);
+  (void)unused;
+  if (sample->site && picture.weight[kind] > 0) {
+    double part = picture.bytes[kind] * weight_of(sample) / picture.weight[kind];
+    sample->site->resident_bytes += part;
+    picture.told.sites += part;
+  }
+}
+
+hak_resident_t hak_resident_look(void) {
+  for (uint32_t k = 0; k < KINDS; k++) {
+    picture.bytes[k] = picture.weight[k] = 0;
+  }
+  picture.told = (hak_resident_t){0};
+  for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
+    site->resident_bytes = 0;
+  }
+  count_metadata();
+  count_chunks();
+  hak_sample_each(add_weight, NULL);
+  take_out_cached();
+  hak_sample_each(share, NULL);
+  double *unseen = &picture.told.row[HAK_RESIDENT_UNSEEN];
+  *unseen = -picture.told.sites;
+  for (uint32_t k = 0; k < KINDS; k++) {
+    *unseen += picture.bytes[k];
+  }
+  *unseen = *unseen > 1 ? *unseen : 0; /* what the rounding of sums leaves is nothing */
+  return picture.told;
+}

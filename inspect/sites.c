@@ -1,0 +1,225 @@
+#include "sites.h"
+
+#include "meta.h"
+
+#include <string.h>
+
+enum {
+  PIECE_BYTES = 16 << 10, /* of the table's memory */
+  SITE_BYTES_MOST = sizeof(hak_site_t) + HAK_SITE_FRAMES_MAX * sizeof(uint32_t),
+  NEED_BYTES = SITE_BYTES_MOST + HAK_FRAMES_PER_PIECE * (int)sizeof(hak_frame_t) + 2 * HAK_CACHE_LINE,
+};
+_Static_assert((int)NEED_BYTES < (int)PIECE_BYTES, "one addition fits a piece");
+_Static_assert((int)HAK_SITE_FRAMES_MAX < (int)HAK_FRAMES_PER_PIECE, "a stack begins at most one piece of frames");
+
+hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
+
+/* Where the room for more is used up, and where there is no stack. */
+static hak_site_t nowhere;
+
+hak_sites_t hak_sites = {.latest = &nowhere};
+static _Atomic(hak_site_t *) site_buckets[HAK_SITE_BUCKETS];
+static _Atomic(hak_frame_t *) frame_buckets[HAK_SITE_BUCKETS];
+static struct {
+  char *at;
+  size_t left, taken;
+} memory; /* of the lock */
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
+  return hash ^ hash >> 32;
+}
+
+static uint64_t hash_of(const uintptr_t *pcs, size_t count) {
+  uint64_t hash = count;
+  for (size_t i = 0; i < count; i++) {
+    hash = mix(hash, pcs[i]);
+  }
+  return hash;
+}
+
+static hak_frame_t *frame_at(size_t index) {
+  return atomic_load_explicit(&hak_sites.frames[index / HAK_FRAMES_PER_PIECE], memory_order_acquire) +
+         index % HAK_FRAMES_PER_PIECE;
+}
+
+uintptr_t hak_frame_pc(size_t index) {
+  return frame_at(index)->pc;
+}
+
+size_t hak_frames_count(void) {
+  return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
+}
+
+uintptr_t hak_site_pc(const hak_site_t *site, size_t i) {
+  return hak_frame_pc(site->frame[i]);
+}
+
+static bool is_of(const hak_site_t *site, uint64_t hash, const uintptr_t *pcs, size_t count) {
+  if (site->hash != hash || site->frame_count != count) {
+    return false;
+  }
+  size_t i = 0;
+  while (i < count && hak_site_pc(site, i) == pcs[i]) {
+    i++;
+  }
+  return i == count;
+}
+
+static hak_site_t *find(uint64_t hash, const uintptr_t *pcs, size_t count) {
+  hak_site_t *site = atomic_load_explicit(&site_buckets[hash % HAK_SITE_BUCKETS], memory_order_acquire);
+  while (site && !is_of(site, hash, pcs, count)) {
+    site = site->next;
+  }
+  return site;
+}
+
+/* Takes the lock, with enough memory for any one site. False: there is none, or the table is as large as it may be. */
+static bool lock_stocked(void) {
+  for (;;) {
+    hak_lock(&hak_sites_lock);
+    if (memory.left >= NEED_BYTES) {
+      return true;
+    }
+    bool full = memory.taken + PIECE_BYTES > HAK_SITES_BYTES_MAX;
+    memory.taken += full ? 0 : PIECE_BYTES;
+    hak_unlock(&hak_sites_lock);
+    char *piece = full ? NULL : hak_meta_alloc(PIECE_BYTES);
+    if (!piece) {
+      return false;
+    }
+    hak_lock(&hak_sites_lock);
+    memory.at = piece; /* of two threads' pieces one is lost; both are counted */
+    memory.left = PIECE_BYTES;
+    hak_unlock(&hak_sites_lock);
+  }
+}
+
+static void *cut_locked(size_t bytes) {
+  void *p = memory.at;
+  bytes = hak_round_up(bytes, _Alignof(max_align_t));
+  memory.at += bytes;
+  memory.left -= bytes;
+  return p;
+}
+
+/* NULL: there are as many as can be numbered. */
+static hak_frame_t *intern_locked(uintptr_t pc) {
+  _Atomic(hak_frame_t *) *bucket = &frame_buckets[mix(0, pc) % HAK_SITE_BUCKETS];
+  hak_frame_t *first = atomic_load_explicit(bucket, memory_order_relaxed), *frame = first;
+  while (frame && frame->pc != pc) {
+    frame = atomic_load_explicit(&frame->next, memory_order_relaxed);
+  }
+  size_t index = atomic_load_explicit(&hak_sites.frame_count, memory_order_relaxed);
+  if (frame || index == (size_t)HAK_FRAME_PIECES * HAK_FRAMES_PER_PIECE) {
+    return frame;
+  }
+  _Atomic(hak_frame_t *) *piece = &hak_sites.frames[index / HAK_FRAMES_PER_PIECE];
+  if (index % HAK_FRAMES_PER_PIECE == 0) {
+    /* release: pairs with frame_at */
+    atomic_store_explicit(piece, cut_locked(HAK_FRAMES_PER_PIECE * sizeof(hak_frame_t)), memory_order_release);
+  }
+  frame = frame_at(index);
+  frame->pc = pc;
+  frame->index = (uint32_t)index;
+  atomic_store_explicit(&frame->next, first, memory_order_relaxed);
+  atomic_store_explicit(bucket, frame, memory_order_relaxed);
+  atomic_store_explicit(&hak_sites.frame_count, index + 1, memory_order_release); /* pairs with hak_frames_count */
+  return frame;
+}
+
+static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count) {
+  uint32_t frames[HAK_SITE_FRAMES_MAX];
+  for (size_t i = 0; i < count; i++) {
+    hak_frame_t *frame = intern_locked(pcs[i]);
+    if (!frame) {
+      return &nowhere;
+    }
+    frames[i] = frame->index;
+  }
+  hak_site_t *site = cut_locked(sizeof *site + count * sizeof *frames);
+  _Atomic(hak_site_t *) *bucket = &site_buckets[hash % HAK_SITE_BUCKETS];
+  memcpy(site->frame, frames, count * sizeof *frames);
+  site->frame_count = (uint32_t)count;
+  site->hash = hash;
+  site->next = atomic_load_explicit(bucket, memory_order_relaxed);
+  site->older = atomic_load_explicit(&hak_sites.latest, memory_order_relaxed);
+  atomic_store_explicit(bucket, site, memory_order_release);            /* pairs with find */
+  atomic_store_explicit(&hak_sites.latest, site, memory_order_release); /* pairs with hak_site_next */
+  return site;
+}
+
+hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
+  uint64_t hash = hash_of(pcs, count);
+  hak_site_t *site = count > 0 ? find(hash, pcs, count) : &nowhere;
+  if (site) {
+    return site;
+  }
+  if (!lock_stocked()) {
+    return &nowhere;
+  }
+  site = find(hash, pcs, count); /* another thread may have made it */
+  site = site ? site : make_locked(hash, pcs, count);
+  hak_unlock(&hak_sites_lock);
+  return site;
+}
+
+typedef struct parts {
+  uint64_t objects, bytes;
+} parts_t;
+
+static parts_t parts_of(double weight_bytes, size_t block_bytes) {
+  double objects = weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS;
+  return (parts_t){(uint64_t)(objects + 0.5), (uint64_t)(weight_bytes * HAK_SITE_BYTE_PARTS + 0.5)};
+}
+
+static void count_up(_Atomic uint64_t *counter, uint64_t n) {
+  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+  parts_t parts = parts_of(weight_bytes, block_bytes);
+  count_up(&site->objects, parts.objects);
+  count_up(&site->bytes, parts.bytes);
+  count_up(&hak_sites.bytes, parts.bytes);
+}
+
+void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+  parts_t parts = parts_of(weight_bytes, block_bytes);
+  count_up(&site->freed_objects, parts.objects);
+  count_up(&site->freed_bytes, parts.bytes);
+  count_up(&hak_sites.freed_bytes, parts.bytes);
+}
+
+static uint64_t read(const _Atomic uint64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* What was freed is read first: nothing is freed that was not allocated before. */
+static double in_use(uint64_t freed, const _Atomic uint64_t *allocated, double parts) {
+  uint64_t all = read(allocated);
+  return all > freed ? (double)(all - freed) / parts : 0;
+}
+
+hak_site_counts_t hak_site_counts(const hak_site_t *site) {
+  uint64_t freed_objects = read(&site->freed_objects), freed_bytes = read(&site->freed_bytes);
+  hak_site_counts_t counts = {
+      .in_use_objects = in_use(freed_objects, &site->objects, HAK_SITE_OBJECT_PARTS),
+      .in_use_bytes = in_use(freed_bytes, &site->bytes, HAK_SITE_BYTE_PARTS),
+      .objects = (double)read(&site->objects) / HAK_SITE_OBJECT_PARTS,
+      .bytes = (double)read(&site->bytes) / HAK_SITE_BYTE_PARTS,
+  };
+  return counts;
+}
+
+hak_site_t *hak_site_next(const hak_site_t *after) {
+  return after ? after->older : atomic_load_explicit(&hak_sites.latest, memory_order_acquire);
+}
+
+double hak_sites_allocated(void) {
+  return (double)read(&hak_sites.bytes) / HAK_SITE_BYTE_PARTS;
+}
+
+double hak_sites_in_use(void) {
+  return in_use(read(&hak_sites.freed_bytes), &hak_sites.bytes, HAK_SITE_BYTE_PARTS);
+}

@@ -1,0 +1,192 @@
+#include "unwind.h"
+
+#include "modules.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+  MAIN_STACK_BYTES = 64 << 20, /* below its end nothing else is mapped: the kernel keeps 128 MiB */
+  KNOWN_STACKS = 256,
+  OWN_FRAMES = 24, /* of the library, from the sampler up to its caller */
+};
+
+/* A frame, as every function that keeps a frame pointer lays it down. */
+typedef struct frame {
+  const struct frame *caller;
+  uintptr_t pc;
+} frame_t;
+
+/* Of a thread: the number of the 4 KiB that its descriptor begins in, and how many of them the stack reaches down. */
+enum { UNIT_SHIFT = 12, REACH_BITS = 28 };
+static _Atomic uint64_t known[KNOWN_STACKS];
+
+static _Atomic int unwinder; /* hak_unwinder_t */
+static int (*libunwind_backtrace)(void **pcs, int most);
+typedef int (*trace_t)(void *context, void *argument);
+static int (*libgcc_backtrace)(trace_t trace, void *argument);
+static uintptr_t (*libgcc_pc)(void *context);
+static _Thread_local bool unwinding __attribute__((tls_model("initial-exec"))); /* an unwinder may allocate */
+
+static bool load_unwinder(hak_unwinder_t wanted) {
+  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+  void *library = open ? open(wanted == HAK_UNWIND_LIBGCC ? "libgcc_s.so.1" : "libunwind.so.8", RTLD_LAZY) : NULL;
+  if (!library) {
+    dlerror(); /* the program's own errors are told by it */
+    return false;
+  }
+  if (wanted == HAK_UNWIND_LIBUNWIND) {
+    *(void **)&libunwind_backtrace = dlsym(library, "unw_backtrace");
+    return libunwind_backtrace != NULL;
+  }
+  *(void **)&libgcc_backtrace = dlsym(library, "_Unwind_Backtrace");
+  *(void **)&libgcc_pc = dlsym(library, "_Unwind_GetIP");
+  return libgcc_backtrace && libgcc_pc;
+}
+
+bool hak_unwind_start(hak_unwinder_t wanted) {
+  int saved = errno;
+  hak_modules_look();
+  bool ok = wanted == HAK_UNWIND_FRAMES || load_unwinder(wanted);
+  atomic_store_explicit(&unwinder, ok ? (int)wanted : (int)HAK_UNWIND_FRAMES, memory_order_release);
+  errno = saved;
+  return ok;
+}
+
+/* How far down from the thread's descriptor its stack reaches, in units; learned once. */
+static uint64_t reach_of(uintptr_t thread) {
+  uint64_t unit = (uint64_t)thread >> UNIT_SHIFT, mask = ((uint64_t)1 << REACH_BITS) - 1;
+  _Atomic uint64_t *slot = &known[(unit ^ unit >> 8) % KNOWN_STACKS];
+  uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
+  if (seen >> REACH_BITS == unit) {
+    return seen & mask;
+  }
+  hak_range_t mapping = {0, 0};
+  if (syscall(SYS_gettid) == getpid()) { /* its descriptor does not lie on its stack */
+    mapping.start = thread;
+  } else if (!hak_modules_mapping_of(thread, &mapping)) {
+    return 0;
+  }
+  uint64_t reach = unit - ((uint64_t)(mapping.start + ((uintptr_t)1 << UNIT_SHIFT) - 1) >> UNIT_SHIFT);
+  reach = mapping.start >= thread ? 0 : reach < mask ? reach : mask;
+  atomic_store_explicit(slot, unit << REACH_BITS | reach, memory_order_relaxed);
+  return reach;
+}
+
+/* Where the stack that `at` lies in ends, as far as it belongs to the thread; 0: some other stack, or none that is
+ * known. */
+static uintptr_t stack_end(uintptr_t at) {
+  uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
+  uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
+  if (at < end && end - at < MAIN_STACK_BYTES) {
+    return end;
+  }
+  if (at >= thread) {
+    return 0;
+  }
+  return (thread >> UNIT_SHIFT) - (at >> UNIT_SHIFT) <= reach_of(thread) ? thread : 0;
+}
+
+/* Without the code that signs a return address where the machine does. */
+static uintptr_t plain_pc(uintptr_t pc) {
+#ifdef __aarch64__
+  register uintptr_t x30 __asm__("x30") = pc;
+  __asm__("hint 7" : "+r"(x30)); /* xpaclri */
+  return x30;
+#else
+  return pc;
+#endif
+}
+
+/* The frames of this library, and the one return address into the caller, are on the running stack, wherever that is.
+ * Returns the frame that the caller's own link leads to. */
+__attribute__((no_sanitize("address"))) static const frame_t *leave_library(const frame_t *frame, uintptr_t *pc) {
+  int left = OWN_FRAMES;
+  while (hak_modules_is_mine(*pc = plain_pc(frame->pc)) && left-- > 0) {
+    frame = frame->caller;
+  }
+  return frame->caller;
+}
+
+__attribute__((no_sanitize("address"))) static size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX]) {
+  size_t count = 0;
+  uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
+  frame = leave_library(frame, &pc);
+  if (!hak_modules_is_code(pc)) {
+    return 0;
+  }
+  pcs[count++] = pc;
+  while (count < HAK_UNWIND_MAX) {
+    uintptr_t at = (uintptr_t)frame;
+    if (at % sizeof(uintptr_t) != 0 || at <= low || at >= end || end - at < sizeof *frame) {
+      break;
+    }
+    pc = plain_pc(frame->pc);
+    if (!hak_modules_is_code(pc)) {
+      break;
+    }
+    pcs[count++] = pc;
+    low = at;
+    frame = frame->caller;
+  }
+  return count;
+}
+
+typedef struct collected {
+  uintptr_t *pcs;
+  size_t count;
+} collected_t;
+
+static int collect(void *context, void *argument) {
+  enum { NO_REASON = 0, END_OF_STACK = 5 };
+  collected_t *collected = argument;
+  uintptr_t pc = libgcc_pc(context);
+  if (pc != 0 && collected->count < HAK_UNWIND_MAX) {
+    collected->pcs[collected->count++] = pc;
+    return NO_REASON;
+  }
+  return END_OF_STACK;
+}
+
+/* What an unwinder tells begins in the library. */
+static size_t drop_own(uintptr_t pcs[HAK_UNWIND_MAX], size_t count) {
+  size_t own = 0;
+  while (own < count && hak_modules_is_mine(pcs[own])) {
+    own++;
+  }
+  for (size_t i = own; i < count; i++) {
+    pcs[i - own] = pcs[i];
+  }
+  return count - own;
+}
+
+static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) {
+  collected_t collected = {pcs, 0};
+  unwinding = true;
+  if (which == HAK_UNWIND_LIBUNWIND) {
+    int n = libunwind_backtrace((void **)pcs, HAK_UNWIND_MAX);
+    collected.count = n > 0 ? (size_t)n : 0;
+  } else {
+    libgcc_backtrace(collect, &collected);
+  }
+  unwinding = false;
+  return drop_own(pcs, collected.count);
+}
+
+HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
+  int saved = errno;
+  hak_unwinder_t which = (hak_unwinder_t)atomic_load_explicit(&unwinder, memory_order_acquire);
+  size_t count = 0;
+  if (which != HAK_UNWIND_FRAMES && !unwinding) {
+    count = ask_unwinder(which, pcs);
+  }
+  if (count == 0) {
+    count = follow(__builtin_frame_address(0), pcs);
+  }
+  errno = saved;
+  return count;
+}

@@ -1,0 +1,134 @@
+"""Which block is at an address: its class, whether it is live, and its neighbours."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+import numpy as np
+
+from hakmem_lab.inside import objects
+from hakmem_lab.inside.core import Core
+from hakmem_lab.inside.heap import Reader
+from hakmem_lab.inside.layout import Layout
+from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
+from hakmem_lab.inside.objects import Heap
+from hakmem_lab.inside.stop import stopped
+
+AROUND = 3  # neighbours on each side
+SHOWN = 64  # bytes of its beginning
+SLICES = {
+    objects.DIRTY: "free memory that waits for its decay",
+    objects.CLEAN: "free memory, given back or never used",
+    objects.SAMPLED: "a sampled block",
+    objects.UNKNOWN: "memory that is being handed out or taken back",
+    objects.ABSENT: "not memory of the heap",
+}
+
+
+def of_process(memory: Process, layout: Layout, address: int, stop: bool) -> dict:
+    with stopped(memory.pid) if stop else nullcontext(), doubted(memory.name, "process"):
+        return find(memory, Reader(memory, layout).read(), address)
+
+
+def of_core(core: Core, layout: Layout, address: int) -> dict:
+    with doubted(core.name, "core"):
+        return find(core, Reader(core, layout).read(), address)
+
+
+def find(memory: Memory, heap: Heap, address: int) -> dict:
+    found: dict = {"address": hex(address)}
+    outside = _outside(heap)
+    for base, sample in heap.samples.items():
+        size = heap.layout.class_sizes[sample.cls] if sample.cls < heap.layout["HAK_RUN_FIRST"] else 0
+        if base <= address < base + size:
+            return found | {
+                "what": "a sampled block",
+                "block": hex(base),
+                "offset": address - base,
+                "bytes": size,
+                "state": f"live, {sample.asked} bytes asked",
+                "begins": _bytes(memory, base, size),
+            }
+    for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
+        if base <= address < base + held:
+            return found | _run(memory, heap, i, base, outside, address)
+    layout, slabs = heap.layout, heap.slabs
+    slab_bytes = 1 << layout["HAK_SLAB_SHIFT"]
+    base = address - address % slab_bytes
+    at = np.flatnonzero(slabs.base == np.uint64(base))
+    slice_bytes = 1 << layout["HAK_SLICE_SHIFT"]
+    if len(at) and address - base < int(slabs.slices[at[0]]) * slice_bytes:
+        return found | _in_slab(memory, heap, int(at[0]), outside, address)
+    return found | {"what": _elsewhere(memory, heap, address)}
+
+
+def _outside(heap: Heap) -> Mapping[int, str]:
+    """Where the blocks are that are free outside the slabs."""
+    found = {int(each): "in transfer between threads" for blocks in heap.transfer.values() for each in blocks}
+    for cache in heap.caches:
+        for blocks in cache.blocks.values():
+            found |= {int(each): f"free, in the cache of thread {cache.thread}" for each in blocks}
+    return found
+
+
+def _run(memory: Memory, heap: Heap, i: int, base: int, outside: Mapping[int, str], address: int) -> dict:
+    cls, usable = int(heap.runs.cls[i]), int(heap.runs.bytes[i])
+    state = outside.get(base, "live")
+    return {
+        "what": "a huge block" if cls >= len(heap.layout.class_sizes) else "a block of whole slices",
+        "block": hex(base),
+        "offset": address - base,
+        "bytes": usable,
+        "state": state,
+        "begins": _bytes(memory, base, usable),
+    }
+
+
+def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], address: int) -> dict:
+    slabs = heap.slabs
+    base, cls = int(slabs.base[row]), int(slabs.cls[row])
+    size, carved = heap.layout.class_sizes[cls], int(slabs.carved[row])
+    index = (address - base) // size
+    free = slabs.free(np.array([row]), int(slabs.blocks[row]))[0]
+
+    def state(i: int) -> str:
+        if i >= carved:
+            return "never handed out"
+        return "free, in its slab" if free[i] else outside.get(base + i * size, "live")
+
+    blocks = int(slabs.blocks[row])
+    if index >= blocks:
+        return {"what": f"the end of a slab of blocks of {size} bytes, behind the last block"}
+    near = [i for i in range(max(0, index - AROUND), min(blocks, index + AROUND + 1)) if i != index]
+    return {
+        "what": "a block of a slab",
+        "block": hex(base + index * size),
+        "offset": address - base - index * size,
+        "bytes": size,
+        "state": state(index),
+        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())},
+        "neighbours": [{"block": hex(base + i * size), "state": state(i)} for i in near],
+        "begins": _bytes(memory, base + index * size, size),
+    }
+
+
+def _bytes(memory: Memory, block: int, size: int) -> str | None:
+    try:
+        return memory.read(block, min(size, SHOWN)).hex()
+    except Unreadable:
+        return None
+
+
+def _elsewhere(memory: Memory, heap: Heap, address: int) -> str:
+    chunk = 1 << heap.layout["HAK_CHUNK_SHIFT"]
+    for i, (base, count) in enumerate(zip(heap.chunks.base.tolist(), heap.chunks.count.tolist(), strict=True)):
+        if base <= address < base + count * chunk:
+            if heap.chunks.state[i] != heap.layout["HAK_CHUNK_SLICED"]:
+                return SLICES[objects.DIRTY if heap.chunks.dirty[i] else objects.CLEAN]
+            kind = int(heap.chunks.slices[i][(address - base) >> heap.layout["HAK_SLICE_SHIFT"]])
+            return SLICES.get(kind, "memory of the heap")
+    if any(start <= address < start + size for start, size in (*heap.pieces, *heap.leaves)):
+        return "the allocator's own memory"
+    for each in memory.maps():
+        if each.start <= address < each.end:
+            return f"not the heap: {each.path or 'anonymous memory'} ({each.permissions})"
+    return "nothing is mapped there"

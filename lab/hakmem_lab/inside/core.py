@@ -1,0 +1,134 @@
+"""A core file, read as if it were the process.
+
+What counts as resident there are the pages that hold something else than zeros: a core does not tell more.
+"""
+
+import mmap
+import os
+import struct
+from bisect import bisect_right
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside.memory import Mapping, Unreadable
+
+NT_PRSTATUS, NT_AUXV = "NT_PRSTATUS", "NT_AUXV"
+AT_PAGESZ = 6
+PROGRAM_PARTS = 3
+# Where the stack pointer is in elf_prstatus.
+STACK_POINTER = {"EM_X86_64": 112 + 19 * 8, "EM_AARCH64": 112 + 31 * 8}
+
+
+class Core:
+    def __init__(self, path: Path):
+        self.path, self.name, self.page = path, str(path), 4096
+        self._segments: list[
+            tuple[int, int, int, int, str]
+        ] = []  # start, end, place and bytes in the file, permissions
+        self._files: list[tuple[int, int, str]] = []
+        self._pointers: list[int] = []
+        try:
+            with open(path, "rb") as file:
+                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._load(ELFFile(file))
+        except OSError as error:
+            raise LabError(f"{path} cannot be read: {error.strerror}") from None
+        except LabError:
+            raise
+        except ELFError as error:
+            raise LabError(f"{path} is neither a process nor a core file: {error}") from None
+        except Exception as error:  # of a parser that trusts its input
+            raise LabError(f"{path} is damaged: {type(error).__name__} in its headers") from None
+        self._starts = [segment[0] for segment in self._segments]
+
+    def __enter__(self) -> "Core":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._data.close()
+
+    def _load(self, elf) -> None:
+        if elf["e_type"] != "ET_CORE":
+            raise LabError(f"{self.path} is an ELF file, but not a core: give a process's number, or a core file")
+        if elf["e_machine"] not in STACK_POINTER or not elf.little_endian:
+            raise LabError(f"{self.path} is a core of another architecture than x86-64 and aarch64")
+        for segment in elf.iter_segments():
+            if segment["p_type"] == "PT_LOAD":
+                self._add(segment)
+            elif segment["p_type"] == "PT_NOTE":
+                for note in segment.iter_notes():
+                    self._note(note, STACK_POINTER[elf["e_machine"]])
+        self._segments.sort()
+        if not self._segments:
+            raise LabError(f"{self.path} holds no memory: is it complete?")
+
+    def _add(self, segment) -> None:
+        start, flags = segment["p_vaddr"], segment["p_flags"]
+        present = min(segment["p_filesz"], segment["p_memsz"], max(0, len(self._data) - segment["p_offset"]))
+        letters = "".join(letter if flags & bit else "-" for letter, bit in (("r", 4), ("w", 2), ("x", 1)))
+        self._segments.append((start, start + segment["p_memsz"], segment["p_offset"], present, letters + "p"))
+
+    def _note(self, note, stack_pointer: int) -> None:
+        if note["n_type"] == "NT_FILE":
+            entries = note["n_desc"]["Elf_Nt_File_Entry"]
+            for entry, name in zip(entries, note["n_desc"]["filename"], strict=False):
+                self._files.append((entry["vm_start"], entry["vm_end"], os.fsdecode(name)))
+            return
+        if note["n_type"] not in (NT_PRSTATUS, NT_AUXV):
+            return
+        described = note["n_desc"]
+        data = described.encode("latin-1") if isinstance(described, str) else bytes(described)
+        if note["n_type"] == NT_PRSTATUS and len(data) >= stack_pointer + 8:
+            self._pointers.append(struct.unpack_from("<Q", data, stack_pointer)[0])
+        elif note["n_type"] == NT_AUXV:
+            for kind, value in struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]):
+                if kind == AT_PAGESZ and value in (4096, 16384, 65536):
+                    self.page = value
+
+    def maps(self) -> list[Mapping]:
+        names = sorted(self._files)
+        firsts = [first for first, _, _ in names]
+        found = []
+        for start, end, _, _, permissions in self._segments:
+            near = bisect_right(firsts, start) - 1
+            path = names[near][2] if near >= 0 and start < names[near][1] else ""
+            found.append(Mapping(start, end, permissions, path))
+        return found
+
+    def read(self, address: int, size: int) -> bytes:
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0:
+            start, end, offset, present, _ = self._segments[index]
+            at = address - start
+            if size >= 0 and at + size <= present:
+                return self._data[offset + at : offset + at + size]
+            if size >= 0 and address + size <= end and present < end - start:
+                raise Unreadable(f"{size} bytes at {address:#x}, which the core does not hold")
+        raise Unreadable(f"{size} bytes at {address:#x}")
+
+    def resident(self, start: int, end: int) -> np.ndarray:
+        found = np.zeros((end - start) // self.page, bool)
+        index = max(bisect_right(self._starts, start) - 1, 0)
+        for first, _, offset, present, _ in self._segments[index:]:
+            if first >= end:
+                break
+            low, high = max(first, start), min(first + present, end)
+            pages = (high - low) // self.page
+            if pages > 0:
+                words = np.frombuffer(self._data, np.uint8, pages * self.page, offset + low - first)
+                at = (low - start) // self.page
+                found[at : at + pages] = words.reshape(pages, self.page).any(axis=1)
+        return found
+
+    def programs(self) -> set[str]:
+        """The note of the mapped files does not say which are run; what is a program is mapped in several parts."""
+        counts = Counter(name for _, _, name in self._files)
+        return {name for name, count in counts.items() if count >= PROGRAM_PARTS}
+
+    def stack_pointers(self) -> list[int]:
+        return self._pointers

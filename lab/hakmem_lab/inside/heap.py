@@ -1,0 +1,381 @@
+"""Reads the objects of a heap.
+
+A process that runs changes them meanwhile: what does not fit together is left out, and nothing is believed that would
+lead far away.
+"""
+
+from bisect import bisect_right
+
+import numpy as np
+
+from hakmem_lab.inside.layout import Layout
+from hakmem_lab.inside.memory import Memory, Pages, Unreadable
+from hakmem_lab.inside.objects import (
+    ABSENT,
+    CLEAN,
+    DIRTY,
+    HUGE,
+    RUN,
+    SAMPLED,
+    SLAB,
+    UNKNOWN,
+    Cache,
+    Chunks,
+    Heap,
+    Runs,
+    Sample,
+    Slabs,
+)
+
+WRITABLE = 2  # of a piece of a leaf
+HEAPS_MAX, PIECES_MAX = 1 << 17, 1 << 20
+BLOCKS_MAX = 1 << 22  # in one list
+
+
+class Mapped:
+    """Where anything is mapped: nothing outside is believed to be of the heap."""
+
+    def __init__(self, memory: Memory):
+        self._starts, self._ends = list[int](), list[int]()
+        for each in sorted(memory.maps(), key=lambda each: each.start):
+            if self._ends and self._ends[-1] == each.start:
+                self._ends[-1] = each.end
+            else:
+                self._starts.append(each.start)
+                self._ends.append(each.end)
+
+    def has(self, start: int, size: int) -> bool:
+        index = bisect_right(self._starts, start) - 1
+        return index >= 0 and start + size <= self._ends[index]
+
+
+class Reader:
+    """Reads one heap, once."""
+
+    def __init__(self, memory: Memory, layout: Layout):
+        self.memory, self.layout, self.broken = memory, layout, 0
+        self.slice = 1 << layout["HAK_SLICE_SHIFT"]
+        self.chunk = 1 << layout["HAK_CHUNK_SHIFT"]
+        self.per_chunk = self.chunk // self.slice
+        self._mapped = Mapped(memory)
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.memory.read(address, 8), "little")
+
+    def record(self, type_: str, names: list[tuple[str, str]]) -> np.dtype:
+        """A dtype with these fields of a structure."""
+        layout = self.layout
+        return np.dtype(
+            {
+                "names": [name for name, _ in names],
+                "formats": [format_ for _, format_ in names],
+                "offsets": [layout[f"{type_}.{name}"] for name, _ in names],
+                "itemsize": layout[f"size.{type_}"],
+            }
+        )
+
+    def structures(self, dtype: np.dtype, address: int, count: int = 1) -> np.ndarray:
+        return np.frombuffer(self.memory.read(address, dtype.itemsize * count), dtype)
+
+    def read(self) -> Heap:
+        leaves, self._samples = self._leaves(), self._records()
+        chunks, descriptors = self._chunks(leaves)
+        slabs, rows = self._slabs(chunks, descriptors)
+        runs = self._slices(chunks, descriptors, slabs, rows)
+        leaf_bytes = self.layout["size.hak_leaf_t"]
+        caches = self._caches()
+        return Heap(
+            self.layout, chunks, slabs, runs, caches, self._transfer(), self._pieces(),
+            [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self.broken,
+        )  # fmt: skip
+
+    def counters(self) -> dict[str, int]:
+        """Of the arena."""
+        root, prefix = self.layout.root("hak_arena"), "hak_arena_t."
+        names = [name.removeprefix(prefix) for name in self.layout.rows if name.startswith(prefix)]
+        return {name: self.word(root + self.layout[prefix + name]) for name in names}
+
+    # The page map
+
+    def _leaves(self) -> dict[int, int]:
+        """Number -> address."""
+        layout = self.layout
+        count = layout["HAK_LEAVES"]
+        if not 0 < count <= 1 << 20:
+            raise Unreadable("the page map")
+        table = np.frombuffer(self.memory.read(layout.root("hak_leaves"), 8 * count), "<u8")
+        shift = layout["HAK_LEAF_SHIFT"] - layout["HAK_SLICE_SHIFT"]
+        mask = (1 << 64) - 1
+        return {int(i): (int(table[i]) + (int(i) << shift)) & mask for i in np.flatnonzero(table)}
+
+    def _pointers(self, leaf: int, pieces: bytes) -> np.ndarray:
+        """Of the leaf's chunks: a descriptor, or 0. Pieces that were never written are not read."""
+        layout, size = self.layout, self.layout["HAK_LEAF_PIECE_BYTES"]
+        first = layout["hak_leaf_t.chunks"]
+        count = 1 << layout["HAK_LEAF_SHIFT"] - layout["HAK_CHUNK_SHIFT"]
+        table = np.zeros(count * 8, np.uint8)
+        for at in range(first, first + count * 8, size):
+            if pieces[at // size] == WRITABLE:
+                table[at - first : at - first + size] = np.frombuffer(self.memory.read(leaf + at, size), np.uint8)
+        return table.view("<u8")
+
+    def _codes(self, leaf: int, pieces: bytes, index: int) -> np.ndarray:
+        """The classes of one chunk's slices."""
+        at = index * self.per_chunk
+        if pieces[at // self.layout["HAK_LEAF_PIECE_BYTES"]] != WRITABLE:
+            return np.zeros(self.per_chunk, np.uint8)
+        place = leaf + self.layout["hak_leaf_t.codes"] + at
+        words = np.frombuffer(self.memory.read(place, self.per_chunk), np.uint8)
+        return words // self.layout["HAK_BIN_WORDS"]
+
+    def _chunks(self, leaves: dict[int, int]) -> tuple[Chunks, np.ndarray]:
+        layout = self.layout
+        masks = [(name, "16u1") for name in ("present", "free", "dirty", "transit")]
+        words = [(name, "<u8") for name in ("base", "mate", "slabs", "chunks", "huge_bytes")]
+        dtype = self.record("hak_chunk_t", [*masks, *words, ("state", "u1")])
+        states = {layout["HAK_CHUNK_SLICED"], layout["HAK_CHUNK_FREE"], layout["HAK_CHUNK_HUGE"]}
+        found, codes = [], []
+        for number, leaf in sorted(leaves.items()):
+            pieces = self.memory.read(leaf + layout["hak_leaf_t.pieces"], layout["HAK_LEAF_PIECES"])
+            pointers = self._pointers(leaf, pieces)
+            for index in np.flatnonzero(pointers).tolist():
+                base = (number << layout["HAK_LEAF_SHIFT"]) + index * self.chunk
+                try:
+                    row = self.structures(dtype, int(pointers[index]))
+                    if row["base"][0] != base or int(row["state"][0]) not in states:
+                        continue  # the inside of a huge block, a chunk that is gone, or a change under way
+                    codes.append(self._codes(leaf, pieces, index))
+                    found.append(row)
+                except Unreadable:
+                    self.broken += 1
+        rows = np.concatenate(found) if found else np.zeros(0, dtype)
+        rows, kept = self._without_ends(rows)
+        dirty: np.ndarray = np.any(rows["dirty"], axis=1) if len(rows) else np.zeros(0, bool)
+        count = np.where(rows["state"] == layout["HAK_CHUNK_SLICED"], 1, rows["chunks"])
+        each = np.array(codes, np.uint8).reshape(-1, self.per_chunk)[kept]
+        nobodys = np.full((len(rows), self.per_chunk), ABSENT, np.uint8)
+        return Chunks(rows["base"], rows["state"], count, dirty, nobodys, each), rows
+
+    def _without_ends(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Without the last chunks of free extents, which have descriptors of their own; and nothing twice."""
+        keep, end = np.ones(len(rows), bool), 0
+        sliced = self.layout["HAK_CHUNK_SLICED"]
+        for i in np.argsort(rows["base"], kind="stable").tolist():
+            base, chunks = int(rows["base"][i]), int(rows["chunks"][i])
+            if rows["state"][i] == sliced:
+                chunks = 1
+            if base < end or chunks <= 0 or not self._mapped.has(base, chunks * self.chunk):
+                keep[i] = False
+                continue
+            end = base + chunks * self.chunk
+        return rows[keep], np.flatnonzero(keep)
+
+    # What the slices are
+
+    def _slabs(self, chunks: Chunks, descriptors: np.ndarray) -> tuple[Slabs, np.ndarray]:
+        """The slabs, and for each the number of its chunk."""
+        layout = self.layout
+        words = layout["HAK_BITS_WORDS"]
+        names = [("control", "<u4"), ("cls", "u1"), ("slices", "u1"), ("zeroed", "u1"), ("carved", "<u4")]
+        names += [("blocks", "<u4"), ("block_bytes", "<u4"), ("base", "<u8"), ("bits", f"({words * 8},)u1")]
+        dtype = self.record("hak_slab_t", names)
+        per_chunk = 1 << layout["HAK_CHUNK_SHIFT"] - layout["HAK_SLAB_SHIFT"]
+        found, owner = [], []
+        for i in np.flatnonzero(descriptors["state"] == layout["HAK_CHUNK_SLICED"]).tolist():
+            try:
+                rows = self.structures(dtype, int(descriptors["slabs"][i]) + layout["hak_slabs_t.slab"], per_chunk)
+            except Unreadable:
+                self.broken += 1
+                continue
+            expected = chunks.base[i] + (np.arange(per_chunk, dtype=np.uint64) << np.uint64(layout["HAK_SLAB_SHIFT"]))
+            mine = (rows["cls"] > 0) & (rows["cls"] < layout["HAK_RUN_FIRST"]) & (rows["base"] == expected)
+            first = chunks.codes[i].reshape(per_chunk, -1)[:, 0]
+            kept = rows[mine & (first == rows["cls"])]
+            found.append(kept)
+            owner.append(np.full(len(kept), i))
+        rows = np.concatenate(found) if found else np.zeros(0, dtype)
+        sizes = np.array([*layout.class_sizes, 1], np.int64)[rows["cls"]] if len(rows) else np.zeros(0, np.int64)
+        room = (rows["slices"].astype(np.int64) << layout["HAK_SLICE_SHIFT"]) // np.maximum(sizes, 1)
+        blocks = np.minimum(rows["blocks"], np.minimum(room, words * 64)).astype(np.int64)
+        slabs = Slabs(
+            rows["base"], rows["cls"], rows["slices"], np.minimum(rows["carved"], blocks), blocks,
+            rows["zeroed"].astype(bool), rows["bits"],
+        )  # fmt: skip
+        return slabs, np.concatenate(owner) if owner else np.zeros(0, int)
+
+    def _slices(self, chunks: Chunks, descriptors: np.ndarray, slabs: Slabs, owner: np.ndarray) -> Runs:
+        """Writes who has each slice; returns the blocks that are whole slices."""
+        layout = self.layout
+        masks = {
+            name: np.unpackbits(descriptors[name], axis=1, bitorder="little").astype(bool)
+            for name in ("present", "free", "dirty", "transit")
+        }
+        kinds = np.where(masks["present"], UNKNOWN, ABSENT).astype(np.uint8)
+        kinds[masks["free"]] = CLEAN
+        kinds[(masks["free"] & masks["dirty"]) | masks["transit"]] = DIRTY
+        sliced = descriptors["state"] == layout["HAK_CHUNK_SLICED"]
+        kinds[~sliced] = ABSENT
+        kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"])] = SAMPLED
+        chunks.slices[:] = kinds
+        flat = chunks.slices.reshape(-1)
+        first = owner * self.per_chunk + ((slabs.base - chunks.base[owner]) // np.uint64(self.slice)).astype(int)
+        for i in range(int(slabs.slices.max(initial=0))):
+            flat[(first + i)[slabs.slices > i]] = SLAB
+        self._sampled(chunks, sliced)
+        return self._runs(chunks, descriptors, sliced)
+
+    def _sampled(self, chunks: Chunks, sliced: np.ndarray) -> None:
+        """Sampled blocks of whole slices: those of runs and huge blocks are as ever, others keep theirs."""
+        layout = self.layout
+        place = {base: i for i, base in enumerate(chunks.base.tolist())}
+        for address, sample in self._samples.items():
+            i = place.get(address - address % self.chunk)
+            j = address % self.chunk // self.slice
+            if i is None or chunks.codes[i, j] != layout["HAK_CLASS_SAMPLED"]:
+                continue
+            if sample.cls >= layout["HAK_RUN_FIRST"]:
+                chunks.codes[i, j] = sample.cls
+                chunks.slices[i, j] = UNKNOWN if sliced[i] else ABSENT
+            elif sliced[i]:
+                row = chunks.slices[i, j : j + -(-layout.class_sizes[sample.cls] // self.slice)]
+                row[row == UNKNOWN] = SAMPLED
+
+    def _records(self) -> dict[int, Sample]:
+        layout = self.layout
+        names = [
+            ("block", "<u8"),
+            ("asked", "<u8"),
+            ("site", "<u8"),
+            ("cls", "<u4"),
+            ("thread", "<u4"),
+            ("live", "<u4"),
+        ]
+        dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
+        at, pieces = self.word(layout.root("hak_records")), 0
+        while at and pieces < PIECES_MAX:
+            pieces += 1
+            try:
+                rows = self.structures(dtype, at + layout["hak_records_t.sample"], layout["HAK_RECORDS"])
+                at = self.word(at + layout["hak_records_t.next"])
+            except Unreadable:
+                self.broken += 1
+                break
+            for row in rows[(rows["live"] != 0) & (rows["cls"] <= layout["HAK_CLASS_HUGE"])]:
+                asked, cls, thread, site = (int(row[name]) for name in ("asked", "cls", "thread", "site"))
+                found[int(row["block"])] = Sample(asked, cls, thread, site)
+        return found
+
+    def _runs(self, chunks: Chunks, descriptors: np.ndarray, sliced: np.ndarray) -> Runs:
+        layout = self.layout
+        first, last, huge = layout["HAK_RUN_FIRST"], layout["HAK_CLASS_COUNT"], layout["HAK_CLASS_HUGE"]
+        used = (chunks.slices == UNKNOWN) | (~sliced)[:, None]
+        starts = used & (((chunks.codes >= first) & (chunks.codes < last)) | (chunks.codes == huge))
+        base, cls, usable, held, tails = [], [], [], [], {}
+        for i, j in np.argwhere(starts).tolist():
+            each, whole = int(chunks.codes[i, j]), 0
+            size = int(descriptors["huge_bytes"][i]) if each == huge else layout.class_sizes[each]
+            slices = -(-size // self.slice)
+            if not sliced[i]:
+                whole = int(chunks.count[i]) * self.per_chunk
+                tails[int(chunks.base[i]) + whole * self.slice] = max(slices - whole, 0)
+            else:
+                slices = min(slices, self.per_chunk - j)
+                chunks.slices[i, j : j + slices] = HUGE if each == huge else RUN
+            base.append(int(chunks.base[i]) + j * self.slice)
+            cls.append(each)
+            usable.append(size)
+            held.append(max(whole, slices) * self.slice)
+        for i in np.flatnonzero(sliced & np.isin(chunks.base, np.array([*tails], np.uint64))).tolist():
+            row = chunks.slices[i, : tails[int(chunks.base[i])]]
+            row[row == UNKNOWN] = HUGE
+        return Runs(np.array(base, np.uint64), np.array(cls, int), np.array(usable, np.int64), np.array(held, np.int64))
+
+    # Free blocks outside the slabs
+
+    def _walk(self, pages: Pages, head: int, key: int) -> np.ndarray:
+        """A list of free blocks. In a process that runs it may change meanwhile: it ends where a link does not fit."""
+        link_at, tag_at = self.layout["hak_free_block_t.link"], self.layout["hak_free_block_t.tag"]
+        end, found = self.layout.root("hak_list_end"), list[int]()
+        while head not in (end, 0) and len(found) < BLOCKS_MAX:
+            if head % 16:
+                self.broken += 1
+                break
+            try:
+                data, at = pages.at(head)
+            except Unreadable:
+                self.broken += 1
+                break
+            link = int.from_bytes(data[at + link_at : at + link_at + 8], "little")
+            tag = int.from_bytes(data[at + tag_at : at + tag_at + 8], "little")
+            if link ^ tag != key:
+                self.broken += 1
+                break
+            found.append(head)
+            head = link
+        return np.array(found, np.uint64)
+
+    def _caches(self) -> list[Cache]:
+        layout, pages, found = self.layout, Pages(self.memory), []
+        at, size, seen = self.word(layout.root("hak_heaps_all")), layout["size.hak_heap_t"], set[int]()
+        while at and at not in seen and len(seen) < HEAPS_MAX:
+            seen.add(at)
+            try:
+                data = self.memory.read(at, size)
+            except Unreadable:
+                self.broken += 1
+                break
+            found.append(self._cache(data, pages))
+            at = self._value(data, "hak_heap_t.next", 8)
+        return found
+
+    def _value(self, data: bytes, name: str, size: int) -> int:
+        at = self.layout[name]
+        return int.from_bytes(data[at : at + size], "little")
+
+    def _cache(self, data: bytes, pages: Pages) -> Cache:
+        layout = self.layout
+        count, classes = layout["HAK_BIN_COUNT"], layout["HAK_CLASS_COUNT"]
+        bins = np.frombuffer(data, self.record("hak_bin_t", [("head", "<u8")]), count, layout["hak_heap_t.bin"])
+        words = [("outgoing", "<u8"), ("capacity", "<i4"), ("asked_bytes", "<u8"), ("asked_count", "<u8")]
+        infos = np.frombuffer(data, self.record("hak_bin_info_t", words), count, layout["hak_heap_t.info"])
+        key, busy = self._value(data, "hak_heap_t.key", 8), bool(self._value(data, "hak_heap_t.busy", 1))
+        blocks = {}
+        last = layout["HAK_GRANT_LAST"]
+        grants = np.frombuffer(data, self.record("hak_grant_t", [("head", "<u8")]), last, layout["hak_heap_t.grant"])
+        for cls in range(1, classes) if busy else ():
+            heads = [bins["head"][cls], infos["outgoing"][cls], *grants["head"][cls - 1 : cls]]
+            every = np.concatenate([self._walk(pages, int(head), key) for head in heads])
+            if len(every):
+                blocks[cls] = every
+        return Cache(
+            self._value(data, "hak_heap_t.thread", 4), busy, blocks,
+            infos["asked_bytes"], infos["asked_count"], infos["capacity"], self._value(data, "hak_heap_t.events", 4),
+        )  # fmt: skip
+
+    def _transfer(self) -> dict[int, np.ndarray]:
+        layout, found = self.layout, {}
+        dtype = self.record("hak_transfer_t", [("count", "<u4"), ("blocks", "<u8")])
+        rows = self.structures(dtype, layout.root("hak_transfers"), layout["HAK_RUN_FIRST"])
+        for cls in np.flatnonzero(rows["count"]).tolist():
+            try:
+                data = self.memory.read(int(rows["blocks"][cls]), int(rows["count"][cls]) * 8)
+            except Unreadable:
+                self.broken += 1
+                continue
+            found[cls] = np.frombuffer(data, "<u8")
+        return found
+
+    def _pieces(self) -> list[tuple[int, int]]:
+        found, at = list[tuple[int, int]](), self.word(self.layout.root("hak_meta_pieces"))
+        before, size = self.layout["hak_meta_piece_t.before"], self.layout["hak_meta_piece_t.bytes"]
+        while at and len(found) < PIECES_MAX:
+            try:
+                bytes_ = self.word(at + size)
+                if not self._mapped.has(at, bytes_):
+                    raise Unreadable(f"metadata at {at:#x}")
+                found.append((at, bytes_))
+                at = self.word(at + before)
+            except Unreadable:
+                self.broken += 1
+                break
+        return found

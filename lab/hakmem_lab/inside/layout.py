@@ -1,0 +1,114 @@
+"""hak_layout, the library's own description of where everything lies: found in the memory of whoever uses it.
+
+It is looked for in what is mapped from files, so a program that holds the library is served like one that loads it.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside.memory import Mapping, Memory, Unreadable, readable
+
+MAGIC = b"hakmem layout\0\0\0"
+HEAD = struct.Struct("<16s6I4Q")
+ROW = struct.Struct("<40sQ")
+OPTION = struct.Struct("<24s8s8sqq")
+VERSION = 1
+ROWS_MAX, OPTIONS_MAX, CLASSES_MAX = 4096, 1024, 256
+LARGEST = 256 << 20  # of a mapping that is searched
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    kind: str
+    when: str
+    low: int
+    high: int
+
+
+class Layout:
+    """Names and values, for instance layout["size.hak_slab_t"]; roots as layout.root("hak_arena")."""
+
+    def __init__(self, rows: dict[str, int], options: list[Option], sizes: tuple[int, ...], version: int, path: str):
+        self.rows, self.options, self.class_sizes, self.version, self.path = rows, options, sizes, version, path
+
+    def __getitem__(self, name: str) -> int:
+        try:
+            return self.rows[name]
+        except KeyError:
+            raise LabError(f"{self.path} tells nothing of {name}: it is older than this hak") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.rows
+
+    def root(self, name: str) -> int:
+        return self["&" + name]
+
+
+def find(memory: Memory) -> Layout:
+    """Raises LabError where there is no such library, or one of another layout."""
+    for place, path in _places(memory):
+        try:
+            return _read(memory, place, path)
+        except Unreadable:
+            continue  # a copy, or what only looks like one
+    named = [each.path for each in memory.maps() if "libhakmem" in each.path]
+    if named:
+        raise LabError(f"{memory.name} has {named[0]}, which tells nothing of its layout: it is older than this hak")
+    raise LabError(f"{memory.name} does not use hakmem: hak doctor says why, hak run -- COMMAND starts it on it")
+
+
+def _places(memory: Memory) -> Iterator[tuple[int, str]]:
+    """(address, file) of everything that may be a layout, the likeliest first."""
+    maps = readable(memory.maps())
+    named = any(each.is_file for each in maps)  # a core need not say which files were mapped
+    candidates = [each for each in maps if _may_hold(each, named)]
+    for each in sorted(candidates, key=lambda each: ("hakmem" not in each.path, each.start)):
+        try:
+            data = memory.read(each.start, each.end - each.start)
+        except Unreadable:
+            continue
+        at = -1
+        while (at := data.find(MAGIC, at + 1)) >= 0:
+            yield each.start + at, each.path
+
+
+def _may_hold(each: Mapping, named: bool) -> bool:
+    private = each.permissions.endswith("p") and "x" not in each.permissions
+    return private and (each.is_file or not named) and each.end - each.start <= LARGEST
+
+
+def _read(memory: Memory, place: int, path: str) -> Layout:
+    head = HEAD.unpack(memory.read(place, HEAD.size))
+    _, version, library, row_count, row_bytes, option_count, option_bytes, itself, rows, options, sizes = head
+    if itself != place:
+        raise Unreadable("a copy")
+    if version != VERSION:
+        raise LabError(
+            f"{memory.name} has {path} of layout {version}, and this hak reads layout {VERSION}: "
+            f"use the hak of its version"
+        )
+    if row_bytes < ROW.size or option_bytes < OPTION.size or row_count > ROWS_MAX or option_count > OPTIONS_MAX:
+        raise Unreadable("no layout")
+    data = memory.read(rows, row_count * row_bytes)
+    found = {}
+    for i in range(row_count):
+        name, value = ROW.unpack_from(data, i * row_bytes)
+        if name[0]:
+            found[_text(name)] = value
+    data = memory.read(options, option_count * option_bytes)
+    listed = [OPTION.unpack_from(data, i * option_bytes) for i in range(option_count)]
+    classes = found.get("HAK_CLASS_COUNT", 0)
+    if not 0 < classes <= CLASSES_MAX:
+        raise Unreadable("no layout")
+    each_size = struct.unpack(f"<{classes}I", memory.read(sizes, 4 * classes))
+    return Layout(
+        found, [Option(_text(row[0]), _text(row[1]), _text(row[2]), row[3], row[4]) for row in listed], each_size,
+        library, path,
+    )  # fmt: skip
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("ascii", "replace")

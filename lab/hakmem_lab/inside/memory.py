@@ -1,0 +1,241 @@
+"""The memory of another process: its mappings, its bytes, and which of its pages are resident.
+
+The process does nothing and is not stopped.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from hakmem_lab.errors import LabError
+
+PAGE = os.sysconf("SC_PAGESIZE")
+# Of linux/fs.h: which pages of a range are present, told in runs; zero pages, which no RSS counts, are told apart.
+PAGEMAP_SCAN = 0xC0606610
+PRESENT, PFNZERO = 1 << 3, 1 << 5
+RUNS = 4096
+PAGEMAP_PRESENT, PAGEMAP_EXCLUSIVE = 1 << 63, 1 << 56
+
+
+class Unreadable(Exception):
+    """Nothing is there, or what is there is not what it should be."""
+
+
+# What numbers that contradict each other lead to, in a damaged core file or a heap that changes.
+CONTRADICTIONS = (ArithmeticError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
+
+
+@contextmanager
+def doubted(name: str, of: str) -> Iterator[None]:
+    """Around what reads a heap. Raises LabError where it cannot be read, or makes no sense. of: "core" or "process"."""
+    try:
+        yield
+    except Unreadable as error:
+        doubt = "is it complete?" if of == "core" else "does it end, or is its heap damaged?"
+        raise LabError(f"{name} cannot be read ({error}): {doubt}") from None
+    except CONTRADICTIONS as error:
+        doubt = "is the file damaged?" if of == "core" else "does it change too fast? --stop holds it still"
+        raise LabError(f"the heap of {name} contradicts itself ({type(error).__name__}): {doubt}") from None
+
+
+@dataclass(frozen=True)
+class Mapping:
+    start: int
+    end: int
+    permissions: str
+    path: str
+
+    @property
+    def is_file(self) -> bool:
+        return self.path.startswith("/")
+
+
+class Memory(Protocol):
+    """What is read: a process, or a core file."""
+
+    name: str
+    page: int
+
+    def read(self, address: int, size: int) -> bytes: ...
+
+    def maps(self) -> list[Mapping]: ...
+
+    def resident(self, start: int, end: int) -> np.ndarray:
+        """For each page of a range, whether it is resident."""
+
+    def stack_pointers(self) -> list[int]: ...
+
+    def programs(self) -> set[str]:
+        """Files that are mapped to be run: programs and libraries."""
+
+
+SCAN_WORDS = (
+    *("size", "flags", "start", "end", "walk_end", "vec", "vec_len", "max_pages"),
+    *("inverted", "mask", "anyof", "returned"),
+)
+
+
+class ScanArgument(ctypes.Structure):
+    """struct pm_scan_arg."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in SCAN_WORDS]
+
+
+class Process:
+    """A process that runs, through its files below /proc."""
+
+    def __init__(self, pid: int):
+        self.pid, self.name, self.page = pid, f"process {pid}", PAGE
+        self._memory = self._open("mem")
+        try:
+            self._pages = self._open("pagemap")
+        except LabError:
+            os.close(self._memory)
+            raise
+        self._scans = True
+        self._runs = np.empty((RUNS, 3), np.uint64)
+
+    def _open(self, name: str) -> int:
+        try:
+            return os.open(f"/proc/{self.pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            refuse(self.pid, error)
+
+    def close(self) -> None:
+        os.close(self._memory)
+        os.close(self._pages)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, address: int, size: int) -> bytes:
+        try:
+            found = os.pread(self._memory, size, address)
+        except (OSError, OverflowError):
+            found = b""
+        if len(found) != size:
+            self._still_there()
+            raise Unreadable(f"{size} bytes at {address:#x}")
+        return found
+
+    def _still_there(self) -> None:
+        """A process that has ended has no memory."""
+        if not self.text("maps"):
+            raise LabError(f"process {self.pid} has ended")
+
+    def text(self, name: str) -> str:
+        """Of one of its files below /proc."""
+        try:
+            with open(f"/proc/{self.pid}/{name}", encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise LabError(f"process {self.pid} has ended") from None
+        except OSError as error:
+            refuse(self.pid, error)
+
+    def maps(self) -> list[Mapping]:
+        return [mapping(line) for line in self.text("maps").splitlines()]
+
+    def threads(self) -> dict[int, str]:
+        """Number -> name of each."""
+        found = {}
+        try:
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                found[int(task)] = self.text(f"task/{task}/comm").strip()
+        except (OSError, LabError):
+            pass  # a thread has ended meanwhile
+        return found
+
+    def stack_pointers(self) -> list[int]:
+        """Of the threads that sleep; one that runs does not tell."""
+        found = []
+        for task in self.threads():
+            try:
+                words = self.text(f"task/{task}/syscall").split()
+            except LabError:
+                continue
+            if len(words) >= 3:
+                found.append(int(words[-2], 16))
+        return found
+
+    def programs(self) -> set[str]:
+        return {each.path for each in self.maps() if each.is_file and "x" in each.permissions}
+
+    def resident(self, start: int, end: int) -> np.ndarray:
+        found = np.zeros((end - start) // self.page, bool)
+        if self._scans:
+            try:
+                self._scan(start, end, found)
+                return found
+            except OSError as error:
+                if error.errno not in (errno.ENOTTY, errno.EINVAL):  # a kernel before 6.7
+                    refuse(self.pid, error)
+                self._scans = False
+        return self._listed(start, end)
+
+    def _scan(self, start: int, end: int, found: np.ndarray) -> None:
+        at = start
+        while at < end:
+            argument = ScanArgument(size=ctypes.sizeof(ScanArgument), start=at, end=end, vec_len=RUNS)
+            argument.vec = self._runs.ctypes.data
+            argument.inverted, argument.mask, argument.returned = PFNZERO, PRESENT | PFNZERO, PRESENT
+            count = fcntl.ioctl(self._pages, PAGEMAP_SCAN, argument)
+            for first, last, _ in self._runs[:count].tolist():
+                found[(first - start) // self.page : (last - start) // self.page] = True
+            at = argument.walk_end if argument.walk_end > at else end
+
+    def _listed(self, start: int, end: int) -> np.ndarray:
+        """From the table of pages. What is shared and reads as zeros is taken for the zero page."""
+        wanted = (end - start) // self.page * 8
+        entries = np.frombuffer(os.pread(self._pages, wanted, start // self.page * 8).ljust(wanted, b"\0"), "<u8")
+        found = entries & PAGEMAP_PRESENT != 0
+        zeros = bytes(self.page)
+        for index in np.flatnonzero(found & (entries & PAGEMAP_EXCLUSIVE == 0)):
+            found[index] = self.read(start + int(index) * self.page, self.page) != zeros
+        return found
+
+
+def mapping(line: str) -> Mapping:
+    """A line of maps."""
+    words = line.split(maxsplit=5)
+    first, _, last = words[0].partition("-")
+    return Mapping(int(first, 16), int(last, 16), words[1], words[5] if len(words) > 5 else "")
+
+
+def refuse(pid: int, error: OSError) -> NoReturn:
+    if error.errno in (errno.ENOENT, errno.ESRCH):
+        there = os.path.exists(f"/proc/{pid}")
+        raise LabError(f"process {pid} {'has ended' if there else 'is not there: ps -e lists those that run'}")
+    raise LabError(
+        f"process {pid} is not for us ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
+    )
+
+
+class Pages:
+    """Single words of memory, read by whole pages, each once: a page that a block is linked from is resident anyway."""
+
+    def __init__(self, memory: Memory):
+        self._memory, self._pages = memory, dict[int, bytes]()
+
+    def at(self, address: int) -> tuple[bytes, int]:
+        """(the page of an address, the offset in it)."""
+        page = self._memory.page
+        base = address - address % page
+        found = self._pages.get(base)
+        if found is None:
+            found = self._pages[base] = self._memory.read(base, page)
+        return found, address - base
+
+
+def readable(maps: Sequence[Mapping]) -> list[Mapping]:
+    return [each for each in maps if each.permissions.startswith("r")]

@@ -1,0 +1,204 @@
+"""The profile of a process that runs: sampling is switched on through its memory, where nobody has done it yet, and the
+table of call sites is read from outside. The process calls nothing and is not stopped."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside import layout, owners, smaps
+from hakmem_lab.inside.heap import Reader
+from hakmem_lab.inside.layout import Layout
+from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
+from hakmem_lab.inside.occupancy import CACHED, TRANSFER
+from hakmem_lab.inside.owners import HEAP_OWNERS
+from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Place, Stack
+from hakmem_lab.inside.profile.symbols import build_id_of
+
+LARGE = -1  # runs and huge blocks, which share no slabs, together
+SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
+ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
+        "[metadata]": ("metadata",), "[sampled blocks]": ("sampled blocks",)}  # fmt: skip
+UNSEEN = "[not sampled]"
+
+
+def take(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
+    """Raises LabError where there is no such process, it is not for us, or it has no sampler."""
+    with Process(pid) as memory:
+        found = layout.find(memory)
+        if "&hak_sites" not in found:
+            raise LabError(f"{memory.name} has {found.path}, which has no heap profile: it is older than this hak")
+        with doubted(memory.name, "process"), _sampling(memory, found, mean_bytes) as (mean, fresh):
+            started = time.time_ns()
+            if fresh:
+                time.sleep(seconds)
+            profile = _read(memory, found)
+        profile.period, profile.time_ns = mean, time.time_ns()
+        profile.duration_ns = profile.time_ns - started if fresh else 0
+        when = f"in {seconds:g} s" if fresh else "since the process began to sample"
+        profile.comments = [f"hak profile {pid}: what was allocated {when}"]
+        profile.main = os.path.realpath(f"/proc/{pid}/exe")
+        return profile
+
+
+@contextmanager
+def _sampling(memory: Process, found: Layout, mean_bytes: int) -> Iterator[tuple[int, bool]]:
+    """(mean, whether it was switched on here, and is off again afterwards)."""
+    before = _request(memory, found)
+    if before:
+        yield before, False
+        return
+    _write(memory, found, mean_bytes)
+    try:
+        yield mean_bytes, True
+    finally:
+        if _request(memory, found) == mean_bytes:
+            _write(memory, found, 0)
+
+
+def _request(memory: Memory, found: Layout) -> int:
+    word = int.from_bytes(memory.read(found.root("hak_sample_request"), 8), "little")
+    return word & ((1 << found["HAK_SAMPLE_MEAN_BITS"]) - 1)
+
+
+def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
+    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next."""
+    bits, place = found["HAK_SAMPLE_MEAN_BITS"], found.root("hak_sample_request")
+    number = int.from_bytes(memory.read(place, 8), "little") >> bits
+    word = (number + 1) << bits & ((1 << 64) - 1) | mean_bytes
+    try:
+        with open(f"/proc/{memory.pid}/mem", "r+b", buffering=0) as file:
+            if mean_bytes:
+                file.seek(found.root("hak_class_codes"))
+                file.write(bytes(found["HAK_SMALL_STEPS"]))
+            file.seek(place)
+            file.write(word.to_bytes(8, "little"))
+    except OSError as error:
+        raise LabError(
+            f"{memory.name}: sampling cannot be switched on ({error.strerror}): be its user, or root"
+        ) from None
+
+
+# What the library knows
+
+
+def _read(memory: Process, found: Layout) -> HeapProfile:
+    profile = HeapProfile()
+    frames = _frames(memory, found)
+    places = _places(memory, frames)
+    stacks = {}
+    for address, numbers, values in _sites(memory, found, len(frames)):
+        stack: Stack = tuple(places[frames[each]] for each in numbers) or (UNKNOWN,)
+        stacks[address] = stack
+        profile.add(stack, values)
+    _add_resident(profile, memory, found, stacks)
+    return profile
+
+
+def _frames(memory: Memory, found: Layout) -> list[int]:
+    """Return addresses, in the order of their numbers."""
+    root, size, piece = found.root("hak_sites"), found["size.hak_frame_t"], found["HAK_FRAMES_PER_PIECE"]
+    count = int.from_bytes(memory.read(root + found["hak_sites_t.frame_count"], 8), "little")
+    if count > piece * found["HAK_FRAME_PIECES"]:
+        raise Unreadable("the table of frames")
+    pieces = np.frombuffer(memory.read(root + found["hak_sites_t.frames"], 8 * found["HAK_FRAME_PIECES"]), "<u8")
+    pcs: list[int] = []
+    for first in range(0, count, piece):
+        rows = min(piece, count - first)
+        data = memory.read(int(pieces[first // piece]), rows * size)
+        at = found["hak_frame_t.pc"]
+        pcs += [int.from_bytes(data[i * size + at : i * size + at + 8], "little") for i in range(rows)]
+    return pcs
+
+
+def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float]]]:
+    """(address, numbers of frames, values) of each."""
+    names = ("older", "objects", "bytes", "freed_objects", "freed_bytes")
+    at = {name: found[f"hak_site_t.{name}"] for name in (*names, "frame_count", "frame")}
+    object_parts, byte_parts = found["HAK_SITE_OBJECT_PARTS"], found["HAK_SITE_BYTE_PARTS"]
+    latest = found.root("hak_sites") + found["hak_sites_t.latest"]
+    site, seen = int.from_bytes(memory.read(latest, 8), "little"), 0
+    while site and seen < SITES_MAX:
+        head = memory.read(site, at["frame"])
+        older, objects, size, freed_objects, freed_size = (
+            int.from_bytes(head[at[name] : at[name] + 8], "little") for name in names
+        )
+        depth = int.from_bytes(head[at["frame_count"] : at["frame_count"] + 4], "little")
+        numbers = np.frombuffer(memory.read(site + at["frame"], 4 * min(depth, DEPTH_MAX)), "<u4") if depth else []
+        if all(each < frame_count for each in numbers):
+            in_use = max(objects - freed_objects, 0) / object_parts, max(size - freed_size, 0) / byte_parts
+            yield site, [int(each) for each in numbers], [objects / object_parts, size / byte_parts, *in_use, 0.0]
+        site, seen = older, seen + 1
+
+
+def _places(memory: Process, pcs: list[int]) -> dict[int, Place]:
+    """Of the call, which is before the address to which it returns."""
+    rows = [line.split(maxsplit=5) for line in memory.text("maps").splitlines()]
+    code = [row for row in rows if "x" in row[1]]
+    ranges = [tuple(int(each, 16) for each in row[0].split("-")) for row in code]
+    ids: dict[str, str] = {}
+    found = {}
+    for pc in set(pcs):
+        found[pc] = Place("", "", pc - 1)
+        for row, (start, end) in zip(code, ranges, strict=True):
+            if start <= pc - 1 < end and len(row) > 5:
+                path = row[5].removesuffix(" (deleted)")
+                if path not in ids:
+                    ids[path] = build_id_of(path)
+                found[pc] = Place(path, ids[path], pc - 1 - start + int(row[2], 16))
+    return found
+
+
+# What is resident
+
+
+def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: Mapping[int, Stack]) -> None:
+    """Each site's part of what is resident of the classes of its samples; the rest in rows of their own, so that the
+    sum is what is resident of the heap."""
+    heap = Reader(memory, found).read()
+    reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
+    samples = _samples(memory, found)
+    resident = {
+        cls: float(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
+        for cls, each in reading.classes.items()
+    }
+    resident[LARGE] = float(sum(live for live, _ in reading.runs.values()))
+    first = found["HAK_RUN_FIRST"]
+    kinds = np.where(samples["cls"] >= first, LARGE, samples["cls"].astype(int))
+    weights = samples["weight_bytes"]
+    left = sum(reading.bytes[each] for each in HEAP_OWNERS)
+    for kind in set(kinds.tolist()):
+        mine = kinds == kind
+        share = resident.get(kind, 0.0) / max(float(weights[mine].sum()), 1.0)
+        for site, weight in zip(samples["site"][mine].tolist(), weights[mine].tolist(), strict=True):
+            if site in stacks:
+                profile.values[stacks[site]][RESIDENT_SPACE] += share * weight
+                left -= share * weight
+    rows = {name: float(sum(reading.bytes[each] for each in sources)) for name, sources in ROWS.items()}
+    rows[UNSEEN] = max(left - sum(rows.values()), 0.0)
+    for name, value in rows.items():
+        profile.add((name,), [0.0] * (len(TYPES) - 1) + [value])
+
+
+def _samples(memory: Memory, found: Layout) -> np.ndarray:
+    """The records of live samples."""
+    formats = {"bytes": "<u8", "weight_bytes": "<f8", "cls": "<u4", "site": "<u8", "live": "<u4"}
+    dtype = np.dtype(
+        {
+            "names": list(formats),
+            "formats": list(formats.values()),
+            "offsets": [found[f"hak_sample_t.{name}"] for name in formats],
+            "itemsize": found["size.hak_sample_t"],
+        }
+    )
+    parts, count = [np.zeros(0, dtype)], found["HAK_RECORDS"]
+    piece = int.from_bytes(memory.read(found.root("hak_records"), 8), "little")
+    while piece and len(parts) < PIECES_MAX:
+        data = memory.read(piece + found["hak_records_t.sample"], count * dtype.itemsize)
+        parts.append(np.frombuffer(data, dtype))
+        piece = int.from_bytes(memory.read(piece + found["hak_records_t.next"], 8), "little")
+    rows = np.concatenate(parts)
+    return rows[rows["live"] != 0]

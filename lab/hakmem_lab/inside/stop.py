@@ -1,0 +1,66 @@
+"""A process held still while it is read, as a debugger holds one: its parent sees nothing of it, and it goes on by
+itself if the holder ends."""
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hakmem_lab.errors import LabError
+
+# Of linux/ptrace.h and linux/wait.h.
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WALL = 0x40000000
+ROUNDS = 100  # over threads that start threads
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+_libc.ptrace.restype = ctypes.c_long
+
+
+def _ptrace(request: int, thread: int, signal: int = 0) -> int:
+    """0, or the number of the error."""
+    return 0 if _libc.ptrace(request, thread, None, signal) == 0 else ctypes.get_errno()
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Every thread of it is stopped within the block. Raises LabError where that is not allowed."""
+    held: dict[int, int] = {}  # thread -> a signal that it was to get meanwhile
+    try:
+        for _ in range(ROUNDS):
+            fresh = [thread for thread in _threads(pid) if thread not in held]
+            if not fresh:
+                break
+            for thread in fresh:
+                _hold(pid, thread, held)
+        yield
+    finally:
+        for thread, signal in held.items():
+            _ptrace(PTRACE_DETACH, thread, signal)
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        raise LabError(f"process {pid} has ended") from None
+
+
+def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
+    error = _ptrace(PTRACE_SEIZE, thread)
+    if error == errno.ESRCH:
+        return  # it has ended
+    if error:
+        raise LabError(
+            f"process {pid} cannot be stopped ({os.strerror(error)}): be its user, end its debugger, or omit --stop"
+        )
+    held[thread] = 0
+    if _ptrace(PTRACE_INTERRUPT, thread) == 0:
+        _, status = os.waitpid(thread, WALL)
+        if os.WIFSTOPPED(status):
+            event, signal = status >> 16, os.WSTOPSIG(status)
+            held[thread] = 0 if event else signal
+        else:
+            del held[thread]

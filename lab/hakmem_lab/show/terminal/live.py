@@ -1,0 +1,144 @@
+"""`hak top` on a terminal: its screen, and its keys."""
+
+import contextlib
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from hakmem_lab.errors import one_line
+from hakmem_lab.inside.watch import Watch
+from hakmem_lab.show.terminal.explanation import kib, size
+from hakmem_lab.show.terminal.tables import add_row, new_table
+
+KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
+KEYS |= {"\x1b": "escape", "\x7f": "back", "\b": "back"}
+BAR, ROWS_LEFT = 20, 24  # lines that stand besides the table of a view
+HELP = "c classes  t threads  o options  u undo  q quit"
+
+
+def show(watch: Watch, interval: float) -> None:
+    """Until a key or the process ends it."""
+    console = Console(highlight=False)
+    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not watch.ended():
+            watch.read()
+            live.update(screen(watch, console.height), refresh=True)
+            for key in keys(interval):
+                watch.key(key)
+                if watch.ended():
+                    break
+                live.update(screen(watch, console.height), refresh=True)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator:
+    """keys(seconds): those that come within the time, each as it comes; the terminal is as before afterwards."""
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file)
+
+    def keys(seconds: float) -> Iterator[str]:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([file], [], [], left)[0]:
+                return
+            data = os.read(file, 64).decode(errors="replace")
+            if not data:
+                yield "q"
+                return
+            yield from split(data)
+
+    try:
+        tty.setcbreak(file)
+        yield keys
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+def split(data: str) -> Iterator[str]:
+    """The keys in what a terminal sends."""
+    while data:
+        name = next((code for code in sorted(KEYS, key=len, reverse=True) if data.startswith(code)), data[0])
+        yield KEYS.get(name, name)
+        data = data[len(name) :]
+
+
+def screen(watch: Watch, height: int) -> Group:
+    reading = watch.reading
+    changed = reading["counters"]["difference_kib"]
+    head = f"process {reading['pid']}: {kib(reading['rss_kib'])} KiB resident; read in {reading['seconds']:.2f} s"
+    head += f", meanwhile its counters changed by {kib(changed)} KiB" if changed else ""
+    view = {"classes": _classes, "threads": _threads, "options": _options}[watch.view](
+        watch, max(height - ROWS_LEFT, 4)
+    )
+    return Group(Text(head, style="bold"), _owners(watch), view, _line(watch), Text(HELP, style="dim"))
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None or abs(value) < 0.05 else f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.1f}"
+
+
+def _owners(watch: Watch):
+    table = new_table("", "owner", "KiB", "KiB/s", "")
+    table.columns[-1].justify = "left"
+    rates, whole = watch.rates(), max(watch.reading["rss_kib"], 1)
+    for row in watch.reading["rows"]:
+        bar = "█" * round(max(row["kib"], 0) / whole * BAR)
+        add_row(table, row["owner"], kib(row["kib"]), _rate(rates.get(row["owner"])), bar)
+    return table
+
+
+def _classes(watch: Watch, most: int):
+    table = new_table("", "bytes", "live", "a second", "cached", "free", "resident KiB", "KiB/s")
+    live = watch.changes("classes", "block_bytes", "live_blocks")
+    resident = watch.changes("classes", "block_bytes", "resident_kib")
+    rows = sorted(watch.reading["classes"], key=lambda row: -row["resident_kib"])[:most]
+    for row in sorted(rows, key=lambda row: row["block_bytes"] or 1 << 62):
+        each = row["block_bytes"]
+        blocks = (kib(row["cached_blocks"] + row["transfer_blocks"]), kib(row["free_blocks"]))
+        rates = _rate(live.get(each)), _rate(resident.get(each))
+        add_row(table, size(each), kib(row["live_blocks"]), rates[0], *blocks, kib(row["resident_kib"]), rates[1])
+    return table
+
+
+def _threads(watch: Watch, most: int):
+    table = new_table("", "thread", "name", "cached KiB", "KiB/s", "blocks", "refills and overflows a second")
+    cached = watch.changes("threads", "thread", "cached_kib")
+    events = watch.changes("threads", "thread", "events")
+    for row in watch.reading["threads"][:most]:
+        each = row["thread"]
+        rates = _rate(cached.get(each)), _rate(events.get(each))
+        name = one_line(row["name"] or "-")
+        add_row(table, str(each), name, kib(row["cached_kib"]), rates[0], kib(row["cached_blocks"]), rates[1])
+    return table
+
+
+def _options(watch: Watch, _: int):
+    table = new_table("", "option", "value", "set by")
+    for number, setting in enumerate(watch.settings):
+        mark = "> " if number == watch.selected else "  "
+        add_row(table, mark + setting.name, setting.shown(), "user" if setting.given else "profile")
+    return table
+
+
+def _line(watch: Watch) -> Text:
+    """What is being asked, or was said last."""
+    if watch.asked is not None:
+        was = watch.settings[watch.selected]
+        return Text(
+            f"{was.name}: {was.shown()} -> {watch.asked.shown()}: {watch.said}. y: do it, any other key: no", "bold"
+        )
+    if watch.typed is not None:
+        return Text(
+            f"{watch.settings[watch.selected].name} = {watch.typed}_  (enter: see what it does, escape: leave)", "bold"
+        )
+    if watch.view == "options" and not watch.said:
+        return Text("up and down choose, enter changes")
+    return Text(one_line(watch.said))

@@ -1,0 +1,100 @@
+"""Programs whose memory is explained: one that knows what it holds, one that is never still."""
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent
+
+
+class Running:
+    """A program that has said it is ready."""
+
+    def __init__(self, *words: object, **keywords):
+        self.process = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **keywords
+        )
+        self.pid = self.process.pid
+        assert self._line() == "ready\n"
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def do(self, letter: str) -> dict[str, int]:
+        """See known.c."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(letter)
+        self.process.stdin.flush()
+        return json.loads(self._line())
+
+    def rss_kib(self) -> int:
+        """As the kernel tells it."""
+        text = Path(f"/proc/{self.pid}/smaps_rollup").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Rss:"))
+
+
+@pytest.fixture(scope="session")
+def running() -> type[Running]:
+    return Running
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """made(source, flags…): compiled at the first use."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def make(source: str, *flags: str, name: str | None = None) -> Path:
+        path = folder / (name or source.partition(".")[0])
+        if not path.exists():
+            compiler = {"c": "cc", "cc": "c++"}[source.rpartition(".")[2]]
+            words = [compiler, "-O1", "-g0", "-pthread", "-fno-builtin", "-o", path, SOURCES / source, *flags]
+            subprocess.run([str(word) for word in words], check=True, capture_output=True)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def hakmem() -> Path:
+    """The built library."""
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.plan import peers
+
+    try:
+        return peers.hakmem_library().path
+    except LabError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def start(hakmem) -> Iterator[Callable[..., Running]]:
+    """start(words…, env={…}): a program on the library; killed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(*words: object, env=(), preload: bool = True, **keywords) -> Running:
+            own = {"LD_PRELOAD": str(hakmem)} if preload else {}
+            found = Running(*words, env={**os.environ, **own, **dict(env)}, **keywords)
+            stack.callback(found.process.communicate)
+            stack.callback(found.process.kill)
+            return found
+
+        yield begin
+
+
+@pytest.fixture
+def explain(here, tmp_path: Path) -> Callable[..., dict]:
+    """explain(words…): the reading, as --json writes it."""
+
+    def ask(*words: object) -> dict:
+        file = tmp_path / "reading.json"
+        answer = here("explain", "--json", file, *words)
+        assert answer.status == 0, answer.err
+        return json.loads(file.read_text(encoding="utf-8"))
+
+    return ask

@@ -1,0 +1,154 @@
+"""Core files: the same answers as of the process; and what is cut off or damaged ends in one line."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FLIPS, CUTS = 60, 25
+
+
+def unlimited():
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def gcore(pid: int, folder: Path) -> Path:
+    if not shutil.which("gcore"):
+        pytest.skip("there is no gcore here: gdb has it")
+    subprocess.run(["gcore", "-o", str(folder / "core"), str(pid)], check=True, capture_output=True)
+    return folder / f"core.{pid}"
+
+
+@pytest.fixture(scope="session")
+def dumped(running, made, hakmem, tmp_path_factory) -> tuple[Path, dict, dict, dict]:
+    """(a core, the reading of the process before, the program's own count, addresses)."""
+    from hakmem_lab.inside import explain
+
+    program = running(made("known.c"), env={**os.environ, "LD_PRELOAD": str(hakmem)})
+    try:
+        for letter in "aft":
+            told = program.do(letter)
+        places = program.do("l")
+        reading = explain.process(program.pid, stop=True)
+        return gcore(program.pid, tmp_path_factory.mktemp("core")), reading, told, places
+    finally:
+        program.process.kill()
+        program.process.communicate()
+
+
+COUNTS = ("block_bytes", "slabs", "live_blocks", "cached_blocks", "transfer_blocks", "free_blocks", "new_blocks")
+
+
+def counts(reading):
+    return [[row[name] for name in COUNTS] for row in reading["classes"]]
+
+
+def test_a_core_tells_what_the_process_told(dumped, explain):
+    core, before, _, _ = dumped
+    after = explain(core)
+    assert counts(after) == counts(before)
+    assert after["sum_kib"] == after["rss_kib"] > 0
+    rows = {row["owner"]: row["kib"] for row in after["rows"]}
+    assert rows["stacks"] > 0
+    assert rows["live blocks"] == pytest.approx(
+        next(r["kib"] for r in before["rows"] if r["owner"] == "live blocks"), rel=0.02
+    )
+
+
+def test_a_core_that_the_kernel_wrote(start, made, explain, tmp_path):
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text(encoding="utf-8").strip()
+    if "/" in pattern or pattern.startswith("|"):
+        pytest.skip("the kernel hands cores to another program here")
+    program = start(made("known.c"), cwd=tmp_path, preexec_fn=unlimited)
+    program.do("a")
+    before = explain("--stop", program.pid)
+    os.kill(program.pid, signal.SIGABRT)
+    program.process.wait()
+    cores = list(tmp_path.glob("core*"))
+    if not cores:
+        pytest.skip("no core was written")
+    assert counts(explain(cores[0])) == counts(before)
+
+
+def test_which_block(dumped, here):
+    core, _, _, places = dumped
+    said = {name: here("explain", "--block", place, core) for name, place in places.items()}
+    assert all(answer.status == 0 for answer in said.values())
+    assert "32 bytes, live" in said["live"].out
+    assert "its start" in said["live"].out
+    assert "5a 5a" in said["live"].out
+    assert "32 bytes, free" in said["freed"].out
+    assert "a huge block" in said["huge"].out
+    inside = here("explain", "--block", hex(int(places["live"], 16) + 5), core)
+    assert "5 bytes into it" in inside.out
+    assert "nothing is mapped there" in here("explain", "--block", "0x10", core).out
+
+
+def test_the_neighbours_of_a_block(dumped, here):
+    core, _, _, places = dumped
+    lines = here("explain", "--block", places["live"], core).out.splitlines()
+    near = [line.split() for line in lines if line.startswith("  0x")]
+    live = int(places["live"], 16)
+    before = min(3, live % 65536 // 32)  # the slab begins there
+    assert [int(words[0], 16) - live for words in near] == [*range(-32 * before, 0, 32), 32, 64, 96]
+    assert {" ".join(words[1:]).split(",")[0] for words in near} == {"live", "free"}  # every second one was freed
+
+
+@pytest.mark.parametrize("address", ["zero", "0x", "-5", "99999999999999999999999"])
+def test_an_address_that_is_none(dumped, here, address):
+    answer = here("explain", "--block=" + address, dumped[0])
+    assert answer.status == 2
+    assert "--block" in answer.message()
+
+
+def answers_in_one_line(here, core):
+    """Either a reading, or one line and status 2; never anything else."""
+    answer = here("explain", core)
+    assert answer.status in (0, 2), answer.err
+    if answer.status == 2:
+        answer.message()
+    return answer
+
+
+def test_cores_that_are_cut_off(dumped, here, tmp_path):
+    whole = dumped[0].read_bytes()
+    cut = tmp_path / "cut"
+    dice = random.Random(7)
+    sizes = [0, 1, 3, 16, 63, 64, 100, 1000, 5000, *(dice.randrange(len(whole)) for _ in range(CUTS))]
+    refused = 0
+    for size in sizes:
+        cut.write_bytes(whole[:size])
+        refused += answers_in_one_line(here, cut).status == 2
+    assert refused > len(sizes) // 2
+
+
+def test_cores_with_flipped_bits(dumped, here, tmp_path):
+    """In the headers, in the notes, and in the library's own data, where every pointer and count can be hit."""
+    whole = bytearray(dumped[0].read_bytes())
+    layout = whole.find(b"hakmem layout\0\0\0")
+    dice = random.Random(11)
+    places = [dice.randrange(4096) for _ in range(FLIPS)]
+    places += [layout + dice.randrange(12000) for _ in range(FLIPS)]
+    places += [dice.randrange(len(whole)) for _ in range(FLIPS // 3)]
+    flipped = tmp_path / "flipped"
+    flipped.write_bytes(whole)
+    with open(flipped, "r+b", buffering=0) as file:
+        for at in places:
+            bit = 1 << dice.randrange(8)
+            os.pwrite(file.fileno(), bytes([whole[at] ^ bit]), at)
+            answers_in_one_line(here, flipped)
+            os.pwrite(file.fileno(), whole[at : at + 1], at)
+
+
+def test_what_is_no_core(here, tmp_path, made):
+    text = tmp_path / "text"
+    text.write_text("no core at all\n", encoding="utf-8")
+    assert "is neither a process nor a core file" in here("explain", text).message()
+    assert "not a core" in here("explain", made("known.c")).message()
+    assert "no process and no file" in here("explain", tmp_path / "nothing").message()
+    assert "is a file" in here("explain", "--stop", text).message()

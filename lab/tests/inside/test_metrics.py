@@ -1,0 +1,91 @@
+"""The heap of a process for monitoring: valid OpenMetrics, and the figures of hak explain."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+
+def families(text):
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def value(found, name, **labels):
+    (sample,) = [each for each in found[name].samples if labels.items() <= each.labels.items()]
+    return sample.value
+
+
+def test_the_figures_are_those_of_explain(start, made, explain, here):
+    program = start(made("known.c"))
+    program.do("a")
+    program.do("f")
+    answer = here("metrics", program.pid)
+    assert answer.status == 0
+    found, reading = families(answer.out), explain(program.pid)
+    rows = {row["owner"]: row["kib"] * 1024 for row in reading["rows"]}
+    assert {each.labels["owner"]: each.value for each in found["hakmem_owner_resident_bytes"].samples} == rows
+    assert value(found, "hakmem_rss_bytes") == program.rss_kib() * 1024 == sum(rows.values())
+    outside = sum(rows[owner] for owner in ("stacks", "code", "files", "other anonymous memory"))
+    assert value(found, "hakmem_resident_bytes") == sum(rows.values()) - outside
+    blocks = sum(row["live_blocks"] for row in reading["classes"])
+    counts = [each for each in found["hakmem_block_size_bytes"].samples if each.name.endswith("_gcount")]
+    assert {each.labels["state"]: each.value for each in counts}["live"] == blocks
+    mapped = value(found, "hakmem_mapped_bytes")
+    assert mapped == sum(value(found, f"hakmem_{name}_bytes") for name in ("active", "dirty", "retained"))
+
+
+def test_the_program_itself_says_the_same(start, made, here, hakmem):
+    """hak_stats_openmetrics, called by a program, is read by the same parser, and has the same names."""
+    import ctypes
+    import subprocess
+    import sys
+
+    code = (
+        "import ctypes\n"
+        f"call = ctypes.CDLL({str(hakmem)!r}).hak_stats_openmetrics\n"
+        "call.restype, call.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]\n"
+        "text = ctypes.create_string_buffer(call(None, 0) + 4096)\n"
+        "call(text, len(text))\n"
+        "print(text.value.decode(), end='')\n"
+    )
+    assert ctypes.sizeof(ctypes.c_size_t) == 8
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"LD_PRELOAD": str(hakmem)}, capture_output=True, check=True
+    )
+    inside = families(done.stdout.decode())
+    outside = families(here("metrics", start(made("known.c")).pid).out)
+    words = {f"hakmem_{name}_bytes" for name in ("allocated", "active", "resident", "retained", "metadata", "mapped")}
+    assert words <= set(inside)
+    assert words <= set(outside)
+    assert value(inside, "hakmem_active_bytes") >= value(inside, "hakmem_allocated_bytes") > 0
+
+    def edges(found):
+        return [each.labels["le"] for each in found["hakmem_block_size_bytes"].samples if "le" in each.labels]
+
+    assert edges(inside) == edges(outside)
+
+
+def test_a_scraper_is_answered_until_the_process_ends(start, made, begin):
+    program = start(made("known.c"))
+    server = begin("metrics", program.pid, "--listen", "127.0.0.1:0")
+    address = server.stdout.readline().strip()
+    for _ in range(2):
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            assert value(families(answer.read().decode()), "hakmem_rss_bytes") == program.rss_kib() * 1024
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(address.replace("/metrics", "/other"), timeout=20)
+    program.process.kill()
+    program.process.wait()
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(address, timeout=20)
+    assert server.wait(20) == 2
+    assert server.stderr.read().startswith(f"hak: process {program.pid} ")
+
+
+@pytest.mark.parametrize("address", ["x", "1.2.3.4", "70000", ":", "256.1.1.1:80"])
+def test_an_address_that_is_none(start, made, here, address):
+    answer = here("metrics", start(made("known.c")).pid, "--listen", address)
+    assert answer.status == 2
+    assert "--listen" in answer.message()

@@ -1,0 +1,170 @@
+"""hak top: its rows and rates, and options that are changed in a process that runs, looked at first, and taken back."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside import explain, options
+from hakmem_lab.inside.watch import Subject, Watch
+from hakmem_lab.show.terminal import live
+
+
+@pytest.fixture
+def watch(start, made):
+    """(a watch, its program)."""
+    program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000", "HAKMEM_RETAIN_PERCENT": "7"})
+    found = Watch(Subject(program.pid))
+    found.read()
+    return found, program
+
+
+def setting(watch, name):
+    return next(each for each in watch.settings if each.name == name)
+
+
+def select_option(watch, name):
+    watch.key("o")
+    wanted = [each.name for each in watch.settings].index(name)
+    for _ in range(abs(wanted - watch.selected)):
+        watch.key("down" if wanted > watch.selected else "up")
+    assert watch.settings[watch.selected].name == name
+
+
+def type_in(watch, text):
+    watch.key("enter")
+    for character in text:
+        watch.key(character)
+    watch.key("enter")
+
+
+def test_rates_are_changes_a_second(watch):
+    found, program = watch
+    assert found.rates() == {}
+    program.do("a")
+    found.read()
+    change = found.reading["rows"][0]["kib"] - found.before["rows"][0]["kib"]
+    assert found.rates()["live blocks"] == pytest.approx(change / found.seconds)
+    assert found.changes("classes", "block_bytes", "live_blocks")[32] == pytest.approx(4000 / found.seconds, rel=0.01)
+
+
+def test_the_options_are_those_of_the_process(watch):
+    found, _ = watch
+    names = {each.name for each in found.settings}
+    assert {"RETAIN", "RETAIN_PERCENT", "DECAY_MS", "MEMORY_LIMIT", "HUGE_PAGES", "WARM_POOL_SIZE"} <= names
+    assert "PROFILE" not in names  # fixed at the start
+    assert (setting(found, "DECAY_MS").value, setting(found, "DECAY_MS").given) == (3600000, True)
+    assert setting(found, "RETAIN_PERCENT").shown() == "7"
+    assert (setting(found, "RETAIN").shown(), setting(found, "RETAIN").given) == ("8M", False)
+
+
+def test_a_change_is_shown_first_and_taken_back_by_one_key(watch):
+    found, program = watch
+    program.do("a")
+    program.do("h")
+    found.read()
+    select_option(found, "RETAIN")
+    type_in(found, "1M")
+    assert found.asked is not None
+    assert setting(found, "RETAIN").shown() == "8M"
+    assert "8,192 KiB now, 1,024 KiB then" in found.said
+    found.key("n")
+    found.read()
+    assert setting(found, "RETAIN").shown() == "8M"
+    type_in(found, "1M")
+    found.key("y")
+    found.read()
+    assert (setting(found, "RETAIN").shown(), setting(found, "RETAIN").given) == ("1M", True)
+    found.key("u")
+    found.read()
+    assert (setting(found, "RETAIN").shown(), setting(found, "RETAIN").given) == ("8M", False)
+    found.key("u")
+    assert found.said == "nothing was changed"
+
+
+def test_the_process_heeds_the_change(start, made):
+    """Two huge blocks are freed: they stay, or, where the options were changed, go back."""
+    stays = {}
+    for change in (False, True):
+        program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000"})
+        program.do("a")
+        found = Watch(Subject(program.pid))
+        found.read()
+        for name in ("RETAIN", "RETAIN_PERCENT", "WARM_POOL_SIZE") if change else ():
+            select_option(found, name)
+            type_in(found, "0")
+            found.key("y")
+        program.do("h")
+        rows = explain.process(program.pid)["rows"]
+        stays[change] = next(row["kib"] for row in rows if row["owner"] == "waiting for decay")
+    assert stays[False] > 4000
+    assert stays[True] < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("RETAIN", "-1"),
+        ("RETAIN", "8X"),
+        ("DECAY_MS", "1K"),
+        ("DECAY_MS", "3600001"),
+        ("HUGE_PAGES", "on"),
+        ("RETAIN", ""),
+    ],
+)
+def test_values_that_an_option_does_not_have(watch, name, text):
+    found, _ = watch
+    with pytest.raises(LabError, match=name):
+        options.parse(setting(found, name), text)
+    select_option(found, name)
+    type_in(found, text)
+    assert found.asked is None
+    assert name in found.said
+
+
+def test_keys_of_a_terminal():
+    assert list(live.split("q\x1b[A\x1b[B\r\x7fx")) == ["q", "up", "down", "enter", "back", "x"]
+    assert list(live.split("\x1b")) == ["escape"]
+
+
+def read_until(terminal, pattern, seconds=30):
+    text, end = "", time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], 0.2)[0]:
+            text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(terminal, 65536).decode(errors="replace"))
+            if re.search(pattern, text):
+                return text
+    raise AssertionError(f"no {pattern} in {text[-2000:]}")
+
+
+def test_on_a_terminal(watch):
+    _, program = watch
+    own, others = pty.openpty()
+    words = [sys.executable, "-m", "hakmem_lab.cli.main", "top", "--interval", "0.2", str(program.pid)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "60"}
+    top = subprocess.Popen(words, stdin=others, stdout=others, stderr=others, env=environment)
+    os.close(others)
+    try:
+        read_until(own, r"live blocks(.|\n)*waiting for decay(.|\n)*resident KiB")
+        os.write(own, b"t")
+        read_until(own, r"refills and overflows")
+        os.write(own, b"o")
+        read_until(own, r"DECAY_MS +3600000 +user")
+        os.write(own, b"q")
+        assert top.wait(20) == 0
+    finally:
+        top.kill()
+        top.wait()
+        os.close(own)
+
+
+def test_without_a_terminal(watch, hak):
+    answer = hak("top", watch[1].pid, stdin=subprocess.DEVNULL)
+    assert answer.status == 2
+    assert "needs a terminal" in answer.message()

@@ -1,0 +1,67 @@
+"""The correction of estimates that a planned look has ended, once more by its definition."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from hakmem_lab.judge.statistics import stopping
+from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics.plan import Plan
+
+ALPHA, LOOKS = 0.05, (6, 9, 12)
+
+
+def ends_at(row, alpha, margin):
+    """The mean at the first look that settles it, or at the last one; what a look has shown stays shown."""
+    shown = dict.fromkeys(("up", "down", "more", "less"), False)
+    questions = {"up": (0.0, 1, 2), "down": (0.0, -1, 2), "more": (-margin, 1, 1), "less": (margin, -1, 1)}
+    for place, count in enumerate(LOOKS):
+        mean = row[:count].mean()
+        for name, (centre, side, sides) in questions.items():
+            level = obrien_fleming_levels(LOOKS, alpha, sides == 2)[place]
+            shown[name] |= side * (mean - centre) * math.sqrt(count) >= norm.isf(level / sides)
+        if (shown["up"] and mean >= margin) or (shown["down"] and mean <= -margin) or (shown["more"] and shown["less"]):
+            break
+    return mean
+
+
+def mean_estimate(effect, margin, share):
+    half = np.random.default_rng(30).normal(size=(stopping._RUNS // 2, LOOKS[-1]))
+    return np.mean([ends_at(row + effect, ALPHA * (1 - share), margin) for row in np.concatenate([half, -half])])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize(("effect", "margin"), [(0.8, 0.1), (-0.8, 0.1), (0.1, 0.9), (1.1, 1.2)])
+def test_the_mean_estimate_of_looks_alone(share, effect, margin):
+    procedure = stopping._procedure_of_looks(Plan(LOOKS, share), ALPHA)
+    assert procedure.mean_estimate(effect, margin) == pytest.approx(mean_estimate(effect, margin, share))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_five_steps_from_the_plain_estimate(sign):
+    plain, sigma, margin, share = 0.03, 0.025, 0.005, 0.1
+    found = plain
+    for _ in range(5):
+        seen = sigma * mean_estimate(found / sigma, margin / sigma, share)
+        found = min(plain, max(0.0, found + plain - seen))
+    assert 0 < found < plain
+    corrected = stopping.corrected_at_look(sign * plain, sigma, Plan(LOOKS, share), margin, ALPHA)
+    assert corrected == pytest.approx(sign * found)
+
+
+@pytest.mark.parametrize(("plain", "sigma"), [(0.05, 0.0), (0.05, 1e-12), (0.05, 0.05e-9), (0.0, 0.0)])
+def test_what_does_not_vary_is_not_corrected(plain, sigma):
+    assert stopping.corrected_at_look(plain, sigma, Plan(LOOKS), 0.01, ALPHA) == plain
+
+
+def test_what_hardly_varies_is(monkeypatch):
+    """The border is a thousand-millionth of the estimate."""
+
+    class Half:
+        def mean_estimate(self, effect, margin):
+            return 2 * effect
+
+    monkeypatch.setattr(stopping, "_procedure_of_looks", lambda *_: Half())
+    assert stopping.corrected_at_look(1.0, 2e-9, Plan(LOOKS), 0.01, ALPHA) < 1

@@ -1,0 +1,448 @@
+/* Guarded blocks: what is seen of a bug, what is said, who has the fault afterwards, and how often a bug is caught. */
+#include "guard.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "child.h"
+#include "hakmem.h"
+#include "lock.h"
+#include "os.h"
+#include "pagemap.h"
+#include "sample.h"
+#include "slots.h"
+#include "system.h"
+
+enum { ALL = 1, SLOTS = 8, LEFT = 0, RIGHT = 1 };
+
+static bool is_guarded(const void *block) {
+  return hak_guard_slot_of(block) != NULL;
+}
+
+static bool begins_its_page(const void *block) {
+  return (uintptr_t)block % hak_os_page_bytes() == 0;
+}
+
+/* A guarded block at that end of its page. */
+static char *guarded_at(int end, size_t bytes) {
+  char *block = hak_malloc(bytes);
+  while (!is_guarded(block) || begins_its_page(block) == end) {
+    hak_free(block);
+    block = hak_malloc(bytes);
+  }
+  return block;
+}
+
+static void start(void) {
+  hak_sample_seed(7);
+  CHECK(hak_sample_guard(ALL, SLOTS));
+}
+
+/* What lies where */
+
+static void blocks_lie_at_an_end_of_their_page(void) {
+  size_t page = hak_os_page_bytes();
+  int left = 0, right = 0;
+  start();
+  for (size_t i = 0; i < 4000; i++) {
+    size_t bytes = i * 37 % (page + 1);
+    unsigned char *block = hak_malloc(bytes);
+    CHECK(is_guarded(block) && hak_class_at(block) == HAK_CLASS_SAMPLED && (uintptr_t)block % 16 == 0);
+    CHECK(hak_malloc_usable_size(block) == (bytes < 16 ? 16 : bytes));
+    bool at_start = begins_its_page(block), at_end = (uintptr_t)(block + bytes + 15) / 16 * 16 % page == 0;
+    CHECK(at_start || at_end || bytes == 0);
+    left += at_start;
+    right += at_end && !at_start;
+    memset(block, (int)i, bytes);
+    hak_free(block);
+  }
+  CHECK(left > 800 && left < 1400 && right > 2500);
+  CHECK(hak_guard_totals().taken == 4000 && hak_guard_totals().refused == 0 && hak_guard_totals().live == 0);
+}
+
+static void other_blocks_are_as_before(void) {
+  start();
+  void *large = hak_malloc(hak_os_page_bytes() + 1), *run = hak_malloc(100000), *huge = hak_malloc(3 << 20);
+  CHECK(!is_guarded(large) && !is_guarded(run) && !is_guarded(huge));
+  hak_free(large);
+  hak_free(run);
+  hak_free(huge);
+  for (size_t alignment = 32; alignment <= 1 << 20; alignment *= 2) {
+    char *block = hak_memalign(alignment, alignment / 2 + 1);
+    CHECK(block && (uintptr_t)block % alignment == 0 && is_guarded(block) == (alignment <= hak_os_page_bytes()));
+    memset(block, 1, hak_malloc_usable_size(block));
+    hak_free(block);
+  }
+  for (size_t bytes = 0; bytes < 100; bytes++) {
+    char *block = hak_calloc(1, bytes);
+    CHECK(is_guarded(block));
+    for (size_t i = 0; i < bytes; i++) {
+      CHECK(block[i] == 0);
+    }
+    hak_free(block);
+  }
+  CHECK(hak_sample_totals().taken == 0 && hak_sample_totals().live == 0); /* no samples of the profile */
+  hak_check();
+}
+
+static void count_one(const hak_sample_t *sample, void *count) {
+  (void)sample;
+  ++*(size_t *)count;
+}
+
+static void realloc_moves_them(void) {
+  start();
+  char *block = hak_malloc(100);
+  memset(block, 5, 100);
+  for (size_t bytes = 120; bytes < 5000; bytes += bytes / 3) {
+    char *moved = hak_realloc(block, bytes);
+    CHECK(moved != block && memcmp(moved, "\5\5\5\5\5\5\5\5\5\5\5", 10) == 0 && moved[99] == 5);
+    block = moved;
+  }
+  hak_free(block);
+  size_t seen = 0;
+  block = hak_malloc(50);
+  hak_sample_each(count_one, &seen);
+  CHECK(seen == 0 && hak_records_live() == 1);
+  hak_free(block);
+}
+
+/* The oldest comes first, so that every other slot is used before one is used again. */
+static void a_freed_slot_waits_for_all_others(void) {
+  const hak_guard_slot_t *order[SLOTS];
+  start();
+  for (int i = 0; i < SLOTS; i++) {
+    void *block = hak_malloc(10);
+    order[i] = hak_guard_slot_of(block);
+    for (int j = 0; j < i; j++) {
+      CHECK(order[j] != order[i]);
+    }
+    hak_free(block);
+  }
+  for (int i = 0; i < 5 * SLOTS; i++) {
+    void *block = hak_malloc(10);
+    CHECK(hak_guard_slot_of(block) == order[i % SLOTS]);
+    hak_free(block);
+  }
+}
+
+static void when_all_are_live_blocks_are_ordinary(void) {
+  void *blocks[SLOTS + 3];
+  start();
+  for (int i = 0; i < SLOTS + 3; i++) {
+    blocks[i] = hak_malloc(500);
+    CHECK(blocks[i] && is_guarded(blocks[i]) == (i < SLOTS));
+  }
+  CHECK(hak_guard_totals().live == SLOTS && hak_guard_totals().refused == 3);
+  CHECK(hak_slots_out(hak_class_of(500)) == SLOTS);
+  for (int i = 0; i < SLOTS + 3; i++) {
+    hak_free(blocks[i]);
+  }
+  CHECK(hak_guard_totals().live == 0 && hak_slots_out(hak_class_of(500)) == 0);
+  void *block = hak_malloc(500);
+  CHECK(is_guarded(block));
+  hak_free(block);
+  hak_check();
+}
+
+/* Without guard pages, as before Linux 6.13 */
+
+static void without_advice_pages_are_protected(void) {
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  start();
+  for (int i = 0; i < 3 * SLOTS; i++) {
+    char *block = hak_malloc(700);
+    CHECK(is_guarded(block));
+    memset(block, 1, 700);
+    hak_free(block);
+  }
+  volatile char *freed = hak_malloc(700);
+  hak_free((void *)freed);
+  freed[3] = 1;
+}
+
+static void without_either_there_are_none(void) {
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
+  CHECK(!hak_sample_guard(ALL, SLOTS));
+  system_allow();
+  CHECK(hak_sample_rate() == 0 && !hak_sample_is_on());
+}
+
+/* A page that cannot be shut is not watched, and one that cannot be opened is not used. */
+static void a_refused_call_costs_a_slot_for_the_moment(void) {
+  start();
+  void *block = hak_malloc(100);
+  system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
+  system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
+  hak_free(block);
+  void *other = hak_malloc(100);
+  CHECK(other && !is_guarded(other) && hak_guard_totals().refused == 1);
+  system_allow();
+  hak_free(other);
+  for (int i = 0; i < 3 * SLOTS; i++) {
+    block = hak_malloc(100);
+    CHECK(is_guarded(block));
+    hak_free(block);
+  }
+}
+
+/* What is said */
+
+/* The body must end by the signal, and say each of the texts, in this order. */
+static void dies(void (*body)(void), int number, const char *first, const char *second, const char *third) {
+  static ChildResult result;
+  const char *texts[] = {first, second, third}, *at = result.errors;
+  child_run(body, &result);
+  bool ok = WIFSIGNALED(result.status) && WTERMSIG(result.status) == number;
+  for (int i = 0; ok && i < 3; i++) {
+    at = strstr(at, texts[i]);
+    ok = at != NULL;
+  }
+  if (!ok) {
+    fprintf(stderr, "status 0x%x, stderr:\n%s", (unsigned)result.status, result.errors);
+  }
+  CHECK(ok);
+}
+
+#define DYING(name, end, crime) \
+  static void name(void) { \
+    start(); \
+    volatile char *block = guarded_at(end, 100), *volatile kept = block; \
+    crime; \
+    (void)kept; \
+  }
+DYING(read_after_free, RIGHT, hak_free((void *)block); (void)kept[5])
+DYING(write_after_free, LEFT, hak_free((void *)block); kept[99] = 1)
+DYING(overflow, RIGHT, kept[112] = 1)
+DYING(far_overflow, LEFT, kept[hak_os_page_bytes() + 9] = 1)
+DYING(underflow, LEFT, (void)kept[-1])
+DYING(overflow_seen_at_free, RIGHT, kept[100] = 1; hak_free((void *)block))
+DYING(overflow_far_from_the_guard, LEFT, kept[200] = 1; hak_free((void *)block))
+DYING(underflow_seen_at_free, RIGHT, kept[-1] = 1; hak_free((void *)block))
+DYING(double_free, RIGHT, hak_free((void *)block); hak_free((void *)kept))
+DYING(free_inside, RIGHT, hak_free((void *)(kept + 16)))
+DYING(size_after_free, LEFT, hak_free((void *)block); (void)hak_malloc_usable_size((void *)kept))
+DYING(realloc_after_free, LEFT, hak_free((void *)block); (void)hak_realloc((void *)kept, 1000))
+DYING(damaged_while_freed_by_realloc, RIGHT, kept[-3] = 1; (void)hak_realloc((void *)block, 1000))
+
+static void bugs_are_told(void) {
+  const char *size = "block of 100 bytes at 0x", *allocated = "allocated by thread 1", *freed = "freed by thread 1";
+  dies(read_after_free, SIGSEGV, "hakmem: use after free: ", "5 bytes behind the start", size);
+  dies(read_after_free, SIGSEGV, "accessed by thread 1", allocated, freed);
+  dies(write_after_free, SIGSEGV, "hakmem: use after free: ", "99 bytes behind the start", freed);
+#ifdef __x86_64__
+  dies(read_after_free, SIGSEGV, "use after free: read at 0x", size, allocated);
+  dies(write_after_free, SIGSEGV, "use after free: write at 0x", size, allocated);
+#endif
+  dies(overflow, SIGSEGV, "hakmem: overflow: ", "12 bytes behind the end", allocated);
+  dies(far_overflow, SIGSEGV, "hakmem: overflow: ", size, allocated);
+  dies(underflow, SIGSEGV, "hakmem: underflow: ", "1 bytes before the start", allocated);
+  dies(overflow_seen_at_free, SIGABRT, "hakmem: overflow: 0x", allocated,
+       "free(): written behind the end of the block");
+  dies(overflow_far_from_the_guard, SIGABRT, "hakmem: overflow: 0x", size, "written behind the end of the block");
+  dies(underflow_seen_at_free, SIGABRT, "hakmem: underflow: 0x", freed,
+       "free(): written before the start of the block");
+  dies(double_free, SIGABRT, size, freed, "hakmem: free(): double free: 0x");
+  dies(free_inside, SIGABRT, size, allocated, "hakmem: free(): not the start of a block: 0x");
+  dies(size_after_free, SIGABRT, size, freed, "hakmem: malloc_usable_size(): double free: 0x");
+  dies(realloc_after_free, SIGABRT, size, freed, "hakmem: realloc(): double free: 0x");
+  dies(damaged_while_freed_by_realloc, SIGABRT, "hakmem: underflow: 0x", size, "written before the start");
+  dies(without_advice_pages_are_protected, SIGSEGV, "hakmem: use after free: ", "3 bytes behind the start", freed);
+}
+
+/* Who has the fault afterwards */
+
+static void handle(int number) {
+  static const char text[] = "handled\n";
+  CHECK(number == SIGSEGV && write(STDERR_FILENO, text, sizeof text - 1) > 0);
+  _exit(3);
+}
+
+static void handle_with_details(int number, siginfo_t *info, void *context) {
+  CHECK(info->si_signo == number && context != NULL && is_guarded(info->si_addr));
+  handle(number);
+}
+
+static void the_handler_before_has_it(void) {
+  signal(SIGSEGV, handle);
+  read_after_free();
+}
+
+static void it_gets_the_details(void) {
+  struct sigaction action = {.sa_flags = SA_SIGINFO};
+  action.sa_sigaction = handle_with_details;
+  sigaction(SIGSEGV, &action, NULL);
+  read_after_free();
+}
+
+static void a_later_handler_replaces_ours(void) {
+  start();
+  char *volatile block = guarded_at(RIGHT, 100);
+  signal(SIGSEGV, handle);
+  hak_free(block);
+  (void)*(volatile char *)block;
+}
+
+static void fault_elsewhere(void) {
+  start();
+  (void)*(volatile char *)hide_pointer((void *)16);
+}
+
+static void signal_from_elsewhere(void) {
+  start();
+  kill(getpid(), SIGSEGV);
+  for (;;) {
+    pause();
+  }
+}
+
+static void ignored_before(void) {
+  signal(SIGSEGV, SIG_IGN);
+  start();
+  CHECK(!hak_sample_guard(ALL, SLOTS)); /* there is one pool */
+  kill(getpid(), SIGSEGV);
+  char *volatile block = guarded_at(RIGHT, 100);
+  hak_free(block);
+  (void)*(volatile char *)block;
+}
+
+static void on_its_own_stack(void) {
+  static char stack[16 << 10];
+  stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
+  CHECK(sigaltstack(&alternative, NULL) == 0);
+  read_after_free();
+}
+
+static void faults_go_where_they_went(void) {
+  static ChildResult result;
+  void (*handled[])(void) = {the_handler_before_has_it, it_gets_the_details, a_later_handler_replaces_ours};
+  for (int i = 0; i < 3; i++) {
+    child_run(handled[i], &result);
+    bool told = strstr(result.errors, "hakmem: use after free") != NULL;
+    CHECK(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 3 && told == (i < 2));
+    CHECK(strcmp(result.errors + result.length - 8, "handled\n") == 0);
+  }
+  void (*deadly[])(void) = {fault_elsewhere, signal_from_elsewhere};
+  for (int i = 0; i < 2; i++) {
+    child_run(deadly[i], &result);
+    CHECK(WIFSIGNALED(result.status) && WTERMSIG(result.status) == SIGSEGV && result.length == 0);
+  }
+  dies(ignored_before, SIGSEGV, "hakmem: use after free", "accessed", "freed");
+  dies(on_its_own_stack, SIGSEGV, "hakmem: use after free", "accessed", "freed");
+}
+
+/* How often */
+
+/* Blocks guarded are a share of all, as said, and the profile's samples are what they are without guards. */
+static void the_share_is_as_asked(void) {
+  enum { BLOCKS = 400000, BYTES = 112, MEAN = 4096, PROFILE_MEAN = 2048 };
+  hak_sample_seed(3);
+  CHECK(hak_sample_guard(MEAN, SLOTS) && hak_sample_start(PROFILE_MEAN));
+  for (int i = 0; i < BLOCKS; i++) {
+    hak_free(hak_malloc(BYTES));
+  }
+  double guard = -expm1(-(double)BYTES / MEAN), profile = -expm1(-(double)BYTES / PROFILE_MEAN);
+  double guarded = (double)hak_guard_totals().taken, taken = (double)hak_sample_totals().taken;
+  CHECK(fabs(guarded - guard * BLOCKS) < 4 * sqrt(guard * BLOCKS));
+  CHECK(fabs(taken - profile * BLOCKS) < 4 * sqrt(profile * BLOCKS));
+  CHECK(hak_guard_totals().refused == 0 && hak_sample_totals().live == 0);
+}
+
+static uint64_t trial;
+enum { TIMES = 20, BUG_BYTES = 256, BUG_MEAN = 8192, TRIALS = 400 };
+
+static void buggy(void) {
+  hak_sample_seed(trial);
+  CHECK(hak_sample_guard(BUG_MEAN, SLOTS));
+  for (int i = 0; i < TIMES; i++) {
+    char *volatile block = hak_malloc(BUG_BYTES);
+    hak_free(block);
+    (void)*(volatile char *)block;
+  }
+}
+
+/* 1 - (1 - p)^k, where p is the chance that a block is guarded. */
+static void a_bug_is_caught_as_often_as_said(void) {
+  static ChildResult result;
+  int caught = 0;
+  for (trial = 1; trial <= TRIALS; trial++) {
+    child_run(buggy, &result);
+    bool told = strstr(result.errors, "hakmem: use after free") != NULL;
+    CHECK(told == WIFSIGNALED(result.status));
+    caught += told;
+  }
+  double p = -expm1(-(double)BUG_BYTES / BUG_MEAN), share = 1 - pow(1 - p, TIMES);
+  double deviation = sqrt(TRIALS * share * (1 - share));
+  printf("caught %d of %d, expected %.1f\n", caught, TRIALS, TRIALS * share);
+  fflush(stdout); /* not once more by each child */
+  CHECK(fabs(caught - TRIALS * share) < 4 * deviation);
+}
+
+/* Another process that changes the rate of the profile leaves the guards as they are. */
+static void the_request_word_keeps_the_guards(void) {
+  start();
+  hak_free(hak_malloc(10));
+  hak_sample_request = ((hak_sample_request >> HAK_SAMPLE_MEAN_BITS) + 1) << HAK_SAMPLE_MEAN_BITS | 1000;
+  hak_free(hak_malloc(100000));
+  CHECK(hak_sample_rate() == 1000 && (hak_sample_request & HAK_SAMPLE_GUARDS));
+  hak_sample_stop();
+  void *block = hak_malloc(10);
+  CHECK(hak_sample_rate() == 0 && is_guarded(block));
+  hak_free(block);
+}
+
+static void *use_some(void *unused) {
+  (void)unused;
+  for (size_t i = 0; i < 3000; i++) {
+    char *block = hak_malloc(i % 1000);
+    CHECK(block != NULL);
+    memset(block, (int)i, i % 1000);
+    hak_free(block);
+  }
+  return NULL;
+}
+
+static void threads_share_the_slots(void) {
+  pthread_t threads[4];
+  start();
+  for (int i = 0; i < 4; i++) {
+    CHECK(pthread_create(&threads[i], NULL, use_some, NULL) == 0);
+  }
+  pid_t child = fork();
+  if (child == 0) {
+    use_some(NULL);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  for (int i = 0; i < 4; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  CHECK(hak_guard_totals().live == 0 && hak_records_live() == 0);
+  hak_check();
+}
+
+int main(void) {
+  child_succeeds(blocks_lie_at_an_end_of_their_page);
+  child_succeeds(other_blocks_are_as_before);
+  child_succeeds(realloc_moves_them);
+  child_succeeds(a_freed_slot_waits_for_all_others);
+  child_succeeds(when_all_are_live_blocks_are_ordinary);
+  child_succeeds(without_either_there_are_none);
+  child_succeeds(a_refused_call_costs_a_slot_for_the_moment);
+  bugs_are_told();
+  faults_go_where_they_went();
+  child_succeeds(the_share_is_as_asked);
+  a_bug_is_caught_as_often_as_said();
+  child_succeeds(the_request_word_keeps_the_guards);
+  child_succeeds(threads_share_the_slots);
+  return 0;
+}
