@@ -86,7 +86,7 @@ def test_the_pictures(start, made, here, tmp_path, explain):
     reading = json.loads(held[1])
     assert reading["sum_kib"] == reading["rss_kib"]
     cells = "".join(row["cells"] for row in reading["map"])
-    assert set(cells) <= set("0123456789rhd-o.")
+    assert set(cells) <= set("0123456789rhd-so.")
     slabs = sum(row["slabs"] for row in reading["classes"])
     assert sum(letter in "0123456789" for letter in cells) == slabs
     assert "html" in here("explain", "--html", tmp_path / "no" / "page.html", program.pid).message()
