@@ -93,7 +93,7 @@ void hak_headroom_start(const char *root) {
 
 /* In use by the group, without cached files. */
 static uint64_t group_use(uint64_t enough) {
-  char text[FILE_BYTES];
+  char text[FILE_BYTES] = {0};
   uint64_t used = read_number(watched.group, "/memory.current");
   if (used == UINT64_MAX || used < enough) {
     return used == UINT64_MAX ? 0 : used;
