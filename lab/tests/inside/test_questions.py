@@ -106,6 +106,21 @@ def test_a_library_of_another_layout_is_refused(start, made, here):
         assert answer.message().endswith(said)
 
 
+def test_a_kernel_that_cannot_scan_pages_tells_the_same(start, made):
+    """Before 6.7 each page's entry is read; zero pages, which a reader makes by looking, count in neither way."""
+    program = start(made("known.c"))
+    program.do("a")
+    program.do("h")
+    with Process(program.pid) as memory:
+        areas = [each for each in memory.maps() if each.permissions.startswith("rw") and not each.is_file]
+        memory.read(areas[-1].start, 4096)
+        ranges = [(each.start, each.end) for each in areas if each.path != "[stack]"]
+        scanned = [memory.resident(*each).tolist() for each in ranges]
+        memory._scans = False
+        assert [memory.resident(*each).tolist() for each in ranges] == scanned
+        assert any(any(each) for each in scanned)
+
+
 def test_what_does_not_use_the_library(here, start):
     program = start("/bin/sh", "-c", "echo ready; read x", preload=False)
     answer = here("explain", program.pid)
