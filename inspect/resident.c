@@ -6,6 +6,7 @@
 #include "os.h"
 #include "sample.h"
 #include "sites.h"
+#include "totals.h"
 
 #define HAK_RESIDENT_ROW(name, text) text,
 const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {

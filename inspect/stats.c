@@ -1,14 +1,13 @@
 #include "stats.h"
 
 #include "hakmem.h"
-#include "heap.h"
 #include "large.h"
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
-#include "slab.h"
 #include "slots.h"
 #include "text.h"
+#include "totals.h"
 
 #include <errno.h>
 

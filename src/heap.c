@@ -104,27 +104,6 @@ void hak_heap_verify_mine(const char *function) {
   }
 }
 
-void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
-  for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_transfer_count(c) : 0};
-  }
-  hak_lock(&hak_heaps_lock);
-  for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
-    for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-      hak_bin_info_t *info = &heap->info[c];
-      int32_t capacity = hak_bin_capacity(info);
-      int32_t room = hak_bin_room(&heap->bin[c]);
-      bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
-      totals[c].cached_blocks += !closed && capacity > room && heap->busy ? (size_t)(capacity - room) : 0;
-      totals[c].cached_blocks += c <= HAK_GRANT_LAST ? hak_grant_left(&heap->grant[c - 1]) : 0;
-      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing_count, memory_order_relaxed);
-      totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
-      totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
-    }
-  }
-  hak_unlock(&hak_heaps_lock);
-}
-
 bool hak_heap_is_orphan(const hak_heap_t *heap) {
   return heap->busy && heap->forks != heaps.forks;
 }

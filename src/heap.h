@@ -21,11 +21,6 @@ void hak_heap_flush_mine(const char *function);
 /* Look for misuse in what this thread caches. */
 void hak_heap_verify_mine(const char *function);
 
-typedef struct hak_heap_totals {
-  size_t cached_blocks, asked_bytes, asked_count;
-} hak_heap_totals_t;
-void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
-
 void hak_heap_check(void);
 /* Whether its thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);

@@ -70,12 +70,6 @@ void hak_slab_sweep_step(void);
 /* Once in a decay time. */
 void hak_slab_decay(void);
 
-typedef struct hak_slab_totals {
-  size_t slabs, carved_blocks, free_blocks; /* free: carved, and lying in a slab; never more than carved */
-} hak_slab_totals_t;
-/* All slabs, by class; exact when no return is in flight. */
-void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
-
 void hak_slab_check(void);
 
 /* What slab.c (exchange of blocks) and sweep.c (passes over many slabs) share. */

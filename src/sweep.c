@@ -4,8 +4,6 @@
 #include "os.h"
 #include "pagemap.h"
 
-#include <string.h>
-
 enum {
   SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
   SHRUNK_BY_MIN = 32,    /* slabs' worth fewer in use than there was */
@@ -144,20 +142,6 @@ void hak_slab_decay(void) {
   if (atomic_load_explicit(&sparse_since_sweep, memory_order_relaxed) > used_slabs() / SWEEP_LATER_PART) {
     begin_sweep(used_slabs());
   }
-}
-
-static void add_to_totals(hak_slab_t *slab, void *context) {
-  hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
-  totals->slabs++;
-  totals->carved_blocks += carved;
-  totals->free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
-}
-
-void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
-  memset(totals, 0, HAK_BIN_COUNT * sizeof *totals);
-  hak_arena_each_slab(add_to_totals, totals);
-  totals[HAK_CLASS_NONE] = (hak_slab_totals_t){0, 0, 0};
 }
 
 static void check_slab(hak_slab_t *slab, void *unused) {

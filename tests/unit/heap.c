@@ -17,6 +17,7 @@
 #include "slab.h"
 #include "system.h"
 #include "transfer.h"
+#include "totals.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];

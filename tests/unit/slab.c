@@ -10,6 +10,7 @@
 #include "prng.h"
 #include "setting.h"
 #include "system.h"
+#include "totals.h"
 
 static void *blocks[4 * HAK_BLOCKS_MAX];
 

@@ -9,6 +9,7 @@
 #include "child.h"
 #include "meta.h"
 #include "system.h"
+#include "totals.h"
 
 enum { BYTES = 1024, ROOM = (128 << 10) / BYTES, BLOCKS = 4 * ROOM };
 

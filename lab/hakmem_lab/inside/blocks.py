@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from hakmem_lab.inside import objects
+from hakmem_lab.inside import objects, stacks
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
@@ -18,7 +18,7 @@ SHOWN = 64  # bytes of its beginning
 SLICES = {
     objects.DIRTY: "free memory that waits for its decay",
     objects.CLEAN: "free memory, given back or never used",
-    objects.SAMPLED: "a sampled block",
+    objects.SAMPLED: "memory for sampled blocks, but no live one",
     objects.UNKNOWN: "memory that is being handed out or taken back",
     objects.ABSENT: "not memory of the heap",
 }
@@ -46,6 +46,7 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
                 "offset": address - base,
                 "bytes": size,
                 "state": f"live, {sample.asked} bytes asked",
+                "stack": stacks.of_site(memory, heap.layout, sample.site),
                 "begins": _bytes(memory, base, size),
             }
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
@@ -79,6 +80,7 @@ def _run(memory: Memory, heap: Heap, i: int, base: int, outside: Mapping[int, st
         "offset": address - base,
         "bytes": usable,
         "state": state,
+        "stack": stacks.of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else [],
         "begins": _bytes(memory, base, usable),
     }
 

@@ -30,7 +30,7 @@ class Core:
         self._segments: list[
             tuple[int, int, int, int, str]
         ] = []  # start, end, place and bytes in the file, permissions
-        self._files: list[tuple[int, int, str]] = []
+        self._files: list[tuple[int, int, str, int]] = []
         self._pointers: list[int] = []
         try:
             with open(path, "rb") as file:
@@ -77,7 +77,8 @@ class Core:
         if note["n_type"] == "NT_FILE":
             entries = note["n_desc"]["Elf_Nt_File_Entry"]
             for entry, name in zip(entries, note["n_desc"]["filename"], strict=False):
-                self._files.append((entry["vm_start"], entry["vm_end"], os.fsdecode(name)))
+                place = entry["page_offset"] * note["n_desc"]["page_size"]
+                self._files.append((entry["vm_start"], entry["vm_end"], os.fsdecode(name), place))
             return
         if note["n_type"] not in (NT_PRSTATUS, NT_AUXV):
             return
@@ -92,7 +93,7 @@ class Core:
 
     def maps(self) -> list[Mapping]:
         names = sorted(self._files)
-        firsts = [first for first, _, _ in names]
+        firsts = [first for first, *_ in names]
         found = []
         for start, end, _, _, permissions in self._segments:
             near = bisect_right(firsts, start) - 1
@@ -125,9 +126,12 @@ class Core:
                 found[at : at + pages] = words.reshape(pages, self.page).any(axis=1)
         return found
 
+    def files(self) -> list[tuple[int, int, str, int]]:
+        return self._files
+
     def programs(self) -> set[str]:
         """The note of the mapped files does not say which are run; what is a program is mapped in several parts."""
-        counts = Counter(name for _, _, name in self._files)
+        counts = Counter(name for _, _, name, _ in self._files)
         return {name for name, count in counts.items() if count >= PROGRAM_PARTS}
 
     def stack_pointers(self) -> list[int]:

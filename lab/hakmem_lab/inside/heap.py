@@ -251,9 +251,9 @@ class Reader:
             ("live", "<u4"),
         ]
         dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
-        at, pieces = self.word(layout.root("hak_records")), 0
-        while at and pieces < PIECES_MAX:
-            pieces += 1
+        at, seen = self.word(layout.root("hak_records")), set[int]()
+        while at and at not in seen and len(seen) < PIECES_MAX:
+            seen.add(at)
             try:
                 rows = self.structures(dtype, at + layout["hak_records_t.sample"], layout["HAK_RECORDS"])
                 at = self.word(at + layout["hak_records_t.next"])
@@ -293,11 +293,12 @@ class Reader:
     # Free blocks outside the slabs
 
     def _walk(self, pages: Pages, head: int, key: int) -> np.ndarray:
-        """A list of free blocks. In a process that runs it may change meanwhile: it ends where a link does not fit."""
+        """A list of free blocks. In a process that runs it may change meanwhile: it ends where a link does not fit, or
+        leads back, from one moment to another."""
         link_at, tag_at = self.layout["hak_free_block_t.link"], self.layout["hak_free_block_t.tag"]
-        end, found = self.layout.root("hak_list_end"), list[int]()
+        end, found = self.layout.root("hak_list_end"), dict[int, None]()
         while head not in (end, 0) and len(found) < BLOCKS_MAX:
-            if head % 16:
+            if head % 16 or head in found:
                 self.broken += 1
                 break
             try:
@@ -310,9 +311,9 @@ class Reader:
             if link ^ tag != key:
                 self.broken += 1
                 break
-            found.append(head)
+            found[head] = None
             head = link
-        return np.array(found, np.uint64)
+        return np.array([*found], np.uint64)
 
     def _caches(self) -> list[Cache]:
         layout, pages, found = self.layout, Pages(self.memory), []
@@ -366,16 +367,16 @@ class Reader:
         return found
 
     def _pieces(self) -> list[tuple[int, int]]:
-        found, at = list[tuple[int, int]](), self.word(self.layout.root("hak_meta_pieces"))
+        found, at = dict[int, int](), self.word(self.layout.root("hak_meta_pieces"))
         before, size = self.layout["hak_meta_piece_t.before"], self.layout["hak_meta_piece_t.bytes"]
-        while at and len(found) < PIECES_MAX:
+        while at and at not in found and len(found) < PIECES_MAX:
             try:
                 bytes_ = self.word(at + size)
                 if not self._mapped.has(at, bytes_):
                     raise Unreadable(f"metadata at {at:#x}")
-                found.append((at, bytes_))
+                found[at] = bytes_
                 at = self.word(at + before)
             except Unreadable:
                 self.broken += 1
                 break
-        return found
+        return [*found.items()]

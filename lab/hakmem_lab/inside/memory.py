@@ -75,6 +75,9 @@ class Memory(Protocol):
     def programs(self) -> set[str]:
         """Files that are mapped to be run: programs and libraries."""
 
+    def files(self) -> list[tuple[int, int, str, int]]:
+        """What is mapped from files: start, end, file, where in it."""
+
 
 SCAN_WORDS = (
     *("size", "flags", "start", "end", "walk_end", "vec", "vec_len", "max_pages"),
@@ -166,6 +169,14 @@ class Process:
                 continue
             if len(words) >= 3:
                 found.append(int(words[-2], 16))
+        return found
+
+    def files(self) -> list[tuple[int, int, str, int]]:
+        found = []
+        for line in self.text("maps").splitlines():
+            each = mapping(line)
+            if each.is_file:
+                found.append((each.start, each.end, each.path, int(line.split(maxsplit=3)[2], 16)))
         return found
 
     def programs(self) -> set[str]:

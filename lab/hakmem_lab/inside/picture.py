@@ -8,8 +8,9 @@ from hakmem_lab.inside.owners import Reading
 
 CHUNKS_MAX = 4096  # 8 GiB; of a larger heap, the first
 # '0' .. '9': slabs by the share of their carved blocks that is live. The others:
-NOBODY, RUN, HUGE, DIRTY, CLEAN, OTHER = ".rhd-o"
-LETTERS = {objects.RUN: RUN, objects.HUGE: HUGE, objects.DIRTY: DIRTY, objects.CLEAN: CLEAN, objects.UNKNOWN: OTHER}
+NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
+LETTERS = {objects.RUN: RUN, objects.HUGE: HUGE, objects.DIRTY: DIRTY, objects.CLEAN: CLEAN}
+LETTERS |= {objects.SAMPLED: SAMPLED, objects.UNKNOWN: OTHER}
 
 
 def cells(heap: Heap, reading: Reading) -> list[dict]:

@@ -1,6 +1,7 @@
 """What a program holds, by its own count, and what is read of it from outside; rows add up to the kernel's RSS."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -59,8 +60,7 @@ def test_every_block_is_counted_while_samples_are_taken(start, made, explain, me
     with Process(program.pid) as memory:
         found = layout.find(memory)
     with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as file:
-        setting = 1 << found["HAK_SAMPLE_MEAN_BITS"] | mean
-        os.pwrite(file.fileno(), setting.to_bytes(8, "little"), found.root("hak_sample_request"))
+        sample(file, found, mean)
     for letter in "aft":
         told = huge_as_one(program.do(letter))
         reading = explain("--stop", program.pid)
@@ -68,6 +68,33 @@ def test_every_block_is_counted_while_samples_are_taken(start, made, explain, me
         assert rows["sampled blocks"] > 0
         assert more(before, reading, told) == told
         assert reading["broken_lists"] == 0
+
+
+def sample(file, found, mean):
+    setting = 1 << found["HAK_SAMPLE_MEAN_BITS"] | mean
+    os.pwrite(file.fileno(), setting.to_bytes(8, "little"), found.root("hak_sample_request"))
+
+
+def test_a_sampled_block_tells_who_allocated_it(start, made, here, tmp_path):
+    program = start(made("known.c", "-g", "-fno-omit-frame-pointer", name="known-frames"))
+    with Process(program.pid) as memory:
+        found = layout.find(memory)
+    with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as file:
+        sample(file, found, 1)
+    program.do("a")
+    program.do("f")
+    places = program.do("l")
+    subjects = [program.pid]
+    if shutil.which("gcore"):
+        subprocess.run(["gcore", "-o", tmp_path / "core", str(program.pid)], check=True, capture_output=True)
+        subjects.append(tmp_path / f"core.{program.pid}")
+    for subject in subjects:
+        live = here("explain", "--block", places["live"], subject).out
+        assert "a sampled block" in live
+        assert "live, 24 bytes asked" in live
+        assert re.search(r"allocated by allocate \(.*known\.c:\d+\)\n *allocated by main ", live)
+        assert "allocated by allocate" in here("explain", "--block", places["huge"], subject).out
+        assert "but no live one" in here("explain", "--block", places["freed"], subject).out
 
 
 def test_the_rows_are_who_they_say(start, made, explain):

@@ -124,6 +124,8 @@ def show_block(found: Mapping) -> None:
     say(f"{found['bytes']} bytes, {found['state']}")
     if slab := found.get("slab"):
         say(f"slab {slab['base']}: {slab['blocks']} blocks, {slab['carved']} ever handed out, {slab['free']} free")
+    for each in found.get("stack", ()):
+        say(f"allocated by {each}", margin="  ")
     if found.get("begins"):
         data = bytes.fromhex(found["begins"])
         for at in range(0, len(data), 16):

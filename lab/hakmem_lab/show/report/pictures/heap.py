@@ -23,6 +23,7 @@ KINDS = {
     "h": ("arm-4", "a huge block"),
     "d": ("arm-2", "free, waits for its decay"),
     "-": ("band", "free, given back"),
+    "s": ("arm-5", "samples"),
     "o": ("muted", "being changed"),
 }
 FULLNESS = "0123456789"
@@ -32,7 +33,7 @@ SHARES = ("0", "5", "9")  # in the legend
 def owners(result: Mapping, key: str) -> Picture:
     """A bar each owner, as long as what it has."""
     rows = [row for row in result["rows"] if row["kib"] > 0]
-    figure, (axis,) = canvas(len(rows) * ROW_IN + 0.1, left_in=2.05)
+    figure, (axis,) = canvas(len(rows) * ROW_IN + 0.1, left_in=2.4)
     for position, row in enumerate(rows):
         axis.barh(position, row["kib"] / KIB_PER_MIB, height=0.62, color=SENTINELS["arm-1"])
     axis.set_ylim(len(rows) - 0.4, -0.6)
@@ -57,7 +58,7 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
     if not chunks:
         return None
     lines = ["".join(chunks[at : at + PER_ROW]) for at in range(0, len(chunks), PER_ROW)]
-    figure, (axis,) = canvas(max(0.3, len(lines) * _height_in(len(lines))), left_in=0.1, bottom_in=1.2)
+    figure, (axis,) = canvas(max(0.3, len(lines) * _height_in(len(lines))), left_in=0.1, bottom_in=2.2)
     for position, line in enumerate(lines):
         _line(axis, position, line)
     axis.set_xlim(0, max(len(line) for line in lines))
@@ -71,7 +72,7 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
         for each in SHARES
     ]
     handles += [Patch(color=SENTINELS[colour], label=label) for colour, label in KINDS.values()]
-    axis.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.02), ncols=2, borderaxespad=0.0, fontsize=9)
+    axis.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.02), borderaxespad=0.0)
     title = "The heap by occupancy"
     counts = {letter: sum(line.count(letter) for line in lines) for letter in (*FULLNESS, *KINDS)}
     rows = [[f"slabs, {10 * i} to {10 * i + 10} % live", str(counts[str(i)])] for i in range(10) if counts[str(i)]]

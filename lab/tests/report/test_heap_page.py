@@ -1,0 +1,88 @@
+"""The page of hak explain --html: in text, and in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from report_browser import Browser
+
+from hakmem_lab.show import heap_page
+from hakmem_lab.show.report.heap import render
+
+HOSTILE = "</script><img src=x onerror=\"document.title='taken'\">"
+OWNERS = ("live blocks", "rounding", "free in slabs", "waiting for decay", "stacks", "other anonymous memory")
+
+
+def reading(chunks: int = 40, name: str = "worker") -> dict:
+    sizes = [52000, 1200, 8100, 2300, 88, 640]
+    row = {"slabs": 12, "live_blocks": 9000, "cached_blocks": 40, "transfer_blocks": 3, "free_blocks": 777}
+    row |= {"live_kib": 900, "rounding_kib": 20, "resident_kib": 1700, "mean_asked": 101.5}
+    cells = ["0123456789rhd-o." + "0123456789rhd-s.", "9" * 32, "h" * 32, "5" * 16 + "-" * 16]
+    return {
+        "pid": 4711,
+        "time": "2026-11-22T09:00:00+00:00",
+        "stopped": False,
+        "counters": {"difference_kib": 64},
+        "rss_kib": sum(sizes),
+        "sum_kib": sum(sizes),
+        "rows": [{"owner": owner, "kib": size} for owner, size in zip(OWNERS, sizes, strict=True)],
+        "classes": [row | {"block_bytes": 112}, row | {"block_bytes": None, "mean_asked": None}],
+        "threads": [{"thread": 4711, "name": name, "cached_kib": 500, "cached_blocks": 900}],
+        "wastes": [{"what": "free memory that waits for its decay", "kib": 2300, "remedy": "hak_trim(0)"}],
+        "map": [{"base": hex(i << 21), "chunks": 1, "cells": cells[i % 4]} for i in range(chunks)],
+    }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as opened:
+        yield opened
+
+
+def test_a_large_heap_is_drawn_in_part_and_says_so():
+    text = render(reading(chunks=700))
+    assert "The first 1,024 MiB are drawn, 376 MiB more are not." in text
+    assert "are not." not in render(reading(chunks=512))
+    assert len(text) < 2_000_000
+
+
+def test_a_heap_without_chunks_has_one_picture():
+    assert render(reading(chunks=0)).count("<svg") == 1
+
+
+def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "heap.html"
+    heap_page.write(reading(name=HOSTILE), page)
+    browser.size(1200, 900)
+    browser.scheme("dark")
+    browser.driver.get_log("browser")
+    browser.open(page)
+    assert browser.driver.get_log("browser") == []
+    assert browser.driver.title == "Memory of process 4711"
+    assert browser.script("return document.querySelectorAll('svg.picture').length") == 2
+    assert browser.script("return document.querySelectorAll('img, script:not([type])').length") == 0
+    held = json.loads(browser.script("return document.querySelector('#reading').textContent"))
+    assert held == reading(name=HOSTILE)
+    drawn = browser.script("return document.querySelectorAll('svg.picture')[1].querySelectorAll('path').length")
+    assert drawn > 40  # runs of like cells
+    cut = browser.script(
+        "const cut = (svg, text) => { const a = text.getBoundingClientRect(), b = svg.getBoundingClientRect();"
+        " return a.left < b.left - 0.5 || a.right > b.right + 0.5 || a.bottom > b.bottom + 0.5; };"
+        "return [...document.querySelectorAll('svg.picture')]"
+        ".flatMap(svg => [...svg.querySelectorAll('text')].filter(text => cut(svg, text)).map(t => t.textContent))"
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_nothing_is_wider_than_the_screen(browser: Browser, tmp_path: Path, width: int) -> None:
+    page = tmp_path / "heap.html"
+    heap_page.write(reading(), page)
+    browser.size(width, 740)
+    browser.scheme("light")
+    browser.open(page)
+    browser.script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.script("return document.documentElement.scrollWidth") <= width
