@@ -384,10 +384,11 @@ static void is_stopped(void (*body)(void), const char *function, const char *rea
   child_run(body, &result);
   unsigned long address = strtoul(result.errors, &end, 16);
   snprintf(expected, sizeof expected, "\nhakmem: %s(): %s: 0x%lx\n", function, reason, address);
-  if (strcmp(end, expected) != 0) {
+  bool as_expected = strncmp(end, expected, strlen(expected)) == 0; /* an emulator adds a line of its own */
+  if (!as_expected) {
     fprintf(stderr, "expected %s instead of %s", expected, end);
   }
-  CHECK(strcmp(end, expected) == 0);
+  CHECK(as_expected);
 }
 
 STOPPED(double_free_of_a_slot, 100, 0, hak_free(block); hak_free(block), "free", "double free")
