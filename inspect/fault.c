@@ -35,6 +35,7 @@ static access_t access_of(const ucontext_t *context) {
 }
 
 /* The kernel reads it, so that a frame pointer which is none does no harm. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes to it */
 static bool read_frame(uintptr_t at, uintptr_t frame[2]) {
   struct iovec to = {frame, 2 * sizeof *frame}, from = {(void *)at, 2 * sizeof *frame}; /* NOLINT */
   return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)to.iov_len;

@@ -49,7 +49,7 @@ static void use_buckets(hak_sample_t **fresh, size_t buckets) {
 }
 
 static bool grow_table(size_t buckets) {
-  hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof *fresh);
+  hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
   if (fresh) {
     use_buckets(fresh, buckets);
   }

@@ -22,7 +22,8 @@
 enum { ALL = 1, RARE = 1 << 28 };
 
 static void chances_are_right(void) {
-  for (double u = 0x1p-54; u < 1; u = u * 1.7 + 0x1p-55) {
+  for (int i = 1; i < 4000; i++) {
+    double u = exp(-i / 100.0);
     CHECK(fabs(hak_chance_gap(u) + log(u)) < 1e-9 * (1 - log(u)));
   }
   CHECK(hak_chance_gap(1) == 0);
@@ -356,86 +357,6 @@ static void without_memory_it_does_not_start(void) {
   CHECK(hak_sample_start(ALL));
 }
 
-/* Misuse */
-
-static char *sampled(size_t bytes) {
-  static char *blocks[2];
-  CHECK(hak_sample_start(ALL));
-  blocks[0] = hak_malloc(bytes);
-  blocks[1] = hak_malloc(bytes); /* so that the slice stays */
-  CHECK(hak_class_at(blocks[0]) == HAK_CLASS_SAMPLED);
-  return blocks[0];
-}
-
-#define STOPPED(name, bytes, offset, crime, function, reason) \
-  static void name##_body(void) { \
-    char *block = sampled(bytes); \
-    fprintf(stderr, "%p\n", (void *)(block + (offset))); \
-    crime; \
-  } \
-  static void name(void) { \
-    is_stopped(name##_body, function, reason); \
-  }
-
-/* As child_is_stopped, but the address is the child's to tell. */
-static void is_stopped(void (*body)(void), const char *function, const char *reason) {
-  static ChildResult result;
-  char expected[128], *end = NULL;
-  child_run(body, &result);
-  unsigned long address = strtoul(result.errors, &end, 16);
-  snprintf(expected, sizeof expected, "\nhakmem: %s(): %s: 0x%lx\n", function, reason, address);
-  bool as_expected = strncmp(end, expected, strlen(expected)) == 0; /* an emulator adds a line of its own */
-  if (!as_expected) {
-    fprintf(stderr, "expected %s instead of %s", expected, end);
-  }
-  CHECK(as_expected);
-}
-
-STOPPED(double_free_of_a_slot, 100, 0, hak_free(block); hak_free(block), "free", "double free")
-STOPPED(double_free_of_slices, 10000, 0, hak_free(block); hak_free(block), "free", "double free")
-STOPPED(free_inside_a_slot, 1000, 16, hak_free(block + 16), "free", "not the start of a block")
-STOPPED(free_inside_a_run, 100000, 16, hak_free(block + 16), "free", "not the start of a block")
-STOPPED(free_of_a_slot_never_used, 1000, 8192, hak_free(block + 8192), "free", "invalid pointer")
-STOPPED(realloc_of_a_freed_slot, 100, 0, hak_free(block); (void)hak_realloc(block, 200), "realloc", "double free")
-STOPPED(size_of_a_freed_slot, 100, 0, hak_free(block);
-        (void)hak_malloc_usable_size(block), "malloc_usable_size", "double free")
-STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16);
-        (void)hak_malloc(100), "malloc", "double free or corrupted free block")
-
-static char *granted(void) {
-  CHECK(hak_sample_start(RARE));
-  hak_free(hak_malloc(300));
-  char *block = (char *)grant_of(300)->head;
-  fprintf(stderr, "%p\n", (void *)block);
-  return block;
-}
-static void write_to_a_granted_block_body(void) {
-  memset(granted(), 9, 16);
-  (void)hak_malloc(300);
-}
-static void write_to_a_granted_block(void) {
-  is_stopped(write_to_a_granted_block_body, "malloc", "double free or corrupted free block");
-}
-static void realloc_of_a_granted_block_body(void) {
-  (void)hak_realloc(granted(), 1);
-}
-static void realloc_of_a_granted_block(void) {
-  is_stopped(realloc_of_a_granted_block_body, "realloc", "double free");
-}
-static void verification_sees_grants_body(void) {
-  memset(granted(), 9, 16);
-  hak_heap_verify_mine("test");
-}
-static void verification_sees_grants(void) {
-  is_stopped(verification_sees_grants_body, "test", "double free or corrupted free block");
-}
-static void check_sees_grants(void) {
-  CHECK(hak_sample_start(RARE));
-  hak_free(hak_malloc(300));
-  grant_of(300)->room--;
-  hak_check();
-}
-
 int main(void) {
   chances_are_right();
   child_succeeds(on_and_off_change_the_table);
@@ -452,17 +373,5 @@ int main(void) {
   child_succeeds(growth_in_place_counts);
   child_succeeds(without_memory_a_sample_is_dropped);
   child_succeeds(without_memory_it_does_not_start);
-  double_free_of_a_slot();
-  double_free_of_slices();
-  free_inside_a_slot();
-  free_inside_a_run();
-  free_of_a_slot_never_used();
-  realloc_of_a_freed_slot();
-  size_of_a_freed_slot();
-  write_to_a_freed_slot();
-  write_to_a_granted_block();
-  realloc_of_a_granted_block();
-  verification_sees_grants();
-  child_breaks_invariant(check_sees_grants);
   return 0;
 }
