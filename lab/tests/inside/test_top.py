@@ -1,5 +1,6 @@
 """hak top: its rows and rates, and options that are changed in a process that runs, looked at first, and taken back."""
 
+import contextlib
 import os
 import pty
 import re
@@ -143,25 +144,44 @@ def read_until(terminal, pattern, seconds=30):
     raise AssertionError(f"no {pattern} in {text[-2000:]}")
 
 
-def test_on_a_terminal(watch):
-    _, program = watch
-    own, others = pty.openpty()
-    words = [sys.executable, "-m", "hakmem_lab.cli.main", "top", "--interval", "0.2", str(program.pid)]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "60"}
-    top = subprocess.Popen(words, stdin=others, stdout=others, stderr=others, env=environment)
-    os.close(others)
-    try:
-        read_until(own, r"live blocks(.|\n)*waiting for decay(.|\n)*resident KiB")
-        os.write(own, b"t")
-        read_until(own, r"refills and overflows")
-        os.write(own, b"o")
-        read_until(own, r"DECAY_MS +3600000 +user")
-        os.write(own, b"q")
-        assert top.wait(20) == 0
-    finally:
-        top.kill()
-        top.wait()
-        os.close(own)
+@pytest.fixture
+def on_terminal():
+    """on_terminal(pid): (hak top, its terminal)."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(pid):
+            own, others = pty.openpty()
+            words = [sys.executable, "-m", "hakmem_lab.cli.main", "top", "--interval", "0.2", str(pid)]
+            environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "60"}
+            top = subprocess.Popen(words, stdin=others, stdout=others, stderr=others, env=environment)
+            os.close(others)
+            stack.callback(os.close, own)
+            stack.callback(top.wait)
+            stack.callback(top.kill)
+            return top, own
+
+        yield begin
+
+
+def test_on_a_terminal(watch, on_terminal):
+    top, terminal = on_terminal(watch[1].pid)
+    read_until(terminal, r"live blocks(.|\n)*waiting for decay(.|\n)*resident KiB")
+    os.write(terminal, b"t")
+    read_until(terminal, r"refills and overflows")
+    os.write(terminal, b"o")
+    read_until(terminal, r"DECAY_MS +3600000 +user")
+    os.write(terminal, b"q")
+    assert top.wait(20) == 0
+
+
+def test_a_process_that_ends_ends_it_in_one_line(watch, on_terminal):
+    program = watch[1]
+    top, terminal = on_terminal(program.pid)
+    read_until(terminal, r"live blocks")
+    program.process.kill()
+    program.process.wait()
+    read_until(terminal, rf"hak: process {program.pid} (has ended|is not there)")
+    assert top.wait(20) == 2
 
 
 def test_without_a_terminal(watch, hak):
