@@ -7,7 +7,7 @@
 
 enum {
   GRANT_BLOCKS = 64,      /* worth a call: with fewer in its cycle a class asks for more, */
-  GRANT_BYTES = 40 << 10, /* up to so many bytes of them, */
+  GRANT_BYTES = 20 << 10, /* up to so many bytes of them, */
   GRANT_FIRST_BLOCKS = 8, /* a few first */
 };
 

@@ -5,7 +5,7 @@
 #include "pagemap.h"
 
 enum {
-  LENT_BYTES = 768 << 10, /* at most, and */
+  LENT_BYTES = 512 << 10, /* at most, and */
   LENT_SHARE = 256,       /* this part of what is in use */
 };
 
