@@ -2,6 +2,7 @@
 #include "sample.h"
 
 #include "cache.h"
+#include "lent.h"
 #include "slab.h"
 
 enum {
@@ -68,7 +69,7 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
     return;
   }
   more = more < most - has ? more : most - has;
-  if (!hak_policy_lend(heap, cls, more)) {
+  if (!hak_lend(heap, cls, more)) {
     info->grant_least = 1;
   } else if (heap->bin[cls].head == HAK_LIST_END) {
     hak_cache_stock(heap, cls, more);

@@ -3,7 +3,7 @@
 #include "file.h"
 #include "hakmem.h"
 #include "images.h"
-#include "limits.h"
+#include "headroom.h"
 #include "options.h"
 #include "os.h"
 #include "pprof.h"
@@ -188,7 +188,7 @@ static bool grew(void) {
 static bool reached_limit(void) {
   size_t percent = hak_option_size(HAK_OPTION_PROFILE_DUMP_LIMIT);
   return percent > 0 && !atomic_load_explicit(&limit_told, memory_order_relaxed) &&
-         hak_limits_near(percent, (uint64_t)hak_sites_allocated()) &&
+         hak_headroom_near(percent, (uint64_t)hak_sites_allocated()) &&
          !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed);
 }
 
@@ -263,7 +263,7 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
     sigaction((int)hak_option(HAK_OPTION_PROFILE_SIGNAL), &action, NULL);
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
-    hak_limits_start("/sys/fs/cgroup");
+    hak_headroom_start("/sys/fs/cgroup");
   }
   if (!format_of(file_pattern())) {
     hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE: %s ends in none of .pb.gz, .pb, .folded, .txt\n",

@@ -1,7 +1,7 @@
 /* Duty: the heap profile: what the sampler tells is counted by site, and written where and when the options or the
  * program ask for it.
  * Data: which writings are due. One profile is written at a time: the lock is held throughout, with system calls under
- * it, and is outside of every other. Layers below: sample, sites, unwind, pprof, limits, probes, options.
+ * it, and is outside of every other. Layers below: sample, sites, unwind, pprof, headroom, probes, options.
  *
  * A signal may come while its thread holds a lock of ours: then the profile is written when the next block is
  * sampled. */

@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "guard.h"
 #include "large.h"
+#include "lent.h"
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
@@ -147,7 +148,9 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
 
 /* The thread sees that the setting changed. */
 HAK_COLD static void catch_up(hak_heap_t *heap) {
-  hak_cache_withdraw(heap);
+  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
+    hak_slab_return(hak_cache_cut_grant(heap, c), UINT32_MAX, heap->key, "malloc");
+  }
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   uint64_t seed = atomic_load(&sampler.seed);
@@ -156,7 +159,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_policy_take_back(heap, c);
+      hak_lent_take_back(heap, c);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include "arena.h"
 #include "large.h"
+#include "lent.h"
 #include "os.h"
 #include "pagemap.h"
 #include "transfer.h"
@@ -83,7 +84,7 @@ static hak_free_block_t *cut_outgoing(hak_bin_info_t *info) {
 }
 
 /* What was not handed out was not counted either. */
-static hak_free_block_t *cut_grant(hak_heap_t *heap, uint32_t cls) {
+hak_free_block_t *hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls) {
   if (cls > HAK_GRANT_LAST) {
     return HAK_LIST_END;
   }
@@ -98,7 +99,7 @@ static hak_free_block_t *cut_grant(hak_heap_t *heap, uint32_t cls) {
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
   return_some(heap, cls, cut_list(heap, cls), UINT32_MAX, function);
-  return_some(heap, cls, cut_grant(heap, cls), UINT32_MAX, function);
+  return_some(heap, cls, hak_cache_cut_grant(heap, cls), UINT32_MAX, function);
   return_some(heap, cls, cut_outgoing(info), UINT32_MAX, function);
   drop_current(info);
 }
@@ -242,12 +243,6 @@ static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
   return block;
 }
 
-void hak_cache_withdraw(hak_heap_t *heap) {
-  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    return_some(heap, c, cut_grant(heap, c), UINT32_MAX, "malloc");
-  }
-}
-
 void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_chain_t chain = fetch(heap, cls, want);
@@ -335,16 +330,6 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   }
 }
 
-static void check_grant(hak_heap_t *heap, uint32_t cls) {
-  if (cls <= HAK_GRANT_LAST) {
-    uint32_t left = hak_grant_left(&heap->grant[cls - 1]);
-    for (hak_free_block_t *block = heap->grant[cls - 1].head; block != HAK_LIST_END; block = block->link, left--) {
-      HAK_VERIFY(hak_class_at(block) == cls && hak_is_linked(block, heap->key) && left > 0);
-    }
-    HAK_VERIFY(left == 0);
-  }
-}
-
 void hak_cache_check(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
@@ -357,7 +342,7 @@ void hak_cache_check(hak_heap_t *heap) {
       HAK_VERIFY(hak_class_at(block) == c && hak_is_linked(block, heap->key));
     }
     HAK_VERIFY(outgoing == info->outgoing_count);
-    check_grant(heap, c);
+    hak_grant_check(heap, c);
     HAK_VERIFY(info->closed ? blocks == 0 : blocks == hak_bin_capacity(info) - hak_bin_room(&heap->bin[c]));
     HAK_VERIFY(!info->current || (atomic_load(&info->current->control) & HAK_SLAB_CURRENT));
   }

@@ -15,8 +15,9 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
 bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* The list has no room: make some, or return the block to its slab. `block` is the start of a block. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
-/* The sampler's: return what was granted; and fetch blocks into a list that is empty, and not closed. */
-void hak_cache_withdraw(hak_heap_t *heap);
+/* The sampler's: the chain of what was granted, which is granted no more; and fetch blocks into a list that is empty,
+ * and not closed. */
+hak_free_block_t *hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls);
 void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want);
 /* Past every list. */
 void hak_cache_return_one(uint32_t cls, hak_free_block_t *block);
@@ -58,10 +59,9 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info);
 typedef enum hak_overflow { HAK_OVERFLOW_NONE, HAK_OVERFLOW_HALF, HAK_OVERFLOW_FREES } hak_overflow_t;
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 
-/* The sampler asks for room for so many more blocks. False: the processes' threads have enough of that together. */
-bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
-/* The end of that. */
-void hak_policy_take_back(hak_heap_t *heap, uint32_t cls);
+/* Blocks that the list may hold: from now on, and to begin with. */
+void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity);
+int32_t hak_policy_start_capacity(uint32_t cls);
 
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "lent.h"
 #include "options.h"
 
 enum {
@@ -15,12 +16,9 @@ enum {
   CURRENT_AFTER = 3, /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
-  LENT_BYTES = 512 << 10, /* that the sampler may lend, and */
-  LENT_SHARE = 256,       /* this part of what is in use */
 };
 
 static _Atomic size_t caches_open;
-static _Atomic size_t lent_bytes; /* by the sampler */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -56,7 +54,7 @@ static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
   return is_large(cls) ? &heap->large_budget_bytes : &heap->budget_bytes;
 }
 
-static void set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
+void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
   hak_bin_t *bin = &heap->bin[cls];
   int32_t change = capacity - hak_bin_capacity(info);
@@ -81,39 +79,12 @@ static int64_t fixed_capacity(uint32_t cls) {
   return band < HAK_BAND_COUNT ? hak_option(HAK_OPTION_CACHE_C0 + band) : HAK_OPTION_AUTO;
 }
 
-static int32_t start_capacity(uint32_t cls) {
+int32_t hak_policy_start_capacity(uint32_t cls) {
   int64_t fixed = fixed_capacity(cls);
   if (fixed != HAK_OPTION_AUTO) {
     return (int32_t)fixed;
   }
   return is_large(cls) ? 0 : blocks_within(start_bytes(), cls, 2, INT32_MAX);
-}
-
-static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
-  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
-  info->lent = 0;
-}
-
-bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  hak_bin_info_t *info = &heap->info[cls];
-  size_t bytes = (size_t)blocks * hak_class_sizes[cls];
-  size_t most = LENT_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / LENT_SHARE;
-  if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > most) {
-    return false;
-  }
-  atomic_fetch_add_explicit(&lent_bytes, bytes, memory_order_relaxed);
-  info->lent += blocks;
-  set_capacity(heap, cls, hak_bin_capacity(info) + (int32_t)blocks);
-  return true;
-}
-
-void hak_policy_take_back(hak_heap_t *heap, uint32_t cls) {
-  hak_bin_info_t *info = &heap->info[cls];
-  int32_t least = hak_bin_capacity(info) - (int32_t)info->lent, start = start_capacity(cls);
-  if (info->lent > 0 && start < hak_bin_capacity(info)) {
-    set_capacity(heap, cls, least > start ? least : start);
-  }
-  forget_lent(info, cls);
 }
 
 void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
@@ -122,17 +93,17 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
   info->refill_blocks = (uint32_t)blocks_within(FIRST_REFILL_BYTES, cls, 1, INT32_MAX);
   info->adaptive = fixed_capacity(cls) == HAK_OPTION_AUTO;
-  info->closed = start_capacity(cls) > 0 && hak_class_sizes[cls] <= CLOSED_MAX_BYTES;
+  info->closed = hak_policy_start_capacity(cls) > 0 && hak_class_sizes[cls] <= CLOSED_MAX_BYTES;
   info->returned = 0;
   info->streak = 0;
   info->refills = 0;
   info->seen_head = NULL;
-  set_capacity(heap, cls, start_capacity(cls));
+  hak_policy_set_capacity(heap, cls, hak_policy_start_capacity(cls));
 }
 
 void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    forget_lent(&heap->info[c], c);
+    hak_lent_is_back(&heap->info[c], c);
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
   heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
@@ -174,7 +145,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
   if (wanted <= most && (first || *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls] <= allowed)) {
-    set_capacity(heap, cls, (int32_t)wanted);
+    hak_policy_set_capacity(heap, cls, (int32_t)wanted);
   }
 }
 
@@ -184,7 +155,7 @@ static bool grant(hak_heap_t *heap, uint32_t cls) {
     return false;
   }
   heap->granted_bytes += bytes;
-  set_capacity(heap, cls, 1);
+  hak_policy_set_capacity(heap, cls, 1);
   return true;
 }
 
@@ -199,7 +170,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (capacity > 0 && info->adaptive && ++info->streak > STREAK_MAX) {
     int32_t least = least_capacity(heap, cls);
     least = least < capacity ? least : capacity;
-    set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
+    hak_policy_set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
     info->returned += (uint32_t)capacity;
     return HAK_OVERFLOW_FREES;
   }
@@ -211,8 +182,8 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  int32_t start = start_capacity(cls);
-  forget_lent(info, cls);
+  int32_t start = hak_policy_start_capacity(cls);
+  hak_lent_is_back(info, cls);
   if (!info->adaptive || hak_bin_capacity(info) <= start) {
     return;
   }
@@ -220,5 +191,5 @@ void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
     heap->granted_bytes -= hak_class_sizes[cls];
   }
   info->refills = 0;
-  set_capacity(heap, cls, start);
+  hak_policy_set_capacity(heap, cls, start);
 }

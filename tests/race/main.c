@@ -14,7 +14,7 @@ static const struct {
     SCENARIO(first_allocation),   SCENARIO(remote_free),       SCENARIO(producer_consumer),
     SCENARIO(concurrent_realloc), SCENARIO(large_blocks),      SCENARIO(observers),
     SCENARIO(thread_storm),       SCENARIO(thread_only_frees), SCENARIO(blocks_outlive_threads),
-    SCENARIO(late_destructors),   SCENARIO(sampler_storm),
+    SCENARIO(late_destructors),   SCENARIO(sampler_storm),     SCENARIO(profile_writers),
 };
 
 enum { THREADS_MAX = 64 };

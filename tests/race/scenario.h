@@ -19,5 +19,6 @@ void thread_only_frees(void);
 void blocks_outlive_threads(void);
 void late_destructors(void);
 void sampler_storm(void);
+void profile_writers(void);
 
 #endif

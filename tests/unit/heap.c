@@ -13,6 +13,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "records.h"
 #include "slab.h"
 #include "system.h"
 #include "transfer.h"
@@ -305,7 +306,7 @@ static void a_fork_waits_for(hak_lock_t *lock) {
 
 /* What a lock protects is whole in the child, and nobody there waits for a thread of the parent. */
 static void a_fork_waits_for_every_lock(void) {
-  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock, &hak_meta_lock};
+  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock, &hak_meta_lock, &hak_samples_lock};
   CHECK(pthread_barrier_init(&locked, NULL, 2) == 0);
   for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
     a_fork_waits_for(locks[i]);

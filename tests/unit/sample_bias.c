@@ -246,7 +246,7 @@ static void producer_and_consumer(Exact *exact) {
 
 /* The rate changes all the time; what was granted before a change is small, for lists are. */
 static void changing_rate(Exact *exact) {
-  for (int round = 0; !enough(exact); round++) {
+  while (!enough(exact)) {
     CHECK(hak_sample_start(exact->mean));
     for (int i = 0; i < 20000; i++) {
       hak_free(noted_malloc(exact, 64));

@@ -26,8 +26,8 @@ METRICS = [
     {"name": r"regex:Rate = (\d+)", "label": "operations per second", "higher_is_better": True},
     {"name": r"regex:Rate = (\d+)", "higher_is_better": True},
 ]
-GOOD = {"faster", "less", "fewer", "lower"}
-BAD = {"slower", "more", "higher", "long", "much"}
+GOOD = {"faster", "less", "fewer", "lower", "shorter"}
+BAD = {"slower", "more", "higher", "longer", "long", "much"}
 
 
 def squeezed(text: str) -> str:

@@ -51,17 +51,20 @@ def test_five_steps_from_the_plain_estimate(sign):
     assert corrected == pytest.approx(sign * found)
 
 
-@pytest.mark.parametrize(("plain", "sigma"), [(0.05, 0.0), (0.05, 1e-12), (0.05, 0.05e-9), (0.0, 0.0)])
-def test_what_does_not_vary_is_not_corrected(plain, sigma):
-    assert stopping.corrected_at_look(plain, sigma, Plan(LOOKS), 0.01, ALPHA) == plain
+class Double:
+    """Of a procedure whose mean is twice the effect."""
+
+    def mean_estimate(self, effect, margin):
+        return 2 * effect
 
 
-def test_what_hardly_varies_is(monkeypatch):
+@pytest.mark.parametrize(
+    ("plain", "sigma", "corrected"),
+    [(1.0, 0.0, False), (-1.0, 1e-12, False), (1.0, 0.7e-9, False), (-1.0, 1e-9, False), (0.0, 0.0, False),
+     (1.0, 1.5e-9, True), (-1.0, 1.5e-9, True)],
+)  # fmt: skip
+def test_what_does_not_vary_is_not_corrected(monkeypatch, plain, sigma, corrected):
     """The border is a thousand-millionth of the estimate."""
-
-    class Half:
-        def mean_estimate(self, effect, margin):
-            return 2 * effect
-
-    monkeypatch.setattr(stopping, "_procedure_of_looks", lambda *_: Half())
-    assert stopping.corrected_at_look(1.0, 2e-9, Plan(LOOKS), 0.01, ALPHA) < 1
+    monkeypatch.setattr(stopping, "_procedure_of_looks", lambda *_: Double())
+    found = stopping.corrected_at_look(plain, sigma, Plan(LOOKS), 0.01, ALPHA)
+    assert (found != plain) == corrected and abs(found) <= abs(plain)

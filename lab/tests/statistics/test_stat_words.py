@@ -87,6 +87,13 @@ def test_other_levels_are_kept_too(alpha):
     assert wrong <= at_most(SIMULATIONS, alpha)
 
 
+@pytest.mark.parametrize(("effect", "most"), [(0.02, 18), (0.05, 9)])
+def test_how_many_blocks_a_verdict_takes_on_average(effect, most):
+    data = np.random.default_rng(19).normal(as_log(effect), SIGMA, (200, 60))
+    assert np.mean([settling_count(row, PLAN) for row in data]) <= most
+    assert all(sequential_verdict(row, PLAN) is Verdict.GO for row in data)
+
+
 def test_an_early_stop_is_taken_out_of_the_estimate():
     """Stopped by their luck, the plain estimates of +2 % are too large on average; the corrected ones are not."""
     rng, truth = np.random.default_rng(17), as_log(0.02)

@@ -127,7 +127,11 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
             int.from_bytes(head[at[name] : at[name] + 8], "little") for name in names
         )
         depth = int.from_bytes(head[at["frame_count"] : at["frame_count"] + 4], "little")
-        numbers = np.frombuffer(memory.read(site + at["frame"], 4 * min(depth, DEPTH_MAX)), "<u4") if depth else []
+        numbers = (
+            np.frombuffer(memory.read(site + at["frame"], 4 * min(depth, DEPTH_MAX)), "<u4")
+            if depth
+            else np.zeros(0, "<u4")
+        )
         if all(each < frame_count for each in numbers):
             in_use = max(objects - freed_objects, 0) / object_parts, max(size - freed_size, 0) / byte_parts
             yield site, [int(each) for each in numbers], [objects / object_parts, size / byte_parts, *in_use, 0.0]

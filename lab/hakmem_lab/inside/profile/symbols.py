@@ -76,7 +76,7 @@ def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, S
             if each["p_offset"] <= place.offset < each["p_offset"] + each["p_filesz"]:
                 addresses[place] = place.offset - each["p_offset"] + each["p_vaddr"]
     lines = _lines(path, sorted(set(addresses.values())))
-    found = {}
+    found: dict[Place, Sequence[Name]] = {}
     for place, address in addresses.items():
         named = table.name(address)
         rows = lines.get(address, [])

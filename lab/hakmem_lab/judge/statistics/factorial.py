@@ -123,7 +123,7 @@ def freed_as_known(blocks: Sequence[Sequence[float]], positions: Sequence[Sequen
     while due < len(cells):
         away = places[due:] - places[due:].mean(axis=1, keepdims=True)
         freed[due:] = cells[due:] - _slope(cells[:due], places[:due]) * away
-        due = max(due + 1, math.ceil(due * _REFRESH))
+        due = math.ceil(due * _REFRESH)
     return freed, _slope(cells, places)
 
 

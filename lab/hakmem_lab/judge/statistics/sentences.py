@@ -30,7 +30,7 @@ def size(log_ratio: float) -> str:
 
 def further(blocks: float) -> str:
     """About how many blocks: 1 more block, 12 more blocks."""
-    return f"about {blocks:.0f} more block{'' if round(blocks) == 1 else 's'}"
+    return f"about {blocks:.0f} more block{'' if blocks == 1 else 's'}"
 
 
 def reason(decision, least: int) -> str:

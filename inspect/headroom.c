@@ -1,4 +1,4 @@
-#include "limits.h"
+#include "headroom.h"
 
 #include "arena.h"
 #include "file.h"
@@ -64,7 +64,7 @@ static void keep_if_less(const char *folder) {
   }
 }
 
-void hak_limits_start(const char *root) {
+void hak_headroom_start(const char *root) {
   static char text[FILE_BYTES], folder[PATH_BYTES];
   watched.limit = UINT64_MAX;
   watched.group[0] = '\0';
@@ -114,7 +114,7 @@ static bool group_near(size_t percent, uint64_t allocated) {
   return used >= enough;
 }
 
-bool hak_limits_near(size_t percent, uint64_t allocated) {
+bool hak_headroom_near(size_t percent, uint64_t allocated) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
   if (limit > 0 && hak_arena_used_slices() >= limit - limit / 100 * (100 - percent)) {
     return true;

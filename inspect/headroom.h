@@ -6,8 +6,8 @@
 #include "base.h"
 
 /* Find the group: the process's own, below `root` (/sys/fs/cgroup). */
-void hak_limits_start(const char *root);
+void hak_headroom_start(const char *root);
 
 /* Whether `percent` of a limit are in use. Reads files, at most every 100 ms or so many bytes of `allocated`, a count
  * that grows, as a tenth of what is left. */
-bool hak_limits_near(size_t percent, uint64_t allocated);
+bool hak_headroom_near(size_t percent, uint64_t allocated);

@@ -1,5 +1,5 @@
 /* How near the end of memory is: the option, and a control group as its files tell of it. */
-#include "limits.h"
+#include "headroom.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "hakmem.h"
 #include "system.h"
 
-static char root[] = "/tmp/hak-limits-XXXXXX";
+static char root[] = "/tmp/hak-headroom-XXXXXX";
 
 static void put(const char *name, const char *text) {
   char path[256];
@@ -35,13 +35,13 @@ static bool is_at_top(void) {
 }
 
 static void the_option_counts(void) {
-  CHECK(!hak_limits_near(1, 0));
+  CHECK(!hak_headroom_near(1, 0));
   CHECK(hak_option_set("MEMORY_LIMIT", "64M") == 0);
-  CHECK(!hak_limits_near(90, 0));
+  CHECK(!hak_headroom_near(90, 0));
   void *block = hak_malloc(40 << 20);
-  CHECK(block && hak_limits_near(50, 0) && !hak_limits_near(90, 0));
+  CHECK(block && hak_headroom_near(50, 0) && !hak_headroom_near(90, 0));
   hak_free(block);
-  CHECK(hak_option_set("MEMORY_LIMIT", "0") == 0 && !hak_limits_near(1, 0));
+  CHECK(hak_option_set("MEMORY_LIMIT", "0") == 0 && !hak_headroom_near(1, 0));
 }
 
 static void a_group_counts_without_its_cached_files(void) {
@@ -52,14 +52,14 @@ static void a_group_counts_without_its_cached_files(void) {
   put("memory.max", "1000000000\n");
   put("memory.current", "500000000\n");
   put("memory.stat", "anon 5\ninactive_file 100000000\nactive_file 50000000\n");
-  hak_limits_start(root);
-  CHECK(!hak_limits_near(90, 0));
+  hak_headroom_start(root);
+  CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "990000000\n");
-  CHECK(!hak_limits_near(80, 1)); /* it is not looked at again so soon */
+  CHECK(!hak_headroom_near(80, 1)); /* it is not looked at again so soon */
   system_advance_clock_ms(101);
-  CHECK(!hak_limits_near(90, 1)); /* 840 of 1000 MB cannot be given up */
+  CHECK(!hak_headroom_near(90, 1)); /* 840 of 1000 MB cannot be given up */
   system_advance_clock_ms(101);
-  CHECK(hak_limits_near(80, 1));
+  CHECK(hak_headroom_near(80, 1));
 }
 
 static void what_was_allocated_is_a_reason_to_look(void) {
@@ -69,26 +69,26 @@ static void what_was_allocated_is_a_reason_to_look(void) {
   system_set_clock_ms(100000);
   put("memory.current", "500000000\n");
   put("memory.stat", "");
-  hak_limits_start(root);
-  CHECK(!hak_limits_near(90, 0));
+  hak_headroom_start(root);
+  CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "950000000\n");
-  CHECK(!hak_limits_near(90, 39000000) && hak_limits_near(90, 41000000)); /* a tenth of the 400 MB that were left */
+  CHECK(!hak_headroom_near(90, 39000000) && hak_headroom_near(90, 41000000)); /* a tenth of the 400 MB that were left */
 }
 
 static void no_limit_is_never_near(void) {
   put("memory.max", "max\n");
   put("memory.current", "950000000\n");
-  hak_limits_start(root);
-  CHECK(!hak_limits_near(1, UINT64_MAX));
-  hak_limits_start("/no/such/folder");
-  CHECK(!hak_limits_near(1, UINT64_MAX));
+  hak_headroom_start(root);
+  CHECK(!hak_headroom_near(1, UINT64_MAX));
+  hak_headroom_start("/no/such/folder");
+  CHECK(!hak_headroom_near(1, UINT64_MAX));
 }
 
 static void files_that_cannot_be_read_are_no_limit(void) {
   put("memory.max", "1000\n");
   system_refuse(SYSTEM_OPEN, 0, SYSTEM_ALL);
-  hak_limits_start(root);
-  CHECK(!hak_limits_near(1, UINT64_MAX));
+  hak_headroom_start(root);
+  CHECK(!hak_headroom_near(1, UINT64_MAX));
   system_allow();
 }
 

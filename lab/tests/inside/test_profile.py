@@ -1,0 +1,190 @@
+"""`hak profile`: of a process that does not know of it, and of a command."""
+
+import gzip
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside import layout
+from hakmem_lab.inside.memory import Process
+from hakmem_lab.inside.profile import forms, proto, symbols
+from hakmem_lab.inside.profile.model import (
+    ALLOC_OBJECTS,
+    INUSE_OBJECTS,
+    INUSE_SPACE,
+    RESIDENT_SPACE,
+    HeapProfile,
+    Place,
+)
+from hakmem_lab.inside.profile.symbols import Name, Names
+
+FLAGS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+
+
+@pytest.fixture(scope="session")
+def sites(made) -> Path:
+    return made("sites.c", *FLAGS)
+
+
+def by_name(folded: str) -> dict[str, int]:
+    """Innermost function -> bytes."""
+    found: dict[str, int] = {}
+    for line in folded.splitlines():
+        stack, _, size = line.rpartition(" ")
+        name = stack.rpartition(";")[2]
+        found[name] = found.get(name, 0) + int(size)
+    return found
+
+
+def request_of(pid: int) -> int:
+    with Process(pid) as memory:
+        found = layout.find(memory)
+        return int.from_bytes(memory.read(found.root("hak_sample_request"), 6), "little")
+
+
+def test_a_command_in_every_form(here, hakmem, sites, tmp_path):
+    for ending in ("pb.gz", "folded", "txt"):
+        answer = here("profile", "-o", tmp_path / f"p.{ending}", "--rate", "1", "--", sites, "1500")
+        assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert 1000 * 5000 <= found["cold"] < 1000 * 5000 * 1.15  # whole blocks: so many, of the class above
+    assert found["cold"] % 1000 == 0
+    assert 1000 * 1050 <= found["hot"] < 1000 * 1050 * 1.2
+    text = (tmp_path / "p.txt").read_text(encoding="utf-8")
+    assert re.search(rf"^ +{found['cold']:,} +1,000 +[\d,]+ +[\d,]+\n    cold\n    round_of\n    main\n", text, re.M), (
+        text
+    )
+    profile = proto.read(tmp_path / "p.pb.gz")
+    assert profile.period == 1
+    assert profile.total(ALLOC_OBJECTS) >= 1500 * 1001
+
+
+def test_the_status_is_the_programs(here, hakmem, sites, tmp_path):
+    assert here("profile", "-o", tmp_path / "p.txt", "--", sites, "1", "7").status == 7
+
+
+def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
+    running = start(sites)
+    assert request_of(running.pid) == 0
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "1.5", running.pid)
+    assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert found["hot"] == pytest.approx(1000 * 1200, rel=0.3)
+    assert found["cold"] > 100 * 5000
+    assert request_of(running.pid) == 0  # off again
+    assert running.process.poll() is None
+
+
+def test_what_is_resident_adds_up(here, start, sites, tmp_path):
+    running = start(sites, env={"HAKMEM_PROFILE_RATE": "4096"})
+    grown = 0
+    while (now := running.rss_kib()) > grown:
+        grown = now
+        time.sleep(0.5)
+    answer = here("profile", "-o", tmp_path / "p.pb.gz", running.pid)
+    assert answer.status == 0, answer.err
+    profile = proto.read(tmp_path / "p.pb.gz")
+    assert profile.period == 4096
+    heap = 0
+    for area in Path(f"/proc/{running.pid}/smaps").read_text(encoding="utf-8").split("VmFlags")[:-1]:
+        if re.search(r" 00:00 0 *(\[anon:hakmem\])?$", area.partition("Size:")[0].strip(), re.M):
+            heap += 1024 * int(re.search(r"^Rss: +(\d+)", area, re.M)[1])
+    assert profile.total(RESIDENT_SPACE) == pytest.approx(heap, rel=0.1)
+    assert request_of(running.pid) == 4096  # as it was
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
+def test_go_reads_it(here, hakmem, sites, tmp_path):
+    here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--", sites, "1500")
+    words = ["go", "tool", "pprof", "-top", "-unit=B", "-symbolize=none", str(tmp_path / "p.pb.gz")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert re.search(r"^ *5\d{6}B .* cold$", done.stdout, re.M), done.stdout
+
+
+def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
+    for words, text in (
+        (("-o", "p.svg", "1"), "ends in none of"),
+        (("--rate", "0", "1"), "--rate"),
+        (("--rate", "2G", "1"), "--rate"),
+        (("--rate", "x", "1"), "--rate"),
+        (("-o", tmp_path / "p.txt", "999999999"), "is not there"),
+        (("-o", tmp_path / "p.txt", "1", "2"), "one process at a time"),
+        (("-o", tmp_path / "p.txt", "--", "/no/such/program"), "program"),
+    ):
+        answer = here("profile", *words)
+        assert answer.status == 2, words
+        assert text in answer.err
+        assert len(answer.err.splitlines()) == 1
+
+
+def test_a_process_without_the_library_is_refused(here, start, sites, tmp_path):
+    running = start(sites, preload=False)
+    answer = here("profile", "-o", tmp_path / "p.txt", running.pid)
+    assert answer.status == 2
+    assert "does not use hakmem" in answer.err
+
+
+def example() -> HeapProfile:
+    profile = HeapProfile(period=512, time_ns=5, duration_ns=6, comments=["c"], main="/bin/p")
+    first, second = Place("/bin/p", "ab", 0x1234), Place("/lib/l;x.so", "", 0x99)
+    profile.add((first, second), [10, 1000, 5, 500, 700])
+    profile.add((first, second), [1, 1, 1, 1, 1])
+    profile.add((second,), [3, 30, 0, 0, 0])
+    profile.add(("[retained]",), [0, 0, 0, 0, 4096])
+    profile.add((Place("", "", 0x7FFF00001111),), [1, 16, 1, 16, 16])
+    return profile
+
+
+def test_what_is_written_is_read_back():
+    before = example()
+    known = {Place("/bin/p", "ab", 0x1234): [Name("inner", "a.c", 3), Name("outer", "a.c", 9)]}
+    bare = proto.parse(proto.encode(before, Names()))
+    assert (bare.period, bare.time_ns, bare.duration_ns, bare.comments) == (512, 5, 6, ["c"])
+    assert sorted(map(tuple, bare.values.values())) == sorted(map(tuple, before.values.values()))
+    named = proto.encode(before, Names(known))
+    assert b"inner" in named
+    assert b"outer" in named
+
+
+def test_a_damaged_profile_is_refused(tmp_path):
+    data = gzip.compress(proto.encode(example(), Names()))
+    path = tmp_path / "p.pb.gz"
+    for damaged in (data[:-20], b"nothing", b"", data[:50]):
+        path.write_bytes(damaged)
+        if damaged:
+            with pytest.raises(LabError, match="no heap profile"):
+                proto.read(path)
+
+
+def test_profiles_of_processes_are_joined():
+    both = example()
+    both.join(example())
+    assert both.total(INUSE_SPACE) == 2 * example().total(INUSE_SPACE)
+    assert len(both.values) == len(example().values)
+    assert both.total(INUSE_OBJECTS) == 2 * example().total(INUSE_OBJECTS)
+
+
+def test_text_forms_of_an_example():
+    known = {Place("/bin/p", "ab", 0x1234): [Name("inner"), Name("a;b")]}
+    folded = forms.folded(example(), Names(known))
+    assert folded.splitlines() == ["0x7fff00001111 16", "l:x.so+0x99;a:b;inner 501"]
+    report = forms.report(example(), Names(known))
+    assert re.search(r"^ +501 +6 +701 +1,001$", report, re.M)
+    assert re.search(r"^  \[retained\] +4,096$", report, re.M)
+
+
+def test_names_come_from_the_table_of_symbols(sites, made):
+    lines = subprocess.run(["nm", sites], capture_output=True, text=True, check=True).stdout.splitlines()
+    address = next(int(line.split()[0], 16) for line in lines if line.endswith(" cold"))
+    stripped = made("sites.c", *FLAGS, "-s", name="sites-stripped")
+    place, other = Place(str(sites), "", address + 4), Place(str(stripped), "", address + 4)
+    renamed = Place(str(sites), "0123", address + 4)
+    names = symbols.resolve([place, other, renamed, Place("/no/such/file", "", 1)])
+    assert [name.function for name in names.of(place)] == ["cold"]
+    assert names.of(other)[0].function == f"sites-stripped+{address + 4:#x}"
+    assert names.of("[retained]")[0].function == "[retained]"
