@@ -68,7 +68,7 @@ static void keep_if_less(const char *folder) {
 }
 
 void hak_headroom_start(const char *root) {
-  static char text[FILE_BYTES], folder[PATH_BYTES];
+  char text[FILE_BYTES], folder[PATH_BYTES];
   watched.limit = UINT64_MAX;
   watched.group[0] = '\0';
   read_file("/proc/self", "/cgroup", text, sizeof text);
