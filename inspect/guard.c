@@ -42,10 +42,13 @@ static void append(hak_guard_slot_t *slot) {
   hak_unlock(&hak_samples_lock);
 }
 
+static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL: places have no names */
+
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   size_t bytes = hak_round_up((2 * slots + 1) * page, align);
   hak_guard_slot_t *all = hak_meta_alloc(slots * sizeof *all);
+  rows = rows ? rows : hak_meta_alloc(HAK_MAPS_BUFFER_BYTES);
   char *base = all ? hak_os_map_aligned(NULL, bytes, align) : NULL;
   if (!base) {
     return false;
@@ -188,11 +191,12 @@ static bool find_place(const hak_mapping_t *mapping, void *argument) {
 }
 
 void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count) {
-  static char buffer[HAK_MAPS_BUFFER_BYTES]; /* a signal's stack may be small */
   hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)thread);
   for (size_t i = 0; i < count; i++) {
     place_t place = {.pc = pcs[i]};
-    hak_modules_each(find_place, &place, buffer);
+    if (rows) {
+      hak_modules_each(find_place, &place, rows);
+    }
     hak_text_say("hakmem:     0x%zx%s%s", pcs[i], place.name[0] ? " " : "", place.name);
     if (place.name[0]) {
       hak_text_say("+0x%zx", place.offset);

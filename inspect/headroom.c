@@ -48,11 +48,14 @@ static uint64_t read_number(const char *folder, const char *name) {
 /* The row "name number" of a text. 0: it is not there. */
 static uint64_t row_of(const char *text, const char *name) {
   size_t length = strlen(name);
-  while (text && !(strncmp(text, name, length) == 0 && text[length] == ' ')) {
+  while (strncmp(text, name, length) != 0 || text[length] != ' ') {
     text = strchr(text, '\n');
-    text += text != NULL;
+    if (!text) {
+      return 0;
+    }
+    text++;
   }
-  return text ? parse(text + length + 1) : 0;
+  return parse(text + length + 1);
 }
 
 static void keep_if_less(const char *folder) {
@@ -65,7 +68,7 @@ static void keep_if_less(const char *folder) {
 }
 
 void hak_headroom_start(const char *root) {
-  static char text[FILE_BYTES], folder[PATH_BYTES];
+  char text[FILE_BYTES], folder[PATH_BYTES];
   watched.limit = UINT64_MAX;
   watched.group[0] = '\0';
   read_file("/proc/self", "/cgroup", text, sizeof text);
@@ -90,7 +93,7 @@ void hak_headroom_start(const char *root) {
 
 /* In use by the group, without cached files. */
 static uint64_t group_use(uint64_t enough) {
-  char text[FILE_BYTES];
+  char text[FILE_BYTES] = {0};
   uint64_t used = read_number(watched.group, "/memory.current");
   if (used == UINT64_MAX || used < enough) {
     return used == UINT64_MAX ? 0 : used;

@@ -1,6 +1,7 @@
 #include "images.h"
 
 #include "file.h"
+#include "meta.h"
 #include "modules.h"
 
 #include <elf.h>
@@ -9,50 +10,53 @@
 
 enum { NAMES_BYTES = 64 << 10, HEADERS_MAX = 128, NOTES_BYTES = 1024 };
 
-static struct {
+/* Made when it is first needed: a library's own data counts against limits that small programs run under. */
+static struct table {
   size_t count, names_used;
   hak_image_t image[HAK_IMAGES_MAX];
-  char names[NAMES_BYTES];
-} table;
+  char names[NAMES_BYTES], rows[HAK_MAPS_BUFFER_BYTES];
+} *table;
 
 static bool add(const hak_mapping_t *mapping, void *unused) {
   size_t length = strlen(mapping->name) + 1;
   uintptr_t program = getauxval(AT_ENTRY);
   (void)unused;
-  if (!mapping->executable || table.count == HAK_IMAGES_MAX) {
+  if (!mapping->executable || table->count == HAK_IMAGES_MAX) {
     return true;
   }
-  hak_image_t *image = &table.image[table.count++];
+  hak_image_t *image = &table->image[table->count++];
   *image = (hak_image_t){mapping->start, mapping->end, mapping->offset, ""};
-  if (length <= NAMES_BYTES - table.names_used) {
-    image->name = memcpy(table.names + table.names_used, mapping->name, length);
-    table.names_used += length;
+  if (length <= NAMES_BYTES - table->names_used) {
+    image->name = memcpy(table->names + table->names_used, mapping->name, length);
+    table->names_used += length;
   }
   if (program >= image->start && program < image->end) {
-    hak_image_t first = table.image[0];
-    table.image[0] = *image;
+    hak_image_t first = table->image[0];
+    table->image[0] = *image;
     *image = first;
   }
   return true;
 }
 
 void hak_images_look(void) {
-  static char rows[HAK_MAPS_BUFFER_BYTES];
-  table.count = table.names_used = 0;
-  hak_modules_each(add, NULL, rows);
+  table = table ? table : hak_meta_alloc(sizeof *table);
+  if (table) {
+    table->count = table->names_used = 0;
+    hak_modules_each(add, NULL, table->rows);
+  }
 }
 
 size_t hak_images_count(void) {
-  return table.count;
+  return table ? table->count : 0;
 }
 
 const hak_image_t *hak_images_at(size_t i) {
-  return &table.image[i];
+  return &table->image[i];
 }
 
 size_t hak_images_find(uintptr_t address) {
-  size_t i = 0;
-  while (i < table.count && (address < table.image[i].start || address >= table.image[i].end)) {
+  size_t i = 0, count = hak_images_count();
+  while (i < count && (address < table->image[i].start || address >= table->image[i].end)) {
     i++;
   }
   return i;

@@ -1,6 +1,7 @@
 #include "modules.h"
 
 #include "file.h"
+#include "meta.h"
 
 #include <string.h>
 #include <sys/auxv.h>
@@ -19,13 +20,17 @@ typedef struct table {
   _Atomic uint32_t count;
   _Atomic uintptr_t start[RANGES_MAX], end[RANGES_MAX];
 } table_t;
-static struct {
-  _Atomic uint32_t version;
+/* Made at the first look: a library's own data counts against limits that small programs run under. */
+typedef struct known {
   table_t table[2];
+  char rows[HAK_MAPS_BUFFER_BYTES]; /* of the lock */
+} known_t;
+static struct {
+  _Atomic(known_t *) known;
+  _Atomic uint32_t version;
   _Atomic uintptr_t mine_start, mine_end;
   _Atomic uint64_t next_look_ms;
 } code;
-static char rows[HAK_MAPS_BUFFER_BYTES]; /* of the lock */
 
 /* A hexadecimal number, and the one character behind it. */
 static uintptr_t number(const char **at) {
@@ -121,15 +126,29 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   return true;
 }
 
+/* Under the lock. NULL: no memory. */
+static known_t *known_locked(void) {
+  known_t *known = atomic_load_explicit(&code.known, memory_order_relaxed);
+  if (!known && (known = hak_meta_alloc(sizeof *known))) {
+    atomic_store_explicit(&code.known, known, memory_order_release); /* pairs with find */
+  }
+  return known;
+}
+
 bool hak_modules_look(void) {
   uint64_t since_ns = hak_os_now_ns();
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;
   }
+  known_t *known = known_locked();
+  if (!known) {
+    hak_unlock(&hak_modules_lock);
+    return false;
+  }
   uint32_t version = atomic_load_explicit(&code.version, memory_order_relaxed) + 1;
-  table_t *table = &code.table[version % 2];
+  table_t *table = &known->table[version % 2];
   atomic_store_explicit(&table->count, 0, memory_order_relaxed);
-  bool ok = hak_modules_each(add_range, table, rows);
+  bool ok = hak_modules_each(add_range, table, known->rows);
   if (ok) {
     atomic_store_explicit(&code.version, version, memory_order_release); /* pairs with find */
   }
@@ -155,10 +174,14 @@ static bool is_in(const table_t *table, uintptr_t address) {
 
 static bool find(uintptr_t address) {
   bool found;
+  known_t *known = atomic_load_explicit(&code.known, memory_order_acquire);
+  if (!known) {
+    return false;
+  }
   uint32_t version, now = atomic_load_explicit(&code.version, memory_order_acquire);
   do {
     version = now;
-    found = is_in(&code.table[version % 2], address);
+    found = is_in(&known->table[version % 2], address);
     atomic_thread_fence(memory_order_acquire);
     now = atomic_load_explicit(&code.version, memory_order_relaxed);
   } while (now != version);
@@ -200,7 +223,8 @@ bool hak_modules_mapping_of(uintptr_t address, hak_range_t *mapping) {
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;
   }
-  bool ok = hak_modules_each(is_around, &search, rows);
+  known_t *known = known_locked();
+  bool ok = known && hak_modules_each(is_around, &search, known->rows);
   hak_unlock(&hak_modules_lock);
   *mapping = search.found;
   return ok;

@@ -1,7 +1,7 @@
 /* Duty: what code is mapped where: the rows of /proc/self/maps, and, kept from the last look, the ranges of addresses
  * that can be executed, by which a return address is told from another number.
  * Data: the ranges, written by one thread at a time and read by any without a lock; a reader that meets a writer learns
- * that nothing is known. Layers below: file, lock, os. */
+ * that nothing is known. Layers below: file, meta, lock, os. */
 #pragma once
 
 #include "lock.h"

@@ -2,10 +2,12 @@
 
 #include "hakmem.h"
 #include "images.h"
+#include "meta.h"
 #include "modules.h"
 #include "sites.h"
 #include "text.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* profile.proto of pprof: the numbers of its fields. */
@@ -39,6 +41,7 @@ typedef struct message {
 typedef struct writer {
   hak_sink_t *sink;
   uint64_t strings; /* so far */
+  message_t *parts; /* three of a sample's: a signal's stack may be small */
 } writer_t;
 
 static void put_varint(message_t *message, uint64_t value) {
@@ -146,17 +149,17 @@ static uint64_t rounded(double value) {
 
 /* `frames`: their numbers. */
 static void write_sample(writer_t *writer, const uint32_t *frames, size_t count, const double values[VALUES]) {
-  static message_t locations, numbers, sample; /* stacks of signal handlers are small */
-  locations.length = numbers.length = sample.length = 0;
+  message_t *locations = &writer->parts[0], *numbers = &writer->parts[1], *sample = &writer->parts[2];
+  locations->length = numbers->length = sample->length = 0;
   for (size_t i = 0; i < count; i++) {
-    put_varint(&locations, (uint64_t)frames[i] + 1);
+    put_varint(locations, (uint64_t)frames[i] + 1);
   }
   for (size_t i = 0; i < VALUES; i++) {
-    put_varint(&numbers, rounded(values[i]));
+    put_varint(numbers, rounded(values[i]));
   }
-  put_message(&sample, SAMPLE_LOCATION, &locations);
-  put_message(&sample, SAMPLE_VALUE, &numbers);
-  write_message(writer, PROFILE_SAMPLE, &sample);
+  put_message(sample, SAMPLE_LOCATION, locations);
+  put_message(sample, SAMPLE_VALUE, numbers);
+  write_message(writer, PROFILE_SAMPLE, sample);
 }
 
 static void write_head(writer_t *writer, const hak_profile_facts_t *facts) {
@@ -184,7 +187,13 @@ static void write_head(writer_t *writer, const hak_profile_facts_t *facts) {
 }
 
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
-  writer_t writer = {sink, 0};
+  static message_t *parts;
+  parts = parts ? parts : hak_meta_alloc(3 * sizeof *parts);
+  if (!parts) {
+    sink->error = ENOMEM;
+    return;
+  }
+  writer_t writer = {sink, 0, parts};
   hak_site_t *latest = hak_site_next(NULL);
   size_t frames = hak_frames_count();
   write_head(&writer, facts);

@@ -2,8 +2,9 @@
 
 #include "file.h"
 #include "hakmem.h"
-#include "images.h"
 #include "headroom.h"
+#include "images.h"
+#include "meta.h"
 #include "options.h"
 #include "os.h"
 #include "pprof.h"
@@ -97,12 +98,15 @@ static hak_profile_facts_t gather(const char *why) {
 
 /* Returns 0 or errno. */
 static int write_locked(const char *pattern, const char *why) {
+  static unsigned char *buffer; /* made with the first profile, and kept */
   static char name[NAME_BYTES];
-  static unsigned char buffer[HAK_SINK_BYTES];
   const format_t *format = format_of(pattern);
   written++;
   if (!format || !expand(pattern, name)) {
     return format ? ENAMETOOLONG : EINVAL;
+  }
+  if (!buffer && !(buffer = hak_meta_alloc(HAK_SINK_BYTES))) {
+    return ENOMEM;
   }
   int fd = hak_file_create(name);
   if (fd < 0) {

@@ -26,7 +26,9 @@ static void put_place(hak_sink_t *sink, uintptr_t pc) {
     hak_text_put(&text, "%s+0x%zx", slash ? slash + 1 : image->name, pc - 1 - image->start + image->offset);
   }
   for (char *c = line; *c; c++) {
-    *c = *c == ';' || *c == ' ' ? '_' : *c;
+    if (*c == ';' || *c == ' ') {
+      *c = '_';
+    }
   }
   put_line(sink, &text);
 }
@@ -71,7 +73,8 @@ static hak_site_t *merge(hak_site_t *a, hak_site_t *b) {
 
 /* Those with something in use, the largest first: lists of 1, 2, 4, ... sites, joined as a number counts up. */
 static hak_site_t *sorted_sites(size_t *count) {
-  hak_site_t *lists[32] = {NULL}, *all = NULL;
+  enum { LEVELS = 32 };
+  hak_site_t *lists[LEVELS] = {NULL}, *all = NULL;
   *count = 0;
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     hak_site_t *carried = site;
@@ -87,7 +90,7 @@ static hak_site_t *sorted_sites(size_t *count) {
     lists[level] = carried;
     ++*count;
   }
-  for (size_t level = 0; level < sizeof lists / sizeof *lists; level++) {
+  for (size_t level = 0; level < LEVELS; level++) {
     all = merge(lists[level], all);
   }
   return all;

@@ -22,12 +22,12 @@ static uint32_t kind_of(uint32_t cls) {
   return cls < HAK_RUN_FIRST ? cls : (uint32_t)LARGE;
 }
 
-static struct {
+static struct picture {
   double bytes[KINDS];  /* resident, without what threads cache */
   double weight[KINDS]; /* of live samples */
   hak_resident_t told;
   hak_heap_totals_t cached[HAK_BIN_COUNT];
-} picture;
+} *picture; /* made at the first look */
 
 /* What lies in a chunk, as it was while the arena's lock was held. */
 typedef struct chunk_view {
@@ -55,13 +55,13 @@ static bool view_chunk(char *base, chunk_view_t *view) {
 /* Whose the slice is. */
 static double *owner_of(const chunk_view_t *view, size_t slice) {
   if (view->free >> slice & 1) {
-    return &picture.told.row[HAK_RESIDENT_RETAINED];
+    return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
   uint32_t cls = hak_class_at(view->base + (slice << HAK_SLICE_SHIFT));
   if (cls == HAK_CLASS_SAMPLED) {
-    return &picture.told.row[HAK_RESIDENT_SAMPLER];
+    return &picture->told.row[HAK_RESIDENT_SAMPLER];
   }
-  return &picture.bytes[cls == HAK_CLASS_NONE ? (uint32_t)LARGE : kind_of(cls)];
+  return &picture->bytes[cls == HAK_CLASS_NONE ? (uint32_t)LARGE : kind_of(cls)];
 }
 
 static size_t resident_bytes(void *at, size_t bytes) {
@@ -97,9 +97,9 @@ static void count_chunk(char *base) {
   if (view.state == HAK_CHUNK_SLICED) {
     count_slices(&view);
   } else if (view.state == HAK_CHUNK_HUGE) {
-    picture.bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
+    picture->bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
   } else {
-    picture.told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
+    picture->told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
   }
 }
 
@@ -119,7 +119,7 @@ static void count_chunks(void) {
 }
 
 static void count_metadata(void) {
-  double *row = &picture.told.row[HAK_RESIDENT_METADATA];
+  double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   hak_lock(&hak_meta_lock);
   hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
   hak_unlock(&hak_meta_lock);
@@ -141,12 +141,12 @@ static void count_metadata(void) {
 
 /* What threads cache is not their sites'. */
 static void take_out_cached(void) {
-  hak_heap_totals(picture.cached);
+  hak_heap_totals(picture->cached);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    double cached = (double)picture.cached[c].cached_blocks * hak_class_sizes[c], *bytes = &picture.bytes[kind_of(c)];
+    double cached = (double)picture->cached[c].cached_blocks * hak_class_sizes[c], *bytes = &picture->bytes[kind_of(c)];
     cached = cached < *bytes ? cached : *bytes;
     *bytes -= cached;
-    picture.told.row[HAK_RESIDENT_CACHES] += cached;
+    picture->told.row[HAK_RESIDENT_CACHES] += cached;
   }
 }
 
@@ -161,9 +161,9 @@ static double weight_of(const hak_sample_t *sample) {
 /* A slice is told by the class at its start; but the first of a large block that is sampled looks like the sampler's
  * own, and those behind the first of a smaller block's, which are that, look like a large block's. */
 static void add_weight(const hak_sample_t *sample, void *unused) {
-  double *sampler = &picture.told.row[HAK_RESIDENT_SAMPLER];
+  double *sampler = &picture->told.row[HAK_RESIDENT_SAMPLER];
   (void)unused;
-  picture.weight[kind_of(sample->cls)] += weight_of(sample);
+  picture->weight[kind_of(sample->cls)] += weight_of(sample);
   double wrong = 0;
   if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
     wrong = (double)resident_bytes(sample->block, HAK_SLICE_BYTES);
@@ -171,24 +171,28 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
     wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, HAK_SLICE_BYTES);
   }
   *sampler -= wrong;
-  picture.bytes[LARGE] += wrong;
+  picture->bytes[LARGE] += wrong;
 }
 
 static void share(const hak_sample_t *sample, void *unused) {
   uint32_t kind = kind_of(sample->cls);
   (void)unused;
-  if (sample->site && picture.weight[kind] > 0) {
-    double part = picture.bytes[kind] * weight_of(sample) / picture.weight[kind];
+  if (sample->site && picture->weight[kind] > 0) {
+    double part = picture->bytes[kind] * weight_of(sample) / picture->weight[kind];
     sample->site->resident_bytes += part;
-    picture.told.sites += part;
+    picture->told.sites += part;
   }
 }
 
 hak_resident_t hak_resident_look(void) {
-  for (uint32_t k = 0; k < KINDS; k++) {
-    picture.bytes[k] = picture.weight[k] = 0;
+  picture = picture ? picture : hak_meta_alloc(sizeof *picture);
+  if (!picture) {
+    return (hak_resident_t){0};
   }
-  picture.told = (hak_resident_t){0};
+  for (uint32_t k = 0; k < KINDS; k++) {
+    picture->bytes[k] = picture->weight[k] = 0;
+  }
+  picture->told = (hak_resident_t){0};
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     site->resident_bytes = 0;
   }
@@ -197,11 +201,11 @@ hak_resident_t hak_resident_look(void) {
   hak_sample_each(add_weight, NULL);
   take_out_cached();
   hak_sample_each(share, NULL);
-  double *unseen = &picture.told.row[HAK_RESIDENT_UNSEEN];
-  *unseen = -picture.told.sites;
+  double *unseen = &picture->told.row[HAK_RESIDENT_UNSEEN];
+  *unseen = -picture->told.sites;
   for (uint32_t k = 0; k < KINDS; k++) {
-    *unseen += picture.bytes[k];
+    *unseen += picture->bytes[k];
   }
   *unseen = *unseen > 1 ? *unseen : 0; /* what the rounding of sums leaves is nothing */
-  return picture.told;
+  return picture->told;
 }

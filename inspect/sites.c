@@ -18,8 +18,12 @@ hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
 static hak_site_t nowhere;
 
 hak_sites_t hak_sites = {.latest = &nowhere};
-static _Atomic(hak_site_t *) site_buckets[HAK_SITE_BUCKETS];
-static _Atomic(hak_frame_t *) frame_buckets[HAK_SITE_BUCKETS];
+/* Made with the first site: a library's own data counts against limits that small programs run under. */
+typedef struct buckets {
+  _Atomic(hak_site_t *) sites[HAK_SITE_BUCKETS];
+  _Atomic(hak_frame_t *) frames[HAK_SITE_BUCKETS];
+} buckets_t;
+static _Atomic(buckets_t *) buckets;
 static struct {
   char *at;
   size_t left, taken;
@@ -67,15 +71,30 @@ static bool is_of(const hak_site_t *site, uint64_t hash, const uintptr_t *pcs, s
 }
 
 static hak_site_t *find(uint64_t hash, const uintptr_t *pcs, size_t count) {
-  hak_site_t *site = atomic_load_explicit(&site_buckets[hash % HAK_SITE_BUCKETS], memory_order_acquire);
+  buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
+  hak_site_t *site = all ? atomic_load_explicit(&all->sites[hash % HAK_SITE_BUCKETS], memory_order_acquire) : NULL;
   while (site && !is_of(site, hash, pcs, count)) {
     site = site->next;
   }
   return site;
 }
 
+static bool have_buckets(void) {
+  buckets_t *none = NULL, *fresh;
+  if (atomic_load_explicit(&buckets, memory_order_relaxed)) {
+    return true;
+  }
+  fresh = hak_meta_alloc(sizeof *fresh); /* of two threads' one is lost */
+  return fresh &&
+         (atomic_compare_exchange_strong_explicit(&buckets, &none, fresh, memory_order_release, memory_order_relaxed) ||
+          none);
+}
+
 /* Takes the lock, with enough memory for any one site. False: there is none, or the table is as large as it may be. */
 static bool lock_stocked(void) {
+  if (!have_buckets()) {
+    return false;
+  }
   for (;;) {
     hak_lock(&hak_sites_lock);
     if (memory.left >= NEED_BYTES) {
@@ -105,7 +124,8 @@ static void *cut_locked(size_t bytes) {
 
 /* NULL: there are as many as can be numbered. */
 static hak_frame_t *intern_locked(uintptr_t pc) {
-  _Atomic(hak_frame_t *) *bucket = &frame_buckets[mix(0, pc) % HAK_SITE_BUCKETS];
+  buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
+  _Atomic(hak_frame_t *) *bucket = &all->frames[mix(0, pc) % HAK_SITE_BUCKETS];
   hak_frame_t *first = atomic_load_explicit(bucket, memory_order_relaxed), *frame = first;
   while (frame && frame->pc != pc) {
     frame = atomic_load_explicit(&frame->next, memory_order_relaxed);
@@ -138,7 +158,8 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
     frames[i] = frame->index;
   }
   hak_site_t *site = cut_locked(sizeof *site + count * sizeof *frames);
-  _Atomic(hak_site_t *) *bucket = &site_buckets[hash % HAK_SITE_BUCKETS];
+  buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
+  _Atomic(hak_site_t *) *bucket = &all->sites[hash % HAK_SITE_BUCKETS];
   memcpy(site->frame, frames, count * sizeof *frames);
   site->frame_count = (uint32_t)count;
   site->hash = hash;

@@ -16,8 +16,8 @@ enum {
   HAK_SITE_BYTE_PARTS = 1 << 8,
   HAK_SITE_OBJECT_PARTS = 1 << 16,
   HAK_SITE_BUCKETS = 1 << 12,
-  HAK_FRAMES_PER_PIECE = 256,
-  HAK_FRAME_PIECES = 512,
+  HAK_FRAMES_PER_PIECE = 512,
+  HAK_FRAME_PIECES = 256,
 };
 
 /* A return address that occurs in a stack; numbered from 0 in the order in which they came. */

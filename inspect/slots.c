@@ -118,7 +118,8 @@ static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used)
     }
     record = record ? record : hak_record_new_locked();
     home = homes.first[shift - SHIFT_MIN];
-    if (record && home && has_some(home)) {
+    bool some = home && has_some(home);
+    if (record && some) {
       block = take_slot_locked(home, used);
     }
     hak_unlock(&hak_samples_lock);
@@ -131,7 +132,7 @@ static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used)
     if (!record && !(record = hak_record_new())) {
       return NULL;
     }
-    if (!(home && has_some(home)) && !(fresh = make_home(shift))) {
+    if (!some && !(fresh = make_home(shift))) {
       hak_record_drop(record);
       return NULL;
     }

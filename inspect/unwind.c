@@ -10,7 +10,7 @@
 
 enum {
   MAIN_STACK_BYTES = 64 << 20, /* below its end nothing else is mapped: the kernel keeps 128 MiB */
-  KNOWN_STACKS = 256,
+  KNOWN_STACKS = 64,
   OWN_FRAMES = 24, /* of the library, from the sampler up to its caller */
 };
 

@@ -14,7 +14,11 @@
 
 #include "hakmem.h"
 
+#ifdef __clang__
+#define SITE __attribute__((noinline))
+#else
 #define SITE __attribute__((noinline, noclone))
+#endif
 enum { KEPT = 200000, MIB = 1 << 20 };
 void *kept[KEPT]; /* visible, so that the compiler does not leave them out */
 size_t kept_count;

@@ -103,6 +103,7 @@ static void *change(void *unused) {
 
 void sampler_storm(void) {
   enum { CHURNERS = 3 };
+  CHECK(hak_sample_guard(20000, 64));
   atomic_store(&busy, CHURNERS);
   pthread_t changer, spawner;
   CHECK(pthread_create(&changer, NULL, change, NULL) == 0);

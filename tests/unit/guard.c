@@ -221,6 +221,7 @@ static void dies(void (*body)(void), int number, const char *first, const char *
   }
 DYING(read_after_free, RIGHT, hak_free((void *)block); (void)kept[5])
 DYING(write_after_free, LEFT, hak_free((void *)block); kept[99] = 1)
+DYING(read_beside_after_free, RIGHT, hak_free((void *)block); (void)kept[-8])
 DYING(overflow, RIGHT, kept[112] = 1)
 DYING(far_overflow, LEFT, kept[hak_os_page_bytes() + 9] = 1)
 DYING(underflow, LEFT, (void)kept[-1])
@@ -242,6 +243,7 @@ static void bugs_are_told(void) {
   dies(read_after_free, SIGSEGV, "use after free: read at 0x", size, allocated);
   dies(write_after_free, SIGSEGV, "use after free: write at 0x", size, allocated);
 #endif
+  dies(read_beside_after_free, SIGSEGV, "hakmem: use after free: ", "8 bytes before the start", freed);
   dies(overflow, SIGSEGV, "hakmem: overflow: ", "12 bytes behind the end", allocated);
   dies(far_overflow, SIGSEGV, "hakmem: overflow: ", size, allocated);
   dies(underflow, SIGSEGV, "hakmem: underflow: ", "1 bytes before the start", allocated);

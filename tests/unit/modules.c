@@ -25,7 +25,7 @@ typedef struct Count {
 
 static bool count(const hak_mapping_t *mapping, void *argument) {
   Count *counted = argument;
-  uintptr_t here = (uintptr_t)&counted;
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   CHECK(mapping->start >= counted->end && mapping->end > mapping->start);
   counted->end = mapping->end;
   counted->rows++;

@@ -122,7 +122,9 @@ static void every_size_can_be_sampled(void) {
       hak_free(blocks[i]);
       CHECK(errno == 0);
     }
-    CHECK(hak_sample_totals().live == 0);
+    seen.samples = 0;
+    hak_sample_each(see, &seen);
+    CHECK(hak_sample_totals().live == 0 && seen.samples == 0);
     hak_check();
   }
   CHECK(hak_sample_totals().taken == 3 * SIZES && hak_sample_totals().dropped == 0);

@@ -96,6 +96,10 @@ static void whole_numbers_stay_whole(void) {
     hak_site_add(site, 48, 48);
   }
   CHECK(hak_site_counts(site).bytes == 48.0 * ROUNDS && hak_site_counts(site).objects == ROUNDS);
+  for (size_t i = 1; i < ROUNDS; i++) {
+    hak_site_remove(site, 48, 48);
+  }
+  CHECK(hak_site_counts(site).in_use_bytes == 48 && hak_site_counts(site).in_use_objects == 1);
 }
 
 static void the_table_has_an_end(void) {

@@ -172,3 +172,10 @@ def test_what_torn_runs_did(estimate, mean, far, begin, middle):
         f"The treatment was {begin}, but {middle} (between {ends}); {far[1]} of its 44 runs and {far[0]} of the "
         "control's 40 were more than twice as bad as the median. Which of the two matters is not for a rule."
     )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"), [(0.8, "1 more block"), (1, "1 more block"), (1.6, "2 more blocks"), (12, "12 more blocks")]
+)
+def test_how_many_further_blocks(blocks, said):
+    assert sentences.further(blocks) == f"about {said}"
