@@ -102,15 +102,18 @@ class Core:
         return found
 
     def read(self, address: int, size: int) -> bytes:
-        index = bisect_right(self._starts, address) - 1
-        if index >= 0:
-            start, end, offset, present, _ = self._segments[index]
-            at = address - start
-            if size >= 0 and at + size <= present:
-                return self._data[offset + at : offset + at + size]
-            if size >= 0 and address + size <= end and present < end - start:
-                raise Unreadable(f"{size} bytes at {address:#x}, which the core does not hold")
-        raise Unreadable(f"{size} bytes at {address:#x}")
+        """An object may lie across mappings, as the data of a library that begin as zeros and those that do not."""
+        parts, at, left = [], address, size
+        while left > 0:
+            index = bisect_right(self._starts, at) - 1
+            start, end, offset, present, _ = self._segments[index] if index >= 0 else (0, 0, 0, 0, "")
+            count = min(left, start + present - at)
+            if count <= 0:
+                missing = ", which the core does not hold" if at < end else ""
+                raise Unreadable(f"{size} bytes at {address:#x}{missing}")
+            parts.append(self._data[offset + at - start : offset + at - start + count])
+            at, left = at + count, left - count
+        return b"".join(parts)
 
     def resident(self, start: int, end: int) -> np.ndarray:
         found = np.zeros((end - start) // self.page, bool)

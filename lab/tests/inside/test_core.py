@@ -1,5 +1,6 @@
 """Core files: the same answers as of the process; and what is cut off or damaged ends in one line."""
 
+import itertools
 import os
 import random
 import resource
@@ -9,6 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from hakmem_lab.inside.core import Core
+from hakmem_lab.inside.memory import Unreadable
 
 FLIPS, CUTS = 60, 25
 
@@ -58,6 +62,26 @@ def test_a_core_tells_what_the_process_told(dumped, explain):
     assert rows["live blocks"] == pytest.approx(
         next(r["kib"] for r in before["rows"] if r["owner"] == "live blocks"), rel=0.02
     )
+
+
+def test_what_lies_across_two_mappings_is_read(dumped):
+    """As the library's own tables may: in part among its data that are not zero at the start."""
+    with Core(dumped[0]) as core:
+        maps = core.maps()
+        both = [(a.start, b.end) for a, b in itertools.pairwise(maps) if a.end == b.start and b.end - a.start < 1 << 20]
+        read = 0
+        for start, end in both:
+            middle = next(each.end for each in maps if each.start == start)
+            try:
+                parts = core.read(middle - 64, 64), core.read(middle, 64)
+            except Unreadable:
+                continue
+            assert core.read(middle - 64, 128) == b"".join(parts)
+            assert core.read(start, end - start)[middle - start : middle - start + 64] == parts[1]
+            read += 1
+        assert read > 0
+        with pytest.raises(Unreadable):
+            core.read(maps[-1].end - 8, 16)
 
 
 def test_a_core_that_the_kernel_wrote(start, made, explain, tmp_path):
