@@ -16,8 +16,8 @@
 #include "records.h"
 #include "slab.h"
 #include "system.h"
-#include "transfer.h"
 #include "totals.h"
+#include "transfer.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];

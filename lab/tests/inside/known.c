@@ -17,7 +17,8 @@
 enum { KINDS = 8, MOST = 4000, PASSED = 2000, PASSED_BYTES = 630, SIZES = 64 };
 static const struct {
   size_t bytes, count;
-} kinds[KINDS] = {{24, 4000}, {100, 3000}, {1000, 1000}, {5000, 100}, {30000, 20}, {40000, 10}, {300000, 6}, {3000000, 2}};
+} kinds[KINDS] = {{24, 4000},  {100, 3000}, {1000, 1000}, {5000, 100},
+                  {30000, 20}, {40000, 10}, {300000, 6},  {3000000, 2}};
 
 static char *blocks[KINDS][MOST];
 static char *passed[PASSED];
@@ -126,14 +127,21 @@ int main(void) {
   }
   while (read(STDIN_FILENO, &letter, 1) == 1) {
     switch (letter) {
-      case 'a': allocate(); break;
-      case 'f': free_some(); break;
-      case 't': threads(); break;
-      case 'h':
-        release(&blocks[KINDS - 1][0]);
-        release(&blocks[KINDS - 1][1]);
-        break;
-      default: break;
+    case 'a':
+      allocate();
+      break;
+    case 'f':
+      free_some();
+      break;
+    case 't':
+      threads();
+      break;
+    case 'h':
+      release(&blocks[KINDS - 1][0]);
+      release(&blocks[KINDS - 1][1]);
+      break;
+    default:
+      break;
     }
     tell(letter);
   }
