@@ -6,36 +6,31 @@ May import: pictures, page, svg, palette.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from hakmem_lab.show.report import palette
-from hakmem_lab.show.report.page import embedded_json
+from hakmem_lab.show.report.page import embedded_json, templates
 from hakmem_lab.show.report.pictures.heap import occupancy, owners
 from hakmem_lab.show.report.svg import Table, drawing
 
 
 def render(result: Mapping) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     with drawing():
         pictures = [owners(result, "p1"), occupancy(result, "p2")]
     what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
-    return environment.get_template("heap.html.j2").render(
-        what=what,
-        result=result,
-        pictures=[(picture, Markup(picture.svg)) for picture in pictures if picture],
-        tables=[_wastes(result), _classes(result), _threads(result)],
-        json=embedded_json(result),
-        light=Markup(palette.variables(dark=False)),
-        dark=Markup(palette.variables(dark=True)),
+    return (
+        templates()
+        .get_template("heap.html.j2")
+        .render(
+            what=what,
+            result=result,
+            pictures=[(picture, Markup(picture.svg)) for picture in pictures if picture],
+            tables=[_wastes(result), _classes(result), _threads(result)],
+            json=embedded_json(result),
+            light=Markup(palette.variables(dark=False)),
+            dark=Markup(palette.variables(dark=True)),
+        )
     )
 
 

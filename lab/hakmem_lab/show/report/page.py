@@ -27,15 +27,20 @@ PICTURE_BUDGET = 48
 _LINK_SCHEMES = ("", "file", "http", "https")
 
 
-def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
-    """The page over `runs` in their order; `links` as of `report.write`, addresses of unsafe schemes are not linked."""
-    environment = jinja2.Environment(
+def templates() -> jinja2.Environment:
+    """Of the pages; what is put into them is escaped, and must be there."""
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+
+
+def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
+    """The page over `runs` in their order; `links` as of `report.write`, addresses of unsafe schemes are not linked."""
+    environment = templates()
     environment.filters["typeset"] = numbers.typeset
     with drawing():
         drawn = 0
