@@ -56,7 +56,9 @@ def _known(error: BaseException) -> int | None:
         error = Interrupted("interrupted", signals.number_of(error))
     if isinstance(error, Interrupted):
         orphans.end()  # such as the compilers of a build
-        return _said(error, EXIT_SIGNAL + error.number)
+        status = _said(error, EXIT_SIGNAL + error.number)
+        signals.ignore()
+        return status
     if isinstance(error, LabError):
         return _said(error, EXIT_BAD_INPUT)
     if isinstance(error, Stopped):

@@ -55,6 +55,12 @@ def listen() -> None:
             signal.signal(number, _hear)
 
 
+def ignore() -> None:
+    """At the end of an interrupted process: else the interpreter, on its way out, lets the next one kill it."""
+    for number in NUMBERS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """A signal that comes meanwhile interrupts at the end: for what must not be left half done."""
