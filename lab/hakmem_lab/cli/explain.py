@@ -47,6 +47,6 @@ def explain(
     if html is not None:
         from hakmem_lab.show import heap_page
 
-        heap_page.write(result, html)
+        heap_page.write(result, html, "--html")
     if str(json) != "-":
         explanation.show(result)

@@ -110,7 +110,11 @@ def _metrics(files: list, sql: str | None) -> str:
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs; none: the last one", show_default=False, autocompletion=complete.runs),
+        typer.Argument(
+            help="Runs; none: the last one. Or one reading of hak explain --json, a *.json",
+            show_default=False,
+            autocompletion=complete.runs,
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
     format_: Format = None,
@@ -121,11 +125,23 @@ def report(
     from hakmem_lab.show import emit, reporting
 
     check_format(format_)
-    files = [_store(store).find(name) for name in runs or ["last"]]
+    names = runs or ["last"]
+    if len(names) == 1 and names[0].endswith(".json") and format_ is None:
+        _report_heap(Path(names[0]), output)
+        return
+    files = [_store(store).find(name) for name in names]
     if format_ is not None:
         emit.write_format([kinds.analyse(file) for file in files], format_)
         return
     reporting.write(files, output)
+    print(output)
+
+
+def _report_heap(file: Path, output: Path) -> None:
+    from hakmem_lab.inside import reading
+    from hakmem_lab.show import heap_page
+
+    heap_page.write(reading.load(file, "hak report"), output, "--output")
     print(output)
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from report_browser import Browser
 
+from hakmem_lab.cli.inspect import report
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside.reading import SCHEMA
 from hakmem_lab.show import heap_page
 from hakmem_lab.show.report.heap import render
 
@@ -53,9 +56,24 @@ def test_a_heap_without_chunks_has_one_picture():
     assert render(reading(chunks=0)).count("<svg") == 1
 
 
+def test_hak_report_of_a_reading(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    written, page = tmp_path / "before.json", tmp_path / "heap.html"
+    written.write_text(json.dumps(reading() | {"schema": SCHEMA}), encoding="utf-8")
+    report([str(written)], page)
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text(encoding="utf-8") == render(reading() | {"schema": SCHEMA})
+
+
+def test_hak_report_of_another_json(tmp_path: Path) -> None:
+    written = tmp_path / "other.json"
+    written.write_text("{}", encoding="utf-8")
+    with pytest.raises(LabError, match=r"hak report: .*other\.json is no reading of this hak: write one with"):
+        report([str(written)], tmp_path / "heap.html")
+
+
 def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "heap.html"
-    heap_page.write(reading(name=HOSTILE), page)
+    heap_page.write(reading(name=HOSTILE), page, "--html")
     browser.size(1200, 900)
     browser.scheme("dark")
     browser.driver.get_log("browser")
@@ -80,7 +98,7 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [360, 1200])
 def test_nothing_is_wider_than_the_screen(browser: Browser, tmp_path: Path, width: int) -> None:
     page = tmp_path / "heap.html"
-    heap_page.write(reading(), page)
+    heap_page.write(reading(), page, "--html")
     browser.size(width, 740)
     browser.scheme("light")
     browser.open(page)
