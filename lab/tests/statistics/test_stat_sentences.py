@@ -175,7 +175,14 @@ def test_what_torn_runs_did(estimate, mean, far, begin, middle):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "said"), [(0.8, "1 more block"), (1, "1 more block"), (1.6, "2 more blocks"), (12, "12 more blocks")]
+    ("blocks", "said"),
+    [
+        (0.8, "1 more block"),
+        (1, "1 more block"),
+        (1.6, "2 more blocks"),
+        (12, "12 more blocks"),
+        (2099, "2,099 more blocks"),
+    ],
 )
 def test_how_many_further_blocks(blocks, said):
     assert sentences.further(blocks) == f"about {said}"

@@ -29,8 +29,8 @@ def size(log_ratio: float) -> str:
 
 
 def further(blocks: float) -> str:
-    """About how many blocks: 1 more block, 12 more blocks."""
-    return f"about {blocks:.0f} more block{'' if blocks == 1 else 's'}"
+    """About how many blocks: 1 more block, 12 more blocks, 1,200 more blocks."""
+    return f"about {blocks:,.0f} more block{'' if round(blocks) == 1 else 's'}"
 
 
 def reason(decision, least: int) -> str:
