@@ -224,7 +224,8 @@ int model_run(const model_t *model, uint64_t seed, pack_t *pack, uint32_t proces
   for (unsigned i = 0; i < model->deeds && status == 0; i++) {
     unsigned thread = first(world);
     uint64_t next = history->actors[thread].next;
-    world->now = next > world->now ? next : world->now + 1;
+    uint64_t tick = model->exact ? (uint64_t)MODEL_NS_PER_CLOCK : 1;
+    world->now = next > world->now + tick ? next : world->now + tick;
     if (world->now > advance) {
       status = hand_over(world, pack, process);
       advance = world->now + ADVANCE_NS / 10 + below(world, 2 * ADVANCE_NS);

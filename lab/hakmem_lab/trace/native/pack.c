@@ -7,17 +7,15 @@
 
 #include "pack_parts.h"
 
-#define SLACK_NS 4000  // clocks of different cores may differ by as much
-#define QUANTUM_NS 200 // a thread may go on past another's next word by as much
-#define PATIENCE 4     // advances of the parent after which its fork will not be seen any more
+#define SLACK_NS 4000 // clocks of different cores may differ by as much
+#define PATIENCE 4    // advances of the parent after which its fork will not be seen any more
 
 pack_t *pack_open(trace_writer_t *writer, double ns_per_clock) {
   pack_t *pack = calloc(1, sizeof *pack);
   if (pack) {
     pack->writer = writer;
     pack->ns_per_clock = ns_per_clock;
-    pack->slack = SLACK_NS / ns_per_clock;
-    pack->quantum = QUANTUM_NS / ns_per_clock;
+    pack->slack = (uint64_t)(SLACK_NS / ns_per_clock);
   }
   return pack;
 }
@@ -140,10 +138,12 @@ int pack_process_finish(pack_process_t *process) {
   free(process->threads);
   free(process->busy);
   free(process->turns);
+  free(process->tags);
   pack_table_close(&process->table);
   process->threads = NULL;
   process->busy = NULL;
   process->turns = NULL;
+  process->tags = NULL;
   process->thread_count = 0;
   process->closed = true;
   return status;

@@ -157,7 +157,8 @@ static int make_place(pack_process_t *process, uint32_t number, uint64_t address
 
 static int do_allocate(pack_process_t *process, uint32_t number, const uint64_t *words, bool forced) {
   uint32_t code = pack_code(words[0]);
-  pack_block_t block = {.address = LOW_BITS(words[0] >> RAW_CODE_BITS, 44)};
+  uint64_t address = pack_field(words[0]);
+  pack_block_t block = {.address = LOW_BITS(address, 44)};
   uint64_t size = code;
   if (code >= RAW_SIZE_LIMIT) {
     size = words[1] - 1;
@@ -221,7 +222,7 @@ static int realloc_undo(pack_process_t *process, uint32_t number) {
 
 static int do_realloc_to(pack_process_t *process, uint32_t number, const uint64_t *words, bool forced) {
   pack_thread_t *thread = process->threads[number];
-  uint64_t address = LOW_BITS(words[0] >> RAW_CODE_BITS, 44);
+  uint64_t address = pack_field(words[0]);
   if (address == 0) {
     return thread->reallocating ? realloc_undo(process, number) : PACK_DONE;
   }
@@ -263,7 +264,7 @@ static int do_realloc_to(pack_process_t *process, uint32_t number, const uint64_
 
 // A block that is gone meanwhile is no matter: these words are about what was there when they were written.
 static int do_touched(pack_process_t *process, uint32_t number, const uint64_t *words) {
-  pack_block_t *place = pack_table_find(&process->table, LOW_BITS(words[0] >> RAW_CODE_BITS, 44));
+  pack_block_t *place = pack_table_find(&process->table, pack_field(words[0]));
   if (place->address == 0) {
     return PACK_DONE;
   }
@@ -291,7 +292,7 @@ static int do_end(pack_process_t *process, uint32_t number) {
 }
 
 static int do_kind(pack_process_t *process, uint32_t number, const uint64_t *words, bool forced) {
-  uint64_t address = LOW_BITS(words[0] >> RAW_CODE_BITS, 44);
+  uint64_t address = pack_field(words[0]);
   switch ((int)pack_code(words[0]) - (int)RAW_SIZE_LIMIT) {
   case RAW_FREE:
     return do_free(process, number, address, forced);

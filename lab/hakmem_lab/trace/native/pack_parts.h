@@ -2,6 +2,7 @@
 //   pack.c        processes and their threads; the words handed over
 //   pack_fork.c   what a forked child begins with
 //   pack_order.c  whose word comes next
+//   pack_rival.c  where several threads name an address at about the same time: who is first
 //   pack_apply.c  what a word does: blocks, slots, hand-overs, operations for the writer
 //   pack_table.c  live blocks by address
 //   pack_queue.c  a thread's words, free slots, and what it knows of others
@@ -77,15 +78,20 @@ typedef struct {
   size_t capacity, count;
 } pack_knowledge_t;
 
+// The words between two marks are a part: they happened between these times, the first of them at the first one.
+#define PACK_SIGNATURE 4
 typedef struct {
   uint64_t *words;
   size_t at, end, capacity;
-  size_t settled;     // words before this one had been handed over before the last call of pack_advance
-  size_t begin, stop; // the part between two marks that is being put in order
-  double low, step;   // its time is guessed as low + step * (at - begin)
-  uint64_t mark;      // the last one passed
-  uint64_t deadline;  // what this part waits for has happened by then
-  uint64_t delay;     // of the next attempt, where a word cannot come yet
+  size_t settled;                     // words before this one had been handed over before the last call of pack_advance
+  size_t marked;                      // the word after the last mark passed
+  size_t stop;                        // of the part that is being put in order
+  uint64_t mark, high;                // its times
+  uint64_t lasted;                    // the part before
+  uint64_t key;                       // when its next word has its turn
+  uint64_t deadline;                  // what its words wait for has happened by then
+  uint64_t addresses[PACK_SIGNATURE]; // bits of the addresses it names
+  bool ripe;                          // all that matters for its order is at hand
   bool waiting, ended;
 
   uint64_t count;     // operations written
@@ -97,9 +103,16 @@ typedef struct {
 } pack_thread_t;
 
 typedef struct {
-  double key;
+  uint64_t key;
   uint32_t thread;
 } pack_turn_t;
+
+// Of the addresses named by the parts of all threads, by their hash.
+typedef struct {
+  uint32_t thread; // + 1; PACK_SEVERAL
+  uint32_t words;
+} pack_tag_t;
+#define PACK_SEVERAL UINT32_MAX
 
 typedef struct pack_process {
   pack_t *pack;
@@ -112,7 +125,9 @@ typedef struct pack_process {
   uint32_t *busy;            // threads with words left
   pack_turn_t *turns;        // a heap of those that may go on
   size_t busy_count, turns_count, turns_capacity;
-  double now;     // time, as far as the order has come
+  pack_tag_t *tags; // NULL: one thread only has words left
+  size_t tags_mask;
+  uint64_t now;   // time, as far as the order has come
   uint64_t clock; // pack_advance's
   unsigned depth; // threads that wait for each other
   pack_counts_t counts;
@@ -135,7 +150,7 @@ typedef struct pack_inheritance {
 struct pack {
   trace_writer_t *writer;
   double ns_per_clock;
-  double slack, quantum; // in clocks
+  uint64_t slack; // in clocks
   pack_process_t **processes;
   size_t process_count, process_capacity;
   pack_inheritance_t *inheritances; // the newest first
@@ -159,6 +174,19 @@ int pack_inherited(pack_process_t *, const pack_block_t *); // thread 0 allocate
 
 // pack_order.c
 int pack_order(pack_process_t *, uint64_t clock);
+bool pack_next_part(pack_process_t *, uint32_t thread); // false: no words
+
+// pack_rival.c
+typedef struct {
+  uint32_t thread;
+  size_t at; // the word
+} pack_place_t;
+int pack_tags_open(pack_process_t *, size_t words);    // room for so many
+void pack_tags_add(pack_process_t *, uint32_t thread); // the words of its part
+// Who should come before the next word of this thread, which could come now. False: nobody.
+bool pack_rival(const pack_process_t *, uint32_t thread, pack_place_t *);
+// Who can do by now what the next word of this thread waits for. False: nobody.
+bool pack_provider(const pack_process_t *, uint32_t thread, pack_place_t *);
 
 // pack_fork.c
 int pack_fork(pack_process_t *, uint64_t fork); // keeps what is live
@@ -172,6 +200,10 @@ static inline uint32_t pack_code(uint64_t word) {
   return (uint32_t)word & ((1u << RAW_CODE_BITS) - 1);
 }
 
+static inline uint64_t pack_field(uint64_t word) {
+  return word >> RAW_CODE_BITS;
+}
+
 static inline size_t pack_record_words(uint64_t word) {
   switch ((int)pack_code(word) - (int)RAW_SIZE_LIMIT) {
   case RAW_LARGE:
@@ -183,6 +215,38 @@ static inline size_t pack_record_words(uint64_t word) {
   default:
     return 1;
   }
+}
+
+// What a word says of its address: that it is in use from now on, or was until now.
+typedef enum { PACK_NEITHER, PACK_TAKES, PACK_GIVES } pack_claim_t;
+
+static inline pack_claim_t pack_claim(uint64_t word) {
+  uint32_t code = pack_code(word);
+  if (code < RAW_SIZE_LIMIT) {
+    return PACK_TAKES;
+  }
+  switch ((int)code - (int)RAW_SIZE_LIMIT) {
+  case RAW_LARGE:
+  case RAW_CALLOC:
+  case RAW_ALIGNED:
+    return PACK_TAKES;
+  case RAW_REALLOC_TO:
+    return pack_field(word) != 0 ? PACK_TAKES : PACK_NEITHER;
+  case RAW_FREE:
+    return PACK_GIVES;
+  case RAW_REALLOC_FROM:
+    return pack_field(word) != 0 ? PACK_GIVES : PACK_NEITHER;
+  default:
+    return PACK_NEITHER;
+  }
+}
+
+static inline uint64_t pack_hash(uint64_t address) {
+  return address * 0x9e3779b97f4a7c15u >> 32;
+}
+
+static inline pack_tag_t *pack_tag(const pack_process_t *process, uint64_t address) {
+  return &process->tags[pack_hash(address) & process->tags_mask];
 }
 
 #endif

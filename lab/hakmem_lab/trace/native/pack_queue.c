@@ -43,8 +43,7 @@ void pack_words_passed(pack_thread_t *thread) {
   thread->at = 0;
   thread->end -= passed;
   thread->settled = thread->settled > passed ? thread->settled - passed : 0;
-  thread->low += thread->step * (double)(passed - thread->begin);
-  thread->begin = 0;
+  thread->marked = thread->marked >= passed ? thread->marked - passed : SIZE_MAX;
   thread->stop -= passed;
 }
 
@@ -127,7 +126,7 @@ void pack_thread_release(pack_thread_t *thread) {
   free(thread->slots.returned);
   free(thread->knowledge.entries);
   thread->words = NULL;
-  thread->at = thread->end = thread->capacity = thread->settled = thread->begin = thread->stop = 0;
+  thread->at = thread->end = thread->capacity = thread->settled = thread->stop = 0;
   thread->slots = (pack_slots_t){0};
   thread->knowledge = (pack_knowledge_t){0};
 }
