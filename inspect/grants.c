@@ -11,36 +11,6 @@ enum {
   GRANT_FIRST_BLOCKS = 8, /* a few first */
 };
 
-/* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
-static void hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest,
-                      int32_t blocks) {
-  bin->head = rest;
-  atomic_signal_fence(memory_order_release);
-  grant->head = first;
-  atomic_store_explicit(&grant->room, -blocks, memory_order_relaxed);
-}
-
-void *hak_sample_grant(size_t bytes) {
-  hak_heap_t *heap = hak_heap;
-  uint32_t cls = hak_class_of(bytes);
-  hak_bin_info_t *info = &heap->info[cls];
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *block = bin->head, *next = block->link;
-  int32_t capacity = hak_bin_capacity(info), count = capacity - hak_bin_room(bin);
-  if (heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) || cls > HAK_GRANT_LAST ||
-      ((uintptr_t)next ^ block->tag) != heap->key || heap->grant[cls - 1].head != HAK_LIST_END ||
-      count < (int32_t)info->grant_least || (uint32_t)count > info->sample_left) {
-    return NULL;
-  }
-  __builtin_prefetch(next);
-  info->sample_left -= (uint32_t)count;
-  info->busy = true;
-  hak_bin_set_room(bin, capacity);
-  hand_over(bin, &heap->grant[cls - 1], next, HAK_LIST_END, count - 1);
-  hak_mark_taken(block);
-  return block;
-}
-
 /* The first `blocks` of the bin's list are granted. */
 static void grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
@@ -56,7 +26,7 @@ static void grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
   }
   hak_free_block_t *rest = last->link;
   hak_bin_set_room(bin, hak_bin_room(bin) + blocks);
-  hand_over(bin, &heap->grant[cls - 1], first, rest, blocks);
+  hak_grant_hand_over(bin, &heap->grant[cls - 1], first, rest, blocks);
   hak_link(last, HAK_LIST_END, heap->key);
 }
 

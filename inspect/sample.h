@@ -66,7 +66,31 @@ HAK_INLINE bool hak_sample_is_on(void) {
 }
 /* bytes <= HAK_SMALL_MAX, and no block was granted: grant what lies in the bin, and take the first. NULL: it is not so
  * easy. */
-void *hak_sample_grant(size_t bytes);
+HAK_INLINE void *hak_sample_grant(size_t bytes) {
+  hak_heap_t *heap = hak_heap;
+  uint32_t at = (hak_small_code(bytes) - HAK_GRANTS_AT) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
+  if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
+                   at >= HAK_GRANT_LAST)) {
+    return NULL;
+  }
+  hak_grant_t *grant = &heap->grant[at];
+  hak_bin_t *bin = &heap->bin[at + 1];
+  hak_bin_info_t *info = &heap->info[at + 1];
+  hak_free_block_t *block = bin->head, *next = block->link;
+  int32_t capacity = hak_bin_capacity(info);
+  uint32_t count = (uint32_t)(capacity - hak_bin_room(bin));
+  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key || grant->head != HAK_LIST_END ||
+                   count < info->grant_least || count > info->sample_left)) {
+    return NULL;
+  }
+  info->sample_left -= count;
+  info->busy = true;
+  hak_bin_set_room(bin, capacity);
+  hak_grant_hand_over(bin, grant, next, HAK_LIST_END, (int32_t)count - 1);
+  __builtin_prefetch(next);
+  hak_mark_taken(block);
+  return block;
+}
 /* The same, once more: count the request. The block, if it is a sample, or was granted already; else NULL. */
 void *hak_sample_count(size_t bytes);
 /* Then, when the bin was filled for it: grant what is left. */
