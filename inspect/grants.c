@@ -11,25 +11,6 @@ enum {
   GRANT_FIRST_BLOCKS = 8, /* a few first */
 };
 
-/* The first `blocks` of the bin's list are granted. */
-static void grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *first = bin->head, *last = first;
-  for (int32_t i = 1; i < blocks; i++) {
-    if (!hak_is_linked(last, heap->key)) {
-      hak_slab_damaged("malloc", last);
-    }
-    last = last->link;
-  }
-  if (!hak_is_linked(last, heap->key)) {
-    hak_slab_damaged("malloc", last);
-  }
-  hak_free_block_t *rest = last->link;
-  hak_bin_set_room(bin, hak_bin_room(bin) + blocks);
-  hak_grant_hand_over(bin, &heap->grant[cls - 1], first, rest, blocks);
-  hak_link(last, HAK_LIST_END, heap->key);
-}
-
 /* A class with few blocks in its cycle gets more of them, step by step, as far as memory for that goes. */
 static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
@@ -59,7 +40,7 @@ void hak_sample_grant_rest(size_t bytes) {
   uint32_t granted = has < info->sample_left ? has : info->sample_left;
   if (granted > 0) {
     info->sample_left -= granted;
-    grant_some(heap, cls, (int32_t)granted);
+    hak_grant_some(heap, cls, (int32_t)granted);
   }
   if (!closed) {
     ask_for_more(heap, cls, has + 1);

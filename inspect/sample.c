@@ -134,15 +134,16 @@ static double random_unit(hak_heap_t *heap) {
 
 /* Blocks of the class before the next one that is sampled. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
-  uint64_t setting = heap->sample_setting, mean = hak_sample_mean_of(setting);
-  double per_byte = mean ? 1 / (double)mean : 0;
+  uint64_t setting = heap->sample_setting;
+  double mean = (double)hak_sample_mean_of(setting);
   if (mean == 1) {
     return 0;
   }
   if (setting & HAK_SAMPLE_GUARDS) {
-    per_byte += 1 / (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+    double guard_mean = (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+    mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
-  double blocks = hak_chance_gap(random_unit(heap)) / (per_byte * hak_class_sizes[cls]);
+  double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
   return (uint32_t)blocks; /* a gap is below 38, and this below 2^32 */
 }
 
@@ -166,8 +167,12 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
 
 /* The thread's heap, or NULL, and the setting that it goes by. */
 static hak_heap_t *up_to_date(uint64_t *setting) {
-  hak_heap_t *heap = hak_heap_mine();
+  hak_heap_t *heap = hak_heap;
   *setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
+  if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* not so of the heap of threads without one */
+    return heap;
+  }
+  heap = hak_heap_mine();
   if (heap && HAK_UNLIKELY(heap->sample_setting != *setting)) {
     catch_up(heap);
     *setting = heap->sample_setting;
@@ -216,15 +221,18 @@ static void profiled(hak_sample_t *made) {
  */
 static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
-  chances_t chances = chances_of(bytes, setting);
-  bool profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
-  bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
   hak_sample_t *record = NULL;
-  guard = guard && (record = take_guarded(heap, &made)) != NULL;
-  if (!guard && !profile) {
-    return NULL;
+  bool profile = true;
+  if (HAK_UNLIKELY(setting & HAK_SAMPLE_GUARDS)) {
+    chances_t chances = chances_of(bytes, setting);
+    profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
+    bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
+    record = guard ? take_guarded(heap, &made) : NULL;
+    if (!record && !profile) {
+      return NULL;
+    }
   }
-  if (!guard) {
+  if (!record) {
     record = block ? hak_record_new() : hak_slot_take(cls, &made);
   }
   if (!record) {
@@ -314,12 +322,15 @@ void *hak_sample_count(size_t bytes) {
   if (!hak_sample_takes(setting)) {
     return NULL;
   }
-  if (heap && cls <= HAK_GRANT_LAST && heap->grant[cls - 1].head != HAK_LIST_END) { /* the table is being changed */
-    void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)&heap->grant[cls - 1]);
-    if (!block) {
-      hak_slab_damaged("malloc", heap->grant[cls - 1].head);
+  if (heap && cls <= HAK_GRANT_LAST) {
+    hak_grant_t *grant = &heap->grant[cls - 1];
+    if (grant->head != HAK_LIST_END || hak_grant_cut(heap, cls)) { /* the table is being changed; or before a sample */
+      void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
+      if (!block) {
+        hak_slab_damaged("malloc", grant->head);
+      }
+      return block;
     }
-    return block;
   }
   return is_due(heap, cls, hak_class_sizes[cls], setting)
              ? sample(heap, NULL, cls, bytes, hak_class_sizes[cls], setting)

@@ -57,6 +57,8 @@ extern hak_lock_t hak_sites_lock;
 
 /* The site of a stack of at most HAK_SITE_FRAMES_MAX return addresses, the innermost first. Never NULL. */
 hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count);
+/* NULL: it has none yet. */
+hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count);
 /* Count a block there that stands for so many bytes, of blocks of so many; taken away again by the same numbers. */
 void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes);
 void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes);

@@ -40,9 +40,9 @@ typedef struct hak_bin_info {
   hak_free_block_t *outgoing; /* a list */
   _Atomic uint32_t outgoing_count;
   _Atomic int32_t capacity;
-  uint32_t refill_blocks; /* wanted by the next refill */
   uint32_t sample_left;   /* blocks that may be handed out before the one that is sampled */
   uint32_t grant_least;   /* of what it grants at a time the sampler is content with so many blocks */
+  uint32_t refill_blocks; /* wanted by the next refill */
   uint32_t lent;          /* of the capacity: by the sampler, so that grants are worth their call */
   uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;        /* overflows in a row without a refill between them */

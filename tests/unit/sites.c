@@ -37,8 +37,9 @@ static void a_stack_has_one_site(void) {
   for (uint32_t i = 0; i < STACKS; i++) {
     uintptr_t pcs[HAK_SITE_FRAMES_MAX];
     size_t depth = stack_of(i, pcs);
+    CHECK(!hak_site_known(pcs, depth));
     hak_site_t *site = hak_site_of(pcs, depth);
-    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth));
+    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth) && site == hak_site_known(pcs, depth));
     for (size_t frame = 0; frame < depth; frame++) {
       CHECK(hak_site_pc(site, frame) == pcs[frame]);
     }
@@ -60,7 +61,7 @@ static void stacks_that_begin_alike_differ(void) {
 
 static void no_stack_is_a_site_too(void) {
   hak_site_t *none = hak_site_of(NULL, 0);
-  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0));
+  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0) && !hak_site_known(NULL, 0));
   hak_site_add(none, 100, 10);
   CHECK(hak_site_counts(none).in_use_objects == 10);
 }
