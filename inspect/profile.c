@@ -217,16 +217,14 @@ static void write_what_is_due(void) {
 }
 
 /* A stack that has a site was looked at before. */
-static hak_site_t *site_here(void) {
+hak_site_t *hak_profile_site(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
   return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
 }
 
-void hak_profile_allocated(hak_sample_t *sample) {
+void hak_profile_allocated(const hak_sample_t *sample) {
   int saved = errno;
-  sample->site = site_here();
-  hak_site_add(sample->site, sample->weight_bytes, sample->bytes);
   if (hak_probe_alloc_semaphore) {
     hak_probe_alloc(sample->block, sample->asked, (size_t)(sample->weight_bytes + 0.5));
   }
@@ -234,10 +232,11 @@ void hak_profile_allocated(hak_sample_t *sample) {
   errno = saved;
 }
 
-void hak_profile_freed(hak_sample_t *sample) {
-  if (sample->site) {
-    hak_site_remove(sample->site, sample->weight_bytes, sample->bytes);
-  }
+bool hak_profile_tells_frees(void) {
+  return hak_probe_free_semaphore != 0;
+}
+
+void hak_profile_freed(const hak_sample_t *sample) {
   if (hak_probe_free_semaphore) {
     hak_probe_free(sample->block);
   }

@@ -51,10 +51,15 @@ typedef struct hak_sample_totals {
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 
-/* profile.c defines these. The block is the calling thread's: not handed out yet, or just freed. No lock is held;
- * neither may allocate or free. */
-void hak_profile_allocated(hak_sample_t *sample);
-void hak_profile_freed(hak_sample_t *sample);
+/* profile.c defines these, which may neither allocate nor free, and are called without a lock. */
+
+/* Where the calling thread allocates. */
+struct hak_site *hak_profile_site(void);
+/* The block is counted, and not handed out yet. */
+void hak_profile_allocated(const hak_sample_t *sample);
+/* Whether somebody wants to know of frees; then, before anyone else can have the block. */
+bool hak_profile_tells_frees(void);
+void hak_profile_freed(const hak_sample_t *sample);
 /* A request was refused for want of memory. */
 void hak_profile_refused(size_t bytes);
 

@@ -190,17 +190,17 @@ static parts_t parts_of(double weight_bytes, size_t block_bytes) {
 }
 
 static void count_up(_Atomic uint64_t *counter, uint64_t n) {
-  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->objects, parts.objects);
   count_up(&site->bytes, parts.bytes);
   count_up(&hak_sites.bytes, parts.bytes);
 }
 
-void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->freed_objects, parts.objects);
   count_up(&site->freed_bytes, parts.bytes);
