@@ -42,6 +42,11 @@ void hak_lent_take_back(hak_heap_t *heap, uint32_t cls) {
 void hak_grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_free_block_t *first = bin->head, *last = first;
+  if (hak_bin_room(bin) + blocks == hak_bin_capacity(&heap->info[cls])) { /* all */
+    hak_bin_set_room(bin, hak_bin_room(bin) + blocks);
+    hak_grant_hand_over(bin, &heap->grant[cls - 1], first, HAK_LIST_END, blocks);
+    return;
+  }
   for (int32_t i = 1; i < blocks; i++) {
     if (!hak_is_linked(last, heap->key)) {
       hak_slab_damaged("malloc", last);

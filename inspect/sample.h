@@ -69,6 +69,7 @@ HAK_INLINE bool hak_sample_is_on(void) {
   uint64_t setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   return setting != hak_heap->sample_setting || hak_sample_takes(setting);
 }
+enum { HAK_GRANT_CUT_MOST = 256 }; /* blocks before a sample that are walked over at a time */
 /* bytes <= HAK_SMALL_MAX, and no block was granted: grant what lies in the bin, and take the first. NULL: it is not so
  * easy. */
 HAK_INLINE void *hak_sample_grant(size_t bytes) {
@@ -85,13 +86,22 @@ HAK_INLINE void *hak_sample_grant(size_t bytes) {
   int32_t capacity = hak_bin_capacity(info);
   uint32_t count = (uint32_t)(capacity - hak_bin_room(bin));
   if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key || grant->head != HAK_LIST_END ||
-                   count < info->grant_least || count > info->sample_left)) {
+                   count < info->grant_least)) {
     return NULL;
   }
-  info->sample_left -= count;
+  if (HAK_UNLIKELY(count > info->sample_left)) { /* it is to be cut there; not if that is a long way to walk */
+    if (info->sample_left <= HAK_GRANT_CUT_MOST) {
+      return NULL;
+    }
+    info->sample_left--;
+    bin->head = next;
+    hak_bin_set_room(bin, capacity - (int32_t)count + 1);
+  } else {
+    info->sample_left -= count;
+    hak_bin_set_room(bin, capacity);
+    hak_grant_hand_over(bin, grant, next, HAK_LIST_END, (int32_t)count - 1);
+  }
   info->busy = true;
-  hak_bin_set_room(bin, capacity);
-  hak_grant_hand_over(bin, grant, next, HAK_LIST_END, (int32_t)count - 1);
   __builtin_prefetch(next);
   hak_mark_taken(block);
   return block;
