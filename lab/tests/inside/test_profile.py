@@ -80,6 +80,21 @@ def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
     assert running.process.poll() is None
 
 
+def test_a_process_whose_blocks_are_guarded(here, start, sites, tmp_path):
+    running = start(sites, env={"HAKMEM_GUARD_RATE": "64K"})
+    guards = request_of(running.pid)
+    assert guards == 1 << 47  # and no mean: it does not sample
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "1.5", running.pid)
+    assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert found["hot"] == pytest.approx(1000 * 1200, rel=0.3)
+    with Process(running.pid) as memory:
+        table = layout.find(memory)
+        codes = memory.read(table.root("hak_class_codes"), table["HAK_SMALL_STEPS"])
+    assert request_of(running.pid) == guards  # as it was, and requests still lead somewhere
+    assert any(codes)
+
+
 def test_what_is_resident_adds_up(here, start, sites, tmp_path):
     running = start(sites, env={"HAKMEM_PROFILE_RATE": "4096"})
     grown = 0

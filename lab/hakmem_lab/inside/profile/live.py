@@ -59,19 +59,26 @@ def _sampling(memory: Process, found: Layout, mean_bytes: int) -> Iterator[tuple
             _write(memory, found, 0)
 
 
-def _request(memory: Memory, found: Layout) -> int:
+def _word(memory: Memory, found: Layout) -> tuple[int, bool, int]:
+    """Of the request: (its number, whether blocks are guarded, the mean; 0: no sampling)."""
+    bits = found["HAK_SAMPLE_MEAN_BITS"]
     word = int.from_bytes(memory.read(found.root("hak_sample_request"), 8), "little")
-    return word & ((1 << found["HAK_SAMPLE_MEAN_BITS"]) - 1)
+    return word >> bits, bool(word >> (bits - 1) & 1), word & ((1 << bits - 1) - 1)
+
+
+def _request(memory: Memory, found: Layout) -> int:
+    return _word(memory, found)[2]
 
 
 def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
-    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next."""
+    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next. Where
+    blocks are guarded each thread passes by soon, and the table stays as it is: nobody would put it right again."""
     bits, place = found["HAK_SAMPLE_MEAN_BITS"], found.root("hak_sample_request")
-    number = int.from_bytes(memory.read(place, 8), "little") >> bits
-    word = (number + 1) << bits & ((1 << 64) - 1) | mean_bytes
+    number, guarded, _ = _word(memory, found)
+    word = (number + 1) << bits & ((1 << 64) - 1) | guarded << bits - 1 | mean_bytes
     try:
         with open(f"/proc/{memory.pid}/mem", "r+b", buffering=0) as file:
-            if mean_bytes:
+            if mean_bytes and not guarded:
                 file.seek(found.root("hak_class_codes"))
                 file.write(bytes(found["HAK_SMALL_STEPS"]))
             file.seek(place)
