@@ -207,6 +207,15 @@ class Sampled(WithFolder):
         rows = {stack[0] for stack, _ in profile.samples if isinstance(stack[0], str)}
         self.assertLessEqual({"[metadata]"}, rows)
 
+    def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(self):
+        self.run_subject("late", "p.pb.gz")
+        profile = pprof.read(self.folder / "p.pb.gz")
+        values = by_function(profile)["by_malloc"]
+        self.assertEqual(values[2], 400)
+        self.assertLess(values[4], 1.5 * values[3])
+        rows = {stack[0]: values[4] for stack, values in profile.samples if isinstance(stack[0], str)}
+        self.assertGreater(rows["[not sampled]"], 39800 * 1000 + 200 * 100000)
+
     def test_off_there_is_nothing(self):
         done = self.run_subject("known")
         self.assertEqual((done.stderr, self.profiles()), ("", []))

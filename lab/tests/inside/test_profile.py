@@ -113,6 +113,19 @@ def test_what_is_resident_adds_up(here, start, sites, tmp_path):
     assert request_of(running.pid) == 4096  # as it was
 
 
+def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here, start, sites, tmp_path, until):
+    running = start(sites)
+    grown = running.rss_kib()
+    until(lambda: running.rss_kib() > grown + 4000)  # the blocks of the cold place, of which a few come again each time
+    answer = here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--seconds", "0.2", running.pid)
+    assert answer.status == 0, answer.err
+    profile = proto.read(tmp_path / "p.pb.gz")
+    cold = [values for stack, values in profile.values.items() if stack[0] == "cold"]
+    in_use, resident = (sum(values[which] for values in cold) for which in (INUSE_SPACE, RESIDENT_SPACE))
+    assert 0 < in_use < 700 * 5120
+    assert resident < 1.2 * in_use
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
 def test_go_reads_it(here, hakmem, sites, tmp_path):
     here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--", sites, "1500")

@@ -13,12 +13,12 @@ from hakmem_lab.inside import layout, owners, smaps
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
-from hakmem_lab.inside.occupancy import CACHED, TRANSFER
-from hakmem_lab.inside.owners import HEAP_OWNERS
+from hakmem_lab.inside.objects import Heap
+from hakmem_lab.inside.occupancy import CACHED, LIVE, TRANSFER
+from hakmem_lab.inside.owners import HEAP_OWNERS, Reading
 from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Place, Stack
 from hakmem_lab.inside.profile.symbols import build_id_of
 
-LARGE = -1  # runs and huge blocks, which share no slabs, together
 SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
         "[metadata]": ("metadata",), "[sampled blocks]": ("sampled blocks",)}  # fmt: skip
@@ -167,23 +167,17 @@ def _places(memory: Process, pcs: list[int]) -> dict[int, Place]:
 
 
 def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: Mapping[int, Stack]) -> None:
-    """Each site's part of what is resident of the classes of its samples; the rest in rows of their own, so that the
-    sum is what is resident of the heap."""
+    """Each site's part of what is resident of the classes of its samples; the rest, and what is older than they are, in
+    rows of their own, so that the sum is what is resident of the heap."""
     heap = Reader(memory, found).read()
     reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
     samples = _samples(memory, found)
-    resident = {
-        cls: float(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
-        for cls, each in reading.classes.items()
-    }
-    resident[LARGE] = float(sum(live for live, _ in reading.runs.values()))
-    first = found["HAK_RUN_FIRST"]
-    kinds = np.where(samples["cls"] >= first, LARGE, samples["cls"].astype(int))
-    weights = samples["weight_bytes"]
-    left = sum(reading.bytes[each] for each in HEAP_OWNERS)
-    for kind in set(kinds.tolist()):
-        mine = kinds == kind
-        share = resident.get(kind, 0.0) / max(float(weights[mine].sum()), 1.0)
+    weights, left = samples["weight_bytes"], float(sum(reading.bytes[each] for each in HEAP_OWNERS))
+    for cls in set(samples["cls"].tolist()):
+        mine = samples["cls"] == cls
+        resident, live = _held(cls, heap, reading)
+        own = int(samples["bytes"][mine].sum()) if cls in reading.classes else 0  # which do not lie in the slabs
+        share = resident / max(float(weights[mine].sum()), float(live + own), 1.0)
         for site, weight in zip(samples["site"][mine].tolist(), weights[mine].tolist(), strict=True):
             if site in stacks:
                 profile.values[stacks[site]][RESIDENT_SPACE] += share * weight
@@ -192,6 +186,16 @@ def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: 
     rows[UNSEEN] = max(left - sum(rows.values()), 0.0)
     for name, value in rows.items():
         profile.add((name,), [0.0] * (len(TYPES) - 1) + [value])
+
+
+def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:
+    """Of a class: (bytes resident, but those that threads cache; bytes of its live blocks)."""
+    if (each := reading.classes.get(cls)) is not None:
+        resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
+        return resident, int(each.blocks[LIVE]) * heap.layout.class_sizes[cls]
+    resident, blocks = reading.runs.get(cls, (0, 0))[0], reading.run_blocks.get(cls, (0, 0))[0]
+    huge = cls >= len(heap.layout.class_sizes)
+    return resident, int(heap.runs.bytes[heap.runs.cls == cls].sum()) if huge else blocks * heap.layout.class_sizes[cls]
 
 
 def _samples(memory: Memory, found: Layout) -> np.ndarray:
