@@ -1,6 +1,7 @@
 """`hak profile`: of a process that does not know of it, and of a command."""
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -216,3 +217,36 @@ def test_names_come_from_the_table_of_symbols(sites, made):
     assert [name.function for name in names.of(place)] == ["cold"]
     assert names.of(other)[0].function == f"sites-stripped+{address + 4:#x}"
     assert names.of("[retained]")[0].function == "[retained]"
+
+
+@pytest.mark.parametrize("build_id", ["sha1", "none"])
+def test_a_program_that_was_replaced_meanwhile(here, start, made, tmp_path, build_id):
+    """Its names are those of the file that runs, or none, but never those of the file that has its name now."""
+    flags = (*FLAGS, f"-Wl,--build-id={build_id}")
+    old, new = made("sites.c", *flags, name=f"old-{build_id}"), made("sites.c", *flags, "-Dhot=lie", "-Dcold=wrong",
+                                                                   name=f"new-{build_id}")  # fmt: skip
+    program = tmp_path / "program"
+    shutil.copy(old, program)
+    running = start(program)
+    program.unlink()
+    shutil.copy(new, program)
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "0.5", running.pid)
+    assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert not {"lie", "wrong"} & found.keys()
+    if os.access(f"/proc/{running.pid}/map_files", os.X_OK) and os.geteuid() == 0:
+        assert found["hot"] > 0
+
+
+def test_a_program_that_has_other_files_than_we(here, start, sites, tmp_path):
+    """As in a container: its path names something else here."""
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("mount namespaces are not for us")
+    there = tmp_path / "there"
+    there.mkdir()
+    script = 'mount -t tmpfs none "$0" && cp "$1" "$0/program" && exec "$0/program"'
+    running = start("unshare", "-m", "sh", "-c", script, there, sites)
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "0.5", running.pid)
+    assert answer.status == 0, answer.err
+    assert by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))["hot"] > 0
+    assert not (there / "program").exists()

@@ -31,7 +31,7 @@ def check_name(path: Path) -> None:
 
 
 def write(profile: HeapProfile, path: Path) -> None:
-    names = resolve(profile.places())
+    names = resolve(profile.places(), profile.copies)
     if path.name.endswith(".pb.gz"):
         data = gzip.compress(proto.encode(profile, names), mtime=0)
     else:

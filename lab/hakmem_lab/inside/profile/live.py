@@ -12,12 +12,12 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout, owners, smaps
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
+from hakmem_lab.inside.memory import Memory, Process, doubted
 from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.occupancy import CACHED, LIVE, TRANSFER
 from hakmem_lab.inside.owners import HEAP_OWNERS, Reading
-from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Place, Stack
-from hakmem_lab.inside.profile.symbols import build_id_of
+from hakmem_lab.inside.profile import places
+from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 
 SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
@@ -94,31 +94,15 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
 
 def _read(memory: Process, found: Layout) -> HeapProfile:
     profile = HeapProfile()
-    frames = _frames(memory, found)
-    places = _places(memory, frames)
-    stacks = {}
+    frames = places.return_addresses(memory, found).tolist()
+    known, stacks = places.places(memory, frames), dict[int, Stack]()
     for address, numbers, values in _sites(memory, found, len(frames)):
-        stack: Stack = tuple(places[frames[each]] for each in numbers) or (UNKNOWN,)
+        stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
         stacks[address] = stack
         profile.add(stack, values)
     _add_resident(profile, memory, found, stacks)
+    profile.copies = places.copies(memory)
     return profile
-
-
-def _frames(memory: Memory, found: Layout) -> list[int]:
-    """Return addresses, in the order of their numbers."""
-    root, size, piece = found.root("hak_sites"), found["size.hak_frame_t"], found["HAK_FRAMES_PER_PIECE"]
-    count = int.from_bytes(memory.read(root + found["hak_sites_t.frame_count"], 8), "little")
-    if count > piece * found["HAK_FRAME_PIECES"]:
-        raise Unreadable("the table of frames")
-    pieces = np.frombuffer(memory.read(root + found["hak_sites_t.frames"], 8 * found["HAK_FRAME_PIECES"]), "<u8")
-    pcs: list[int] = []
-    for first in range(0, count, piece):
-        rows = min(piece, count - first)
-        data = memory.read(int(pieces[first // piece]), rows * size)
-        at = found["hak_frame_t.pc"]
-        pcs += [int.from_bytes(data[i * size + at : i * size + at + 8], "little") for i in range(rows)]
-    return pcs
 
 
 def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float]]]:
@@ -143,24 +127,6 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
             in_use = max(objects - freed_objects, 0) / object_parts, max(size - freed_size, 0) / byte_parts
             yield site, [int(each) for each in numbers], [objects / object_parts, size / byte_parts, *in_use, 0.0]
         site, seen = older, seen + 1
-
-
-def _places(memory: Process, pcs: list[int]) -> dict[int, Place]:
-    """Of the call, which is before the address to which it returns."""
-    rows = [line.split(maxsplit=5) for line in memory.text("maps").splitlines()]
-    code = [row for row in rows if "x" in row[1]]
-    ranges = [tuple(int(each, 16) for each in row[0].split("-")) for row in code]
-    ids: dict[str, str] = {}
-    found = {}
-    for pc in set(pcs):
-        found[pc] = Place("", "", pc - 1)
-        for row, (start, end) in zip(code, ranges, strict=True):
-            if start <= pc - 1 < end and len(row) > 5:
-                path = row[5].removesuffix(" (deleted)")
-                if path not in ids:
-                    ids[path] = build_id_of(path)
-                found[pc] = Place(path, ids[path], pc - 1 - start + int(row[2], 16))
-    return found
 
 
 # What is resident
