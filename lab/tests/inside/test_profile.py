@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from hakmem_lab.inside.profile.model import (
 )
 from hakmem_lab.inside.profile.symbols import Name, Names
 
+LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 FLAGS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
 
 
@@ -67,6 +69,20 @@ def test_a_command_in_every_form(here, hakmem, sites, tmp_path):
 
 def test_the_status_is_the_programs(here, hakmem, sites, tmp_path):
     assert here("profile", "-o", tmp_path / "p.txt", "--", sites, "1", "7").status == 7
+
+
+def test_a_service_that_is_told_to_end(hakmem, tmp_path):
+    """By whoever runs hak: the program ends as it would by itself, and there is a profile."""
+    code = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(3))\nkept = 'a' * 5000000\n"
+    code += "print('ready', flush=True)\nwhile True: time.sleep(0.01)"
+    words = [*LAUNCH, "profile", "-o", tmp_path / "p.txt", "--", sys.executable, "-c", code]
+    hak = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert hak.stdout.readline() == "ready\n"
+    hak.terminate()
+    _, said = hak.communicate(timeout=30)
+    assert hak.returncode == 3, said
+    allocated = re.search(r"^allocated +([0-9,]+) bytes", (tmp_path / "p.txt").read_text(encoding="utf-8"), re.M)
+    assert int(allocated[1].replace(",", "")) > 4000000
 
 
 def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
@@ -136,8 +152,12 @@ def test_go_reads_it(here, hakmem, sites, tmp_path):
 
 
 def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
+    folder = tmp_path / "p.txt.txt"
+    folder.mkdir()
     for words, text in (
         (("-o", "p.svg", "1"), "ends in none of"),
+        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "its folder is not there"),  # and it is not started
+        (("-o", folder, "--", sites, "1", "7"), "it is a folder"),
         (("--rate", "0", "1"), "--rate"),
         (("--rate", "2G", "1"), "--rate"),
         (("--rate", "x", "1"), "--rate"),
