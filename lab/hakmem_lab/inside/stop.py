@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.inside.memory import Gone
 
 # Of linux/ptrace.h and linux/wait.h.
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
@@ -45,7 +46,7 @@ def _threads(pid: int) -> list[int]:
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        raise LabError(f"process {pid} has ended") from None
+        raise Gone(f"process {pid} has ended") from None
 
 
 def _hold(pid: int, thread: int, held: dict[int, int]) -> None:

@@ -132,6 +132,21 @@ def test_a_process_that_is_not_there(here):
     assert "is not there" in here("explain", 2**22 + 1).message()
 
 
+def test_a_process_that_was_not_waited_for(here):
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert "is a thread of the kernel, or has ended" in here("explain", child.pid).message()
+    child.wait()
+
+
+def test_threads_that_end_meanwhile_hide_no_others(start, made, monkeypatch):
+    program = start(made("busy.cc"))
+    with Process(program.pid) as memory:
+        tasks = sorted(os.listdir(f"/proc/{program.pid}/task"))
+        monkeypatch.setattr(os, "listdir", lambda path: ["99999999", *tasks])
+        assert [*memory.threads()] == [int(each) for each in tasks]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user(start, made):
     program = start(made("known.c"))

@@ -76,17 +76,9 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
     bits, place = found["HAK_SAMPLE_MEAN_BITS"], found.root("hak_sample_request")
     number, guarded, _ = _word(memory, found)
     word = (number + 1) << bits & ((1 << 64) - 1) | guarded << bits - 1 | mean_bytes
-    try:
-        with open(f"/proc/{memory.pid}/mem", "r+b", buffering=0) as file:
-            if mean_bytes and not guarded:
-                file.seek(found.root("hak_class_codes"))
-                file.write(bytes(found["HAK_SMALL_STEPS"]))
-            file.seek(place)
-            file.write(word.to_bytes(8, "little"))
-    except OSError as error:
-        raise LabError(
-            f"{memory.name}: sampling cannot be switched on ({error.strerror}): be its user, or root"
-        ) from None
+    if mean_bytes and not guarded:
+        memory.write(found.root("hak_class_codes"), bytes(found["HAK_SMALL_STEPS"]))
+    memory.write(place, word.to_bytes(8, "little"))
 
 
 # What the library knows
