@@ -189,6 +189,19 @@ def test_a_signal_that_comes_meanwhile_is_not_lost(start, made):
     assert program.process.wait(20) == -signal.SIGTERM
 
 
+def test_a_thread_that_cannot_be_stopped_holds_nobody_up(start, made, begin):
+    """It waits for a child that it made by vfork: nothing interrupts that, and it changes nothing."""
+    program = start(made("vfork.c"))
+    hak = begin("explain", "--stop", program.pid)
+    out, err = hak.communicate(timeout=30)
+    assert (hak.returncode, err) == (0, "")
+    assert "it was stopped meanwhile" in out
+    program.process.stdin.write("\n")
+    program.process.stdin.flush()
+    assert program._line() == "lives\n"  # the other thread goes on, and this one when the child lets it
+    assert program.process.wait(30) == 0
+
+
 def test_a_process_that_is_traced_cannot_be_stopped(start, made, here):
     program = start(made("known.c"))
     code = HOLD.format(program.pid)
