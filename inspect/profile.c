@@ -267,7 +267,7 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
     sigaction((int)hak_option(HAK_OPTION_PROFILE_SIGNAL), &action, NULL);
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
-    hak_headroom_start("/sys/fs/cgroup");
+    hak_headroom_start("/sys/fs/cgroup", "/proc/self");
   }
   if (!format_of(file_pattern())) {
     hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE: %s ends in none of .pb.gz, .pb, .folded, .txt\n",
