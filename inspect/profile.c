@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEAN_BYTES = 512 << 10, NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
+enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
 _Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a site");
 
 hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
@@ -144,7 +144,7 @@ int hak_profile_write(const char *file) {
 
 int hak_profile_start(size_t mean_bytes) {
   int saved = errno, error = 0;
-  mean_bytes = mean_bytes ? mean_bytes : MEAN_BYTES;
+  mean_bytes = mean_bytes ? mean_bytes : HAK_SAMPLE_MEAN_USUAL;
   if (mean_bytes > HAK_SAMPLE_MEAN_MAX) {
     return EINVAL;
   }
