@@ -126,11 +126,13 @@ static const char *file_pattern(void) {
 }
 
 /* One that nobody waits for; tells on stderr why there is none. */
-static void write_due_locked(const char *why) {
+static void write_due(const char *why) {
+  hak_lock(&hak_profile_lock);
   int error = write_locked(file_pattern(), why);
   if (error) {
     hak_text_say("hakmem: no profile %s (%s): error %zu\n", file_pattern(), why, (size_t)error);
   }
+  hak_unlock(&hak_profile_lock);
 }
 
 int hak_profile_write(const char *file) {
@@ -171,9 +173,7 @@ static void on_signal(int number) {
   if (narrow || holds_a_lock()) {
     atomic_store_explicit(&signalled, true, memory_order_relaxed);
   } else {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("signal");
-    hak_unlock(&hak_profile_lock);
+    write_due("signal");
   }
   errno = saved;
 }
@@ -207,9 +207,7 @@ static void write_what_is_due(void) {
     why = "growth";
   }
   if (why) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked(why);
-    hak_unlock(&hak_profile_lock);
+    write_due(why);
   }
 }
 
@@ -239,9 +237,7 @@ void hak_profile_refused(size_t bytes) {
   bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("memory was refused");
-    hak_unlock(&hak_profile_lock);
+    write_due("memory was refused");
   }
 }
 
@@ -278,8 +274,6 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
 
 void hak_profile_at_exit(void) {
   if (writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("at exit");
-    hak_unlock(&hak_profile_lock);
+    write_due("at exit");
   }
 }
