@@ -162,22 +162,26 @@ class Process:
     def maps(self) -> list[Mapping]:
         return [mapping(line) for line in self.text("maps").splitlines()]
 
-    def threads(self) -> dict[int, str]:
-        """Number -> name of each."""
+    def _tasks(self) -> list[str]:
         try:
-            tasks = os.listdir(f"/proc/{self.pid}/task")
+            return os.listdir(f"/proc/{self.pid}/task")
         except OSError as error:
             refuse(self.pid, error)
+
+    def threads(self) -> dict[int, str]:
+        """Number -> name of each, the number as the process itself knows it: in a container it is another than here."""
         found = {}
-        for task in tasks:
+        for task in self._tasks():
             with suppress(Gone):  # it alone has ended meanwhile
-                found[int(task)] = self.text(f"task/{task}/comm").strip()
+                lines = self.text(f"task/{task}/status").splitlines()
+                rows = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+                found[int(rows.get("NSpid", task).split()[-1])] = rows["Name"]
         return found
 
     def stack_pointers(self) -> list[int]:
         """Of the threads that sleep; one that runs does not tell."""
         found = []
-        for task in self.threads():
+        for task in self._tasks():
             with suppress(LabError):
                 words = self.text(f"task/{task}/syscall").split()
                 if len(words) >= 3:

@@ -92,6 +92,17 @@ def test_the_pictures(start, made, here, tmp_path, explain):
     assert "html" in here("explain", "--html", tmp_path / "no" / "page.html", program.pid).message()
 
 
+def test_threads_of_a_process_that_counts_its_own_numbers(start, made, explain):
+    """As in a container: the heap has the numbers that its threads have there."""
+    if subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
+        pytest.skip("namespaces of processes are not for us")
+    outer = start("unshare", "-pf", "--kill-child", made("known.c"))
+    children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+    inner = int(children.read_text(encoding="ascii"))
+    (thread,) = explain(inner)["threads"]
+    assert (thread["thread"], thread["name"]) == (1, "known")
+
+
 def test_a_library_of_another_layout_is_refused(start, made, here):
     program = start(made("known.c"))
     with Process(program.pid) as memory:
