@@ -203,7 +203,8 @@ class Sampled(WithFolder):
                 rss += int(words[1]) * 1024
         total = profile.total("resident_space")
         self.assertLess(abs(total / rss - 1), 0.02, f"{total} of {rss}")
-        self.assertGreater(by_function(profile)["by_malloc"][4], 0.9 * rss)
+        # Six of 100 blocks lie elsewhere, as samples; five standard deviations of 3,200 samples are 9 %.
+        self.assertGreater(by_function(profile)["by_malloc"][4], 0.85 * rss)
         rows = {stack[0] for stack, _ in profile.samples if isinstance(stack[0], str)}
         self.assertLessEqual({"[metadata]"}, rows)
 
