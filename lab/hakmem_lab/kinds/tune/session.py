@@ -1,0 +1,143 @@
+"""A run in blocks in which a candidate may fail: it is left out, and the others go on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import planning
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.kinds.tune import halving
+from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.run import preflight
+from hakmem_lab.run import progress as ui
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.session import ArmFailed, Session
+
+LEFT_OUT, GONE, NOTE = "left-out", "gone", "note"
+SELECT, CONFIRM = "select", "confirm"
+PAIR = 4  # runs of a block of the confirmation
+
+
+class TuneSession(Session):
+    """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
+
+    spec: Spec
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], progress: ui.Progress):
+        super().__init__(spec, arms, progress)
+        self.runner.close()
+        self.metrics = list(with_readings(spec, self.metrics))
+        self.runner = Runner(self.workload, self.metrics)
+        self.left_out: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.planned: int | None = None
+
+    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+        """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
+
+        def counted(arms: int) -> tuple[int, int]:
+            choose = halving.runs_of(arms - 1, self.spec.select_blocks) + arms * self.spec.warm_up
+            blocks = self.planned or self.spec.max_blocks
+            plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
+            least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
+            return choose + PAIR * blocks, choose + PAIR * least
+
+        super().begin(folder, source, counted)
+        for name, why in self.left_out.items():
+            self.event(LEFT_OUT, f"{name} is left out: {why}", arm=name)
+        for text in self.notes:
+            self.event(NOTE, text)
+        for text in [*(f"{name} is left out: {why}" for name, why in self.left_out.items()), *self.notes]:
+            self.progress.say(text)
+        if self.planned is not None:
+            text = f"the budget has time for {self.planned} blocks of the confirmation"
+            self.event(planning.PLANNED, text, blocks=self.planned)
+
+    def check_arms(self) -> None:
+        """Preflight of the default and of every library once; what does not serve the program is left out."""
+        served: dict[Path | None, str | None] = {}
+        for arm in list(self.arms.values()):
+            self.progress.update(0, 1, f"preflight: {arm.name}")
+            if arm.library.path not in served or arm.name == DEFAULT:
+                served[arm.library.path] = self._unserved(arm)
+            if why := served[arm.library.path]:
+                self._leave_out(arm.name, why)
+        self.progress.restart()
+
+    def _unserved(self, arm: Arm) -> str | None:
+        try:
+            preflight.check_arm(arm, self.workload)
+        except LabError as error:
+            if arm.name == DEFAULT:
+                raise
+            return str(error)
+        return None
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.left_out[name] = why
+        del self.arms[name]
+
+    def try_arms(self) -> list[dict]:
+        """One run of every arm; a candidate whose trial fails is left out."""
+        self.check_arms()
+        trials = []
+        for arm in list(self.arms.values()):
+            self.progress.update(0, 1, f"trial: {arm.name}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                trials.append(trial)
+                continue
+            if arm.name == DEFAULT:
+                raise LabError(self._why_unreadable(str(trial["why"])))
+            self._leave_out(arm.name, str(trial["why"]))
+        self.progress.restart()
+        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        self._keep_to_budget(trials)
+        if len(self.arms) < 2:
+            raise LabError(f"allocators: no candidate can be tried: {'; '.join(self.left_out.values())}")
+        return [trial for trial in trials if trial["arm"] in self.arms]
+
+    def _why_unreadable(self, why: str) -> str:
+        command = " ".join(self.workload.argv)
+        names = self.spec.percentiles()
+        if names and why.startswith("histogram"):
+            return (
+                f"{names[0]}: {command} prints no latencies that hak can read; say where the figure stands, "
+                f"--read '{names[0]}=regex:PATTERN', or print a histogram as for hak latency (key 'histogram')"
+            )
+        return f"{DEFAULT}: {command}: {why}"
+
+    def _keep_to_budget(self, trials: Sequence[Mapping]) -> None:
+        """As many candidates as half of the budget can choose from, in their order; blocks for the other half. Raises
+        LabError where it has no time for a verdict."""
+        if self.spec.budget is None:
+            return
+        run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
+        names = [name for name in self.arms if name != DEFAULT]
+        fits = len(names)
+        while fits > 1 and halving.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
+            fits -= 1
+        blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
+        least = Plan((max(blocks, 1),)).least_blocks(self.spec.alpha)
+        if blocks < least:
+            needed = ui.duration(2 * PAIR * least * run_s)
+            raise LabError(f"budget: no verdict is possible in so short a time: at least {needed}")
+        if fits < len(names):
+            self.notes.append(f"the budget has time for {fits} of {len(names)} candidates, the first ones of the table")
+        for name in names[fits:]:
+            del self.arms[name]
+        self.planned = blocks
+
+    def rung(self, names: Sequence[str], until: int) -> None:
+        """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
+        Raises Stopped where the default fails."""
+        try:
+            self.run_blocks(SELECT, [DEFAULT, *names], until)
+        except ArmFailed as failed:
+            if failed.arm == DEFAULT:
+                raise
+            text = f"{failed.arm} failed in block {failed.index}, and takes no further part"
+            self.event(GONE, text, arm=failed.arm, block=failed.index)
+            self.progress.say(text)
