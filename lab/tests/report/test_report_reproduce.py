@@ -39,7 +39,7 @@ SAMPLES: dict[str, Any] = {
     "allocator": "jemalloc", "resamples": 400, "rate": 500.0, "duration": 9.0,
     "histogram": r"H (?P<value>\d+) (?P<count>\d+)",
     "value-unit": "us", "ops": [1000, 2000], "repeats": 4, "budget": 0.5,
-    "readings": {"ops": r"regex:a = (\d+)"}, "combine": True,
+    "readings": {"ops": r"regex:a = (\d+)"}, "combine": True, "tries": 20,
     "sample-interval": 0.5, "line": r"x (?P<operations>\d+)",
 }  # fmt: skip
 OF_KIND = {("latency", "metric"): "p90", ("tune", "higher-is-better"): False, ("latency", "rate"): 500.0}

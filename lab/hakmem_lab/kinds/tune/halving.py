@@ -41,19 +41,22 @@ class Rung:
 
 @dataclass(frozen=True)
 class Course:
-    """How far the choice has come. alive: who takes part in the next block; until: blocks at the end of this rung."""
+    """How far the choice has come. alive: who takes part in the next block; until: blocks at the end of this rung, or
+    of this group's part of it; open: more than these are in the race; asks: another group of candidates is wanted."""
 
     alive: tuple[str, ...]
     until: int
     rungs: tuple[Rung, ...]
+    open: bool = False
+    asks: bool = False
 
     @property
     def done(self) -> bool:
-        return len(self.alive) <= 1
+        return not self.open and len(self.alive) <= 1
 
     @property
     def chosen(self) -> str | None:
-        return self.alive[0] if len(self.alive) == 1 else None
+        return self.alive[0] if self.done and self.alive else None
 
 
 @dataclass(frozen=True)
@@ -88,21 +91,37 @@ def ranked(names: Sequence[str], blocks: Blocks, aim: Aim, keep: int) -> tuple[s
 
 
 def course(
-    names: Sequence[str], blocks: Blocks, aim: Aim, first: int, gone: Mapping[str, int], begun: int = 0
+    groups: Sequence[Sequence[str]],
+    blocks: Blocks,
+    aim: Aim,
+    first: int,
+    gone: Mapping[str, int],
+    more: bool = False,
 ) -> Course:
-    """From the candidates, the blocks so far and the length of the first rung. gone: candidates that failed, and in
-    which block; begun: blocks of an earlier search, which count for the estimates."""
-    alive, start, length = tuple(names), begun, first
-    rungs: list[Rung] = []
+    """From the candidates, the blocks so far and the length of the first rung. groups: of candidates which go through
+    the first rung one after the other; gone: candidates that failed, and in which block; more: another group follows.
+    """
+
+    def present(names: Sequence[str], until: int) -> tuple[str, ...]:
+        return tuple(name for name in names if gone.get(name, math.inf) >= min(until, len(blocks) + 1))
+
+    everyone = [name for group in groups for name in group]
+    if len(everyone) == 1 and not more:
+        return Course(present(everyone, 1), 0, ())
+    for index, group in enumerate(groups, start=1):
+        if len(blocks) < index * first:
+            return Course(present(group, index * first), index * first, (), open=True)
+    if more:
+        return Course((), len(blocks), (), open=True, asks=True)
+    alive, until, length, rungs = tuple(everyone), first * len(groups), first, list[Rung]()
     while True:
-        until = start + length
-        reached = len(blocks) >= until
-        alive = tuple(name for name in alive if gone.get(name, math.inf) >= (until if reached else len(blocks) + 1))
-        if len(alive) <= 1 or not reached:
+        alive = present(alive, until)
+        if len(alive) <= 1 or len(blocks) < until:
             return Course(alive, until, tuple(rungs))
         kept = ranked(alive, blocks[:until], aim, (len(alive) + 1) // 2)
         rungs.append(Rung(until, alive, kept))
-        alive, start, length = kept, until, min(2 * length, LONGEST_RUNG)
+        alive, length = kept, min(2 * length, LONGEST_RUNG)
+        until += length
 
 
 def blocks_of(count: int, first: int) -> list[tuple[int, int]]:

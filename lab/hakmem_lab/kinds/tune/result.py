@@ -8,13 +8,13 @@ from hakmem_lab.judge.statistics import multiple
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, verdict_parts
 from hakmem_lab.kinds.tune import halving, service
-from hakmem_lab.kinds.tune.session import CONFIRM, GONE, LEFT_OUT, NOTE, SELECT
+from hakmem_lab.kinds.tune.session import ASKED, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks, finished_blocks
 
 
-def _events(records: Sequence[dict], what: str) -> list[dict]:
+def events(records: Sequence[dict], what: str) -> list[dict]:
     return [record for record in records if record["type"] == "event" and record["what"] == what]
 
 
@@ -26,23 +26,38 @@ def candidates_of(header: dict) -> list[str]:
     return [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
 
 
+def whole_header(header: dict, records: Sequence[dict]) -> dict:
+    """The header with the arms that were asked for later."""
+    return header | {"arms": [*header["arms"], *(arm for event in events(records, ASKED) for arm in event["arms"])]}
+
+
+def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], int]:
+    """The groups of candidates so far, and how many candidates are still to be asked for; header: as it is stored."""
+    asked = events(records, ASKED)
+    groups = [candidates_of(header), *([arm["name"] for arm in event["arms"]] for event in asked)]
+    plans = events(records, SEARCH)
+    if not plans or (asked and asked[-1]["exhausted"]):
+        return [group for group in groups if group], 0
+    return [group for group in groups if group], max(plans[0]["tries"] - sum(map(len, groups)), 0)
+
+
 def state_of(header: dict, records: Sequence[dict]) -> halving.Course:
-    """How far the choice has come."""
-    gone = {event["arm"]: event["block"] for event in _events(records, GONE)}
-    blocks = finished_blocks(records, SELECT)
-    return halving.course(candidates_of(header), blocks, aim_of(header), header["spec"]["select-blocks"], gone)
+    """How far the choice has come; header: as it is stored."""
+    gone = {event["arm"]: event["block"] for event in events(records, GONE)}
+    blocks, (groups, wanted) = finished_blocks(records, SELECT), groups_of(header, records)
+    return halving.course(groups, blocks, aim_of(header), header["spec"]["select-blocks"], gone, wanted > 0)
 
 
 def pair_header(header: dict, records: Sequence[dict], chosen: str) -> dict:
     """The header as that of an A/B of the default and the chosen candidate."""
-    return header | {"arms": [arm for arm in header["arms"] if arm["name"] in (DEFAULT, chosen)]}
+    return header | {"arms": [arm for arm in whole_header(header, records)["arms"] if arm["name"] in (DEFAULT, chosen)]}
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict of the confirmation, the course of the choice for information, and what follows for the service."""
-    blocks = finished_blocks(records, SELECT)
+    blocks, state = finished_blocks(records, SELECT), state_of(header, records)
+    header = whole_header(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
-    state = state_of(header, records)
     confirming = finished_blocks(records, CONFIRM)
     result |= {"blocks": len(confirming), "tune": _course(header, records, state)}
     if state.chosen is None:
@@ -76,15 +91,15 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "limits": {metric.name: limit for metric, limit in guardrails_of(spec).items()},
         "candidates": len(candidates_of(header)),
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
-        "left_out": [event["text"] for event in (*_events(records, LEFT_OUT), *_events(records, GONE))],
-        "notes": [event["text"] for event in _events(records, NOTE)],
+        "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
+        "notes": [event["text"] for what in (SEARCH, NOTE) for event in events(records, what)],
         "use": None,
         "service": None,
     }
 
 
 def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
-    """Every candidate on the blocks that it took part in, the best first; intervals hold together."""
+    """Every candidate on the blocks that it took part in, who came furthest first; intervals hold together."""
     columns = {}
     for name in candidates_of(header):
         d = log_ratios(shared(blocks, DEFAULT, name), DEFAULT, name, metric_of(header))
@@ -92,7 +107,7 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
             columns[name] = d
     intervals = multiple.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
     rows = []
-    for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].estimate)):
+    for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate)):
         ratio = intervals[name].ratio()
         row = {"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
         rows.append(row | {"blocks": intervals[name].n})
@@ -104,7 +119,7 @@ def _concluded(header: dict, result: dict, chosen: str) -> dict:
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":
         (arm,) = (arm for arm in header["arms"] if arm["name"] == chosen)
-        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"), preload_libc=False)
+        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"))
         tune["use"] = chosen
         tune["service"] = {
             "systemd": service.systemd(variables),

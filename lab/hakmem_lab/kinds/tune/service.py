@@ -9,12 +9,11 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%"
 UNLOADED = ("default", "glibc")  # allocators that are there without being loaded
 
 
-def environment(arm: Mapping, others: str | None, preload_libc: bool) -> dict[str, str]:
-    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator; preload_libc:
-    glibc is none that the program has by itself."""
+def environment(arm: Mapping, others: str | None) -> dict[str, str]:
+    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator."""
     variables = dict(arm["variables"])
     library = None
-    if arm["library"] and (arm["allocator"] not in UNLOADED or preload_libc):
+    if arm["library"] and arm["allocator"] not in UNLOADED:
         library = str(project.located(arm["library"]).absolute())
     words = (library, others if library else None, variables.pop("LD_PRELOAD", None))
     preload = ":".join(word for word in words if word)

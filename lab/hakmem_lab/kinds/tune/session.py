@@ -9,13 +9,14 @@ from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.tune import halving
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run import preflight
 from hakmem_lab.run import progress as ui
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import ArmFailed, Session
+from hakmem_lab.store.runs import RunFile
 
-LEFT_OUT, GONE, NOTE = "left-out", "gone", "note"
+LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
 SELECT, CONFIRM = "select", "confirm"
 PAIR = 4  # runs of a block of the confirmation
 
@@ -33,12 +34,14 @@ class TuneSession(Session):
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
         self.planned: int | None = None
+        self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
 
     def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
         """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
 
         def counted(arms: int) -> tuple[int, int]:
-            choose = halving.runs_of(arms - 1, self.spec.select_blocks) + arms * self.spec.warm_up
+            candidates = self.search[0] if self.search else arms - 1
+            choose = halving.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
             blocks = self.planned or self.spec.max_blocks
             plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
             least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
@@ -50,6 +53,11 @@ class TuneSession(Session):
         for text in self.notes:
             self.event(NOTE, text)
         for text in [*(f"{name} is left out: {why}" for name, why in self.left_out.items()), *self.notes]:
+            self.progress.say(text)
+        if self.search:
+            tries, size = self.search
+            text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
+            self.event(SEARCH, text, tries=tries, of=size)
             self.progress.say(text)
         if self.planned is not None:
             text = f"the budget has time for {self.planned} blocks of the confirmation"
@@ -116,7 +124,7 @@ class TuneSession(Session):
             return
         run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
         names = [name for name in self.arms if name != DEFAULT]
-        fits = len(names)
+        fits = self.search[0] if self.search else len(names)
         while fits > 1 and halving.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
             fits -= 1
         blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
@@ -124,11 +132,42 @@ class TuneSession(Session):
         if blocks < least:
             needed = ui.duration(2 * PAIR * least * run_s)
             raise LabError(f"budget: no verdict is possible in so short a time: at least {needed}")
-        if fits < len(names):
+        if self.search:
+            self.search = max(fits, len(names)), self.search[1]
+        elif fits < len(names):
             self.notes.append(f"the budget has time for {fits} of {len(names)} candidates, the first ones of the table")
         for name in names[fits:]:
             del self.arms[name]
         self.planned = blocks
+
+    def resume(self, file: RunFile, header: dict) -> None:
+        """Raises LabError where what is under test is no longer what it was."""
+        super().resume(file, header)
+        for record in self.records():
+            if record.get("what") == ASKED:
+                self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in record["arms"]])
+
+    def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
+        """A further group of candidates, arm -> its point of the space; those whose trial fails are left out.
+        exhausted: there are no others."""
+        group: list[Arm] = []
+        for text in found:
+            arm = parse_arm(text, text, "allocators")
+            self.progress.update(len(group), len(found), f"trial: {text}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                group.append(arm)
+            else:
+                self.event(LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
+        self.progress.restart()
+        self._join(group)
+        points = [found[arm.name] for arm in group]
+        text = f"{len(group)} further candidates"
+        self.event(ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
+
+    def _join(self, group: Sequence[Arm]) -> None:
+        self.arms |= {arm.name: arm for arm in group}
+        self.watch(list(self.arms.values()))
 
     def rung(self, names: Sequence[str], until: int) -> None:
         """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.

@@ -92,7 +92,9 @@ def is_large(spec: Spec, space: Space) -> bool:
 
 def candidates(spec: Spec, space: Space) -> list[str]:
     """The arms that are tried from the start. Raises LabError where there are none."""
-    texts = space.combinations() if spec.combine and not is_large(spec, space) else space.singles()
+    texts = space.singles()
+    if spec.combine:
+        texts = iter([*space.options, *space.fixed]) if is_large(spec, space) else space.combinations()
     found = [text for text in dict.fromkeys(texts) if text != spec.default]
     if not found:
         why = "; ".join(space.left_out.values()) or f"only '{spec.default}' itself is named"

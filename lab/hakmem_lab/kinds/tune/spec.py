@@ -27,7 +27,8 @@ def check_reading(pattern: str) -> str:
 
 class Spec(BlockSpec):
     """default: what the program runs on now. allocators: those whose options are tried, or arms that are tried as they
-    are. combine: also several options of an allocator at once. readings: name -> how a figure that the program prints
+    are. combine: also several options of an allocator at once; tries: so many of these where they
+    are too many to try all. readings: name -> how a figure that the program prints
     is read. histogram: how it prints its latencies. budget: of time, half of it for choosing and half for confirming.
     """
 
@@ -40,6 +41,7 @@ class Spec(BlockSpec):
     histogram: str | None = None
     value_unit: Literal["ns", "us", "ms", "s"] = "ns"
     combine: bool = False
+    tries: Annotated[int, Field(ge=2, le=10_000)] = 64
     select_blocks: Annotated[int, Field(ge=1, le=1000)] = 2
     budget: Duration | None = None
     warm_up: Annotated[int, Field(ge=0, le=100)] = 0

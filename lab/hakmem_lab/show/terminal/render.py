@@ -39,9 +39,12 @@ def _arms(result: dict):
     if rows:
         title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
         table = new_table(title, "median of", *heads)
-        for arm in rows:
+        shown, more = tuning.foremost(result, rows, "name")
+        for arm in shown:
             add_row(table, arm["name"], *answers.arm_figures(result, arm, number, number))
         yield table
+        if more:
+            yield more
 
 
 def _comparisons(result: dict):
@@ -74,10 +77,13 @@ def _selection(result: dict):
             "candidate",
             "effect [interval]",
         )
-        for row in selection["candidates"]:
+        shown, more = tuning.foremost(result, selection["candidates"], "arm")
+        for row in shown:
             mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
             add_row(table, row["arm"] + mark, answers.told(result, row))
         yield table
+        if more:
+            yield more
 
 
 def _guardrails(result: dict):
