@@ -77,6 +77,22 @@ def test_an_allocator_that_is_not_there_is_left_out(here, fakes, monkeypatch):
     assert "jemalloc is left out" in answer.err
 
 
+def test_a_program_that_nothing_can_be_preloaded_into(refused, fakes):
+    """Each allocator is named once, however many arms it has."""
+    message = refused("--allocators", "glibc,hakmem", program=fakes.static_program)
+    assert "allocators: no candidate can be tried: " in message
+    assert message.count("statically linked") == 2
+
+
+def test_glibc_is_preloaded_where_a_program_brings_another_allocator(here, fakes):
+    words = ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--allocators", "glibc,FAKE_OTHER=1"]
+    result = here(
+        "tune", *words, "--default", "default", "--quiet", "--json", "-", "--", fakes.linked_program, "burn", "5"
+    )
+    (note,) = [text for text in result.result()["tune"]["notes"] if "brings an allocator of its own" in text]
+    assert str(fakes.allocator) in note
+
+
 def test_a_spec_of_a_tuning(here, tmp_path, fakes):
     path = tmp_path / "tune.toml"
     path.write_text(

@@ -143,7 +143,9 @@ def test_a_value_in_a_unit_and_in_a_shell(value, quoted):
 def test_what_else_is_preloaded_stays():
     found = service.environment(arm({"LD_PRELOAD": "/c.so"}), "/b.so")
     assert found == {"LD_PRELOAD": "/lib/x.so:/b.so:/c.so"}
-    assert service.environment(arm({"A": "1"}, "/lib/libc.so.6", "glibc"), "/b.so") == {"A": "1"}
+    libc = arm({"A": "1"}, "/lib/libc.so.6", "glibc")
+    assert service.environment(libc, "/b.so") == {"A": "1"}
+    assert service.environment(libc, None, brought=True) == {"LD_PRELOAD": "/lib/libc.so.6", "A": "1"}
 
 
 def points(found, texts):

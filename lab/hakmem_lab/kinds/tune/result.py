@@ -8,7 +8,7 @@ from hakmem_lab.judge.statistics import multiple
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, verdict_parts
 from hakmem_lab.kinds.tune import halving, service
-from hakmem_lab.kinds.tune.session import ASKED, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
+from hakmem_lab.kinds.tune.session import ASKED, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks, finished_blocks
@@ -79,7 +79,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["final"] = ended and len(confirming) >= planning.least_blocks(records)
     result["selection"]["confirmation"] = parts["comparisons"][0]
     blocked(withheld(result, records, DEFAULT, chosen), records)
-    return _concluded(header, result, chosen)
+    return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
 
 
 def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dict:
@@ -92,7 +92,7 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "candidates": len(candidates_of(header)),
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
-        "notes": [event["text"] for what in (SEARCH, NOTE) for event in events(records, what)],
+        "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
         "use": None,
         "service": None,
     }
@@ -114,12 +114,12 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
     return rows
 
 
-def _concluded(header: dict, result: dict, chosen: str) -> dict:
+def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
     """With what follows from the verdict: the arm to use and its line, or to stay with what there is."""
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":
         (arm,) = (arm for arm in header["arms"] if arm["name"] == chosen)
-        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"))
+        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"), brought)
         tune["use"] = chosen
         tune["service"] = {
             "systemd": service.systemd(variables),

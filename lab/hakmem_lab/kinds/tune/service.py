@@ -9,11 +9,12 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%"
 UNLOADED = ("default", "glibc")  # allocators that are there without being loaded
 
 
-def environment(arm: Mapping, others: str | None) -> dict[str, str]:
-    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator."""
+def environment(arm: Mapping, others: str | None, brought: bool = False) -> dict[str, str]:
+    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator; brought: the
+    program has another allocator than that of the C library, which takes its place only where it is preloaded."""
     variables = dict(arm["variables"])
     library = None
-    if arm["library"] and arm["allocator"] not in UNLOADED:
+    if arm["library"] and (brought or arm["allocator"] not in UNLOADED):
         library = str(project.located(arm["library"]).absolute())
     words = (library, others if library else None, variables.pop("LD_PRELOAD", None))
     preload = ":".join(word for word in words if word)

@@ -1,5 +1,6 @@
 """A run in blocks in which a candidate may fail: it is left out, and the others go on."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.tune import halving
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
+from hakmem_lab.plan import peers
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run import preflight
 from hakmem_lab.run import progress as ui
@@ -17,6 +19,7 @@ from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.runs import RunFile
 
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
+BROUGHT = "brought"
 SELECT, CONFIRM = "select", "confirm"
 PAIR = 4  # runs of a block of the confirmation
 
@@ -33,6 +36,7 @@ class TuneSession(Session):
         self.runner = Runner(self.workload, self.metrics)
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
+        self.brought: str | None = None
         self.planned: int | None = None
         self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
 
@@ -54,6 +58,8 @@ class TuneSession(Session):
             self.event(NOTE, text)
         for text in [*(f"{name} is left out: {why}" for name, why in self.left_out.items()), *self.notes]:
             self.progress.say(text)
+        if self.brought:
+            self.event(BROUGHT, f"the program brings an allocator of its own, {self.brought}")
         if self.search:
             tries, size = self.search
             text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
@@ -64,24 +70,32 @@ class TuneSession(Session):
             self.event(planning.PLANNED, text, blocks=self.planned)
 
     def check_arms(self) -> None:
-        """Preflight of the default and of every library once; what does not serve the program is left out."""
-        served: dict[Path | None, str | None] = {}
+        """Preflight of every library once; what does not serve the program is left out, with one line."""
+        self.brought = self._brought()
+        refused: dict[Path | None, bool] = {}
         for arm in list(self.arms.values()):
             self.progress.update(0, 1, f"preflight: {arm.name}")
-            if arm.library.path not in served or arm.name == DEFAULT:
-                served[arm.library.path] = self._unserved(arm)
-            if why := served[arm.library.path]:
-                self._leave_out(arm.name, why)
+            library = arm.library.path
+            try:
+                if library not in refused or arm.name == DEFAULT:
+                    refused[library] = True
+                    preflight.check_arm(arm, self.workload)
+                    refused[library] = False
+            except LabError as error:
+                if arm.name == DEFAULT:
+                    raise
+                self.left_out[arm.allocator] = str(error)
+            if refused[library]:
+                del self.arms[arm.name]
         self.progress.restart()
 
-    def _unserved(self, arm: Arm) -> str | None:
-        try:
-            preflight.check_arm(arm, self.workload)
-        except LabError as error:
-            if arm.name == DEFAULT:
-                raise
-            return str(error)
-        return None
+    def _brought(self) -> str | None:
+        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say."""
+        arm = self.arms[DEFAULT]
+        if arm.library.path is not None:
+            return None
+        found = preflight.serving(arm, self.workload) - {os.path.realpath(str(peers.libc().path))}
+        return ", ".join(sorted(found)) or None
 
     def _leave_out(self, name: str, why: str) -> None:
         self.left_out[name] = why
