@@ -13,6 +13,7 @@ EXTRAS = {
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
     "soak": (("pymannkendall", "pymannkendall"), ("ruptures", "ruptures")),
     "sql": (("duckdb", "duckdb"),),
+    "tune": (("optuna", "optuna"),),
 }
 
 

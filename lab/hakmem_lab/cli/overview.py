@@ -27,6 +27,10 @@ GROUPS = {
             "one treatment against one control: a verdict with its interval",
             "hak ab --control glibc --treatment hakmem -- ./program args",
         ),
+        "tune": (
+            "allocators and their options: the best one, confirmed, as a line for the service file",
+            "hak tune --least rss --subject-to wall=+2% -- ./program args",
+        ),
         "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
         "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
         "baseline": (
