@@ -1,0 +1,78 @@
+"""A real cluster of worker processes on this machine, of which one is killed in the middle."""
+
+import json
+import random
+import re
+import socket
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs the extra 'fleet'")
+
+BLOCKS, WORKERS = 16, 4
+FIRST = ("--engine", "dask", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def whole(killing, tmp_path_factory):
+    """What a run without a kill has measured."""
+    found = killing.measure(tmp_path_factory.mktemp("fleet") / "whole", WORKERS, BLOCKS, None)
+    killing.check(found, found, BLOCKS, killed=False)
+    return found
+
+
+def test_four_workers_share_the_blocks(whole, killing):
+    (result,) = (r for r in whole if r["type"] == "result")
+    assert (result["verdict"], result["final"]) == ("GO", True)
+    assert [each["blocks"] for each in result["fleet"]["hosts"]] == [BLOCKS // WORKERS] * WORKERS
+    phases = [(r["host"], r["phase"]) for r in whole if r["type"] == "run" and r["phase"] != "measure"]
+    assert len(set(phases)) == 2 * WORKERS, "each was calibrated and warmed up"
+    assert len(phases) == 4 * WORKERS, "once"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_killed_worker_costs_no_finished_block_and_no_verdict(killing, whole, tmp_path, seed):
+    assert re.match("part [0-3] killed after", killing.trial(tmp_path / "run", WORKERS, BLOCKS, whole, random.Random(seed)))
+
+
+@pytest.mark.long
+def test_twenty_runs_with_a_killed_worker_each(killing, whole, tmp_path):
+    rng = random.Random(20)
+    for number in range(20):
+        killing.trial(tmp_path / str(number), WORKERS, BLOCKS, whole, rng)
+
+
+def test_a_host_that_cannot_measure_is_named(hak, spec_file, tmp_path, store):
+    """The second worker that gets there finds no program any more: it is left out, the first one does it all."""
+    program = tmp_path / "once.sh"
+    program.write_text("#!/bin/sh\necho took 5\n")
+    program.chmod(0o755)
+    spec = tmp_path / "spec.toml"
+    spec.write_text(f'command = ["{program}"]\nmetric = "regex:took (.*)"\ncontrol = "glibc"\ntreatment = "nope.so"\n')
+    answer = hak("fleet", spec, *FIRST, "--workers", 2)
+    assert answer.status == 2
+    assert re.search(r"no host can measure this: .*/0: treatment: there is no allocator 'nope\.so'", answer.message())
+    assert not list(store.glob("*.jsonl"))
+
+
+def test_no_scheduler_there(hak, spec_file):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    answer = hak("fleet", spec_file(), *FIRST, "--scheduler", address)
+    assert (answer.status, "no Dask scheduler answers at" in answer.message()) == (2, True)
+
+
+def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killing):
+    running = begin("fleet", spec_file(blocks=40), *FIRST, "--workers", 2)
+    until(lambda: len(killing.finished(killing.records(store))) >= 3, 60)
+    running.terminate()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert "hak resume" in said.splitlines()[-1]
+    before = killing.values(killing.records(store))
+    assert hak("resume", "--quiet", "--json", "-").result()["final"]
+    after = killing.values(killing.records(store))
+    assert {block: after[block] for block in before} == before
+    assert sorted(after) == list(range(40))
+    assert json.loads(hak("show", "last", "--json", "-").out)["verdict"] == "GO"
