@@ -23,6 +23,8 @@ from hakmem_lab.run.progress import Progress
 
 CONNECT_S = 10.0
 POLL_S = 0.25
+# An answer is fetched from the worker; of one that dies at that moment it would never come.
+ANSWER_S = 2.0
 # So long a fleet without any host waits for one, such as a worker that its nanny starts again.
 PATIENCE_S = 20.0
 
@@ -71,6 +73,7 @@ class Host:
     file: str = ""
     future: Any = None
     job: int = 0
+    patience_s: float = ANSWER_S
     left_out: bool = False
 
 
@@ -203,7 +206,11 @@ class Fleet:
         """What a host hands back: its part's beginning, a block, or why there is neither."""
         future, host.future = host.future, None
         if future.status == "finished":
-            answer = future.result()
+            try:
+                answer = future.result(timeout=host.patience_s)
+            except TimeoutError:  # it is dead, which is seen soon, or slow
+                host.future, host.patience_s = future, 2 * host.patience_s
+                return
             if host.job == BEGINNING:
                 host.part, host.file = self._gathering.part(answer["header"]), answer["file"]
             assert host.part is not None
