@@ -1,5 +1,6 @@
 """A host's part: preflight and warm-up once, blocks as they are asked for, everything numbered."""
 
+import dataclasses
 import fcntl
 import os
 import tempfile
@@ -59,9 +60,17 @@ def test_a_block_is_the_same_on_every_host(part):
     assert len(seen[0]) == 4
 
 
-def test_what_a_host_lacks_is_said_and_nothing_is_left(part, job, store, processes):
-    with pytest.raises(LabError, match="no-such-program"):
-        part('question = "x"\ncommand = ["no-such-program"]'.replace('question = "x"\n', ""))
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [({"command": ["no-such-program"]}, "no-such-program"), ({"treatment": "/no/such/lib.so"}, "no library /no/such")],
+)
+def test_what_a_host_lacks_is_said_and_nothing_is_left(job, store, lacking, said):
+    from hakmem_lab.kinds.fleet import part as module
+
+    asked = job()[1]
+    with pytest.raises(LabError, match=said):
+        module.begin(dataclasses.replace(asked, spec=asked.spec | lacking), "here", store)
+    assert not store.exists()
 
 
 def test_a_block_that_fails_says_why_and_keeps_its_records(part):
@@ -75,8 +84,6 @@ def test_a_block_that_fails_says_why_and_keeps_its_records(part):
 
 
 def test_another_version_of_hak_does_not_take_part(job, store):
-    import dataclasses
-
     from hakmem_lab.kinds.fleet import part as module
 
     asked = dataclasses.replace(job()[1], lab_version="0.1")

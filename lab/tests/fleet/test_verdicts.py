@@ -85,7 +85,7 @@ RAIL = ("[guardrails]", 'rss = "5%"')
 
 def with_memory(figures_, memory):
     """The same figures are those of the peak memory, too: the guardrail is on what the fixture writes as rss."""
-    return {host: {index: (LEVEL, LEVEL * memory[host]) for index in own} for host, own in figures_.items()}
+    return {host: dict.fromkeys(own, (LEVEL, LEVEL * memory[host])) for host, own in figures_.items()}
 
 
 def test_a_guardrail_holds_only_where_no_host_surely_breaks_it(gathered):

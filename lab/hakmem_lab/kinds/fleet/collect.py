@@ -22,7 +22,7 @@ def earlier(store: Path, job: str) -> RunFile | None:
 def collect(path: Path, store: Path, progress: Progress, close: bool = False) -> dict:
     """The result. close: nothing more will come, what is there is judged. Raises LabError where nothing is there."""
     folder = Folder(path)
-    gathering = Gathering(folder.spec, folder.job, store, "collected", earlier(store, folder.job.id))
+    gathering = Gathering(folder.spec, folder.job, store, folder.source, earlier(store, folder.job.id))
     with gathering:
         for text in gathering.collect(folder.files()):
             progress.say(f"warning: {text}; it is left out")

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, StoreError, Stopped, one_line
+from hakmem_lab.errors import LabError, Stopped, StoreError, one_line
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.job import FleetSpec, Job
 from hakmem_lab.plan.spec import build, normalised
@@ -35,12 +35,12 @@ def shares_of(blocks: int, shares: int) -> list[range]:
 class Folder:
     """The job in a folder. Raises LabError where there is none."""
 
-    def __init__(self, path: Path, need: str = JOB):
+    def __init__(self, path: Path):
         self.path = path
         try:
-            found = json.loads((path / need).read_text(encoding="utf-8"))
+            found = json.loads((path / JOB).read_text(encoding="utf-8"))
             self.job, self.shares = Job(**found["job"]), int(found["shares"])
-            self.spec = build(FleetSpec, found["spec"], str(path / need))
+            self.spec, self.source = build(FleetSpec, found["spec"], str(path / JOB)), str(found["source"])
         except (OSError, ValueError, KeyError, TypeError):
             raise LabError(
                 f"{path} holds no fleet's job: hak fleet SPEC.toml --engine slurm -o {path} writes one"
@@ -51,17 +51,17 @@ class Folder:
         return self.path / PARTS
 
     @classmethod
-    def create(cls, path: Path, spec: FleetSpec, shares: int) -> "Folder":
+    def create(cls, path: Path, spec: FleetSpec, shares: int, source: str) -> "Folder":
         """Raises LabError where the folder cannot be written, or holds another job."""
         if (path / JOB).exists():
             raise LabError(f"-o: {path} holds a fleet's job already; name another folder")
         if shares > spec.max_blocks:
             raise LabError(f"--shares: {shares} shares of {spec.max_blocks} blocks: some would have none")
         job = Job.of(spec, spec.seed)
-        text = json.dumps({"job": job.plain(), "shares": shares, "spec": normalised(spec)}, indent=1) + "\n"
+        asked = {"job": job.plain(), "shares": shares, "spec": normalised(spec), "source": source}
         try:
             (path / PARTS).mkdir(parents=True, exist_ok=True)
-            (path / JOB).write_text(text, encoding="utf-8")
+            (path / JOB).write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise StoreError(f"-o: cannot write {path}: {error.strerror}") from None
         return cls(path)
