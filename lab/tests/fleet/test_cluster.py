@@ -1,9 +1,14 @@
 """A real cluster of worker processes on this machine, of which one is killed in the middle."""
 
+import contextlib
 import json
+import os
 import random
 import re
+import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -71,4 +76,35 @@ def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killi
     after = killing.values(killing.records(store))
     assert {block: after[block] for block in before} == before
     assert sorted(after) == list(range(40))
-    assert json.loads(hak("show", "last", "--json", "-").out)["verdict"] == "GO"
+    assert json.loads(hak("show", "last", "--json", "-").out)["verdict"] == "INCONCLUSIVE", "two hosts are no fleet"
+
+
+@pytest.fixture
+def cluster(tmp_path, until):
+    """The address of a scheduler with two workers, all processes of their own, as somebody else has started them."""
+    file = tmp_path / "scheduler.json"
+    words = ("--scheduler-file", str(file), "--no-dashboard")
+    started = [["scheduler", "--port", "0", *words], *[["worker", "--nthreads", "1", "--no-nanny", *words]] * 2]
+    with contextlib.ExitStack() as stack:
+        for name, *flags in started:
+            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *flags]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            until(file.exists, 60)
+        yield json.loads(file.read_text())["address"]
+
+
+def test_a_cluster_that_is_there(cluster, begin, spec_file, store, until, killing):
+    """Two workers of one machine are one host: one measures, and when it dies, the other one goes on."""
+    running = begin("fleet", spec_file(blocks=30), *FIRST, "--scheduler", cluster)
+    until(lambda: len(killing.finished(killing.records(store))) >= 5, 120)
+    first = next(r for r in killing.records(store) if r["type"] == "host")
+    os.kill(first["pid"], signal.SIGKILL)
+    said = running.communicate(timeout=120)
+    assert running.returncode == 0, said
+    found = killing.records(store)
+    assert sorted(r["block"] for r in killing.finished(found)) == list(range(30))
+    parts = [r for r in found if r["type"] == "host"]
+    assert [r["host"] for r in parts] == [socket.gethostname()] * 2
+    assert parts[0]["pid"] != parts[1]["pid"]

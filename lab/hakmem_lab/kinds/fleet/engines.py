@@ -65,8 +65,8 @@ def check_kubernetes(image: str | None, claim: str | None) -> None:
     missing = [flag for flag, value in (("--image", image), ("--claim", claim)) if not value]
     if missing:
         raise LabError(
-            f"{missing[0]} is missing: an image with hak and the program, and a PersistentVolumeClaim that several nodes "
-            "may write (ReadWriteMany)"
+            f"{missing[0]} is missing: an image with hak and the program, and a PersistentVolumeClaim that several "
+            "nodes may write (ReadWriteMany)"
         )
 
 

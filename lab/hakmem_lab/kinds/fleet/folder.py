@@ -9,6 +9,7 @@ begun again, on the same host or another one, goes on where the earlier parts ha
 """
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -29,7 +30,7 @@ SHARE_VARIABLES = ("SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX")
 def shares_of(blocks: int, shares: int) -> list[range]:
     """The blocks of every share, as even as can be."""
     ends = [blocks * index // shares for index in range(shares + 1)]
-    return [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
+    return [range(first, last) for first, last in itertools.pairwise(ends)]
 
 
 class Folder:
@@ -71,7 +72,8 @@ class Folder:
 
     def finished(self, blocks: Iterable[int]) -> set[int]:
         """Those of these blocks that some part has finished."""
-        wanted, found = set(blocks), set()
+        wanted = set(blocks)
+        found: set[int] = set()
         for path in self.files():
             file = RunFile(path)
             with contextlib.suppress(LabError, OSError):
@@ -112,7 +114,7 @@ class Folder:
 
     def left(self) -> list[tuple[str, str]]:
         """(host, why) of those that could not take part."""
-        found = {}
+        found: dict[tuple[str, str], None] = {}
         for path in sorted(self.parts.glob(f"*{LEFT}")):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 note = json.loads(path.read_text(encoding="utf-8"))
