@@ -156,6 +156,8 @@ def test_the_run_is_found_again_by_its_commands(folder, task, merged, here, tmp_
         task(path, share)
     result = merged(path)
     assert here("show", "--json", "-").result()["estimate"] == result["estimate"]
+    sql = "SELECT host, count(*) AS n FROM blocks WHERE phase = 'measure' GROUP BY host ORDER BY host"
+    assert [row["n"] for row in here("export", "--sql", sql).result()] == [3] * SHARES
     assert "GO" in here("list").out
     assert here("resume", result["run"]).message().endswith("hak fleet --merge DIR")
     assert here("report", result["run"], "-o", tmp_path / "page.html").status == 0

@@ -1,5 +1,6 @@
 """What the parts in a folder say together, as one run of the store. To collect again adds what has come since."""
 
+import contextlib
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -13,9 +14,10 @@ from hakmem_lab.store.runs import RunFile, Store
 
 def earlier(store: Path, job: str) -> RunFile | None:
     """The run of an earlier collection of the same job."""
-    for file in Store(store).runs():
-        if "-fleet-" in file.id and file.header().get("job", {}).get("id") == job:
-            return file
+    for file in [file for file in Store(store).runs() if "-fleet-" in file.id]:
+        with contextlib.suppress(LabError):  # of a damaged run
+            if file.header("job")["job"]["id"] == job:
+                return file
     return None
 
 

@@ -112,5 +112,5 @@ class Gathering:
         """The result, which is also the run's last record."""
         file = self.ledger.file
         result = analyse(file.header(), list(file.records()))
-        file.append({"type": "result", **result})
+        self.ledger.append({"type": "result", **result})
         return result

@@ -58,7 +58,7 @@ class Ledger:
         if record["type"] == "block" and record["ok"] and record["phase"] != AGAIN:
             self.counted[record["block"]] = self._hosts[record["part"]]
 
-    def _append(self, record: dict) -> None:
+    def append(self, record: dict) -> None:
         """Raises Stopped where the store takes no more."""
         try:
             with signals.held():
@@ -67,7 +67,7 @@ class Ledger:
             raise endings.cannot_write(self.file, error) from None
 
     def event(self, what: str, text: str, **more: object) -> None:
-        self._append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
+        self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def part(self, header: dict) -> int:
         """The number of a part, by its own header; one that is not known yet is entered."""
@@ -75,7 +75,7 @@ class Ledger:
         if header["id"] not in self._parts:
             number = len(self._parts)
             own = {key: header.get(key) for key in OF_A_HOST}
-            self._append({"type": HOST, "part": number, "part_id": header["id"], **about, **own})
+            self.append({"type": HOST, "part": number, "part_id": header["id"], **about, **own})
             self._parts[header["id"]], self._hosts[number] = number, about["host"]
         return self._parts[header["id"]]
 
@@ -106,7 +106,7 @@ class Ledger:
             placed["text"] = f"{host}: {record['text']}"
         if "attempt" in record:
             placed["attempt"] = part * ATTEMPTS_OF_A_PART + record["attempt"]
-        self._append(placed)
+        self.append(placed)
         self._seen.add((part, record["serial"]))
         self._count(placed)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from hakmem_lab.judge import two_arms
 from hakmem_lab.judge.analysis import (
     COMPARED,
     arm_rows,
@@ -18,12 +19,14 @@ from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.sentences import percent, size
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks
 
 Pair = tuple[str, str]
+ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -82,19 +85,35 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
         _rail(metric, limit, _columns(by_host, pair, metric), alpha) for metric, limit in guardrails_of(spec).items()
     ]
     checked = guardrails.checked(word, rails)
-    if whole.hosts < LEAST_HOSTS:
+    means = _mean_of_means(by_host, pair, metric_of(header), 1 - alpha)
+    torn = means is not None and verdict.contradicts(word, means, as_log(spec["margin"]))
+    if whole.hosts < LEAST_HOSTS or torn:
         checked = Verdict.INCONCLUSIVE
     row = comparison(interval, *pair, spec["metric"], str(checked))
+    rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
     equivalence = narrow.ratio()
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
     failed = [rail.name for rail in rails if rail.status is GuardrailStatus.FAILED]
     return {
         "verdict": str(checked),
-        "headline": _headline(whole, found, interval, narrow, checked, rails, spec),
-        "comparisons": [row],
+        "headline": _headline(whole, found, interval, narrow, checked, rails, spec, means if torn else None),
+        "torn": torn,
+        "comparisons": [row, *rows_of_means],
         "guardrails": [guardrails.row(rail) for rail in rails],
         "vetoed_by": failed if word is Verdict.GO and checked is Verdict.NO_GO else [],
     }
+
+
+def _mean_of_means(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric, level: float) -> Interval | None:
+    """The other average: the ratio of the means of every host's runs; None where a host has too few blocks for one."""
+    found = []
+    for blocks in by_host.values():
+        means = two_arms.means_of(blocks, pair, metric, ONE_SIGMA)
+        if means is None:
+            return None
+        error = (means.ratio.high - means.ratio.low) / 2
+        found.append(Host(means.ratio.estimate, max(error**2, hosts.NO_VARIANCE), len(blocks)))
+    return hosts.fleet(found).interval(level)
 
 
 def _rail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: float) -> Guardrail:
@@ -115,14 +134,21 @@ def _headline(
     word: Verdict,
     rails: Sequence[Guardrail],
     spec: dict,
+    other: Interval | None,
 ) -> str:
-    """What is claimed of the fleet, and what a further host may expect."""
+    """What is claimed of the fleet, and what a further host may expect. other: the mean of the runs, where that says
+    the opposite."""
     count = f"{whole.hosts} host{'' if whole.hosts == 1 else 's'}, {whole.blocks} blocks"
     if whole.hosts < LEAST_HOSTS:
         here = hosts.together(list(found.values()), interval.level)
         return (
             f"{count}: fewer than {LEAST_HOSTS} hosts say nothing about a fleet; on these alone it is "
             f"{percent(here.estimate)} (between {percent(here.low)} and {percent(here.high)})."
+        )
+    if other is not None:
+        return (
+            f"Over the fleet ({count}) the typical block changes by {percent(interval.estimate)}, but the mean of the "
+            f"runs by {percent(other.estimate)}: a few runs are far off. Which of the two matters is not for a rule."
         )
     matters, between = f"{spec['margin'] * 100:g} %", f"between {percent(interval.low)} and {percent(interval.high)}"
     broken = [rail.name for rail in rails if rail.status is not GuardrailStatus.HELD]
