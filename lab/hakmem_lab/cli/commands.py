@@ -9,6 +9,7 @@ from hakmem_lab.cli import (
     baseline,
     doctor,
     explain,
+    fleet,
     inspect,
     measure,
     metrics,
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, inspect, baseline):
     module.register(app)
 
 

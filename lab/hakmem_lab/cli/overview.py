@@ -33,6 +33,10 @@ GROUPS = {
         ),
         "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
         "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
+        "fleet": (
+            "a spec on many hosts: a verdict about all of them, and which gain, which lose",
+            "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
+        ),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",
