@@ -5,7 +5,20 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import baseline, doctor, explain, inspect, measure, metrics, overview, profile, run, suite, top, trace
+from hakmem_lab.cli import (
+    baseline,
+    doctor,
+    explain,
+    inspect,
+    measure,
+    metrics,
+    overview,
+    profile,
+    run,
+    suite,
+    top,
+    trace,
+)
 
 app = typer.Typer(
     name="hak",

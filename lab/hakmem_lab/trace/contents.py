@@ -1,4 +1,7 @@
-"""What a trace says about itself, and the counts of what is in it. Whoever wrote it is not known: nothing is believed."""
+"""What a trace says about itself, and the counts of what is in it.
+
+Whoever wrote it is not known: nothing in it is believed.
+"""
 
 import json
 import subprocess
@@ -24,26 +27,23 @@ class Process:
 
 @dataclass(frozen=True)
 class Contents:
-    """info, end and each `about`: as the recorder wrote them, or empty; what is in them may be of any type."""
+    """partial: why it is not all that the program did; None: it is.
+
+    info, end and each `about`: as the recorder wrote them, or empty; what is in them may be of any type.
+    """
 
     path: Path
-    complete: bool
-    cut_bytes: int
+    partial: str | None
     file_bytes: int
     info: dict[str, Any]
     end: dict[str, Any]
     processes: list[Process]
 
-    @property
-    def partial(self) -> str | None:
-        """Why it is not all that the program did; None: it is."""
-        return None if self.complete else why_partial(self.end, self.cut_bytes)
 
-
-def why_partial(end: Mapping[str, Any], cut_bytes: int) -> str:
+def why_partial(end: Mapping[str, Any], ended: bool, cut_bytes: int) -> str:
     if cut_bytes:
         return f"it was cut off: {cut_bytes:,} bytes at its end are no whole piece"
-    if not end:
+    if not ended:
         return "its end is missing: the recorder was killed, or the file was cut off"
     return words(end, "reason") or "it does not say why"
 
@@ -64,16 +64,30 @@ def contents(path: Path) -> Contents:
         for each in found["processes"]
     ]
     info, end = _object(path, found["info"]), _object(path, found["end"])
-    return Contents(path, found["complete"], found["cut_bytes"], found["file_bytes"], info, end, processes)
+    partial = None if found["complete"] else why_partial(end, found["end"] is not None, found["cut_bytes"])
+    return Contents(path, partial, found["file_bytes"], info, end, processes)
 
 
 def counts(path: Path, process: int | None = None) -> dict[str, Any]:
     """What is in it, of all processes or of one, as one object. Raises LabError as above."""
     found = _ask(path, *([] if process is None else [str(process)]))
+    ended = found["end"] is not None
     found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
+    own = _own_operations(found["end"])
     for each in found["processes"]:
         each["about"] = _object(path, each["about"])
-    found["partial"] = None if found["complete"] else why_partial(found["end"], found["cut_bytes"])
+        each["inherited"] = max(each["operations"] - own.get(each["process"], each["operations"]), 0)
+    found["partial"] = None if found["complete"] else why_partial(found["end"], ended, found["cut_bytes"])
+    return found
+
+
+def _own_operations(end: Mapping[str, Any]) -> dict[int, int]:
+    """As counted where they were recorded: without the allocations that a forked process begins with."""
+    rows = end.get("processes")
+    found = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and type(row.get("process")) is int and type(row.get("operations")) is int:
+            found[row["process"]] = row["operations"]
     return found
 
 

@@ -9,7 +9,8 @@ from hakmem_lab.show.terminal.tables import add_row, new_table, number, output
 from hakmem_lab.trace.contents import words
 
 BAR = 30
-PROCESSES, SHOWN, THREADS, SIZES = 12, 3, 8, 8  # processes in the table, those shown in full; --json has all
+PROCESSES, THREADS, SIZES = 12, 8, 8  # shown; --json has all
+NAME = 60  # characters of a process's name in a table
 QUANTILES = (0.5, 0.9, 0.99)
 FREQUENT = 0.01  # of the allocations: a size that is named
 KIB = 1024
@@ -26,15 +27,15 @@ def show(result: Mapping[str, Any]) -> None:
     if len(processes) > 1:
         console.print()
         console.print(table_of_processes(processes))
-    for process in processes[:SHOWN]:
+    for process in processes[:1]:
         _show_process(console, process)
-    if len(processes) > SHOWN:
-        console.print(f"{len(processes) - SHOWN} more processes: --process NUMBER shows one, --json has all")
+    if len(processes) > 1:
+        console.print("The busiest process is shown; --process N shows another one, --json has all.", soft_wrap=True)
 
 
 def headline(result: Mapping[str, Any]) -> str:
     processes = result["processes"]
-    operations = sum(each["operations"] for each in processes)
+    operations = sum(each["operations"] - each["inherited"] for each in processes)
     parts = [
         f"{operations:,} operations",
         f"{many(len(processes), 'process', 'processes')}, "
@@ -51,7 +52,10 @@ def many(count: int, one: str, more: str = "") -> str:
 
 
 def name(process: Mapping[str, Any]) -> str:
-    return words(process["about"], "command") or words(process["about"], "executable") or "?"
+    """Its command, without the directory of the program."""
+    text = words(process["about"], "command") or words(process["about"], "executable") or "?"
+    program, space, rest = text.partition(" ")
+    return (program.rpartition("/")[2] or program) + space + rest
 
 
 def size(value: float) -> str:
@@ -63,7 +67,7 @@ def often(value: float) -> str:
 
 
 def seconds(ns: float) -> str:
-    return number(ns / 1e9, "s")
+    return f"{ns:.0f} ns" if ns < 1000 else number(ns / 1e9, "s")
 
 
 def share(part: float, whole: float) -> str:
@@ -77,7 +81,8 @@ def table_of_processes(processes: Sequence[Mapping[str, Any]]):
     for each in processes[:PROCESSES]:
         lasted = seconds(each["ended_ns"] - each["began_ns"])
         figures = (f"{each['operations']:,}", f"{each['thread_count']:,}", size(each["peak_bytes"]), lasted)
-        add_row(table, str(each["process"]), name(each), *figures)
+        text = name(each)
+        add_row(table, str(each["process"]), text if len(text) <= NAME else f"{text[: NAME - 1]}…", *figures)
     return table
 
 
@@ -86,26 +91,29 @@ def _show_process(console, process: Mapping[str, Any]) -> None:
     console.print(f"process {process['process']}: {name(process)}", style="bold", markup=False, soft_wrap=True)
     for text in facts(process):
         console.print(f"  {text}", markup=False, soft_wrap=True)
-    if process["allocations"]:
+    if process["sizes"]:
         console.print()
         console.print(sizes(process))
+    if process["life_operations"]:
         console.print(lifetimes(process))
     if process["thread_count"] > 1:
         console.print(threads(process))
 
 
 def facts(process: Mapping[str, Any]) -> list[str]:
-    kinds, made = process["kinds"], process["allocations"]
+    kinds, made = process["kinds"], process["allocations"] - process["inherited"]
     lasted_ns = process["ended_ns"] - process["began_ns"]
     rate = f", {often(made / lasted_ns * 1e9)} a second" if lasted_ns else ""
-    found = [
+    inherited = f"begins with {many(process['inherited'], 'block')} of the process that it was forked from"
+    found = [inherited] if process["inherited"] else []
+    found += [
         f"{made:,} allocations of {size(process['allocated_bytes'])} in {seconds(lasted_ns)}{rate}",
         f"{process['grown'] + process['shrunk']:,} reallocations that changed a size, {process['grown']:,} of them up",
         f"{process['handed_over']:,} operations on a block of another thread "
         f"({share(process['handed_over'], process['operations'])}), {kinds['wait']:,} waits that keep their order",
         f"most live: {size(process['peak_bytes'])}, {seconds(process['peak_time_ns'])} after the begin; "
         f"{process['peak_blocks']:,} blocks",
-        f"never freed: {process['kept_blocks']:,} blocks, {size(process['kept_bytes'])}",
+        f"never freed: {many(process['kept_blocks'], 'block')}, {size(process['kept_bytes'])}",
     ]
     frequent = [row for row in process["small_sizes"] if row[1] >= FREQUENT * made]
     if frequent:
@@ -122,7 +130,8 @@ def facts(process: Mapping[str, Any]) -> list[str]:
 
 def sizes(process: Mapping[str, Any]):
     """By powers of two; the buckets of the counts are finer."""
-    count, held = Counter(), Counter()
+    count: Counter[int] = Counter()
+    held: Counter[int] = Counter()
     for least, blocks, all_bytes in process["sizes"]:
         power = least.bit_length()
         count[power] += blocks
@@ -131,7 +140,7 @@ def sizes(process: Mapping[str, Any]):
     table.columns[-1].justify = "left"
     blocks, all_bytes = count.total(), held.total()
     for power in sorted(count):
-        label = "0" if power == 0 else f"{1 << (power - 1):,} to {(1 << power) - 1:,}"
+        label = str(power) if power < 2 else f"{1 << (power - 1):,} to {(1 << power) - 1:,}"
         part = count[power] / blocks
         shares = (f"{100 * part:.1f}", f"{100 * held[power] / max(all_bytes, 1):.1f}")
         add_row(table, label, f"{count[power]:,}", *shares, "█" * round(part * BAR))
@@ -142,23 +151,23 @@ def lifetimes(process: Mapping[str, Any]):
     columns = [f"{100 * each:g} % below" for each in QUANTILES]
     table = new_table("lifetimes of the blocks that were freed", "counted in", *columns)
     rows = (
-        ("operations meanwhile", "life_operations", lambda value: f"{value:,}"),
-        ("bytes allocated meanwhile", "life_bytes", size),
-        ("time, as far as known", "life_ns", seconds),
+        ("operations meanwhile", "life_operations", process["operations"], lambda value: f"{value:,}"),
+        ("bytes allocated meanwhile", "life_bytes", process["allocated_bytes"], size),
+        ("time, as far as known", "life_ns", process["ended_ns"] - process["began_ns"], seconds),
     )
-    for label, key, written in rows:
-        add_row(table, label, *(_quantile(process[key], each, written) for each in QUANTILES))
+    for label, key, most, written in rows:
+        add_row(table, label, *(written(min(quantile(process[key], each), most)) for each in QUANTILES))
     return table
 
 
-def _quantile(histogram: Sequence[Sequence[int]], wanted: float, written) -> str:
-    """The end of the bucket that holds it: a quarter of a power of two above the truth at most."""
+def quantile(histogram: Sequence[Sequence[int]], wanted: float) -> int:
+    """The end of the bucket that holds it: above the truth by a quarter at most."""
     left = wanted * sum(row[1] for row in histogram)
     for least, count, _ in histogram:
         left -= count
         if left <= 0:
-            return written(least + max(1 << max(least.bit_length() - 3, 0), 1))
-    return "-"
+            return least + (1 << max(least.bit_length() - 3, 0))
+    return 0
 
 
 def threads(process: Mapping[str, Any]):

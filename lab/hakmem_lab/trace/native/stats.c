@@ -25,11 +25,6 @@ static _Noreturn void stop_file(const char *what) {
   exit(EXIT_DAMAGED);
 }
 
-static _Noreturn void stop_process(uint32_t process, const char *wrong) {
-  fprintf(stderr, "%s: process %" PRIu32 ": %s\n", path, process, wrong);
-  exit(EXIT_DAMAGED);
-}
-
 // ,"name":"the first text of that kind", or all of them as a list.
 static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kind, uint32_t process, bool all) {
   static char text[TRACE_CHUNK_BYTES];
@@ -66,8 +61,12 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
   }
   static char error[2 * TRACE_ERROR_BYTES];
   const char *wrong = stats_process(trace, process, counts, threads, error, sizeof error);
-  if (wrong != NULL) {
-    stop_process(process, wrong);
+  if (wrong == error) {
+    fprintf(stderr, "%s: %s\n", path, error);
+    exit(EXIT_DAMAGED);
+  } else if (wrong != NULL) {
+    fprintf(stderr, "%s: the trace is damaged in process %" PRIu32 ": %s\n", path, process, wrong);
+    exit(EXIT_DAMAGED);
   }
   stats_print(stdout, trace, process, counts, threads);
   putchar('}');

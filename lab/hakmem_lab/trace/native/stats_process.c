@@ -99,13 +99,18 @@ static void close_runner(runner_t *runner) {
   runner->batch = NULL;
 }
 
+static const char *no_memory(const run_t *run, const char *what) {
+  snprintf(run->error, run->error_bytes, "no memory for all %s of process %" PRIu32, what, run->process);
+  return run->error;
+}
+
 // The next batch; count is 0 at the thread's end.
 static const char *refill(run_t *run, runner_t *runner) {
   if (runner->stream == NULL) {
     runner->stream = trace_stream_open(run->trace, run->process, runner->known->thread);
     runner->batch = malloc(BATCH * sizeof *runner->batch);
     if (runner->stream == NULL || runner->batch == NULL) {
-      return "there is no memory for all threads that it has at once";
+      return no_memory(run, "threads at once");
     }
   }
   long count = trace_stream_next(runner->stream, runner->batch, BATCH);
@@ -198,14 +203,15 @@ static const char *prepare(run_t *run) {
   }
   if (run->slots > memory_most() / sizeof(stats_block_t)) {
     snprintf(run->error, run->error_bytes,
-             "it has up to %" PRIu64 " blocks at once, which need more memory than there is", run->slots);
+             "process %" PRIu32 " has up to %" PRIu64 " blocks at once, which need more memory than there is",
+             run->process, run->slots);
     return run->error;
   }
   run->runners = calloc(run->threads + 1, sizeof *run->runners);
   run->heap = calloc(run->threads + 1, sizeof(void *));
   run->blocks = calloc(run->slots + 1, sizeof *run->blocks);
   if (run->runners == NULL || run->heap == NULL || run->blocks == NULL) {
-    return "there is no memory for its blocks";
+    return no_memory(run, "blocks");
   }
   uint64_t slots = 0, began_ns = UINT64_MAX;
   for (uint32_t i = 0; i < run->threads; i++) {
