@@ -39,6 +39,10 @@ class Contents:
     end: dict[str, Any]
     processes: list[Process]
 
+    @property
+    def complete(self) -> bool:
+        return self.partial is None
+
 
 def why_partial(end: Mapping[str, Any], ended: bool, cut_bytes: int) -> str:
     if cut_bytes:
