@@ -37,7 +37,9 @@ enum {
 
 typedef struct {
   pthread_mutex_t lock;
-  ZSTD_DCtx *zstd;
+  ZSTD_DCtx *zstd; // made at its first use
+  char *memory;    // for it
+  size_t zstd_bytes;
   char *packed;
 } decoder_t;
 
@@ -52,7 +54,7 @@ struct trace {
   uint32_t most_packed;
   uint32_t thread_count; // of all processes
   decoder_t decoders[DECODERS];
-  void *workspace; // of the decoders
+  char *workspace; // of the decoders
   size_t workspace_bytes;
   _Atomic uint64_t stream_bytes;
 };

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "stats.h"
@@ -108,14 +107,14 @@ static const char *no_memory(const run_t *run, const char *what) {
 static const char *refill(run_t *run, runner_t *runner) {
   if (runner->stream == NULL) {
     runner->stream = trace_stream_open(run->trace, run->process, runner->known->thread);
-    runner->batch = malloc(BATCH * sizeof *runner->batch);
+    runner->batch = calloc(BATCH, sizeof *runner->batch);
     if (runner->stream == NULL || runner->batch == NULL) {
       return no_memory(run, "threads at once");
     }
   }
   long count = trace_stream_next(runner->stream, runner->batch, BATCH);
   if (count < 0) {
-    strncpy(run->error, trace_stream_error(runner->stream), run->error_bytes - 1);
+    snprintf(run->error, run->error_bytes, "%s", trace_stream_error(runner->stream));
     return run->error;
   }
   runner->at = 0;
@@ -231,12 +230,8 @@ static const char *prepare(run_t *run) {
 
 const char *stats_process(trace_t *trace, uint32_t process, stats_counts_t *counts, stats_thread_t *threads,
                           char *error, size_t error_bytes) {
-  run_t run = {.trace = trace,
-               .process = process,
-               .counts = counts,
-               .counted = threads,
-               .error = error,
-               .error_bytes = error_bytes};
+  run_t run = {.trace = trace, .process = process, .counts = counts, .counted = threads, .error_bytes = error_bytes};
+  run.error = error;
   const char *wrong = prepare(&run);
   while (wrong == NULL && run.runnable > 0) {
     wrong = advance(&run);
