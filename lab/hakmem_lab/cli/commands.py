@@ -18,6 +18,7 @@ from hakmem_lab.cli import (
     run,
     suite,
     top,
+    trace,
     tune,
 )
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, trace, inspect, baseline):
     module.register(app)
 
 
