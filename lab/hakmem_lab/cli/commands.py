@@ -9,6 +9,7 @@ from hakmem_lab.cli import (
     baseline,
     doctor,
     explain,
+    fleet,
     inspect,
     measure,
     metrics,
@@ -18,6 +19,8 @@ from hakmem_lab.cli import (
     run,
     suite,
     top,
+    trace,
+    tune,
 )
 
 app = typer.Typer(
@@ -27,7 +30,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, record, measure, suite, inspect, baseline):
+for module in (
+    *(run, doctor, explain, profile, top, metrics, record, trace),
+    *(measure, tune, suite, fleet, inspect, baseline),
+):
     module.register(app)
 
 

@@ -70,16 +70,16 @@ bool decoders_open(trace_t *trace, const char *path, char *error, size_t error_b
   size_t each = zstd_bytes + ((trace->most_packed + 63) & ~(size_t)63);
   trace->workspace_bytes = DECODERS * each;
   trace->workspace = memory_get(trace->workspace_bytes);
+  if (trace->workspace == NULL) {
+    snprintf(error, error_bytes, "%s: no memory to unpack it", path);
+    return false;
+  }
   for (int i = 0; i < DECODERS; i++) {
     decoder_t *decoder = &trace->decoders[i];
     pthread_mutex_init(&decoder->lock, NULL);
-    char *memory = trace->workspace ? (char *)trace->workspace + (size_t)i * each : NULL;
-    decoder->zstd = memory ? ZSTD_initStaticDCtx(memory, zstd_bytes) : NULL;
-    if (decoder->zstd == NULL) {
-      snprintf(error, error_bytes, "%s: no memory to unpack it", path);
-      return false;
-    }
-    decoder->packed = memory + zstd_bytes;
+    decoder->memory = trace->workspace + (size_t)i * each;
+    decoder->zstd_bytes = zstd_bytes;
+    decoder->packed = decoder->memory + zstd_bytes;
   }
   return true;
 }
@@ -88,13 +88,22 @@ void decoders_close(trace_t *trace) {
   memory_put(trace->workspace, trace->workspace_bytes);
 }
 
+unsigned long chunk_crc(const trace_chunk_t *head) {
+  return crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
+}
+
 static const char *unpack(const trace_t *trace, decoder_t *decoder, const chunk_entry_t *chunk, void *buffer) {
   const trace_chunk_t *head = &chunk->head;
+  if (decoder->zstd == NULL) { // not all of them are needed
+    decoder->zstd = ZSTD_initStaticDCtx(decoder->memory, decoder->zstd_bytes);
+  }
+  if (decoder->zstd == NULL) {
+    return "there is no decoder for it";
+  }
   if (!file_read(trace, decoder->packed, head->packed_bytes, chunk->at + sizeof *head)) {
     return strerror(errno);
   }
-  uLong crc = crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
-  crc = crc32(crc, (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
+  uLong crc = crc32(chunk_crc(head), (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
   if ((uint32_t)crc != head->crc) {
     return "its checksum is wrong";
   }
