@@ -33,9 +33,12 @@ def read(path: Path):
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_program(hak, program, path):
+    from hakmem_lab.trace import native
+
     def little() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10))
 
+    assert native.recorder().exists() and native.collector().exists()
     answer = hak("record", "-o", path, "--", program, "lots", preexec_fn=little)
     assert (answer.status, answer.out) == (0, "done\n")
     assert "partial: " in answer.err and "File too large" in answer.err

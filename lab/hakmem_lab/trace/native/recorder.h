@@ -63,8 +63,8 @@ bool recorder_begin_anew(const char *socket_path); // after the end of a recordi
 void recorder_lock(_Atomic uint32_t *lock);
 void recorder_unlock(_Atomic uint32_t *lock);
 
-// recorder_thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere. second: of a
-// pair, else 0. Keeps errno.
+// recorder_thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere.
+// second: of a pair, else 0. Keeps errno.
 void recorder_slow(uint64_t first, uint64_t second);
 bool recorder_make_key(void);
 

@@ -22,8 +22,8 @@ enum {
 #endif
 
 #define FUNCTION(name) void recorder_##name(void);
-#define FUNCTIONS(each)                                                                                                \
-  each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) each(aligned_alloc)             \
+#define FUNCTIONS(each) \
+  each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) each(aligned_alloc) \
       each(posix_memalign) each(valloc) each(pvalloc) each(free_sized) each(free_aligned_sized)
 FUNCTIONS(FUNCTION)
 #define ROW(name) {#name, recorder_##name},
