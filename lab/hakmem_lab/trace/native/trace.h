@@ -7,11 +7,13 @@
 //
 // The payload of TRACE_OPERATIONS is columns: TRACE_COLUMNS lengths in bytes (uint32_t), then the columns:
 //   codes   one byte an operation: kind (bits 0..3), how its slot is told (bits 4..5), whether a time mark comes before
-//   it (bit 6) sizes   LEB128, one of each operation that has a size slots   LEB128, where the slot is not implied; for
-//   TRACE_FREE_FOREIGN and the like the owner's thread first times   one byte each: elapsed nanoseconds since the last
-//   mark, as a float of 3 bits mantissa and 5 bits exponent
-//           (the writer carries its rounding error over, so that the sum stays right)
-//   extras  LEB128: alignment (as logarithm), touched bytes, thread and count that are waited for
+//           it (bits 6..7): see trace_hint_t and trace_mark_t
+//   sizes   LEB128, one of each operation that asks for memory
+//   slots   LEB128, where the slot is not implied; of a block of another thread, its owner first
+//   times   nanoseconds since the last mark: a float of one byte (codec.h), or LEB128 of what is too long for that. The
+//           writer carries its rounding error over, so that the sum stays right
+//   extras  LEB128: logarithm of the alignment, touched bytes, thread and count that are waited for
+// What slots and times are relative to goes on from one chunk of a thread to its next: a thread is read from its start.
 #ifndef TRACE_H
 #define TRACE_H
 
@@ -22,6 +24,10 @@
 #define TRACE_COLUMNS 5
 #define TRACE_CHUNK_OPERATIONS (64u << 10) // at most
 #define TRACE_CHUNK_BYTES (4u << 20)       // of an unpacked payload, at most
+#define TRACE_PACKED_BYTES (5u << 20)      // of a packed one
+#define TRACE_PROCESSES (1u << 20)         // numbers of processes, and of threads of one, are below these
+#define TRACE_THREADS (1u << 20)
+#define TRACE_THREADS_ALL (1u << 22) // of all processes
 
 typedef struct {
   char magic[8];
@@ -30,14 +36,16 @@ typedef struct {
 } trace_header_t;
 
 typedef enum {
-  TRACE_INFO = 1, // JSON: command, working directory, environment that matters, machine, when, recorder's version
-  TRACE_PROCESS =
-      2, // JSON: pid, parent (number of process in the trace or null), forked, executable, command, allocator's library
+  // JSON: command, working directory, environment that matters, machine, when, recorder's version
+  TRACE_INFO = 1,
+  // JSON: pid, parent (number of process in the trace or null), forked, executable, command, allocator's library
+  TRACE_PROCESS = 2,
   TRACE_OPERATIONS = 3, // of one thread
-  TRACE_RESIDENT =
-      4, // JSON list: [[ns since the process began, resident KiB], ...], as the recorder's collector saw it
-  TRACE_END =
-      5, // JSON: complete (bool), reason (of an incomplete one), for each process how it ended and its peak RSS, counts
+  // JSON list: [[ns since the process began, resident KiB], ...], as the recorder's collector saw it
+  TRACE_RESIDENT = 4,
+  // JSON: reason (of an incomplete one), for each process how it ended and its peak RSS, counts. Its `operations` are 1
+  // if the trace is complete, 0 if not
+  TRACE_END = 5,
 } trace_chunk_kind_t;
 
 typedef struct {
@@ -45,14 +53,17 @@ typedef struct {
   uint32_t kind;            // trace_chunk_kind_t
   uint32_t process, thread; // numbers from 0 in the order of appearance; 0 where they do not apply
   uint32_t operations;
+  uint32_t slots; // of the thread, used up to the end of this chunk: its slot numbers are below
   uint32_t bytes, packed_bytes;
-  uint32_t crc; // CRC-32 (zlib's) of the fields above and the packed bytes
+  uint64_t time_ns; // of the first operation, 0 where it is not known
+  uint32_t crc;     // CRC-32 (zlib's) of the fields above and the packed bytes
+  uint32_t reserved;
 } trace_chunk_t;
 #define TRACE_CHUNK_MARK 0x4b4e4843u // "CHNK"
 
 // What a thread does, decoded. A slot is a place in the table of the thread that allocated the block (its owner): the
-// same number may be used again once the block is freed. Slots are dense: the highest is about the most blocks of that
-// thread that were live at once.
+// same number may be used again once the block is freed. Slots are dense: an allocation takes a freed one, or the next
+// after all those used so far. So there are about as many as the most blocks of that thread that were live at once.
 typedef enum {
   TRACE_MALLOC,          // size, slot
   TRACE_CALLOC,          // size (the product), slot
@@ -66,7 +77,11 @@ typedef enum {
   TRACE_WAIT, // other = a thread, size = it must have done as many operations (counted from 0, in decoded operations)
               // before this one goes on
   TRACE_THREAD_END, // the last
+  TRACE_NOTHING, // never in a file: the reader's answer where an incomplete trace lacks the block or the thread that is
+                 // spoken of. It counts as an operation, and there is nothing to do
 } trace_kind_t;
+#define TRACE_SIZE_MOST (1ull << 48) // of a block
+#define TRACE_ALIGNMENT_LOG_MAX 40
 #define TRACE_TOUCH_BYTES (128u << 10) // smaller blocks count as touched when they are allocated
 
 typedef struct {
