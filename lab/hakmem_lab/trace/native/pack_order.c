@@ -120,7 +120,8 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   pack_thread_t *thread = process->threads[number];
   uint64_t word = thread->words[thread->at];
   pack_place_t place;
-  pack_tag_t *tag = process->tags && pack_claim(word) != PACK_NEITHER ? pack_tag(process, pack_field(word)) : NULL;
+  pack_claim_t claim = pack_claim(word);
+  pack_tag_t *tag = process->tags && claim != PACK_NEITHER ? pack_tag(process, pack_field(word), claim) : NULL;
   if (thread->at + PREFETCHED < thread->stop) {
     pack_table_prefetch(&process->table, pack_field(thread->words[thread->at + PREFETCHED]));
   }

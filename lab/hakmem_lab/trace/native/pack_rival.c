@@ -43,13 +43,14 @@ void pack_tags_add(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
   memset(thread->addresses, 0, sizeof thread->addresses);
   for (size_t at = thread->at; at < thread->stop; at += pack_record_words(thread->words[at])) {
-    if (pack_claim(thread->words[at]) == PACK_NEITHER) {
+    pack_claim_t claim = pack_claim(thread->words[at]);
+    if (claim == PACK_NEITHER) {
       continue;
     }
     uint64_t address = pack_field(thread->words[at]);
     uint64_t bit = pack_hash(address) >> 24;
     thread->addresses[bit >> 6] |= (uint64_t)1 << (bit & 63);
-    pack_tag_t *tag = pack_tag(process, address);
+    pack_tag_t *tag = pack_tag(process, address, claim);
     tag->thread = tag->thread == 0 || tag->thread == number + 1 ? number + 1 : PACK_SEVERAL;
     tag->words++;
   }
