@@ -34,8 +34,13 @@ typedef struct {
 
 int pack_table_open(pack_table_t *);
 void pack_table_close(pack_table_t *);
-int pack_table_room(pack_table_t *); // for one more
+int pack_table_grow(pack_table_t *);
 void pack_table_remove(pack_table_t *, pack_block_t *);
+
+// For one more.
+static inline int pack_table_room(pack_table_t *table) {
+  return table->count < table->mask / 3 * 2 ? 0 : pack_table_grow(table);
+}
 
 static inline size_t pack_table_home(const pack_table_t *table, uint64_t address) {
   return (size_t)(address * 0x9e3779b97f4a7c15u >> table->shift);
@@ -165,13 +170,30 @@ uint64_t pack_known(const pack_knowledge_t *, uint32_t thread);
 int pack_learn(pack_knowledge_t *, uint32_t thread, uint64_t count);
 void pack_thread_release(pack_thread_t *); // what an ended thread does not need
 
+#define PACK_LOW_BITS(value, bits) \
+  ((value) & (((uint64_t)1 << (bits)) - 1)) // an inline function would hide that it fits
+
+// pack_block.c
+// What is said of a new block.
+typedef struct {
+  uint64_t address, size;
+  trace_kind_t kind;
+  uint32_t alignment;
+} pack_request_t;
+
+int pack_put(pack_process_t *, uint32_t thread, trace_operation_t);
+int pack_wait(pack_process_t *, uint32_t thread, const pack_block_t *); // until it was defined
+int pack_allocate(pack_process_t *, uint32_t thread, pack_block_t *place, pack_request_t);
+int pack_release(pack_process_t *, uint32_t thread, pack_block_t *);
+// The next words of its part, as long as they are plain: they can come, and no other thread wants the same.
+int pack_apply_plain(pack_process_t *, uint32_t thread);
+int pack_inherited(pack_process_t *, const pack_block_t *); // thread 0 allocates it
+
 // pack_apply.c
 enum { PACK_DONE = 0, PACK_BLOCKED = 1 };
 // Does what the record at thread->at says, and passes it. PACK_BLOCKED: it cannot come now; forced: then what is
 // missing was lost. -1 with errno.
 int pack_apply(pack_process_t *, uint32_t thread, bool forced);
-int pack_inherited(pack_process_t *, const pack_block_t *); // thread 0 allocates it
-
 // pack_order.c
 int pack_order(pack_process_t *, uint64_t clock);
 bool pack_next_part(pack_process_t *, uint32_t thread); // false: no words
