@@ -13,16 +13,30 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """built(source, beginnings of the format's sources…): a program of this folder, compiled at its first use."""
+    """built(source, beginnings of the format's sources…): a program of this folder, compiled at its first use.
+
+    beside: more sources of this folder.
+    """
     from hakmem_lab.trace import native
 
     folder = tmp_path_factory.mktemp("programs")
 
-    def make(source: str, *beginnings: str) -> Path:
+    def make(source: str, *beginnings: str, beside: Sequence[str] = ()) -> Path:
         path = folder / Path(source).stem
         if not path.exists():
             units = [each for each in native.sources(*beginnings) if each.suffix == ".c"]
-            words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, FOLDER / source, *units]
+            words = [
+                "cc",
+                *FLAGS,
+                *SANITIZE,
+                "-I",
+                native.SOURCES,
+                "-o",
+                path,
+                FOLDER / source,
+                *(FOLDER / each for each in beside),
+                *units,
+            ]
             subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-pthread"]], check=True)
         return path
 
