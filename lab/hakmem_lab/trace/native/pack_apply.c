@@ -62,22 +62,6 @@ static int do_free(pack_process_t *process, uint32_t number, uint64_t address, b
   return pack_release(process, number, place);
 }
 
-// From here to its RAW_REALLOC_TO the block has no address: another thread may be given the old one at once.
-static int do_realloc_from(pack_process_t *process, uint32_t number, uint64_t address, bool forced) {
-  pack_thread_t *thread = process->threads[number];
-  pack_block_t *place = pack_table_find(&process->table, address);
-  thread->moved = *place;
-  if (place->address != 0) {
-    pack_table_remove(&process->table, place);
-  } else if (!forced && address != 0) {
-    return PACK_BLOCKED;
-  } else {
-    process->counts.unknown_frees += address != 0;
-  }
-  thread->reallocating = true;
-  return PACK_DONE;
-}
-
 // The block stays where it was: the reallocation failed, or its end was never seen.
 static int realloc_undo(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
@@ -91,6 +75,25 @@ static int realloc_undo(pack_process_t *process, uint32_t number) {
   }
   *place = thread->moved;
   process->table.count++;
+  return PACK_DONE;
+}
+
+// From here to its RAW_REALLOC_TO the block has no address: another thread may be given the old one at once.
+static int do_realloc_from(pack_process_t *process, uint32_t number, uint64_t address, bool forced) {
+  pack_thread_t *thread = process->threads[number];
+  if (thread->reallocating && realloc_undo(process, number) != 0) {
+    return -1;
+  }
+  pack_block_t *place = pack_table_find(&process->table, address);
+  thread->moved = *place;
+  if (place->address != 0) {
+    pack_table_remove(&process->table, place);
+  } else if (!forced && address != 0) {
+    return PACK_BLOCKED;
+  } else {
+    process->counts.unknown_frees += address != 0;
+  }
+  thread->reallocating = true;
   return PACK_DONE;
 }
 
@@ -153,7 +156,8 @@ static int do_touched(pack_process_t *process, uint32_t number, const uint64_t *
 
 static int do_end(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
-  if (pack_put(process, number, (trace_operation_t){.kind = TRACE_THREAD_END}) != 0) {
+  if ((thread->reallocating && realloc_undo(process, number) != 0) ||
+      pack_put(process, number, (trace_operation_t){.kind = TRACE_THREAD_END}) != 0) {
     return -1;
   }
   thread->ended = true;
@@ -187,9 +191,6 @@ int pack_apply(pack_process_t *process, uint32_t number, bool forced) {
   pack_thread_t *thread = process->threads[number];
   const uint64_t *words = thread->words + thread->at;
   size_t length = pack_record_words(words[0]);
-  if (thread->reallocating && pack_code(words[0]) != RAW_SIZE_LIMIT + RAW_REALLOC_TO && realloc_undo(process, number)) {
-    return -1;
-  }
   int status = do_kind(process, number, words, forced);
   if (status == PACK_DONE && !thread->ended) {
     thread->at += length;

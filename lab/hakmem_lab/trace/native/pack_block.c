@@ -168,7 +168,7 @@ static bool is_alone(const pack_process_t *process, uint64_t address, pack_claim
 
 int pack_apply_plain(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
-  while (thread->at < thread->stop && !thread->reallocating) {
+  while (thread->at < thread->stop) {
     uint64_t word = thread->words[thread->at];
     uint32_t code = pack_code(word);
     if (code > RAW_SIZE_LIMIT + RAW_FREE) {
