@@ -60,6 +60,7 @@ static const char *add_to_thread(trace_t *trace, const trace_chunk_t *chunk, uin
     last->next = index;
   } else {
     thread->first = index;
+    thread->known.began_ns = chunk->time_ns;
   }
   thread->last = index;
   thread->known.operations = operations;

@@ -3,8 +3,8 @@
 //
 // What a reader of operations can rely on: slots are below trace_thread(owner)->slots, owners and awaited threads
 // exist, an awaited count is at most that thread's operations, TRACE_THREAD_END is the last, alignments are of 2^0 to
-// 2^TRACE_ALIGNMENT_LOG_MAX. What it has to see to itself: whether a slot holds a block, and whether threads wait for
-// each other in a ring.
+// 2^TRACE_ALIGNMENT_LOG_MAX, sizes at most TRACE_SIZE_MOST. What it has to see to itself: whether a slot holds a block,
+// and whether threads wait for each other in a ring.
 #ifndef TRACE_READ_H
 #define TRACE_READ_H
 
@@ -13,7 +13,7 @@
 
 #include "trace.h"
 
-enum { TRACE_ERROR_BYTES = 256, TRACE_ALIGNMENT_LOG_MAX = 40 };
+enum { TRACE_ERROR_BYTES = 256 };
 
 typedef struct trace trace_t;
 typedef struct trace_stream trace_stream_t;
@@ -22,6 +22,7 @@ typedef struct {
   uint32_t process, thread;
   uint32_t slots;      // its slot numbers are below
   uint64_t operations; // over all chunks, by their headers; 0: nothing of this thread is in the trace
+  uint64_t began_ns;   // time_ns of its first operation
 } trace_thread_t;
 
 // Looks at chunk headers only. NULL: error says what is wrong in one line.

@@ -145,6 +145,14 @@ static uint32_t small(trace_stream_t *stream, uint64_t value, uint64_t limit, co
   return (uint32_t)value;
 }
 
+static uint64_t size(trace_stream_t *stream, trace_column_t which) {
+  uint64_t value = number(stream, which);
+  if (value > TRACE_SIZE_MOST) {
+    stream->wrong = "a block is larger than any memory";
+  }
+  return value;
+}
+
 static uint32_t told(trace_stream_t *stream, trace_hint_t hint, uint32_t near, uint64_t limit) {
   uint64_t value = number(stream, COLUMN_SLOTS);
   if (hint == HINT_NEAR) {
@@ -155,7 +163,7 @@ static uint32_t told(trace_stream_t *stream, trace_hint_t hint, uint32_t near, u
 
 static void read_allocation(trace_stream_t *stream, trace_hint_t hint, trace_operation_t *operation) {
   trace_codec_t *codec = &stream->codec;
-  operation->size = number(stream, COLUMN_SIZES);
+  operation->size = size(stream, COLUMN_SIZES);
   if (hint == HINT_NEXT) {
     operation->slot = codec->slots++;
     if (operation->slot >= stream->thread->known.slots) {
@@ -189,7 +197,7 @@ static void read_own(trace_stream_t *stream, trace_hint_t hint, trace_operation_
   if (operation->kind == TRACE_FREE) {
     codec_push(codec, operation->slot);
   } else {
-    operation->size = number(stream, COLUMN_SIZES);
+    operation->size = size(stream, COLUMN_SIZES);
   }
 }
 
@@ -210,9 +218,9 @@ static void read_foreign(trace_stream_t *stream, trace_hint_t hint, trace_operat
   operation->other = codec->owner;
   operation->slot = codec->foreign;
   if (operation->kind == TRACE_REALLOC_FOREIGN) {
-    operation->size = number(stream, COLUMN_SIZES);
+    operation->size = size(stream, COLUMN_SIZES);
   } else if (operation->kind == TRACE_TOUCHED) {
-    operation->size = number(stream, COLUMN_EXTRAS);
+    operation->size = size(stream, COLUMN_EXTRAS);
   }
   const trace_thread_t *owner = trace_thread(stream->trace, stream->thread->known.process, operation->other);
   if (owner == NULL || operation->slot >= owner->slots) {

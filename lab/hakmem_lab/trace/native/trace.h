@@ -55,7 +55,9 @@ typedef struct {
   uint32_t operations;
   uint32_t slots; // of the thread, used up to the end of this chunk: its slot numbers are below
   uint32_t bytes, packed_bytes;
-  uint32_t crc; // CRC-32 (zlib's) of the fields above and the packed bytes
+  uint64_t time_ns; // of the first operation, 0 where it is not known
+  uint32_t crc;     // CRC-32 (zlib's) of the fields above and the packed bytes
+  uint32_t reserved;
 } trace_chunk_t;
 #define TRACE_CHUNK_MARK 0x4b4e4843u // "CHNK"
 
@@ -78,6 +80,8 @@ typedef enum {
   TRACE_NOTHING, // never in a file: the reader's answer where an incomplete trace lacks the block or the thread that is
                  // spoken of. It counts as an operation, and there is nothing to do
 } trace_kind_t;
+#define TRACE_SIZE_MOST (1ull << 48) // of a block
+#define TRACE_ALIGNMENT_LOG_MAX 40
 #define TRACE_TOUCH_BYTES (128u << 10) // smaller blocks count as touched when they are allocated
 
 typedef struct {

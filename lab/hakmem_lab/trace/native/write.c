@@ -129,7 +129,8 @@ static int flush_thread(trace_writer_t *writer, uint32_t process, uint32_t numbe
                          .process = process,
                          .thread = number,
                          .operations = thread->operations,
-                         .slots = thread->codec.slots};
+                         .slots = thread->codec.slots,
+                         .time_ns = thread->began_ns};
   size_t bytes = thread_take(thread, writer->plain);
   return put_chunk(writer, chunk, writer->plain, bytes);
 }

@@ -124,9 +124,12 @@ static trace_hint_t put_wait(thread_t *thread, const trace_operation_t *operatio
 }
 
 static bool is_possible(const trace_codec_t *codec, uint32_t number, const trace_operation_t *operation) {
+  if (operation->kind != TRACE_WAIT && operation->size > TRACE_SIZE_MOST) {
+    return false;
+  }
   switch (operation->kind) {
   case TRACE_ALIGNED:
-    return operation->slot <= codec->slots && operation->other < 64;
+    return operation->slot <= codec->slots && operation->other <= TRACE_ALIGNMENT_LOG_MAX;
   case TRACE_MALLOC:
   case TRACE_CALLOC:
     return operation->slot <= codec->slots;
@@ -170,6 +173,9 @@ int thread_put(thread_t *thread, uint32_t number, const trace_operation_t *opera
     return ENOMEM;
   }
   trace_mark_t mark = put_time(thread, operation->time_ns);
+  if (thread->operations == 0) {
+    thread->began_ns = thread->codec.time_ns;
+  }
   trace_hint_t hint = put_kind(thread, operation);
   column_t *codes = &thread->columns[COLUMN_CODES];
   codes->data[codes->used++] = (unsigned char)(operation->kind | hint << HINT_SHIFT | mark << MARK_SHIFT);
