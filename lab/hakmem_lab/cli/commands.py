@@ -5,7 +5,20 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import baseline, doctor, explain, inspect, measure, metrics, overview, profile, run, suite, top
+from hakmem_lab.cli import (
+    baseline,
+    doctor,
+    explain,
+    inspect,
+    measure,
+    metrics,
+    overview,
+    profile,
+    replay,
+    run,
+    suite,
+    top,
+)
 
 app = typer.Typer(
     name="hak",
@@ -14,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, replay, suite, inspect, baseline):
     module.register(app)
 
 

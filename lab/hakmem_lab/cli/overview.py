@@ -29,6 +29,7 @@ GROUPS = {
         ),
         "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
         "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
+        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",
