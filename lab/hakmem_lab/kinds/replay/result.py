@@ -1,5 +1,6 @@
 """The result of a replay: the comparison of the arms, and what it predicts of the live program. Pure."""
 
+import os
 import statistics
 from collections.abc import Sequence
 
@@ -62,17 +63,15 @@ def _replayed(blocks: Blocks, names: list[str]) -> dict:
 
 def base_arm(own: dict, recorded: dict) -> str | None:
     """The arm whose allocator served the program when it was recorded."""
-    library = recorded["allocator"]
-    for arm in own["arms"]:
-        if library is None and arm["library"] is None and not arm["variables"]:
-            return arm["name"]
-        if library is not None and arm["library"] is not None and _same_file(library, arm["library"]):
-            return arm["name"]
-    return None
+    served = _file(recorded["allocator"])
+    plain = [arm for arm in own["arms"] if not arm["variables"]]
+    return next((arm["name"] for arm in plain if _file(arm["library"]) == served), None)
 
 
-def _same_file(first: str, second: str) -> bool:
-    return first.rpartition("/")[2] == second.rpartition("/")[2]
+def _file(library: str | None) -> str | None:
+    """The name of an allocator's file; None for the C library's, which may be preloaded like any other."""
+    name = os.path.realpath(library).rpartition("/")[2] if library else None
+    return None if name is None or name.startswith(("libc.so", "libc-2")) else name
 
 
 def replays(runs: Sequence[dict], quantity: Quantity, beside: dict[int, float]) -> list[float]:
