@@ -18,8 +18,9 @@ static uint32_t joined_below;
 static bool *joined;
 
 static void *must_map(void *mapping, const char *what) {
-  if (mapping == NULL)
+  if (mapping == NULL) {
     replay_fail(REPLAY_FAILED, "no memory for %s: %s", what, strerror(errno));
+  }
   return mapping;
 }
 
@@ -28,13 +29,15 @@ static void prepare(uint32_t number) {
   worker_t *w = &replay.workers[number];
   w->number = number;
   w->stream = trace_stream_open(replay.trace, replay.process, number);
-  if (w->stream == NULL)
+  if (w->stream == NULL) {
     replay_fail(REPLAY_FAILED, "thread %u cannot be read: %s", number, strerror(errno));
+  }
   w->batch = must_map(replay_map(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
   if (replay_decode(w)) {
     uint32_t first = 0;
-    while (first + 1 < w->in_batch && w->batch[first].kind == TRACE_WAIT && w->batch[first].time_ns == 0)
+    while (first + 1 < w->in_batch && w->batch[first].kind == TRACE_WAIT && w->batch[first].time_ns == 0) {
       first++;
+    }
     atomic_store_explicit(&w->time_ns, w->batch[first].time_ns, memory_order_relaxed);
   }
 }
@@ -42,8 +45,9 @@ static void prepare(uint32_t number) {
 // A thread begins with waits for those that had to be there, or gone, before it.
 static bool has_its_turn(const worker_t *w) {
   for (long i = 0; i < w->in_batch && w->batch[i].kind == TRACE_WAIT; i++) {
-    if (atomic_load_explicit(&replay.workers[w->batch[i].other].done, memory_order_acquire) < w->batch[i].size)
+    if (atomic_load_explicit(&replay.workers[w->batch[i].other].done, memory_order_acquire) < w->batch[i].size) {
       return false;
+    }
   }
   return true;
 }
@@ -60,12 +64,14 @@ static void start(uint32_t number) {
   atomic_store_explicit(&replay.started, number + 1, memory_order_release);
   int error = pthread_create(&thread, &attributes, replay_worker, w);
   pthread_attr_destroy(&attributes);
-  if (error != 0)
+  if (error != 0) {
     replay_fail(REPLAY_FAILED, "thread %u cannot be started: %s", number, strerror(error));
+  }
   w->thread = (uint64_t)thread;
   atomic_store_explicit(&replay.next_start_ns, UINT64_MAX, memory_order_release);
-  if (number + 1 < replay.count)
+  if (number + 1 < replay.count) {
     prepare(number + 1);
+  }
 }
 
 static void finish(worker_t *w) {
@@ -76,8 +82,9 @@ static void finish(worker_t *w) {
   replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), REPLAY_BATCH * sizeof(trace_operation_t));
   trace_stream_close(w->stream);
   joined[w->number] = true;
-  while (joined_below < replay.count && joined[joined_below])
+  while (joined_below < replay.count && joined[joined_below]) {
     joined_below++;
+  }
 }
 
 typedef struct {
@@ -93,12 +100,13 @@ static crew_t look(uint32_t started) {
     uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
     crew.done += atomic_load_explicit(&w->done, memory_order_relaxed);
     crew.time_ns = time > crew.time_ns ? time : crew.time_ns;
-    if (state == WORKER_ENDED && !joined[i])
+    if (state == WORKER_ENDED && !joined[i]) {
       finish(w);
-    else if (state == WORKER_WAITING)
+    } else if (state == WORKER_WAITING) {
       crew.waiting++;
-    else if (state != WORKER_ENDED)
+    } else if (state != WORKER_ENDED) {
       crew.running++;
+    }
   }
   return crew;
 }
@@ -110,24 +118,28 @@ static void fail_if_circle(const crew_t *crew) {
   bool still = crew->running == 0 && crew->waiting > 0 && crew->done == before;
   looks = still ? looks + 1 : 0;
   before = crew->done;
-  if (looks < CIRCLE_LOOKS)
+  if (looks < CIRCLE_LOOKS) {
     return;
+  }
   for (uint32_t i = joined_below; i < replay.count; i++) {
     const worker_t *w = &replay.workers[i];
-    if (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_WAITING)
+    if (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_WAITING) {
       replay_fail(REPLAY_BAD_INPUT,
                   "damaged: all threads wait for each other, thread %u for operation %llu of thread %u", i,
                   (unsigned long long)atomic_load(&w->waits_count), atomic_load(&w->waits_for));
+    }
   }
 }
 
 // Nobody passes the time at which the next thread begins, once it may.
 static bool due(uint32_t next, const crew_t *crew, uint64_t latest_ns) {
   const worker_t *w = &replay.workers[next];
-  if (crew->running == 0 || atomic_load(&replay.wanted) > next)
+  if (crew->running == 0 || atomic_load(&replay.wanted) > next) {
     return true;
-  if (!has_its_turn(w))
+  }
+  if (!has_its_turn(w)) {
     return false;
+  }
   uint64_t begins = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
   atomic_store_explicit(&replay.next_start_ns, begins, memory_order_release);
   return latest_ns >= begins;
@@ -141,8 +153,9 @@ static void await_bell(uint32_t seen) {
 // All of them at once: a damaged trace may speak of the blocks of a thread that has not begun.
 static void reserve_slots(void) {
   size_t all = 0;
-  for (uint32_t i = 0; i < replay.count; i++)
+  for (uint32_t i = 0; i < replay.count; i++) {
     all += trace_thread(replay.trace, replay.process, i)->slots;
+  }
   _Atomic(void *) *slots = must_map(replay_reserve((all + 1) * sizeof(void *)), "tables of blocks");
   for (uint32_t i = 0; i < replay.count; i++) {
     replay.workers[i].slots = slots;

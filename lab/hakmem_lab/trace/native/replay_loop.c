@@ -20,21 +20,34 @@ static void *(*volatile allocate_nothing)(size_t) = empty_allocate;
 static void (*volatile free_nothing)(void *) = empty_free;
 
 static inline void touch(void *block, uint64_t size, uint64_t below) {
-  if (block == NULL || size == 0 || size >= below)
+  if (block == NULL || size == 0 || size >= below) {
     return;
+  }
   volatile char *at = block;
   uint64_t lines = size < LINES_BYTES ? size : LINES_BYTES;
-  for (uint64_t i = 0; i < lines; i += LINE)
+  for (uint64_t i = 0; i < lines; i += LINE) {
     at[i] = 1;
-  for (uint64_t i = PAGE; i < size; i += PAGE)
+  }
+  for (uint64_t i = PAGE; i < size; i += PAGE) {
     at[i] = 1;
+  }
   at[size - 1] = 1;
+}
+
+// Of a large block as many pages as the batch says, which has them in the field `other`.
+static inline void touch_pages(void *block, const trace_operation_t *o) {
+  if (o->size >= TRACE_TOUCH_BYTES && o->other != 0 && o->kind != TRACE_ALIGNED &&
+      replay.options->touch == TOUCH_RECORDED) {
+    uint64_t bytes = (uint64_t)o->other * PAGE;
+    touch(block, bytes < o->size ? bytes : o->size, UINT64_MAX);
+  }
 }
 
 // The trace says how much was touched; only the allocator knows how much there is.
 static void touch_recorded(void *block, uint64_t size) {
-  if (block == NULL || replay.options->touch != TOUCH_RECORDED)
+  if (block == NULL || replay.options->touch != TOUCH_RECORDED) {
     return;
+  }
   uint64_t room = malloc_usable_size(block);
   touch(block, size < room ? size : room, UINT64_MAX);
 }
@@ -42,16 +55,19 @@ static void touch_recorded(void *block, uint64_t size) {
 static inline void *aligned(const trace_operation_t *o) {
   size_t alignment = (size_t)1 << o->other;
   void *block = NULL;
-  if (alignment < sizeof(void *))
+  if (alignment < sizeof(void *)) {
     return malloc(o->size);
+  }
   return posix_memalign(&block, alignment, o->size) == 0 ? block : NULL;
 }
 
 static inline void put(worker_t *w, const trace_operation_t *o, void *block) {
-  if (block == NULL)
+  if (block == NULL) {
     w->counts.failed++;
+  }
   atomic_store_explicit(&w->slots[o->slot], block, memory_order_relaxed);
   touch(block, o->size, replay.touch_below);
+  touch_pages(block, o);
   w->counts.allocations++;
 }
 
@@ -66,17 +82,20 @@ static inline void release(worker_t *w, _Atomic(void *) *slot) {
   free(block);
 }
 
-static inline void resize(worker_t *w, _Atomic(void *) *slot, uint64_t size) {
+static inline void resize(worker_t *w, _Atomic(void *) *slot, const trace_operation_t *o) {
   void *block = atomic_load_explicit(slot, memory_order_relaxed);
   // A size of 0 would free the block, which the trace says otherwise.
-  block = realloc(block, size ? size : 1);
+  block = realloc(block, o->size ? o->size : 1);
   w->counts.reallocations++;
   if (block == NULL) {
     w->counts.failed++;
     return;
   }
   atomic_store_explicit(slot, block, memory_order_relaxed);
-  touch(block, size, replay.touch_below);
+  touch(block, o->size, replay.touch_below);
+  if (o->kind == TRACE_REALLOC) {
+    touch_pages(block, o);
+  }
 }
 
 static inline void one(worker_t *w, const trace_operation_t *o) {
@@ -97,10 +116,10 @@ static inline void one(worker_t *w, const trace_operation_t *o) {
     put(w, o, aligned(o));
     break;
   case TRACE_REALLOC:
-    resize(w, &w->slots[o->slot], o->size);
+    resize(w, &w->slots[o->slot], o);
     break;
   case TRACE_REALLOC_FOREIGN:
-    resize(w, &replay.workers[o->other].slots[o->slot], o->size);
+    resize(w, &replay.workers[o->other].slots[o->slot], o);
     break;
   case TRACE_TOUCHED:
     touch_recorded(atomic_load_explicit(&replay.workers[o->other].slots[o->slot], memory_order_relaxed), o->size);
@@ -112,8 +131,9 @@ static inline void one(worker_t *w, const trace_operation_t *o) {
 
 size_t replay_run(worker_t *w, const trace_operation_t *operations, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    if (operations[i].kind == TRACE_WAIT)
+    if (operations[i].kind == TRACE_WAIT) {
       return i;
+    }
     one(w, &operations[i]);
   }
   return count;

@@ -22,16 +22,18 @@ static int statm = -1;
 
 void *replay_reserve(size_t bytes) {
   void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping == MAP_FAILED)
+  if (mapping == MAP_FAILED) {
     return NULL;
+  }
   madvise(mapping, bytes, MADV_NOHUGEPAGE);
   return mapping;
 }
 
 void *replay_map(size_t bytes) {
   void *mapping = replay_reserve(bytes);
-  if (mapping != NULL)
+  if (mapping != NULL) {
     replay_count((bytes + PAGE - 1) / PAGE * PAGE);
+  }
   return mapping;
 }
 
@@ -53,10 +55,12 @@ size_t replay_resident_bytes(const void *mapping, size_t bytes) {
   size_t resident = 0;
   for (size_t at = 0; at < bytes; at += sizeof pages * PAGE) {
     size_t part = bytes - at < sizeof pages * PAGE ? bytes - at : sizeof pages * PAGE;
-    if (mincore((char *)mapping + at, part, pages) != 0)
+    if (mincore((char *)mapping + at, part, pages) != 0) {
       return 0;
-    for (size_t i = 0; i < part / PAGE; i++)
+    }
+    for (size_t i = 0; i < part / PAGE; i++) {
       resident += pages[i] & 1 ? PAGE : 0;
+    }
   }
   return resident;
 }
@@ -65,8 +69,9 @@ size_t replay_resident_bytes(const void *mapping, size_t bytes) {
 static char *read_file(int fd, char *text, size_t capacity) {
   size_t length = 0;
   ssize_t got;
-  while (length + 1 < capacity && (got = pread(fd, text + length, capacity - 1 - length, (off_t)length)) > 0)
+  while (length + 1 < capacity && (got = pread(fd, text + length, capacity - 1 - length, (off_t)length)) > 0) {
     length += (size_t)got;
+  }
   text[length] = 0;
   return text;
 }
@@ -74,8 +79,9 @@ static char *read_file(int fd, char *text, size_t capacity) {
 static uint64_t field_kib(const char *path, const char *name) {
   static char text[8192];
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
+  if (fd < 0) {
     return 0;
+  }
   const char *found = strstr(read_file(fd, text, sizeof text), name);
   close(fd);
   return found ? strtoull(found + strlen(name), NULL, 10) : 0;
@@ -94,11 +100,13 @@ static uint64_t resident_kib(void) {
 }
 
 static void keep(uint64_t at_ns, uint64_t kib) {
-  if (point_count > 0 && at_ns < points[point_count - 1].at_ns + point_gap_ns)
+  if (point_count > 0 && at_ns < points[point_count - 1].at_ns + point_gap_ns) {
     return;
+  }
   if (point_count == POINTS) {
-    for (size_t i = 0; i < POINTS / 2; i++)
+    for (size_t i = 0; i < POINTS / 2; i++) {
       points[i] = points[2 * i];
+    }
     point_count = POINTS / 2;
     point_gap_ns = (at_ns - points[0].at_ns) / (POINTS / 2);
   }
@@ -108,8 +116,9 @@ static void keep(uint64_t at_ns, uint64_t kib) {
 // The mean is over the trace's time: a program that rests holds its memory longer.
 void replay_sample(uint64_t time_ns) {
   uint64_t raw = resident_kib(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
-  if (limit_kib != 0 && raw > limit_kib)
+  if (limit_kib != 0 && raw > limit_kib) {
     replay_fail(REPLAY_FAILED, "it needs more than the %zu MiB of memory that are available here", limit_kib >> 10);
+  }
   highest_kib = kib > highest_kib ? kib : highest_kib;
   plain_sum += (double)kib;
   if (samples++ > 0 && time_ns > last_ns) {
@@ -127,8 +136,9 @@ static bool is_image(const char *line) {
   const char *end = strchr(line, '\n');
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *found = strstr(line, names[i]);
-    if (found != NULL && (end == NULL || found < end))
+    if (found != NULL && (end == NULL || found < end)) {
       return true;
+    }
   }
   return false;
 }
@@ -139,14 +149,15 @@ static uint64_t image_kib(void) {
   char *text = replay_reserve(capacity);
   int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
   uint64_t sum = 0;
-  if (text == NULL || fd < 0)
+  if (text == NULL || fd < 0) {
     return 0;
+  }
   bool mine = false;
   for (const char *line = read_file(fd, text, capacity); line != NULL && *line; line = strchr(line, '\n')) {
     line += *line == '\n';
-    if (*line >= 'A' && *line <= 'Z')
+    if (*line >= 'A' && *line <= 'Z') {
       sum += mine && strncmp(line, "Rss:", 4) == 0 ? strtoull(line + 4, NULL, 10) : 0;
-    else
+    } else
       mine = is_image(line);
   }
   close(fd);
@@ -163,8 +174,9 @@ replay_memory_t replay_memory_end(void) {
   uint64_t highest = less(peak, own) > highest_kib ? less(peak, own) : highest_kib;
   double mean = weight > 0 ? area / weight : plain_sum / (double)(samples ? samples : 1);
   size_t step = (point_count + SERIES_POINTS - 1) / SERIES_POINTS, kept = 0;
-  for (size_t i = 0; i < point_count; i += step)
+  for (size_t i = 0; i < point_count; i += step) {
     points[kept++] = (replay_point_t){points[i].at_ns, less(points[i].kib, image)};
+  }
   return (replay_memory_t){
       less(highest, image), peak, own, image, mean > (double)image ? mean - (double)image : 0, kept, points};
 }

@@ -8,8 +8,9 @@ static replay_counts_t sum(void) {
   replay_counts_t all = {0};
   for (uint32_t i = 0; i < replay.count; i++) {
     const uint64_t *mine = (const uint64_t *)&replay.workers[i].counts;
-    for (size_t field = 0; field < sizeof all / sizeof(uint64_t); field++)
+    for (size_t field = 0; field < sizeof all / sizeof(uint64_t); field++) {
       ((uint64_t *)&all)[field] += mine[field];
+    }
   }
   return all;
 }
@@ -44,9 +45,10 @@ void replay_report(uint64_t start_ns, uint64_t wall_ns) {
   number("own_kib", memory.own_kib);
   number("image_kib", memory.image_kib);
   printf("\"complete\": %s, \"series\": [", replay.complete ? "true" : "false");
-  for (size_t i = 0; i < memory.points; i++)
+  for (size_t i = 0; i < memory.points; i++) {
     printf("%s[%.3f, %llu]", i ? ", " : "", (double)memory.series[i].at_ns / 1e6,
            (unsigned long long)memory.series[i].kib);
+  }
   printf("]}\n");
 }
 
@@ -59,18 +61,21 @@ static void text(trace_t *trace, trace_chunk_kind_t kind, uint32_t process, char
   while ((bytes = trace_text(trace, kind, process, &position, buffer, TRACE_CHUNK_BYTES)) >= 0) {
     printf("%s", before++ ? ", " : "");
     fwrite(buffer, 1, (size_t)bytes, stdout);
-    if (!many)
+    if (!many) {
       break;
+    }
   }
-  if (bytes == -2)
+  if (bytes == -2) {
     replay_fail(REPLAY_BAD_INPUT, "it is damaged: what it says about itself cannot be read");
+  }
   printf(many ? "]" : before == 0 ? "null" : "");
 }
 
 void replay_facts(trace_t *trace) {
   char *buffer = malloc(TRACE_CHUNK_BYTES);
-  if (buffer == NULL)
+  if (buffer == NULL) {
     replay_fail(REPLAY_FAILED, "no memory to read it");
+  }
   printf("{\"complete\": %s, \"bytes\": %llu, \"info\": ", trace_complete(trace) ? "true" : "false",
          (unsigned long long)trace_file_bytes(trace));
   text(trace, TRACE_INFO, 0, buffer);
@@ -79,8 +84,9 @@ void replay_facts(trace_t *trace) {
   printf(", \"processes\": [");
   for (uint32_t process = 0; process < trace_process_count(trace); process++) {
     uint64_t operations = 0;
-    for (uint32_t i = 0; i < trace_thread_count(trace, process); i++)
+    for (uint32_t i = 0; i < trace_thread_count(trace, process); i++) {
       operations += trace_thread(trace, process, i)->operations;
+    }
     printf("%s{", process ? ", " : "");
     number("process", process);
     number("operations", operations);

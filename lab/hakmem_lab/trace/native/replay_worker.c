@@ -12,7 +12,9 @@
 #define SPINS 200u
 #define YIELDS 50u
 #define REST_NS 50000u
-#define EMPTY_EVERY 16u // batches
+#define PAGE 4096u
+#define LARGE_PLACES 512u // large blocks of a batch that are remembered
+#define EMPTY_EVERY 16u   // batches
 #define MOST_REST_NS 100000000u
 
 replay_t replay;
@@ -55,18 +57,41 @@ static void rest(unsigned round) {
   }
 }
 
+// How much of a large block was touched is told when it was looked at, which may be when it is freed; it is touched
+// where it was allocated, if that is in the same batch: memory must be there as long as it was.
+static void touch_early(worker_t *w, uint16_t *large, trace_operation_t *o, long index) {
+  uint16_t *place = &large[o->slot % LARGE_PLACES];
+  bool sized = o->kind == TRACE_MALLOC || o->kind == TRACE_CALLOC || o->kind == TRACE_REALLOC;
+  if (sized) {
+    o->other = 0; // pages that are touched
+    if (o->size >= TRACE_TOUCH_BYTES) {
+      *place = (uint16_t)(index + 1);
+    }
+  } else if (o->kind == TRACE_TOUCHED && o->other == w->number && *place != 0) {
+    trace_operation_t *allocation = &w->batch[*place - 1];
+    if (allocation->slot == o->slot && o->size <= allocation->size) {
+      allocation->other = (uint32_t)((o->size + PAGE - 1) / PAGE);
+      o->kind = TRACE_NOTHING;
+    }
+  }
+}
+
 // The reader has checked every number: what is left to see is whether a place holds a block, and rings of waits.
 bool replay_decode(worker_t *w) {
+  uint16_t large[LARGE_PLACES] = {0};
   w->in_batch = trace_stream_next(w->stream, w->batch, REPLAY_BATCH);
-  if (w->in_batch < 0)
+  if (w->in_batch < 0) {
     replay_fail(REPLAY_BAD_INPUT, "%s", trace_stream_error(w->stream));
-  uint64_t highest = w->highest_slot, slots_of_page = 4096 / sizeof(void *);
-  for (long i = 0; i < w->in_batch; i++) {
-    const trace_operation_t *o = &w->batch[i];
-    if (o->kind <= TRACE_ALIGNED && o->slot > highest)
-      highest = o->slot;
   }
-  replay_count((highest / slots_of_page - w->highest_slot / slots_of_page) * 4096);
+  uint64_t highest = w->highest_slot, slots_of_page = PAGE / sizeof(void *);
+  for (long i = 0; i < w->in_batch; i++) {
+    trace_operation_t *o = &w->batch[i];
+    if (o->kind <= TRACE_ALIGNED && o->slot > highest) {
+      highest = o->slot;
+    }
+    touch_early(w, large, o, i);
+  }
+  replay_count((highest / slots_of_page - w->highest_slot / slots_of_page) * PAGE);
   w->highest_slot = highest;
   return w->in_batch > 0;
 }
@@ -90,37 +115,44 @@ static void stop_clock(worker_t *w, const stretch_t *s) {
 
 static void want(uint32_t number) {
   uint32_t wanted = atomic_load(&replay.wanted);
-  while (wanted <= number && !atomic_compare_exchange_weak(&replay.wanted, &wanted, number + 1))
+  while (wanted <= number && !atomic_compare_exchange_weak(&replay.wanted, &wanted, number + 1)) {
     continue;
+  }
   replay_ring();
 }
 
 // True once that operation has been done, or never will be.
 static bool reached(worker_t *w, const worker_t *other, uint64_t count) {
   uint32_t state = atomic_load_explicit(&other->state, memory_order_acquire);
-  if (atomic_load_explicit(&other->done, memory_order_acquire) >= count)
+  if (atomic_load_explicit(&other->done, memory_order_acquire) >= count) {
     return true;
-  if (state != WORKER_ENDED)
+  }
+  if (state != WORKER_ENDED) {
     return false;
-  if (replay.complete)
+  }
+  if (replay.complete) {
     replay_fail(REPLAY_BAD_INPUT, "damaged: thread %u waits for operation %llu of thread %u, which ends before it",
                 w->number, (unsigned long long)count, other->number);
+  }
   w->counts.unordered++;
   return true;
 }
 
 static void wait_for(worker_t *w, const trace_operation_t *o, stretch_t *s) {
   worker_t *other = &replay.workers[o->other];
-  if (atomic_load_explicit(&other->done, memory_order_acquire) >= o->size)
+  if (atomic_load_explicit(&other->done, memory_order_acquire) >= o->size) {
     return;
+  }
   stop_clock(w, s);
   atomic_store_explicit(&w->waits_for, o->other, memory_order_relaxed);
   atomic_store_explicit(&w->waits_count, o->size, memory_order_relaxed);
   atomic_store_explicit(&w->state, WORKER_WAITING, memory_order_release);
-  if (o->other >= atomic_load(&replay.started))
+  if (o->other >= atomic_load(&replay.started)) {
     want(o->other);
-  for (unsigned round = 0; !reached(w, other, o->size); round++)
+  }
+  for (unsigned round = 0; !reached(w, other, o->size); round++) {
     rest(round);
+  }
   atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
   start_clock(s);
 }
@@ -133,16 +165,18 @@ static uint64_t least_time_of_others(const worker_t *w) {
     const worker_t *other = &replay.workers[i];
     uint32_t state = atomic_load_explicit(&other->state, memory_order_relaxed);
     uint64_t time = atomic_load_explicit(&other->time_ns, memory_order_relaxed);
-    if (other != w && (state == WORKER_RUNNING || state == WORKER_AHEAD) && time < least)
+    if (other != w && (state == WORKER_RUNNING || state == WORKER_AHEAD) && time < least) {
       least = time;
+    }
   }
   return least;
 }
 
 static bool may_go_on(worker_t *w, uint64_t time_ns) {
   uint64_t next = atomic_load_explicit(&replay.next_start_ns, memory_order_acquire);
-  if (time_ns > next)
+  if (time_ns > next) {
     replay_ring();
+  }
   uint64_t least = least_time_of_others(w);
   uint64_t horizon = least > UINT64_MAX - REPLAY_WINDOW_NS ? UINT64_MAX : least + REPLAY_WINDOW_NS;
   w->horizon_ns = horizon < next ? horizon : next;
@@ -152,8 +186,9 @@ static bool may_go_on(worker_t *w, uint64_t time_ns) {
 static void think(uint64_t time_ns) {
   for (;;) {
     uint64_t now = replay_clock_ns() - replay.begin_ns;
-    if (now >= time_ns)
+    if (now >= time_ns) {
       return;
+    }
     uint64_t left = time_ns - now;
     left = left < MOST_REST_NS ? left : MOST_REST_NS;
     nanosleep(&(struct timespec){0, (long)left}, NULL);
@@ -162,19 +197,22 @@ static void think(uint64_t time_ns) {
 
 // Not counted: the others come nearer, by the trace's time, or the time has not come.
 static void keep_order(worker_t *w, uint64_t time_ns, stretch_t *s) {
-  if (time_ns <= w->horizon_ns && !replay.options->paced)
+  if (time_ns <= w->horizon_ns && !replay.options->paced) {
     return;
+  }
   if (replay.options->paced && replay_clock_ns() - replay.begin_ns < time_ns) {
     stop_clock(w, s);
     think(time_ns);
     start_clock(s);
   }
-  if (time_ns <= w->horizon_ns || may_go_on(w, time_ns))
+  if (time_ns <= w->horizon_ns || may_go_on(w, time_ns)) {
     return;
+  }
   stop_clock(w, s);
   atomic_store_explicit(&w->state, WORKER_AHEAD, memory_order_release);
-  for (unsigned round = 0; !may_go_on(w, time_ns); round++)
+  for (unsigned round = 0; !may_go_on(w, time_ns); round++) {
     rest(round);
+  }
   atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
   start_clock(s);
 }
@@ -214,11 +252,13 @@ static void measure_loop(worker_t *w) {
 void *replay_worker(void *argument) {
   worker_t *w = argument;
   for (unsigned batch = 0; w->in_batch > 0; batch++) {
-    if (batch % EMPTY_EVERY == 0)
+    if (batch % EMPTY_EVERY == 0) {
       measure_loop(w);
+    }
     run_batch(w);
-    if (!replay_decode(w))
+    if (!replay_decode(w)) {
       break;
+    }
   }
   atomic_store_explicit(&w->state, WORKER_ENDED, memory_order_release);
   replay_ring();
