@@ -53,8 +53,7 @@ int main(int argc, char **argv) {
   }
   char *line = NULL;
   size_t room = 0;
-  ssize_t length;
-  for (long number = 1; (length = getline(&line, &room, stdin)) > 0; number++) {
+  for (long number = 1; getline(&line, &room, stdin) > 0; number++) {
     line[strcspn(line, "\n")] = '\0';
     int result;
     if (line[0] == 'e') {

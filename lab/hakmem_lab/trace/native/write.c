@@ -10,7 +10,7 @@
 #include "write_thread.h"
 
 enum {
-  ZSTD_LEVEL = 3,
+  ZSTD_LEVEL = 1,              // what is left after the columns are made is no smaller at 3, and takes longer
   FULL_SIZE_THREADS = 64,      // with more threads than these their chunks get smaller, so that the sum does not grow
   LEAST_OPERATIONS = 1u << 10, // but not below this
 };
@@ -27,8 +27,9 @@ struct trace_writer {
   ZSTD_CCtx *zstd;
   process_t *processes;
   uint32_t process_count, open_threads;
-  unsigned char *plain;  // TRACE_CHUNK_BYTES
-  unsigned char *packed; // a chunk's header and its packed bytes
+  uint32_t chunk_operations; // at most, with that many threads
+  unsigned char *plain;      // TRACE_CHUNK_BYTES
+  unsigned char *packed;     // a chunk's header and its packed bytes
   size_t packed_room;
 };
 
@@ -149,6 +150,13 @@ static void *grown(void *table, uint32_t *count, uint32_t index, size_t entry_by
   return larger;
 }
 
+static void count_open(trace_writer_t *writer, bool opened) {
+  writer->open_threads += opened ? 1u : -1u;
+  uint32_t share = FULL_SIZE_THREADS * TRACE_CHUNK_OPERATIONS / (writer->open_threads + 1);
+  share = share > LEAST_OPERATIONS ? share : LEAST_OPERATIONS;
+  writer->chunk_operations = share < TRACE_CHUNK_OPERATIONS ? share : TRACE_CHUNK_OPERATIONS;
+}
+
 // NULL: no memory.
 static thread_t *find_thread(trace_writer_t *writer, uint32_t number_of_process, uint32_t number) {
   process_t *processes = grown(writer->processes, &writer->process_count, number_of_process, sizeof *processes);
@@ -157,24 +165,18 @@ static thread_t *find_thread(trace_writer_t *writer, uint32_t number_of_process,
   }
   writer->processes = processes;
   process_t *process = &processes[number_of_process];
-  thread_t **threads = grown(process->threads, &process->count, number, sizeof *threads);
+  thread_t **threads = grown(process->threads, &process->count, number, sizeof(void *));
   if (threads == NULL) {
     return NULL;
   }
   process->threads = threads;
   if (threads[number] == NULL) {
     threads[number] = calloc(1, sizeof(thread_t));
-    writer->open_threads += threads[number] != NULL;
+    if (threads[number] != NULL) {
+      count_open(writer, true);
+    }
   }
   return threads[number];
-}
-
-static uint32_t chunk_operations(const trace_writer_t *writer) {
-  if (writer->open_threads <= FULL_SIZE_THREADS) {
-    return TRACE_CHUNK_OPERATIONS;
-  }
-  uint32_t share = FULL_SIZE_THREADS * TRACE_CHUNK_OPERATIONS / writer->open_threads;
-  return share > LEAST_OPERATIONS ? share : LEAST_OPERATIONS;
 }
 
 int trace_write_operation(trace_writer_t *writer, uint32_t process, uint32_t number,
@@ -186,7 +188,12 @@ int trace_write_operation(trace_writer_t *writer, uint32_t process, uint32_t num
     errno = EINVAL;
     return -1;
   }
-  thread_t *thread = find_thread(writer, process, number);
+  thread_t *thread = process < writer->process_count && number < writer->processes[process].count
+                         ? writer->processes[process].threads[number]
+                         : NULL;
+  if (thread == NULL) {
+    thread = find_thread(writer, process, number);
+  }
   int error = thread == NULL ? ENOMEM : thread == &ended ? EINVAL : thread_put(thread, number, operation);
   if (error == EINVAL) {
     errno = EINVAL; // the caller's mistake: the trace goes on
@@ -195,12 +202,12 @@ int trace_write_operation(trace_writer_t *writer, uint32_t process, uint32_t num
   if (error != 0) {
     return fail(writer, error);
   }
-  if (thread->operations >= chunk_operations(writer) || operation->kind == TRACE_THREAD_END) {
+  if (thread->operations >= writer->chunk_operations || operation->kind == TRACE_THREAD_END) {
     int result = flush_thread(writer, process, number, thread);
     if (operation->kind == TRACE_THREAD_END) {
       thread_free(thread);
       writer->processes[process].threads[number] = &ended;
-      writer->open_threads--;
+      count_open(writer, false);
     }
     return result;
   }

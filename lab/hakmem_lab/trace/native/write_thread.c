@@ -10,6 +10,7 @@ enum {
 };
 
 static bool make_room(thread_t *thread) {
+  size_t least = SIZE_MAX;
   for (int i = 0; i < TRACE_COLUMNS; i++) {
     column_t *column = &thread->columns[i];
     if (column->room - column->used < MOST_OPERATION_BYTES) {
@@ -21,7 +22,10 @@ static bool make_room(thread_t *thread) {
       column->data = grown;
       column->room = room;
     }
+    size_t left = column->room - column->used;
+    least = left < least ? left : least;
   }
+  thread->room_operations = (uint32_t)(least / MOST_OPERATION_BYTES);
   return true;
 }
 
@@ -169,9 +173,10 @@ int thread_put(thread_t *thread, uint32_t number, const trace_operation_t *opera
   if (!is_possible(&thread->codec, number, operation)) {
     return EINVAL;
   }
-  if (!make_room(thread)) {
+  if (thread->room_operations == 0 && !make_room(thread)) {
     return ENOMEM;
   }
+  thread->room_operations--;
   trace_mark_t mark = put_time(thread, operation->time_ns);
   if (thread->operations == 0) {
     thread->began_ns = thread->codec.time_ns;
@@ -193,7 +198,7 @@ size_t thread_take(thread_t *thread, unsigned char *payload) {
     thread->columns[i].used = 0;
   }
   memcpy(payload, lengths, sizeof lengths);
-  thread->operations = 0;
+  thread->operations = thread->room_operations = 0;
   return bytes;
 }
 

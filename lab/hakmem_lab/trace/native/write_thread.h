@@ -12,9 +12,10 @@ typedef struct {
 
 typedef struct {
   trace_codec_t codec;
-  uint64_t given_ns;   // time_ns of the last mark as it was asked for, before its rounding
-  uint64_t began_ns;   // of the first operation in the columns
-  uint32_t operations; // in the columns: at most TRACE_CHUNK_OPERATIONS, so that they fit into TRACE_CHUNK_BYTES
+  uint64_t given_ns;        // time_ns of the last mark as it was asked for, before its rounding
+  uint64_t began_ns;        // of the first operation in the columns
+  uint32_t operations;      // in the columns: at most TRACE_CHUNK_OPERATIONS, so that they fit into TRACE_CHUNK_BYTES
+  uint32_t room_operations; // as many more fit into the columns for certain
   column_t columns[TRACE_COLUMNS];
 } thread_t; // begins as zeros
 
