@@ -1,7 +1,6 @@
 """hak-replay from outside: what a trace says about itself, and what a replay of it says that it used."""
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +10,14 @@ from typing import Any
 from hakmem_lab.errors import LabError, one_line
 from hakmem_lab.plan.metrics import MetricMissing
 from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.session import Session
 from hakmem_lab.system.launcher import Outcome
 from hakmem_lab.trace import native
 
 TOUCHES = ("recorded", "all", "none")
 RECORDER_VARIABLES = ("LD_PRELOAD", "HAK_RECORD_SOCKET")
 SERIES_POINTS = 64
+MOST_REPEATS = 10
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,11 @@ class ReplayRunner(Runner):
         return part | ({"replay": used.record()} if used else {})
 
 
-def same_library(first: str | None, second: Path | None) -> bool:
-    """Whether both are one file; None is the C library's allocator."""
-    if first is None or second is None:
-        return first is None and second is None
-    return os.path.realpath(first) == os.path.realpath(second)
+class ReplayBlocks(Session):
+    """Blocks of replays."""
+
+    runner_type = ReplayRunner
+
+    def _repeats(self, wall_s: float) -> int:
+        """An execution also reads the trace, which may take many times as long."""
+        return min(MOST_REPEATS, super()._repeats(wall_s)) if self.spec.repeat == "auto" else self.spec.repeat

@@ -3,7 +3,6 @@
 With `live`, the recorded command itself runs on each of them in the same blocks: what the replay predicts, and what is.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,14 +26,13 @@ from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.progress import Progress
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
-from hakmem_lab.run.session import STEADY_S, Session
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import Blocks
 from hakmem_lab.trace import replay
-from hakmem_lab.trace.replay import Facts
+from hakmem_lab.trace.replay import Facts, ReplayBlocks
 
 __all__ = ["Spec", "analyse", "run"]
 
-MOST_REPEATS = 10
 LIVE_METRICS = ("wall", "cpu", "rss")
 
 
@@ -95,19 +93,16 @@ class TwoRunners:
         self._live.close()
 
 
-class ReplaySession(Session):
+class ReplaySession(ReplayBlocks):
     """Blocks of replays, and of live runs where they are asked for."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         facts = replay.facts(Path(spec.trace))
         self.live = live_workload(spec, facts) if spec.live else None
         super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
-        self.runner.close()
-        runner = replay.ReplayRunner(self.workload, self.metrics)
-        self.runner = runner
-        if self.live:
-            self.runner = TwoRunners(runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
         self.facts = facts
+        if self.live:
+            self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
 
     def check_arms(self) -> None:
         for arm in self.arms.values():
@@ -120,12 +115,6 @@ class ReplaySession(Session):
         if not self.facts.complete:
             why = f" ({self.facts.reason})" if self.facts.reason else ""
             self.warn("partial", f"the trace is incomplete{why}: what there is of it is replayed")
-
-    def _repeats(self, wall_s: float) -> int:
-        """An execution also reads the trace, which may take many times as long."""
-        if self.spec.repeat != "auto":
-            return self.spec.repeat
-        return min(MOST_REPEATS, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S else 1
 
 
 def described(facts: Facts) -> dict:
