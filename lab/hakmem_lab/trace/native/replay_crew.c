@@ -40,6 +40,7 @@ static void prepare(uint32_t number) {
     }
     atomic_store_explicit(&w->time_ns, w->batch[first].time_ns, memory_order_relaxed);
   }
+  atomic_store_explicit(&replay.next_start_ns, w->time_ns, memory_order_release);
 }
 
 // A thread begins with waits for those that had to be there, or gone, before it.
@@ -68,9 +69,10 @@ static void start(uint32_t number) {
     replay_fail(REPLAY_FAILED, "thread %u cannot be started: %s", number, strerror(error));
   }
   w->thread = (uint64_t)thread;
-  atomic_store_explicit(&replay.next_start_ns, UINT64_MAX, memory_order_release);
   if (number + 1 < replay.count) {
     prepare(number + 1);
+  } else {
+    atomic_store_explicit(&replay.next_start_ns, UINT64_MAX, memory_order_release);
   }
 }
 
@@ -88,24 +90,32 @@ static void finish(worker_t *w) {
 }
 
 typedef struct {
-  uint32_t running, waiting; // running: or ahead of the others
-  uint64_t done, time_ns;    // of all together; of who is furthest
+  uint32_t running, ahead, waiting; // ahead: of the others, or of the beginning of the next
+  uint64_t done, time_ns;           // of all together; of the last of those who do not wait
 } crew_t;
 
+// What it waits for is there, and it has only not seen it yet.
+static bool goes_on(const worker_t *w) {
+  uint32_t other = atomic_load(&w->waits_for);
+  return atomic_load(&replay.workers[other].done) >= atomic_load(&w->waits_count) ||
+         atomic_load(&replay.workers[other].state) == WORKER_ENDED;
+}
+
 static crew_t look(uint32_t started) {
-  crew_t crew = {0};
+  crew_t crew = {.time_ns = UINT64_MAX};
   for (uint32_t i = joined_below; i < started; i++) {
     worker_t *w = &replay.workers[i];
     uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
-    uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
     crew.done += atomic_load_explicit(&w->done, memory_order_relaxed);
-    crew.time_ns = time > crew.time_ns ? time : crew.time_ns;
     if (state == WORKER_ENDED && !joined[i]) {
       finish(w);
-    } else if (state == WORKER_WAITING) {
-      crew.waiting++;
-    } else if (state != WORKER_ENDED) {
-      crew.running++;
+    }
+    crew.waiting += state == WORKER_WAITING && !goes_on(w);
+    crew.ahead += state == WORKER_AHEAD;
+    crew.running += state == WORKER_RUNNING || (state == WORKER_WAITING && goes_on(w));
+    if (state == WORKER_RUNNING || state == WORKER_AHEAD) {
+      uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
+      crew.time_ns = time < crew.time_ns ? time : crew.time_ns;
     }
   }
   return crew;
@@ -115,7 +125,7 @@ static crew_t look(uint32_t started) {
 static void fail_if_circle(const crew_t *crew) {
   static uint64_t before;
   static unsigned looks;
-  bool still = crew->running == 0 && crew->waiting > 0 && crew->done == before;
+  bool still = crew->running + crew->ahead == 0 && crew->waiting > 0 && crew->done == before;
   looks = still ? looks + 1 : 0;
   before = crew->done;
   if (looks < CIRCLE_LOOKS) {
@@ -131,18 +141,14 @@ static void fail_if_circle(const crew_t *crew) {
   }
 }
 
-// Nobody passes the time at which the next thread begins, once it may.
-static bool due(uint32_t next, const crew_t *crew, uint64_t latest_ns) {
+// Nobody passes the time at which the next thread begins. Times are known roughly: where all are stopped by that, it
+// begins although it has to wait for one of them.
+static bool due(uint32_t next, const crew_t *crew, uint64_t now_ns) {
   const worker_t *w = &replay.workers[next];
   if (crew->running == 0 || atomic_load(&replay.wanted) > next) {
     return true;
   }
-  if (!has_its_turn(w)) {
-    return false;
-  }
-  uint64_t begins = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
-  atomic_store_explicit(&replay.next_start_ns, begins, memory_order_release);
-  return latest_ns >= begins;
+  return now_ns >= atomic_load_explicit(&w->time_ns, memory_order_relaxed) && has_its_turn(w);
 }
 
 static void await_bell(uint32_t seen) {
@@ -169,15 +175,15 @@ void replay_crew(uint32_t process) {
   joined = must_map(replay_map(replay.count * sizeof(bool)), "the threads");
   prepare(0);
   start(0);
-  uint64_t latest = 0;
+  uint64_t now = 0; // by the trace
   for (;;) {
     uint32_t seen = atomic_load_explicit(&replay.bell, memory_order_acquire);
     uint32_t started = atomic_load(&replay.started);
     crew_t crew = look(started);
-    latest = crew.time_ns > latest ? crew.time_ns : latest;
-    replay_sample(latest);
+    now = crew.time_ns != UINT64_MAX && crew.time_ns > now ? crew.time_ns : now;
+    replay_sample(now);
     if (started < replay.count) {
-      if (due(started, &crew, latest)) {
+      if (due(started, &crew, now)) {
         start(started);
         continue;
       }
