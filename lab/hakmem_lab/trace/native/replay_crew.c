@@ -91,7 +91,7 @@ static void finish(worker_t *w) {
 
 typedef struct {
   uint32_t running, ahead, waiting; // ahead: of the others, or of the beginning of the next
-  uint64_t done, time_ns;           // of all together; of the last of those who do not wait
+  uint64_t done, time_ns;           // of all together; of the last of those who do not wait, or begin
 } crew_t;
 
 // What it waits for is there, and it has only not seen it yet.
@@ -102,7 +102,7 @@ static bool goes_on(const worker_t *w) {
 }
 
 static crew_t look(uint32_t started) {
-  crew_t crew = {.time_ns = UINT64_MAX};
+  crew_t crew = {.time_ns = atomic_load(&replay.next_start_ns)};
   for (uint32_t i = joined_below; i < started; i++) {
     worker_t *w = &replay.workers[i];
     uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
