@@ -18,6 +18,7 @@ from hakmem_lab.cli import (
     run,
     suite,
     top,
+    trace,
 )
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, replay, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, replay, trace, suite, inspect, baseline):
     module.register(app)
 
 

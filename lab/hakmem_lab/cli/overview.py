@@ -45,6 +45,9 @@ GROUPS = {
         "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
         "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
     },
+    "Recorded once, asked without the program": {
+        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
+    },
     "Runs that are kept": {
         "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),
         "show": ("a stored run, analysed again", "hak show last"),

@@ -109,13 +109,16 @@ void decoders_close(trace_t *trace) {
   memory_put(trace->workspace, trace->workspace_bytes);
 }
 
+unsigned long chunk_crc(const trace_chunk_t *head) {
+  return crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
+}
+
 static const char *unpack(const trace_t *trace, decoder_t *decoder, const chunk_entry_t *chunk, void *buffer) {
   const trace_chunk_t *head = &chunk->head;
   if (!file_read(trace, decoder->packed, head->packed_bytes, chunk->at + sizeof *head)) {
     return strerror(errno);
   }
-  uLong crc = crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
-  crc = crc32(crc, (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
+  uLong crc = crc32(chunk_crc(head), (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
   if ((uint32_t)crc != head->crc) {
     return "its checksum is wrong";
   }

@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum { EXIT_DAMAGED = 2 };
-#define TEXT_BYTES_MOST (64ull << 20) // of all texts together
 
 static const char *path;
 static uint64_t text_bytes;
@@ -43,7 +42,7 @@ static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kin
       stop_file("is damaged: one of its texts does not unpack");
     }
     text_bytes += (uint64_t)bytes;
-    if (text_bytes > TEXT_BYTES_MOST) {
+    if (text_bytes > TRACE_TEXT_BYTES) {
       stop_file("is damaged: it holds more text than any trace that hak writes");
     }
     fputs(count++ ? "," : "", stdout);
