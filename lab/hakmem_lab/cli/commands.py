@@ -14,6 +14,7 @@ from hakmem_lab.cli import (
     metrics,
     overview,
     profile,
+    record,
     replay,
     run,
     suite,
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, replay, trace, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, record, trace, replay, suite, inspect, baseline):
     module.register(app)
 
 

@@ -21,6 +21,12 @@ GROUPS = {
         "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
         "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
     },
+    "Record once, ask later": {
+        "record": (
+            "what a program asks of its allocator, into a file",
+            "hak record -o program.trace -- ./program args",
+        ),
+    },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
         "ab": (

@@ -1,56 +1,21 @@
-"""hak-replay from outside: what a trace says about itself, and what a replay of it says that it used."""
+"""hak-replay from outside: what was recorded, as a replay needs it, and what a replay says that it used."""
 
 import json
-import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hakmem_lab.errors import LabError, one_line
 from hakmem_lab.plan.metrics import MetricMissing
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
 from hakmem_lab.system.launcher import Outcome
 from hakmem_lab.trace import native
+from hakmem_lab.trace.contents import Contents, words
 
-TOUCHES = ("recorded", "all", "none")
 RECORDER_VARIABLES = ("LD_PRELOAD", "HAK_RECORD_SOCKET")
 SERIES_POINTS = 64
 MOST_REPEATS = 10
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a recorder wrote beside the operations; what it did not is None or empty.
-
-    processes: number, operations, threads, about (what the recorder knew of it), resident (KiB over time).
-    """
-
-    complete: bool
-    reason: str | None
-    command: list[str]
-    cwd: str | None
-    environment: dict[str, str]
-    stdin: str | None
-    wall_s: float | None
-    cpu_s: float | None
-    peaks_kib: dict[int, float]
-    processes: list[dict] = field(repr=False)
-
-    @property
-    def operations(self) -> int:
-        return sum(process["operations"] for process in self.processes)
-
-    @property
-    def allocator(self) -> str | None:
-        """The library that served the first process; None: the C library's, or not known."""
-        about = (self.processes[0]["about"] or {}) if self.processes else {}
-        return about.get("allocator") or None
-
-    def peak_kib(self) -> float | None:
-        """Of the largest process."""
-        return max(self.peaks_kib.values(), default=None)
 
 
 def command(trace: str, touch: str = "recorded", pace: str = "fast", processes: Sequence[int] = ()) -> list[str]:
@@ -59,35 +24,37 @@ def command(trace: str, touch: str = "recorded", pace: str = "fast", processes: 
     return [str(native.replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
 
 
-def facts(trace: Path) -> Facts:
-    """Raises LabError where the trace cannot be read, or was damaged."""
-    done = subprocess.run([native.replayer(), "--facts", trace], capture_output=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
-        raise LabError(one_line(said.removeprefix("hak-replay: ")))
-    try:
-        raw = json.loads(done.stdout)
-        return _facts(raw)
-    except (ValueError, TypeError, AttributeError, KeyError):
-        raise LabError(f"{trace} is damaged: what it says about itself cannot be read") from None
+def recorded(found: Contents) -> dict[str, Any]:
+    """What the header of a run keeps of a trace: who was recorded, and what was used then. Numbers are None where the
+    recorder did not say them."""
+    peaks = {each.get("process"): number(each, "rss_peak_kib") for each in objects(found.end.get("processes"))}
+    processes = [{"process": each.number, "executable": words(each.about, "executable"),
+                  "allocator": words(each.about, "allocator"), "peak_kib": peaks.get(each.number)}
+                 for each in found.processes]  # fmt: skip
+    return {"command": texts(found.info.get("command")), "complete": found.complete, "reason": found.partial,
+            "wall_s": number(found.end, "wall_s"), "cpu_s": number(found.end, "cpu_s"),
+            "processes": processes}  # fmt: skip
 
 
-def _facts(raw: dict[str, Any]) -> Facts:
-    info, end = raw["info"] or {}, raw["end"] or {}
-    environment = {str(name): str(value) for name, value in (info.get("environment") or {}).items()}
-    return Facts(
-        raw["complete"],
-        end.get("reason"),
-        [str(word) for word in info.get("command") or []],
-        info.get("cwd"),
-        {name: value for name, value in environment.items() if name not in RECORDER_VARIABLES},
-        info.get("stdin"),
-        end.get("wall_s"),
-        end.get("cpu_s"),
-        {int(each["process"]): float(each["rss_peak_kib"]) for each in end.get("processes") or []
-         if each.get("rss_peak_kib")},
-        raw["processes"],
-    )  # fmt: skip
+def environment(found: Contents) -> dict[str, str]:
+    """The variables that the recorded program was given, without the recorder's own."""
+    given = found.info.get("environment")
+    pairs = given.items() if isinstance(given, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str) and name not in RECORDER_VARIABLES}
+
+
+def texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def number(found: Mapping[str, Any], key: str) -> float | None:
+    """A number above 0."""
+    value = found.get(key)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
 
 
 @dataclass(frozen=True)

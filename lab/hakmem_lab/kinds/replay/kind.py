@@ -21,6 +21,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.programs import find_program
 from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
+from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.context import Context
@@ -29,7 +30,8 @@ from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import Blocks
 from hakmem_lab.trace import replay
-from hakmem_lab.trace.replay import Facts, ReplayBlocks
+from hakmem_lab.trace.contents import Contents, contents, words
+from hakmem_lab.trace.replay import ReplayBlocks
 
 __all__ = ["Spec", "analyse", "run"]
 
@@ -60,21 +62,25 @@ class Spec(CompareSpec):
             return values
         if not Path(trace).is_file():
             raise LabError(f"there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
-        touch, pace = str(values.get("touch", "recorded")), str(values.get("pace", "fast"))
+        live = bool(values.get("live"))
+        values = {"pace": "recorded" if live else "fast"} | values
+        touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
         numbers = parse_numbers(values.get("processes", []))
         return values | {"command": replay.command(trace, touch, pace, numbers)}
 
 
-def live_workload(spec: Spec, facts: Facts) -> Workload:
+def live_workload(spec: Spec, found: Contents) -> Workload:
     """The recorded command. Raises LabError where it cannot be run."""
-    if not facts.command:
+    command, cwd = replay.texts(found.info.get("command")), words(found.info, "cwd") or None
+    if not command:
         raise LabError(f"--live: {spec.trace} does not say which command was recorded")
-    if facts.cwd is not None and not Path(facts.cwd).is_dir():
-        raise LabError(f"--live: the recorded command ran in {facts.cwd}, which is not there")
-    program = facts.command[0]
-    path = Path(facts.cwd or "", program) if "/" in program else find_program(program, "--live")
-    argv = [str(path), *facts.command[1:]]
-    return Workload(argv, facts.environment | spec.env, facts.cwd, spec.pin, spec.timeout, stdin=facts.stdin)
+    if cwd is not None and not Path(cwd).is_dir():
+        raise LabError(f"--live: the recorded command ran in {cwd}, which is not there")
+    program = Path(cwd or "", command[0]) if "/" in command[0] else find_program(command[0], "--live")
+    stdin = words(found.info, "stdin")
+    given = replay.environment(found) | spec.env
+    return Workload([str(program), *command[1:]], given, cwd, spec.pin, spec.timeout,
+                    stdin=check_file(stdin, "--live") if stdin else None)  # fmt: skip
 
 
 class TwoRunners:
@@ -97,10 +103,9 @@ class ReplaySession(ReplayBlocks):
     """Blocks of replays, and of live runs where they are asked for."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
-        facts = replay.facts(Path(spec.trace))
-        self.live = live_workload(spec, facts) if spec.live else None
+        self.found = contents(Path(spec.trace))
+        self.live = live_workload(spec, self.found) if spec.live else None
         super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
-        self.facts = facts
         if self.live:
             self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
 
@@ -111,29 +116,9 @@ class ReplaySession(ReplayBlocks):
         self.progress.restart()
 
     def create(self, folder: Path, source: str, **more: object) -> None:
-        super().create(folder, source, recorded=described(self.facts), **more)
-        if not self.facts.complete:
-            why = f" ({self.facts.reason})" if self.facts.reason else ""
-            self.warn("partial", f"the trace is incomplete{why}: what there is of it is replayed")
-
-
-def described(facts: Facts) -> dict:
-    """What the header keeps of a trace: who was recorded, and what it used then."""
-    processes = [{"process": each["process"], "operations": each["operations"], "threads": each["threads"],
-                  "peak_kib": facts.peaks_kib.get(each["process"]),
-                  "executable": (each["about"] or {}).get("executable"),
-                  "allocator": (each["about"] or {}).get("allocator"),
-                  "start_kib": start_kib(each["resident"])}
-                 for each in facts.processes]  # fmt: skip
-    return {"command": facts.command, "complete": facts.complete, "reason": facts.reason, "wall_s": facts.wall_s,
-            "cpu_s": facts.cpu_s, "operations": facts.operations, "allocator": facts.allocator,
-            "processes": processes}  # fmt: skip
-
-
-def start_kib(resident: list) -> float | None:
-    """What a process held when the recorder first saw it."""
-    points = [point for part in resident for point in part]
-    return points[0][1] if points else None
+        super().create(folder, source, recorded=replay.recorded(self.found), **more)
+        if self.found.partial:
+            self.warn("partial", f"the trace is incomplete, and replayed as far as it goes: {self.found.partial}")
 
 
 def arms(spec: Spec) -> list[Arm]:

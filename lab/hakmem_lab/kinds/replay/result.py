@@ -62,8 +62,9 @@ def _replayed(blocks: Blocks, names: list[str]) -> dict:
 
 
 def base_arm(own: dict, recorded: dict) -> str | None:
-    """The arm whose allocator served the program when it was recorded."""
-    served = _file(recorded["allocator"])
+    """The arm whose allocator served the program (its largest process) when it was recorded."""
+    largest = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
+    served = _file(largest.get("allocator"))
     plain = [arm for arm in own["arms"] if not arm["variables"]]
     return next((arm["name"] for arm in plain if _file(arm["library"]) == served), None)
 

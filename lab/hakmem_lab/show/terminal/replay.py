@@ -41,9 +41,9 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def _no_base(found: dict) -> str:
-    library = found["recorded"]["allocator"]
-    name = library.rpartition("/")[2] if library else "the C library's allocator (glibc)"
-    return f"no prediction for the live program: {name}, which served it when it was recorded, is not among the arms"
+    served = {each["allocator"].rpartition("/")[2] or "glibc" for each in found["recorded"]["processes"]}
+    names = " and ".join(sorted(served)) or "its allocator"
+    return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the arms"
 
 
 def _predictions(found: dict) -> Iterator:

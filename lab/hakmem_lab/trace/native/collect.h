@@ -1,9 +1,9 @@
 // hak-collect: gives each process that connects a segment (segment.h), takes the words out of it while the
 // program runs, and has them packed into a trace.
 //
-// Two threads. The collector (collect_main.c, collect_process.c, collect_sample.c) empties the segments, and must never be late. The packer
-// (collect_packer.c) works on what the collector has put into the queue (collect_queue.c), when the processors have nothing better to
-// do; what it leaves for too long is moved from the shared memory to a file.
+// Two threads. The collector (collect_main.c, collect_process.c, collect_sample.c) empties the segments, and must never
+// be late. The packer (collect_packer.c) works on what the collector has put into the queue (collect_queue.c), when the
+// processors have nothing better to do; what it leaves for too long is moved from the shared memory to a file.
 #ifndef COLLECT_H
 #define COLLECT_H
 
@@ -18,6 +18,7 @@ typedef struct {
   uint32_t taken;   // words that were put into the queue
   uint32_t pending; // of these, items that still point into the buffer. Guarded by the queue
   bool whole;       // nobody writes into it any more. Guarded by the queue
+  uint16_t pages;   // that the program has ever touched of it
 } buffer_t;
 
 typedef struct process {
@@ -26,27 +27,28 @@ typedef struct process {
   pid_t pid;
   int pidfd;
   segment_t *segment;
-  uint32_t queue_head; // buffers taken out of the segment's queue
-  uint64_t advanced;   // all before this clock is in the queue
-  bool behind;         // the packer does not know that
+  uint32_t queue_head;   // buffers taken out of the segment's queue
+  uint64_t advanced;     // all before this clock is in the queue
+  bool behind;           // the packer does not know that
   uint32_t *taken_whole; // by thread: so many of its buffers were taken to their end
   uint32_t thread_capacity;
   uint32_t forks_claimed;
   uint64_t began_ns, died_ns; // since the trace began; died: 0: it lives
   bool over;                  // the packer has been told of its end, and forgets its memory
-  uint64_t own_pages;    // of the segment, that it has touched
+  uint64_t own_pages;         // of the segment, that it has touched
   uint64_t peak_kib, cpu_ms;
   uint32_t waits;
-  int statm;    // its file in /proc
-  bool exited;  // the next two are known
+  int statm;   // its file in /proc
+  bool exited; // the next two are known
   int exit_code, signal;
   FILE *samples; // text of the next TRACE_RESIDENT
   char *samples_text;
   size_t samples_bytes;
-  unsigned sample_count;
+  unsigned sample_count, samples_all;
+  uint64_t sampled_ns;
   char executable[256];
   pack_counts_t counts; // the packer's, once it has ended
-  buffer_t *buffers;     // of each in the segment
+  buffer_t *buffers;    // of each in the segment
 } process_t;
 
 typedef enum { ITEM_PROCESS, ITEM_WORDS, ITEM_ADVANCE, ITEM_TEXT, ITEM_PROCESS_END, ITEM_LAST } item_kind_t;
@@ -82,9 +84,9 @@ typedef struct {
   const char *what; // went wrong
 } failure_t;
 void packer_start(int fd, const char *info);
-void packer_wait(void);                                 // after ITEM_LAST was put
+void packer_wait(void);                                // after ITEM_LAST was put
 uint64_t packer_close(bool complete, const char *end); // the trace's bytes
-void failure_note(int error, const char *what);       // the first one counts
+void failure_note(int error, const char *what);        // the first one counts
 failure_t failure(void);
 
 // collect_process.c
@@ -97,9 +99,9 @@ void process_forget_memory(process_t *process); // once it is packed
 
 // collect_processes.c: all of them.
 bool processes_open(const char *socket_path, uint64_t origin); // errno
-void processes_serve(int timeout_ms, int control);             // until something happens, such as a line to be read from control
-bool processes_take(void);                                     // what is new in all of them; False: nothing
-bool processes_any(void);                                      // that live, or may have children that are still to come
+void processes_serve(int timeout_ms, int control); // until something happens, such as a line to be read from control
+bool processes_take(void);                         // what is new in all of them; False: nothing
+bool processes_any(void);                          // that live, or may have children that are still to come
 void processes_stop(void);
 process_t *processes_of(pid_t pid); // also one that has ended; the last one of that number
 process_t *processes_first(void);

@@ -4,7 +4,8 @@
 //   exited CODE SIGNAL WALL_S CPU_S     it has ended; the recording goes on until all its descendants have
 //   stop                                as was asked: the trace is complete
 //   abandon WHY                         the trace is partial; so it is when the input ends
-// It says "ready" once it listens, and at its end one line: {"bytes": ..., "complete": ..., "end": what the trace says}.
+// It says "ready" once it listens, and at its end one line: {"bytes": ..., "complete": ..., "end": what the trace
+// says}.
 #include "collect.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 2, IDLE_MS = 10, RESIDENT_MS = 20, STRANGERS_MS = 50, CPU_MS = 200, LINE_BYTES = 1024 };
+enum { BUSY_MS = 2, IDLE_MS = 10, STRANGERS_MS = 50, CPU_MS = 200, LINE_BYTES = 1024 };
 
 static struct {
   pid_t root;
@@ -95,7 +96,7 @@ static bool due(uint64_t *last_ns, uint64_t now_ns, unsigned ms) {
 static void sample(void) {
   static uint64_t resident_ns, strangers_ns, cpu_ns;
   uint64_t now_ns = processes_now_ns();
-  bool resident = due(&resident_ns, now_ns, RESIDENT_MS), cpu = due(&cpu_ns, now_ns, CPU_MS);
+  bool resident = due(&resident_ns, now_ns, IDLE_MS), cpu = due(&cpu_ns, now_ns, CPU_MS);
   for (process_t *process = processes_first(); process != NULL && (resident || cpu); process = process->next) {
     if (process->died_ns != 0)
       continue;

@@ -1,5 +1,5 @@
 // The packer: takes items out of the queue and writes the trace. It runs when no one else wants a processor; once the
-// programs have ended, that is at once.
+// programs have ended, the collector goes on in its place, since a thread may not raise itself again.
 #include "collect.h"
 
 #include <errno.h>
@@ -14,6 +14,8 @@ static pthread_t thread;
 static trace_writer_t *writer;
 static pack_t *pack;
 static int trace_fd;
+static _Atomic bool over; // what is to be recorded
+static bool last_seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static failure_t first_failure;
 
@@ -67,14 +69,14 @@ static void pack_item(const item_t *item) {
     failure_note(errno, "the trace");
 }
 
-static void *packer_run(void *unused) {
-  struct sched_param none = {0};
-  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
-    setpriority(PRIO_PROCESS, 0, 19);
-  for (;;) {
+// Until the last item, or until another thread is to go on.
+static void run(const _Atomic bool *enough) {
+  while (!atomic_load(enough)) {
     item_t item = queue_take();
-    if (item.kind == ITEM_LAST)
-      return unused;
+    if (item.kind == ITEM_LAST) {
+      last_seen = true;
+      return;
+    }
     if (failure().error == 0)
       pack_item(&item);
     if (item.kind == ITEM_PROCESS_END) {
@@ -85,20 +87,32 @@ static void *packer_run(void *unused) {
   }
 }
 
+static void *run_idly(void *unused) {
+  struct sched_param none = {0};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+    setpriority(PRIO_PROCESS, 0, 19);
+  run(&over);
+  return unused;
+}
+
 void packer_start(int fd, const char *info) {
   trace_fd = fd;
   writer = trace_writer_open(fd);
   pack = writer ? pack_open(writer, clock_ns()) : NULL;
   if (pack == NULL || trace_write_text(writer, TRACE_INFO, 0, info, strlen(info)) != 0)
     failure_note(errno, "the trace");
-  if (pack != NULL && pthread_create(&thread, NULL, packer_run, NULL) == 0)
+  if (pack != NULL && pthread_create(&thread, NULL, run_idly, NULL) == 0)
     return;
   fprintf(stderr, "hak-collect: cannot begin: %s\n", strerror(errno));
   exit(EXIT_FAILURE);
 }
 
 void packer_wait(void) {
+  static const _Atomic bool never;
+  atomic_store(&over, true);
   pthread_join(thread, NULL);
+  if (!last_seen)
+    run(&never);
 }
 
 uint64_t packer_close(bool complete, const char *end) {

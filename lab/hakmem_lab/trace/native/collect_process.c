@@ -11,6 +11,7 @@
 
 #define SLOW_NS 6000 // 32 words in longer than this: the thread has time for more marks
 #define THREADS_MOST (1u << 20)
+#define HEADER_PAGES 6 // of a segment's, that a program touches
 
 process_t *process_new(pid_t pid, uint32_t number, int *descriptor) {
   process_t *process = calloc(1, sizeof *process);
@@ -33,7 +34,8 @@ process_t *process_new(pid_t pid, uint32_t number, int *descriptor) {
   segment->process = number;
   segment->origin = segment_clock();
   segment->slow_ticks = (uint64_t)(SLOW_NS / clock_ns());
-  *process = (process_t){.buffers = buffers, .number = number, .pid = pid, .segment = segment, .statm = -1};
+  *process = (process_t){
+      .buffers = buffers, .number = number, .pid = pid, .segment = segment, .statm = -1, .own_pages = HEADER_PAGES};
   process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
   *descriptor = fd;
   return process;
@@ -78,7 +80,13 @@ static void take_buffer(process_t *process, uint32_t index, uint32_t thread, boo
   uint32_t from = buffer->taken, to = filled_words(segment_buffer(process->segment, index), from);
   if (to > from) {
     buffer->taken = to;
-    queue_put((item_t){.kind = ITEM_WORDS, .process = process, .thread = thread, .buffer = index, .from = from, .to = to});
+    uint16_t pages = (uint16_t)((to * sizeof(uint64_t) + 4095) / 4096);
+    if (pages > buffer->pages) {
+      process->own_pages += pages - buffer->pages;
+      buffer->pages = pages;
+    }
+    queue_put(
+        (item_t){.kind = ITEM_WORDS, .process = process, .thread = thread, .buffer = index, .from = from, .to = to});
   }
   if (whole) {
     process->taken_whole[thread]++;
@@ -126,7 +134,6 @@ bool process_take(process_t *process) {
     take_buffer(process, index, owner - 1, false);
     news |= process->buffers[index].taken != before;
   }
-  process->own_pages = used_buffers(segment) * (SEGMENT_BUFFER_BYTES / 4096) + SEGMENT_HEADER_BYTES / 4096;
   process->behind |= news;
   if (!all)
     return news;

@@ -35,7 +35,7 @@ static void buffer_free(process_t *process, uint32_t index) {
   segment_t *segment = process->segment;
   buffer_t *buffer = &process->buffers[index];
   memset(segment_buffer(segment, index), 0, buffer->taken * sizeof(uint64_t));
-  *buffer = (buffer_t){0};
+  *buffer = (buffer_t){.pages = buffer->pages};
   atomic_store(&segment->of[index].owner, 0);
   uint64_t head = atomic_load(&segment->free_head), next;
   do {

@@ -7,7 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAMPLES_A_CHUNK = 512, TEXT_BYTES = 65536, FIELD_PARENT = 1, FIELD_USER = 11, FIELD_EXIT = 49 };
+#define SAMPLE_NS UINT64_C(20000000)
+enum {
+  SAMPLES_A_CHUNK = 512,
+  SAMPLES_TO_DOUBLE = 1500,
+  TEXT_BYTES = 65536,
+  FIELD_PARENT = 1,
+  FIELD_USER = 11,
+  FIELD_EXIT = 49
+};
 
 void json_string(FILE *out, const char *text, size_t bytes) {
   putc('"', out);
@@ -80,12 +88,23 @@ void sample_flush(process_t *process) {
   process->samples = NULL;
   process->sample_count = 0;
   if (good)
-    queue_put(
-        (item_t){.kind = ITEM_TEXT, .process = process, .sort = TRACE_RESIDENT, .text = process->samples_text});
+    queue_put((item_t){.kind = ITEM_TEXT, .process = process, .sort = TRACE_RESIDENT, .text = process->samples_text});
+}
+
+// The more there are, the farther apart: a trace holds some ten thousand of a process, however long it is.
+static bool too_soon(process_t *process) {
+  uint64_t now_ns = processes_now_ns();
+  if (now_ns - process->sampled_ns < SAMPLE_NS << process->samples_all / SAMPLES_TO_DOUBLE)
+    return true;
+  process->sampled_ns = now_ns;
+  process->samples_all++;
+  return false;
 }
 
 void sample_resident(process_t *process) {
   char text[128];
+  if (too_soon(process))
+    return;
   if (process->statm < 0) {
     snprintf(text, sizeof text, "/proc/%d/statm", (int)process->pid);
     process->statm = open(text, O_RDONLY | O_CLOEXEC);

@@ -11,10 +11,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "raw.h"
-#include "trace.h"
 #include "segment.h"
+#include "trace.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -45,6 +46,7 @@ typedef struct {
   _Atomic uint32_t state;
   _Atomic int beginner; // the thread that begins
   segment_t *segment;
+  pid_t pid;
   _Atomic uint32_t threads_lock, stray_lock, large_lock;
   uint32_t used_places, free_places; // guarded by threads_lock; the latter + 1
   recorder_thread_t stray;           // guarded by stray_lock: what threads do after their end

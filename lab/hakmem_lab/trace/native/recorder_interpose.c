@@ -1,7 +1,7 @@
 // The interface of malloc. An allocation is recorded after the allocator has made it, a free before: so no block is
 // recorded as live twice.
-#include "recorder_next.h"
 #include "recorder.h"
+#include "recorder_next.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,6 +74,11 @@ void *recorder_calloc(size_t count, size_t bytes) {
 void *recorder_realloc(void *old, size_t bytes) {
   if (old == NULL)
     return recorder_malloc(bytes);
+  if (UNLIKELY(bytes == 0)) { // free, and where the allocator says so, an empty block
+    void *empty = freed(old) ? next.realloc(old, 0) : NULL;
+    allocated(empty, 0);
+    return empty;
+  }
   if (UNLIKELY(recorder_maybe_large(old)))
     recorder_large_gone(old);
   recorder_put(recorder_word(old, RAW_SIZE_LIMIT + RAW_REALLOC_FROM));

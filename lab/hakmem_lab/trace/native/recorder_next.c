@@ -119,7 +119,7 @@ static void free_without_sizes(void *block, size_t alignment, size_t bytes) {
 }
 
 void next_find(void) {
-  if (finding)
+  if (finding || next.malloc != early_malloc)
     return;
   int error = errno;
   finding = true;
@@ -143,6 +143,7 @@ void next_find(void) {
 
 void next_file(char *path, size_t bytes) {
   Dl_info info;
+  next_find();
   const char *name = dladdr((const void *)next.malloc, &info) != 0 && info.dli_fname ? info.dli_fname : "";
   strncpy(path, name, bytes - 1);
   path[bytes - 1] = '\0';

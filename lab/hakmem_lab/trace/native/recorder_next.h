@@ -23,11 +23,11 @@ typedef struct {
 
 extern next_t next;
 
-void next_find(void);                         // fills it; once is enough
-void next_file(char *path, size_t bytes);     // the file that it lies in
-void *next_operator(const char *mangled);     // a C++ operator; NULL: nobody has it
-bool next_is_allocators(const void *symbol);  // whether it lies in the allocator's own file
-bool next_is_reserve(const void *block);      // one that was handed out before the allocator was known
+void next_find(void);                        // fills it; once is enough
+void next_file(char *path, size_t bytes);    // the file that it lies in
+void *next_operator(const char *mangled);    // a C++ operator; NULL: nobody has it
+bool next_is_allocators(const void *symbol); // whether it lies in the allocator's own file
+bool next_is_reserve(const void *block);     // one that was handed out before the allocator was known
 
 #pragma GCC visibility pop
 #endif

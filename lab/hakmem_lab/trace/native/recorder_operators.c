@@ -1,7 +1,7 @@
 // C++'s new and delete. Those of the C++ library come through malloc, where they are recorded; an allocator's own ones
 // do not, and are recorded here. Every operator gets all the registers that the longest one takes.
-#include "recorder_next.h"
 #include "recorder.h"
+#include "recorder_next.h"
 
 #include <stdlib.h>
 
@@ -80,15 +80,15 @@ static inline void drop(operator_t *what, const char *name, void *block, size_t 
   ((drop_t)function)(block, second, third);
 }
 
-#define MAKE(name, standin, has_alignment)                                                                             \
-  EXPORT void *name(size_t bytes, size_t second, const void *third) {                                                  \
-    static operator_t what;                                                                                            \
-    return make(&what, #name, (void *)(standin), has_alignment, bytes, second, third);                                 \
+#define MAKE(name, standin, has_alignment) \
+  EXPORT void *name(size_t bytes, size_t second, const void *third) { \
+    static operator_t what; \
+    return make(&what, #name, (void *)(standin), has_alignment, bytes, second, third); \
   }
-#define DROP(name)                                                                                                     \
-  EXPORT void name(void *block, size_t second, size_t third) {                                                         \
-    static operator_t what;                                                                                            \
-    drop(&what, #name, block, second, third);                                                                          \
+#define DROP(name) \
+  EXPORT void name(void *block, size_t second, size_t third) { \
+    static operator_t what; \
+    drop(&what, #name, block, second, third); \
   }
 
 MAKE(_Znwm, make_plain, false)

@@ -19,7 +19,7 @@
 enum { ANSWER_S = 10 };
 
 recorder_home_t *recorder_home;
-static char socket_path[sizeof ((struct sockaddr_un *)0)->sun_path];
+static char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
 static segment_t *mapped; // the parent's, in a forked child
 static uint32_t parent_number;
 static uint64_t parent_fork;
@@ -34,8 +34,9 @@ void recorder_unlock(_Atomic uint32_t *lock) {
   atomic_store_explicit(lock, 0, memory_order_release);
 }
 
+// A forked child that has recorded nothing so far begins now: what it has, its own child inherits from it.
 static void fork_prepare(void) {
-  if (atomic_load(&recorder_home->state) != HOME_READY)
+  if (!recorder_begin())
     return;
   forking = atomic_fetch_add(&recorder_home->segment->forks, 1) + 1;
   recorder_put(forking << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_FORK));
@@ -54,8 +55,8 @@ static bool home_make(void) {
   const char *path = getenv(SEGMENT_SOCKET);
   if (path == NULL || strlen(path) >= sizeof socket_path)
     return false;
-  void *home = mmap(NULL, sizeof(recorder_home_t), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *home =
+      mmap(NULL, sizeof(recorder_home_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (home == MAP_FAILED)
     return false;
   if (madvise(home, sizeof(recorder_home_t), MADV_WIPEONFORK) != 0 || !recorder_make_key() ||
@@ -131,6 +132,7 @@ COLD static bool begin(recorder_home_t *home) {
   mapped = segment_take();
   if (mapped != NULL) {
     home->segment = mapped;
+    home->pid = getpid();
     parent_number = mapped->process + 1;
   }
   parent_fork = 0;
@@ -178,14 +180,24 @@ __attribute__((constructor)) static void process_starts(void) {
   errno = error;
 }
 
+// Not of a child by vfork, which lives in its parent's memory.
 __attribute__((destructor)) static void process_exits(void) {
   int error = errno;
-  if (recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY) {
-    recorder_large_look();
+  if (recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY && getpid() == recorder_home->pid) {
     struct timespec used = {0};
+    recorder_large_look();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     atomic_store(&recorder_home->segment->cpu_ms, (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000);
     atomic_store(&recorder_home->segment->peak_kib, peak_kib());
   }
   errno = error;
 }
+
+// Whoever leaves in this way runs no destructor.
+EXPORT __attribute__((noreturn)) void _exit(int status) {
+  process_exits();
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+
+EXPORT __attribute__((noreturn, alias("_exit"))) void _Exit(int status);

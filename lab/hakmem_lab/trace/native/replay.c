@@ -174,8 +174,6 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
       options->processes = optarg;
     } else if (found == 'o') {
       options->process = strtol(optarg, NULL, 10);
-    } else if (found == 'f') {
-      options->facts = true;
     } else
       return false;
   }
@@ -186,13 +184,11 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
 int main(int argc, char **argv) {
   replay_options_t options = {.process = -1};
   if (argc > MOST_ARGUMENTS || !parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: hak-replay [--facts] [--touch=recorded|all|none] [--pace] [--processes=N,N] TRACE\n");
+    fprintf(stderr, "usage: hak-replay [--touch=recorded|all|none] [--pace] [--processes=N,N] TRACE\n");
     return REPLAY_BAD_INPUT;
   }
   if (options.process >= 0) {
     one_process(&options);
-  } else if (options.facts) {
-    replay_facts(open_trace(options.path));
   } else {
     all_processes(&options, argv);
   }

@@ -29,7 +29,6 @@ typedef struct {
   long process;          // the one that this hak-replay does itself; -1: it starts one for each
   replay_touch_t touch;
   bool paced; // think times as recorded
-  bool facts; // say what the trace says about itself, replay nothing
 } replay_options_t;
 
 typedef enum {
@@ -124,6 +123,5 @@ replay_memory_t replay_memory_end(void);
 
 // replay_report.c: JSON on standard output
 void replay_report(uint64_t start_ns, uint64_t wall_ns); // of the process that was replayed, one line
-void replay_facts(trace_t *);                            // what a trace says besides operations
 
 #endif

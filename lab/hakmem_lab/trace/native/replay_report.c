@@ -1,6 +1,5 @@
 // One line of JSON about a process that was replayed.
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "replay.h"
 
@@ -50,53 +49,4 @@ void replay_report(uint64_t start_ns, uint64_t wall_ns) {
            (unsigned long long)memory.series[i].kib);
   }
   printf("]}\n");
-}
-
-// What the recorder wrote about a process, or about all; null where there is nothing. Its JSON is printed as it is.
-static void text(trace_t *trace, trace_chunk_kind_t kind, uint32_t process, char *buffer) {
-  size_t position = 0;
-  bool many = kind == TRACE_RESIDENT;
-  long bytes, before = 0;
-  printf(many ? "[" : "");
-  while ((bytes = trace_text(trace, kind, process, &position, buffer, TRACE_CHUNK_BYTES)) >= 0) {
-    printf("%s", before++ ? ", " : "");
-    fwrite(buffer, 1, (size_t)bytes, stdout);
-    if (!many) {
-      break;
-    }
-  }
-  if (bytes == -2) {
-    replay_fail(REPLAY_BAD_INPUT, "it is damaged: what it says about itself cannot be read");
-  }
-  printf(many ? "]" : before == 0 ? "null" : "");
-}
-
-void replay_facts(trace_t *trace) {
-  char *buffer = malloc(TRACE_CHUNK_BYTES);
-  if (buffer == NULL) {
-    replay_fail(REPLAY_FAILED, "no memory to read it");
-  }
-  printf("{\"complete\": %s, \"bytes\": %llu, \"info\": ", trace_complete(trace) ? "true" : "false",
-         (unsigned long long)trace_file_bytes(trace));
-  text(trace, TRACE_INFO, 0, buffer);
-  printf(", \"end\": ");
-  text(trace, TRACE_END, 0, buffer);
-  printf(", \"processes\": [");
-  for (uint32_t process = 0; process < trace_process_count(trace); process++) {
-    uint64_t operations = 0;
-    for (uint32_t i = 0; i < trace_thread_count(trace, process); i++) {
-      operations += trace_thread(trace, process, i)->operations;
-    }
-    printf("%s{", process ? ", " : "");
-    number("process", process);
-    number("operations", operations);
-    number("threads", trace_thread_count(trace, process));
-    printf("\"about\": ");
-    text(trace, TRACE_PROCESS, process, buffer);
-    printf(", \"resident\": ");
-    text(trace, TRACE_RESIDENT, process, buffer);
-    printf("}");
-  }
-  printf("]}\n");
-  free(buffer);
 }
