@@ -16,6 +16,7 @@ from hakmem_lab.cli import (
     overview,
     profile,
     record,
+    replay,
     run,
     suite,
     top,
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for module in (
-    *(run, doctor, explain, profile, top, metrics, record, trace),
+    *(run, doctor, explain, profile, top, metrics, record, trace, replay),
     *(measure, tune, suite, fleet, inspect, baseline),
 ):
     module.register(app)

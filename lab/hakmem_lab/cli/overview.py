@@ -43,6 +43,7 @@ GROUPS = {
             "a spec on many hosts: a verdict about all of them, and which gain, which lose",
             "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
         ),
+        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",

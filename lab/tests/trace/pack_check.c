@@ -184,9 +184,14 @@ static const struct {
     {"exact-handed", {.threads = 8, .deeds = 4000, .exact = true, .foreign = 100, .newest = 50, .sleepers = 5}},
     {"alone", {.threads = 1, .deeds = 4000, .sleepers = 5}},
     {"own", {.threads = 4, .deeds = 4000, .local = true, .sleepers = 5}},
-    {"usual", {.threads = 4, .deeds = 4000, .foreign = 20, .local = true, .sleepers = 5, .skew_ns = 500}},
-    {"shared", {.threads = 4, .deeds = 4000, .foreign = 50, .sleepers = 5, .skew_ns = 500}},
-    {"handed", {.threads = 2, .deeds = 4000, .foreign = 100, .newest = 50, .local = true, .sleepers = 5}},
+    {"usual",
+     {.threads = 4, .deeds = 4000, .foreign = 20, .local = true, .sleepers = 5, .latency_ns = 150, .skew_ns = 50}},
+    {"busy", {.threads = 4, .deeds = 4000, .foreign = 20, .local = true, .latency_ns = 150}},
+    {"shared", {.threads = 4, .deeds = 4000, .foreign = 50, .sleepers = 5, .latency_ns = 150, .skew_ns = 50}},
+    {"handed",
+     {.threads = 2, .deeds = 4000, .foreign = 100, .newest = 50, .local = true, .sleepers = 5, .latency_ns = 150}},
+    {"handed8",
+     {.threads = 8, .deeds = 4000, .foreign = 100, .newest = 50, .local = true, .sleepers = 20, .latency_ns = 150}},
     {"worst", {.threads = 8, .deeds = 4000, .foreign = 100, .newest = 80, .sleepers = 20, .skew_ns = 2000}},
 };
 

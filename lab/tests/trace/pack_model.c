@@ -7,8 +7,8 @@
 #define BLOCKS 4096
 
 typedef struct {
-  uint64_t address, identity;
-  unsigned owner;
+  uint64_t address, identity, since;
+  unsigned owner, holder;
 } block_t;
 
 typedef struct {
@@ -56,7 +56,8 @@ static void mark(world_t *world, actor_t *actor) {
   int64_t shown = (int64_t)world->now + actor->skew;
   uint64_t now = shown > 0 ? (uint64_t)shown : 0;
   code(actor, (uint64_t)((double)now / MODEL_NS_PER_CLOCK), RAW_TIME);
-  actor->period = world->model->exact ? 1 : now - actor->mark > SLOW_NS ? 2 : 32;
+  uint64_t took = (now - actor->mark) * 32;
+  actor->period = world->model->exact ? 1 : took > (uint64_t)SLOW_NS * actor->period ? 2 : 32;
   actor->since = 1;
   actor->mark = now;
 }
@@ -83,13 +84,15 @@ static void give_address(world_t *world, unsigned thread, uint64_t address) {
   to->addresses[to->count++] = address;
 }
 
-static void put_live(world_t *world, block_t block) {
+static void put_live(world_t *world, unsigned thread, block_t block) {
+  block.since = world->now;
+  block.holder = thread;
   world->live[world->live_count++] = block;
 }
 
 static void allocate(world_t *world, unsigned thread) {
   actor_t *actor = &world->history->actors[thread];
-  block_t block = {take_address(world, thread), ++world->identities, thread};
+  block_t block = {.address = take_address(world, thread), .identity = ++world->identities, .owner = thread};
   mark(world, actor);
   unsigned kind = TRACE_MALLOC;
   uint64_t choice = below(world, 10);
@@ -108,32 +111,37 @@ static void allocate(world_t *world, unsigned thread) {
     word(actor, raw_word(block.address, (uint32_t)block.identity));
   }
   deed(actor, kind, 0, block.identity);
-  put_live(world, block);
+  put_live(world, thread, block);
   actor->live++;
   actor->peak = actor->live > actor->peak ? actor->live : actor->peak;
 }
 
+// Another thread cannot know of a block at once.
+static bool may_have(const world_t *world, unsigned thread, const block_t *block, bool own) {
+  return block->holder == thread || (!own && block->since + world->model->latency_ns <= world->now);
+}
+
+// Address 0: there is none.
 static block_t choose(world_t *world, unsigned thread) {
-  size_t at = below(world, world->live_count);
-  if (below(world, 100) < world->model->newest) {
-    at = world->live_count - 1;
-  } else if (below(world, 100) >= world->model->foreign) {
-    for (size_t i = 0; i < world->live_count; i++) {
-      size_t other = (at + i) % world->live_count;
-      if (world->live[other].owner == thread) {
-        at = other;
-        break;
-      }
+  bool newest = below(world, 100) < world->model->newest;
+  bool own = below(world, 100) >= world->model->foreign;
+  size_t at = newest ? world->live_count - 1 : below(world, world->live_count);
+  for (size_t i = 0; i < world->live_count; i++, at = (at + world->live_count - 1) % world->live_count) {
+    if (may_have(world, thread, &world->live[at], own)) {
+      block_t block = world->live[at];
+      world->live[at] = world->live[--world->live_count];
+      return block;
     }
   }
-  block_t block = world->live[at];
-  world->live[at] = world->live[--world->live_count];
-  return block;
+  return (block_t){0};
 }
 
 static void release(world_t *world, unsigned thread) {
   actor_t *actor = &world->history->actors[thread];
   block_t block = choose(world, thread);
+  if (block.address == 0) {
+    return;
+  }
   mark(world, actor);
   code(actor, block.address, RAW_FREE);
   deed(actor, TRACE_FREE, block.identity, 0);
@@ -144,6 +152,9 @@ static void release(world_t *world, unsigned thread) {
 static void realloc_from(world_t *world, unsigned thread) {
   actor_t *actor = &world->history->actors[thread];
   block_t block = choose(world, thread);
+  if (block.address == 0) {
+    return;
+  }
   mark(world, actor);
   code(actor, block.address, RAW_REALLOC_FROM);
   if (below(world, 2) == 0) {
@@ -164,7 +175,7 @@ static void realloc_to(world_t *world, unsigned thread) {
   word(actor, block.identity + 1);
   deed(actor, TRACE_REALLOC, actor->reallocating, block.identity);
   actor->reallocating = 0;
-  put_live(world, block);
+  put_live(world, thread, block);
 }
 
 static void act(world_t *world, unsigned thread) {

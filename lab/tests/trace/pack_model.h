@@ -19,12 +19,13 @@ typedef struct {
 
 typedef struct {
   unsigned threads, deeds;
-  bool exact;        // a mark before each word, clocks alike: nothing is ambiguous
-  unsigned foreign;  // percent of frees that take any thread's block
-  unsigned newest;   // percent of frees that take the newest block there is
-  unsigned sleepers; // of 1000 deeds are followed by a sleep
-  unsigned skew_ns;  // clocks differ by up to this
-  bool local;        // a freed address stays with the thread that freed it, as with a thread's cache
+  bool exact;          // a mark before each word, clocks alike: nothing is ambiguous
+  unsigned foreign;    // percent of frees that take any thread's block
+  unsigned newest;     // percent of frees that take the newest block there is
+  unsigned sleepers;   // of 1000 deeds are followed by a sleep
+  unsigned latency_ns; // until another thread may have a new block
+  unsigned skew_ns;    // clocks differ by up to this
+  bool local;          // a freed address stays with the thread that freed it, as with a thread's cache
 } model_t;
 
 typedef struct {

@@ -139,6 +139,7 @@ int pack_process_finish(pack_process_t *process) {
   free(process->busy);
   free(process->turns);
   free(process->tags);
+  process->counts.live_blocks = process->table.count;
   pack_table_close(&process->table);
   process->threads = NULL;
   process->busy = NULL;
@@ -198,6 +199,8 @@ void pack_counts(const pack_t *pack, uint32_t number, pack_counts_t *counts) {
   *counts = (pack_counts_t){0};
   if (number < pack->process_count) {
     *counts = pack->processes[number]->counts;
+    const pack_process_t *process = pack->processes[number];
+    counts->live_blocks = process->closed ? counts->live_blocks : process->table.count;
     counts->operations = counts->allocations + counts->frees + counts->reallocations;
   }
 }

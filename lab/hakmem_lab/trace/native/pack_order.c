@@ -10,7 +10,6 @@
 #include "pack_parts.h"
 
 #define WAITERS_MOST 64 // threads that wait for each other in a row
-#define PREFETCHED 10   // words ahead
 
 static bool is_mark(uint64_t word) {
   return pack_code(word) == RAW_SIZE_LIMIT + RAW_TIME;
@@ -120,10 +119,8 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   pack_thread_t *thread = process->threads[number];
   uint64_t word = thread->words[thread->at];
   pack_place_t place;
-  pack_tag_t *tag = process->tags && pack_claim(word) != PACK_NEITHER ? pack_tag(process, pack_field(word)) : NULL;
-  if (thread->at + PREFETCHED < thread->stop) {
-    pack_table_prefetch(&process->table, pack_field(thread->words[thread->at + PREFETCHED]));
-  }
+  pack_claim_t claim = pack_claim(word);
+  pack_tag_t *tag = process->tags && claim != PACK_NEITHER ? pack_tag(process, pack_field(word), claim) : NULL;
   if (tag && tag->thread == PACK_SEVERAL && pack_rival(process, number, &place) && bring(process, number, place) < 0) {
     return -1;
   }
@@ -160,6 +157,9 @@ static int go_on(pack_process_t *process, uint32_t number) {
     }
     if (status == PACK_DONE) {
       thread->key = thread->key > thread->high ? thread->key : thread->high;
+      if (thread->key <= limit && pack_apply_plain(process, number) != 0) {
+        return -1;
+      }
     } else {
       thread->key = thread->key < thread->high ? thread->high : thread->deadline;
     }

@@ -34,8 +34,13 @@ typedef struct {
 
 int pack_table_open(pack_table_t *);
 void pack_table_close(pack_table_t *);
-int pack_table_room(pack_table_t *); // for one more
+int pack_table_grow(pack_table_t *);
 void pack_table_remove(pack_table_t *, pack_block_t *);
+
+// For one more.
+static inline int pack_table_room(pack_table_t *table) {
+  return table->count < table->mask / 3 * 2 ? 0 : pack_table_grow(table);
+}
 
 static inline size_t pack_table_home(const pack_table_t *table, uint64_t address) {
   return (size_t)(address * 0x9e3779b97f4a7c15u >> table->shift);
@@ -107,7 +112,7 @@ typedef struct {
   uint32_t thread;
 } pack_turn_t;
 
-// Of the addresses named by the parts of all threads, by their hash.
+// Who takes, or gives, an address in the parts of all threads, by its hash.
 typedef struct {
   uint32_t thread; // + 1; PACK_SEVERAL
   uint32_t words;
@@ -165,13 +170,30 @@ uint64_t pack_known(const pack_knowledge_t *, uint32_t thread);
 int pack_learn(pack_knowledge_t *, uint32_t thread, uint64_t count);
 void pack_thread_release(pack_thread_t *); // what an ended thread does not need
 
+#define PACK_LOW_BITS(value, bits) \
+  ((value) & (((uint64_t)1 << (bits)) - 1)) // an inline function would hide that it fits
+
+// pack_block.c
+// What is said of a new block.
+typedef struct {
+  uint64_t address, size;
+  trace_kind_t kind;
+  uint32_t alignment;
+} pack_request_t;
+
+int pack_put(pack_process_t *, uint32_t thread, trace_operation_t);
+int pack_wait(pack_process_t *, uint32_t thread, const pack_block_t *); // until it was defined
+int pack_allocate(pack_process_t *, uint32_t thread, pack_block_t *place, pack_request_t);
+int pack_release(pack_process_t *, uint32_t thread, pack_block_t *);
+// The next words of its part, as long as they are plain: they can come, and no other thread wants the same.
+int pack_apply_plain(pack_process_t *, uint32_t thread);
+int pack_inherited(pack_process_t *, const pack_block_t *); // thread 0 allocates it
+
 // pack_apply.c
 enum { PACK_DONE = 0, PACK_BLOCKED = 1 };
 // Does what the record at thread->at says, and passes it. PACK_BLOCKED: it cannot come now; forced: then what is
 // missing was lost. -1 with errno.
 int pack_apply(pack_process_t *, uint32_t thread, bool forced);
-int pack_inherited(pack_process_t *, const pack_block_t *); // thread 0 allocates it
-
 // pack_order.c
 int pack_order(pack_process_t *, uint64_t clock);
 bool pack_next_part(pack_process_t *, uint32_t thread); // false: no words
@@ -204,49 +226,39 @@ static inline uint64_t pack_field(uint64_t word) {
   return word >> RAW_CODE_BITS;
 }
 
-static inline size_t pack_record_words(uint64_t word) {
-  switch ((int)pack_code(word) - (int)RAW_SIZE_LIMIT) {
-  case RAW_LARGE:
-  case RAW_CALLOC:
-  case RAW_ALIGNED:
-  case RAW_REALLOC_TO:
-  case RAW_TOUCHED:
-    return 2;
-  default:
-    return 1;
-  }
-}
-
 // What a word says of its address: that it is in use from now on, or was until now.
 typedef enum { PACK_NEITHER, PACK_TAKES, PACK_GIVES } pack_claim_t;
 
-static inline pack_claim_t pack_claim(uint64_t word) {
+typedef struct {
+  uint8_t words; // of the record
+  uint8_t claim; // pack_claim_t
+} pack_kind_t;
+
+static inline pack_kind_t pack_kind(uint64_t word) {
+  static const pack_kind_t kinds[16] = {
+      [RAW_FREE] = {1, PACK_GIVES},         [RAW_TIME] = {1, PACK_NEITHER},    [RAW_LARGE] = {2, PACK_TAKES},
+      [RAW_CALLOC] = {2, PACK_TAKES},       [RAW_ALIGNED] = {2, PACK_TAKES},   [RAW_REALLOC_FROM] = {1, PACK_GIVES},
+      [RAW_REALLOC_TO] = {2, PACK_TAKES},   [RAW_TOUCHED] = {2, PACK_NEITHER}, [RAW_FORK] = {1, PACK_NEITHER},
+      [RAW_THREAD_END] = {1, PACK_NEITHER},
+  };
   uint32_t code = pack_code(word);
-  if (code < RAW_SIZE_LIMIT) {
-    return PACK_TAKES;
-  }
-  switch ((int)code - (int)RAW_SIZE_LIMIT) {
-  case RAW_LARGE:
-  case RAW_CALLOC:
-  case RAW_ALIGNED:
-    return PACK_TAKES;
-  case RAW_REALLOC_TO:
-    return pack_field(word) != 0 ? PACK_TAKES : PACK_NEITHER;
-  case RAW_FREE:
-    return PACK_GIVES;
-  case RAW_REALLOC_FROM:
-    return pack_field(word) != 0 ? PACK_GIVES : PACK_NEITHER;
-  default:
-    return PACK_NEITHER;
-  }
+  return code < RAW_SIZE_LIMIT ? (pack_kind_t){1, PACK_TAKES} : kinds[code - RAW_SIZE_LIMIT];
+}
+
+static inline size_t pack_record_words(uint64_t word) {
+  return pack_kind(word).words;
+}
+
+static inline pack_claim_t pack_claim(uint64_t word) {
+  return pack_field(word) != 0 ? (pack_claim_t)pack_kind(word).claim : PACK_NEITHER; // realloc knows of no address 0
 }
 
 static inline uint64_t pack_hash(uint64_t address) {
   return address * 0x9e3779b97f4a7c15u >> 32;
 }
 
-static inline pack_tag_t *pack_tag(const pack_process_t *process, uint64_t address) {
-  return &process->tags[pack_hash(address) & process->tags_mask];
+static inline pack_tag_t *pack_tag(const pack_process_t *process, uint64_t address, pack_claim_t claim) {
+  return &process->tags[(pack_hash(address) + claim) & process->tags_mask];
 }
 
 #endif

@@ -1,7 +1,6 @@
 // Where an address is named by several threads at about the same time: who is first. In true order an address is taken
 // and given back in turns, so of the orders that the threads allow, the one counts that leaves the fewest words over;
-// among these the one that follows the guessed times.
-#include <errno.h>
+// among these the one that gives each thread its turn.
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,13 +43,14 @@ void pack_tags_add(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
   memset(thread->addresses, 0, sizeof thread->addresses);
   for (size_t at = thread->at; at < thread->stop; at += pack_record_words(thread->words[at])) {
-    if (pack_claim(thread->words[at]) == PACK_NEITHER) {
+    pack_claim_t claim = pack_claim(thread->words[at]);
+    if (claim == PACK_NEITHER) {
       continue;
     }
     uint64_t address = pack_field(thread->words[at]);
     uint64_t bit = pack_hash(address) >> 24;
     thread->addresses[bit >> 6] |= (uint64_t)1 << (bit & 63);
-    pack_tag_t *tag = pack_tag(process, address);
+    pack_tag_t *tag = pack_tag(process, address, claim);
     tag->thread = tag->thread == 0 || tag->thread == number + 1 ? number + 1 : PACK_SEVERAL;
     tag->words++;
   }
@@ -59,9 +59,9 @@ void pack_tags_add(pack_process_t *process, uint32_t number) {
 typedef struct {
   uint32_t thread;
   unsigned count, at;
+  uint64_t turn;
+  size_t first; // its next word at the address
   bool takes[CLAIMS_MOST];
-  size_t words[CLAIMS_MOST];
-  double times[CLAIMS_MOST];
 } rival_t;
 
 typedef struct {
@@ -73,23 +73,21 @@ typedef struct {
 static void enter(contest_t *contest, const pack_process_t *process, uint32_t number, uint64_t address) {
   const pack_thread_t *thread = process->threads[number];
   rival_t *rival = &contest->rivals[contest->count];
-  *rival = (rival_t){.thread = number};
-  double length = (double)(thread->stop - thread->at);
-  double lasts = (double)(thread->high - thread->mark);
+  *rival = (rival_t){.thread = number, .turn = thread->key};
   for (size_t at = thread->at; at < thread->stop && rival->count < CLAIMS_MOST;
        at += pack_record_words(thread->words[at])) {
     pack_claim_t claim = pack_claim(thread->words[at]);
     if (claim != PACK_NEITHER && pack_field(thread->words[at]) == address) {
       rival->takes[rival->count] = claim == PACK_TAKES;
-      rival->words[rival->count] = at;
-      rival->times[rival->count++] = (double)thread->mark + lasts * (double)(at - thread->at) / length;
+      rival->first = rival->count == 0 ? at : rival->first;
+      rival->count++;
     }
   }
   contest->claims += rival->count;
   contest->count += rival->count > 0;
 }
 
-// All orders, the guessed one first, as far as there is time.
+// All orders, the one by turns first, as far as there is time.
 static void try_orders(contest_t *contest, bool live, unsigned used, unsigned first) {
   if (used > contest->best) {
     contest->best = used;
@@ -101,8 +99,7 @@ static void try_orders(contest_t *contest, bool live, unsigned used, unsigned fi
     for (unsigned i = 0; i < contest->count; i++) {
       const rival_t *rival = &contest->rivals[i];
       bool may = !tried[i] && rival->at < rival->count && rival->takes[rival->at] != live;
-      if (may &&
-          (next == RIVALS_MOST || rival->times[rival->at] < contest->rivals[next].times[contest->rivals[next].at])) {
+      if (may && (next == RIVALS_MOST || rival->turn < contest->rivals[next].turn)) {
         next = i;
       }
     }
@@ -135,7 +132,7 @@ bool pack_rival(const pack_process_t *process, uint32_t number, pack_place_t *pl
   }
   try_orders(&contest, live, 0, 0);
   const rival_t *first = &contest.rivals[contest.best_first];
-  *place = (pack_place_t){first->thread, first->words[0]};
+  *place = (pack_place_t){first->thread, first->first};
   return contest.best > 0 && first->thread != number;
 }
 

@@ -1,4 +1,4 @@
-// Live blocks by address: open addressing, linear probing, at most half full. Removal closes the gap, so that nothing
+// Live blocks by address: open addressing, linear probing, at most two thirds full. Removal closes the gap, so that nothing
 // is left of blocks that are gone.
 #include <errno.h>
 #include <sys/mman.h>
@@ -36,10 +36,7 @@ void pack_table_close(pack_table_t *table) {
   *table = (pack_table_t){0};
 }
 
-int pack_table_room(pack_table_t *table) {
-  if (table->count < table->mask / 2) {
-    return 0;
-  }
+int pack_table_grow(pack_table_t *table) {
   pack_table_t larger;
   if (open_bits(&larger, 64 - table->shift + 1) != 0) {
     errno = ENOMEM;
