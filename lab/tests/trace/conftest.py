@@ -1,19 +1,21 @@
 """Traces written and printed by the format's own code, under sanitizers, as scripts of lines: see write_trace.c."""
 
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))  # pytest's importlib mode does not: `crafted` lies beside the tests
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """built(source, beginnings of the format's sources…): a program of this folder, compiled at its first use.
+    """built(source or None, beginnings of the format's sources…): a program of this folder, or of the lab alone.
 
     beside: more sources of this folder.
     """
@@ -21,22 +23,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     folder = tmp_path_factory.mktemp("programs")
 
-    def make(source: str, *beginnings: str, beside: Sequence[str] = ()) -> Path:
-        path = folder / Path(source).stem
+    def make(source: str | None, *beginnings: str, beside: Sequence[str] = ()) -> Path:
+        path = folder / (Path(source).stem if source else beginnings[0])
         if not path.exists():
             units = [each for each in native.sources(*beginnings) if each.suffix == ".c"]
-            words = [
-                "cc",
-                *FLAGS,
-                *SANITIZE,
-                "-I",
-                native.SOURCES,
-                "-o",
-                path,
-                FOLDER / source,
-                *(FOLDER / each for each in beside),
-                *units,
-            ]
+            units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
+            words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, *units]
             subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-pthread"]], check=True)
         return path
 
@@ -73,3 +65,9 @@ def printed(built) -> Callable[..., list[str]]:
         return done.stdout.splitlines()
 
     return read
+
+
+@pytest.fixture(scope="session")
+def counter(built) -> Path:
+    """The program that counts what is in a trace, under sanitizers."""
+    return built(None, "stats", "read")

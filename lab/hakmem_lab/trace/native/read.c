@@ -7,13 +7,19 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "read_file.h"
+
+enum { CHECKED_BYTES = 16 << 10 }; // at a time
 
 // What is wrong with the header of a chunk by itself, or NULL.
 static const char *examine(const trace_chunk_t *chunk) {
   if (chunk->bytes > TRACE_CHUNK_BYTES || chunk->packed_bytes > TRACE_PACKED_BYTES) {
     return "is larger than a chunk can be";
+  }
+  if (chunk->reserved != 0) {
+    return "is of another version";
   }
   bool is_known = chunk->kind >= TRACE_INFO && chunk->kind <= TRACE_END;
   if (is_known && (chunk->process >= TRACE_PROCESSES || chunk->thread >= TRACE_THREADS)) {
@@ -85,6 +91,27 @@ static const char *add(trace_t *trace, const trace_chunk_t *chunk, uint64_t at) 
   return chunk->kind == TRACE_OPERATIONS ? add_to_thread(trace, chunk, index) : NULL;
 }
 
+// All but operations, whose checksum is looked at when they are read: also of a kind that is skipped, which may be an
+// operation's that changed.
+static const char *check_text(const trace_t *trace, const trace_chunk_t *chunk, uint64_t at) {
+  if (chunk->kind == TRACE_OPERATIONS) {
+    return NULL;
+  }
+  unsigned char part[CHECKED_BYTES];
+  uLong crc = chunk_crc(chunk);
+  at += sizeof *chunk;
+  for (uint32_t left = chunk->packed_bytes; left > 0;) {
+    uint32_t bytes = left < sizeof part ? left : (uint32_t)sizeof part;
+    if (!file_read(trace, part, bytes, at)) {
+      return "cannot be read";
+    }
+    crc = crc32(crc, part, bytes);
+    at += bytes;
+    left -= bytes;
+  }
+  return (uint32_t)crc == chunk->crc ? NULL : "has a wrong checksum";
+}
+
 // Returns false with the error written.
 static bool scan(trace_t *trace, const char *path, char *error, size_t error_bytes) {
   uint64_t at = sizeof(trace_header_t);
@@ -104,6 +131,7 @@ static bool scan(trace_t *trace, const char *path, char *error, size_t error_byt
     } else if (wrong == NULL && left - sizeof chunk < chunk.packed_bytes) {
       break;
     }
+    wrong = wrong ? wrong : check_text(trace, &chunk, at);
     wrong = wrong ? wrong : add(trace, &chunk, at);
     if (wrong != NULL) {
       snprintf(error, error_bytes, "%s is damaged: the chunk at byte %" PRIu64 " %s", path, at, wrong);
@@ -129,7 +157,7 @@ static bool open_file(trace_t *trace, const char *path, char *error, size_t erro
     snprintf(error, error_bytes, "%s is not a trace of hak record", path);
     return false;
   }
-  if (header.version != TRACE_VERSION) {
+  if (header.version != TRACE_VERSION || header.reserved != 0) {
     snprintf(error, error_bytes, "%s is a trace of version %" PRIu32 "; this hak reads version %u", path,
              header.version, TRACE_VERSION);
     return false;

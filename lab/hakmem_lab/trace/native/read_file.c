@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { TABLE_ENTRIES_FIRST = 64 };
+enum { TABLE_ENTRIES_FIRST = 64, PAGES_AT_ONCE = 256 };
 
 void *memory_get(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -19,6 +19,27 @@ void memory_put(void *memory, size_t bytes) {
   if (memory != NULL) {
     munmap(memory, bytes);
   }
+}
+
+// A decoder is resident only once it was used.
+static size_t resident_bytes(const void *memory, size_t bytes) {
+  unsigned char pages[PAGES_AT_ONCE];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
+  for (size_t at = 0; at < bytes; at += PAGES_AT_ONCE * page) {
+    size_t part = bytes - at < PAGES_AT_ONCE * page ? bytes - at : PAGES_AT_ONCE * page;
+    if (mincore((char *)memory + at, part, pages) != 0) {
+      return bytes;
+    }
+    for (size_t i = 0; i < (part + page - 1) / page; i++) {
+      resident += pages[i] & 1 ? page : 0;
+    }
+  }
+  return resident;
+}
+
+size_t trace_memory_bytes(const trace_t *trace) {
+  return resident_bytes(trace->workspace, trace->workspace_bytes) + atomic_load(&trace->stream_bytes) +
+         trace->chunks.count * trace->chunks.entry_bytes;
 }
 
 void *table_entry(table_t *table, uint32_t index, size_t entry_bytes) {
@@ -70,16 +91,16 @@ bool decoders_open(trace_t *trace, const char *path, char *error, size_t error_b
   size_t each = zstd_bytes + ((trace->most_packed + 63) & ~(size_t)63);
   trace->workspace_bytes = DECODERS * each;
   trace->workspace = memory_get(trace->workspace_bytes);
+  if (trace->workspace == NULL) {
+    snprintf(error, error_bytes, "%s: no memory to unpack it", path);
+    return false;
+  }
   for (int i = 0; i < DECODERS; i++) {
     decoder_t *decoder = &trace->decoders[i];
     pthread_mutex_init(&decoder->lock, NULL);
-    char *memory = trace->workspace ? (char *)trace->workspace + (size_t)i * each : NULL;
-    decoder->zstd = memory ? ZSTD_initStaticDCtx(memory, zstd_bytes) : NULL;
-    if (decoder->zstd == NULL) {
-      snprintf(error, error_bytes, "%s: no memory to unpack it", path);
-      return false;
-    }
-    decoder->packed = memory + zstd_bytes;
+    decoder->memory = trace->workspace + (size_t)i * each;
+    decoder->zstd_bytes = zstd_bytes;
+    decoder->packed = decoder->memory + zstd_bytes;
   }
   return true;
 }
@@ -88,13 +109,22 @@ void decoders_close(trace_t *trace) {
   memory_put(trace->workspace, trace->workspace_bytes);
 }
 
+unsigned long chunk_crc(const trace_chunk_t *head) {
+  return crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
+}
+
 static const char *unpack(const trace_t *trace, decoder_t *decoder, const chunk_entry_t *chunk, void *buffer) {
   const trace_chunk_t *head = &chunk->head;
+  if (decoder->zstd == NULL) { // not all of them are needed
+    decoder->zstd = ZSTD_initStaticDCtx(decoder->memory, decoder->zstd_bytes);
+  }
+  if (decoder->zstd == NULL) {
+    return "there is no decoder for it";
+  }
   if (!file_read(trace, decoder->packed, head->packed_bytes, chunk->at + sizeof *head)) {
     return strerror(errno);
   }
-  uLong crc = crc32(0, (const unsigned char *)head, offsetof(trace_chunk_t, crc));
-  crc = crc32(crc, (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
+  uLong crc = crc32(chunk_crc(head), (const unsigned char *)decoder->packed, (uInt)head->packed_bytes);
   if ((uint32_t)crc != head->crc) {
     return "its checksum is wrong";
   }

@@ -37,12 +37,14 @@ enum {
 
 typedef struct {
   pthread_mutex_t lock;
-  ZSTD_DCtx *zstd;
+  ZSTD_DCtx *zstd; // made at its first use
+  char *memory;    // for it
+  size_t zstd_bytes;
   char *packed;
 } decoder_t;
 
 // All streams together. What a writer makes needs less: its chunks get smaller as threads get more.
-#define STREAM_BYTES_MOST (1ull << 30)
+#define STREAM_BYTES_MOST (256ull << 20)
 
 struct trace {
   int fd;
@@ -52,7 +54,7 @@ struct trace {
   uint32_t most_packed;
   uint32_t thread_count; // of all processes
   decoder_t decoders[DECODERS];
-  void *workspace; // of the decoders
+  char *workspace; // of the decoders
   size_t workspace_bytes;
   _Atomic uint64_t stream_bytes;
 };
@@ -66,6 +68,7 @@ void table_free(table_t *);
 bool file_read(const trace_t *, void *, size_t bytes, uint64_t at); // false with errno
 bool decoders_open(trace_t *, const char *path, char *error, size_t error_bytes);
 void decoders_close(trace_t *);
+unsigned long chunk_crc(const trace_chunk_t *); // of the header's part of it
 // Its payload into buffer, which has room for head.bytes; what is wrong with it, or NULL.
 const char *chunk_unpack(trace_t *, const chunk_entry_t *, void *buffer);
 const thread_entry_t *thread_entry(const trace_t *, uint32_t process, uint32_t thread); // NULL: no such number

@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum { EXIT_DAMAGED = 2 };
-#define TEXT_BYTES_MOST (64ull << 20) // of all texts together
 
 static const char *path;
 static uint64_t text_bytes;
@@ -23,11 +22,6 @@ static _Noreturn void stop(const char *wrong) {
 
 static _Noreturn void stop_file(const char *what) {
   fprintf(stderr, "%s %s\n", path, what);
-  exit(EXIT_DAMAGED);
-}
-
-static _Noreturn void stop_process(uint32_t process, const char *wrong) {
-  fprintf(stderr, "%s: process %" PRIu32 ": %s\n", path, process, wrong);
   exit(EXIT_DAMAGED);
 }
 
@@ -43,7 +37,7 @@ static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kin
       stop_file("is damaged: one of its texts does not unpack");
     }
     text_bytes += (uint64_t)bytes;
-    if (text_bytes > TEXT_BYTES_MOST) {
+    if (text_bytes > TRACE_TEXT_BYTES) {
       stop_file("is damaged: it holds more text than any trace that hak writes");
     }
     fputs(count++ ? "," : "", stdout);
@@ -67,8 +61,12 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
   }
   static char error[2 * TRACE_ERROR_BYTES];
   const char *wrong = stats_process(trace, process, counts, threads, error, sizeof error);
-  if (wrong != NULL) {
-    stop_process(process, wrong);
+  if (wrong == error) {
+    fprintf(stderr, "%s: %s\n", path, error);
+    exit(EXIT_DAMAGED);
+  } else if (wrong != NULL) {
+    fprintf(stderr, "%s: the trace is damaged in process %" PRIu32 ": %s\n", path, process, wrong);
+    exit(EXIT_DAMAGED);
   }
   stats_print(stdout, trace, process, counts, threads);
   putchar('}');

@@ -64,8 +64,8 @@ const char *stats_count(stats_counts_t *, stats_thread_t *, stats_block_t *owner
                         bool complete);
 void stats_count_kept(stats_counts_t *, const stats_block_t *, uint64_t slots); // after the last operation
 
-// All threads of a process, by time and as their waits allow. threads: one for each, zeros. What is wrong, or NULL: it
-// may point into `error`.
+// All threads of a process, by time and as their waits allow. threads: one for each, zeros. NULL: done; `error`: it
+// holds a line that says all; else what is wrong with this process.
 const char *stats_process(trace_t *, uint32_t process, stats_counts_t *, stats_thread_t *threads, char *error,
                           size_t error_bytes);
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "stats.h"
@@ -99,18 +98,23 @@ static void close_runner(runner_t *runner) {
   runner->batch = NULL;
 }
 
+static const char *no_memory(const run_t *run, const char *what) {
+  snprintf(run->error, run->error_bytes, "no memory for all %s of process %" PRIu32, what, run->process);
+  return run->error;
+}
+
 // The next batch; count is 0 at the thread's end.
 static const char *refill(run_t *run, runner_t *runner) {
   if (runner->stream == NULL) {
     runner->stream = trace_stream_open(run->trace, run->process, runner->known->thread);
-    runner->batch = malloc(BATCH * sizeof *runner->batch);
+    runner->batch = calloc(BATCH, sizeof *runner->batch);
     if (runner->stream == NULL || runner->batch == NULL) {
-      return "there is no memory for all threads that it has at once";
+      return no_memory(run, "threads at once");
     }
   }
   long count = trace_stream_next(runner->stream, runner->batch, BATCH);
   if (count < 0) {
-    strncpy(run->error, trace_stream_error(runner->stream), run->error_bytes - 1);
+    snprintf(run->error, run->error_bytes, "%s", trace_stream_error(runner->stream));
     return run->error;
   }
   runner->at = 0;
@@ -186,9 +190,9 @@ static const char *advance(run_t *run) {
   return NULL;
 }
 
-// What this machine could give: tables larger than that are those of a trace that nobody recorded.
+// Half of what this machine has: tables larger than that are those of a trace that was recorded nowhere.
 static uint64_t memory_most(void) {
-  return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
+  return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }
 
 static const char *prepare(run_t *run) {
@@ -198,14 +202,15 @@ static const char *prepare(run_t *run) {
   }
   if (run->slots > memory_most() / sizeof(stats_block_t)) {
     snprintf(run->error, run->error_bytes,
-             "it has up to %" PRIu64 " blocks at once, which need more memory than there is", run->slots);
+             "process %" PRIu32 " has up to %" PRIu64 " blocks at once, which need more memory than there is",
+             run->process, run->slots);
     return run->error;
   }
   run->runners = calloc(run->threads + 1, sizeof *run->runners);
   run->heap = calloc(run->threads + 1, sizeof(void *));
   run->blocks = calloc(run->slots + 1, sizeof *run->blocks);
   if (run->runners == NULL || run->heap == NULL || run->blocks == NULL) {
-    return "there is no memory for its blocks";
+    return no_memory(run, "blocks");
   }
   uint64_t slots = 0, began_ns = UINT64_MAX;
   for (uint32_t i = 0; i < run->threads; i++) {
@@ -225,12 +230,8 @@ static const char *prepare(run_t *run) {
 
 const char *stats_process(trace_t *trace, uint32_t process, stats_counts_t *counts, stats_thread_t *threads,
                           char *error, size_t error_bytes) {
-  run_t run = {.trace = trace,
-               .process = process,
-               .counts = counts,
-               .counted = threads,
-               .error = error,
-               .error_bytes = error_bytes};
+  run_t run = {.trace = trace, .process = process, .counts = counts, .counted = threads, .error_bytes = error_bytes};
+  run.error = error;
   const char *wrong = prepare(&run);
   while (wrong == NULL && run.runnable > 0) {
     wrong = advance(&run);

@@ -25,6 +25,7 @@
 #define TRACE_CHUNK_OPERATIONS (64u << 10) // at most
 #define TRACE_CHUNK_BYTES (4u << 20)       // of an unpacked payload, at most
 #define TRACE_PACKED_BYTES (5u << 20)      // of a packed one
+#define TRACE_TEXT_BYTES (64u << 20)       // of all texts together
 #define TRACE_PROCESSES (1u << 20)         // numbers of processes, and of threads of one, are below these
 #define TRACE_THREADS (1u << 20)
 #define TRACE_THREADS_ALL (1u << 22) // of all processes

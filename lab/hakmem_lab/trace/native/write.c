@@ -28,8 +28,9 @@ struct trace_writer {
   process_t *processes;
   uint32_t process_count, open_threads;
   uint32_t chunk_operations; // at most, with that many threads
-  unsigned char *plain;      // TRACE_CHUNK_BYTES
-  unsigned char *packed;     // a chunk's header and its packed bytes
+  uint64_t text_bytes;
+  unsigned char *plain;  // TRACE_CHUNK_BYTES
+  unsigned char *packed; // a chunk's header and its packed bytes
   size_t packed_room;
 };
 
@@ -115,10 +116,12 @@ int trace_write_text(trace_writer_t *writer, trace_chunk_kind_t kind, uint32_t p
   if (writer->failed != 0) {
     return fail(writer, writer->failed);
   }
-  if (bytes > TRACE_CHUNK_BYTES || process >= TRACE_PROCESSES) {
+  if (bytes > TRACE_CHUNK_BYTES || process >= TRACE_PROCESSES ||
+      writer->text_bytes + bytes > TRACE_TEXT_BYTES - TRACE_CHUNK_BYTES) {
     errno = EINVAL;
     return -1;
   }
+  writer->text_bytes += bytes;
   return put_chunk(writer, (trace_chunk_t){.kind = (uint32_t)kind, .process = process}, json, bytes);
 }
 

@@ -11,7 +11,7 @@
 typedef struct trace_writer trace_writer_t;
 
 trace_writer_t *trace_writer_open(int fd); // NULL with errno. Writes from the file's present position
-// A JSON of more than TRACE_CHUNK_BYTES: EINVAL.
+// EINVAL: more than TRACE_CHUNK_BYTES, or so much that all texts together leave no room for the end's.
 int trace_write_text(trace_writer_t *, trace_chunk_kind_t kind, uint32_t process, const char *json, size_t bytes);
 // operation->time_ns: 0 = not known; a mark (one byte) is written where it differs from the last one of this thread.
 // Buffered by thread; a chunk is written when it is full, and at TRACE_THREAD_END.
