@@ -230,23 +230,22 @@ static inline uint64_t pack_field(uint64_t word) {
 typedef enum { PACK_NEITHER, PACK_TAKES, PACK_GIVES } pack_claim_t;
 
 typedef struct {
-  uint8_t words; // of the record
+  uint8_t words; // of the record; 0: one
   uint8_t claim; // pack_claim_t
 } pack_kind_t;
 
 static inline pack_kind_t pack_kind(uint64_t word) {
-  static const pack_kind_t kinds[16] = {
-      [RAW_FREE] = {1, PACK_GIVES},         [RAW_TIME] = {1, PACK_NEITHER},    [RAW_LARGE] = {2, PACK_TAKES},
-      [RAW_CALLOC] = {2, PACK_TAKES},       [RAW_ALIGNED] = {2, PACK_TAKES},   [RAW_REALLOC_FROM] = {1, PACK_GIVES},
-      [RAW_REALLOC_TO] = {2, PACK_TAKES},   [RAW_TOUCHED] = {2, PACK_NEITHER}, [RAW_FORK] = {1, PACK_NEITHER},
-      [RAW_THREAD_END] = {1, PACK_NEITHER},
+  static const pack_kind_t kinds[(1 << RAW_CODE_BITS) - RAW_SIZE_LIMIT] = {
+      [RAW_FREE] = {1, PACK_GIVES},      [RAW_LARGE] = {2, PACK_TAKES},        [RAW_CALLOC] = {2, PACK_TAKES},
+      [RAW_ALIGNED] = {2, PACK_TAKES},   [RAW_REALLOC_FROM] = {1, PACK_GIVES}, [RAW_REALLOC_TO] = {2, PACK_TAKES},
+      [RAW_TOUCHED] = {2, PACK_NEITHER},
   };
   uint32_t code = pack_code(word);
   return code < RAW_SIZE_LIMIT ? (pack_kind_t){1, PACK_TAKES} : kinds[code - RAW_SIZE_LIMIT];
 }
 
 static inline size_t pack_record_words(uint64_t word) {
-  return pack_kind(word).words;
+  return pack_kind(word).words == 2 ? 2 : 1;
 }
 
 static inline pack_claim_t pack_claim(uint64_t word) {
