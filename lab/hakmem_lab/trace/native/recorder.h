@@ -76,7 +76,8 @@ void recorder_detach(void);      // its calls go to its allocator again
 extern uint8_t recorder_large_filter[4096];
 void recorder_large_new(void *block, size_t bytes);
 void recorder_large_gone(void *block); // writes RAW_TOUCHED where it is one
-void recorder_large_look(void);        // at new ones
+void recorder_large_look(void);        // at all
+void recorder_large_look_if_due(void); // the last time is a while ago
 
 static inline size_t recorder_large_hash(const void *block) {
   return ((uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 52;

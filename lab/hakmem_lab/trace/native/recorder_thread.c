@@ -115,10 +115,11 @@ static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
   } else {
     store(self, first);
   }
-  if (turned && self != &recorder_home->stray) {
-    recorder_large_look();
+  if (self == &recorder_home->stray)
+    return; // its lock is held
+  recorder_large_look_if_due();
+  if (turned)
     recorder_attach_news();
-  }
 }
 
 // A place for a thread that has none. NULL: all are taken.
