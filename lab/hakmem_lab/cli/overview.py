@@ -21,6 +21,12 @@ GROUPS = {
         "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
         "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
     },
+    "Record once, ask later": {
+        "record": (
+            "what a program asks of its allocator, into a file",
+            "hak record -o program.trace -- ./program args",
+        ),
+    },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
         "ab": (
@@ -37,6 +43,7 @@ GROUPS = {
             "a spec on many hosts: a verdict about all of them, and which gain, which lose",
             "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
         ),
+        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",

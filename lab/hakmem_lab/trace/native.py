@@ -19,7 +19,8 @@ def sources(*beginnings: str) -> list[Path]:
 @cache
 def recorder() -> Path:
     """The library that is loaded into a program to record it."""
-    flags = ("-shared", "-fPIC", "-pthread", "-ldl")
+    # Its malloc is not the one that the compiler knows, and an exception of C++'s new passes through it.
+    flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
     return compiled("libhakrecord.so", sources("recorder"), flags, purpose="recorder")
 
 

@@ -15,16 +15,19 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """built(source or None, beginnings of the format's sources…): a program of this folder, or of the lab alone."""
+    """built(source or None, beginnings of the format's sources…): a program of this folder, or of the lab alone.
+
+    beside: more sources of this folder.
+    """
     from hakmem_lab.trace import native
 
     folder = tmp_path_factory.mktemp("programs")
 
-    def make(source: str | None, *beginnings: str) -> Path:
+    def make(source: str | None, *beginnings: str, beside: Sequence[str] = ()) -> Path:
         path = folder / (Path(source).stem if source else beginnings[0])
         if not path.exists():
             units = [each for each in native.sources(*beginnings) if each.suffix == ".c"]
-            units += [FOLDER / source] if source else []
+            units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
             words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, *units]
             subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-pthread"]], check=True)
         return path

@@ -20,9 +20,12 @@ int pack_words(pack_t *, uint32_t process, uint32_t thread, const uint64_t *word
 int pack_advance(pack_t *, uint32_t process, uint64_t clock);
 int pack_process_end(pack_t *, uint32_t process); // advances to the end, forgets its blocks
 typedef struct {
-  uint64_t operations, allocations, frees, reallocations, handed_over;
+  uint64_t operations; // the program's: the next three
+  uint64_t allocations, frees, reallocations;
+  uint64_t handed_over;             // frees and reallocations of another thread's block
   uint64_t unknown_frees;           // of blocks older than the recording
   uint64_t lost_frees;              // blocks whose address was handed out again without a free that was seen
+  uint64_t damaged;                 // words that say nothing, or came after their thread's end
   uint64_t live_bytes, live_blocks; // now
 } pack_counts_t;
 void pack_counts(const pack_t *, uint32_t process, pack_counts_t *);

@@ -24,7 +24,7 @@ typedef enum {
   RAW_ALIGNED,      // address; next word: (size << 6 | logarithm of the alignment) + 1
   RAW_REALLOC_FROM, // address: about to be reallocated
   RAW_REALLOC_TO, // address (0: it failed, the old block lives on); next word: size + 1. Follows its RAW_REALLOC_FROM,
-                  // TIME words may lie between
+                  // TIME and TOUCHED words may lie between
   RAW_TOUCHED,    // address; next word: bytes touched from the start + 1
   RAW_FORK,       // number of the fork: the child that says this number begins with what is live here
   RAW_THREAD_END,

@@ -31,6 +31,7 @@ void trace_close(trace_t *); // after its streams
 bool trace_complete(const trace_t *);
 uint64_t trace_cut_bytes(const trace_t *); // of a chunk that was cut off at the end of the file
 uint64_t trace_file_bytes(const trace_t *);
+size_t trace_memory_bytes(const trace_t *); // held by it and its streams; while others read, too
 uint32_t trace_process_count(const trace_t *);
 uint32_t trace_thread_count(const trace_t *, uint32_t process);
 const trace_thread_t *trace_thread(const trace_t *, uint32_t process, uint32_t thread); // NULL: no such number
