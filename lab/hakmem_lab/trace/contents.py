@@ -80,7 +80,8 @@ def counts(path: Path, process: int | None = None) -> dict[str, Any]:
     own = _own_operations(found["end"])
     for each in found["processes"]:
         each["about"] = _object(path, each["about"])
-        each["inherited"] = max(each["operations"] - own.get(each["process"], each["operations"]), 0)
+        forked = each["about"].get("forked") is True and each["process"] in own
+        each["inherited"] = max(each["operations"] - own[each["process"]], 0) if forked else 0
     found["partial"] = None if found["complete"] else why_partial(found["end"], ended, found["cut_bytes"])
     return found
 
