@@ -118,12 +118,19 @@ def test_touched_bytes(written, counted):
 def test_a_forked_process_and_what_it_began_with(written, counted, here):
     lines = ['t 2 0 {"command": ["/usr/bin/true", "-x"]}', line(0, c.MALLOC, 8), line(0, c.MALLOC, 8, 1)]
     lines += ['t 2 1 {"parent": 0, "forked": true}', *(line(0, c.MALLOC, 8, n, process=1) for n in range(3))]
-    own = [{"process": 0, "operations": 1}, {"process": 1, "operations": 1}, {"process": 9, "operations": "x"}, 4]
+    own = [
+        {"process": 0, "operations": 1},
+        {"process": 1, "operations": 1, "lost_frees": 7},
+        {"process": 9, "operations": "x"},
+        4,
+    ]
     path = written([*lines, f"e 1 {json.dumps({'processes': own})}"])
     assert [each["inherited"] for each in counted(path)["processes"]] == [0, 2]
     text = here("trace", path).out
     assert "3 operations; 2 processes, 2 threads" in text and "true -x" in text
-    assert "begins with 2 blocks of the process that it was forked from" in here("trace", path, "--process", 1).out
+    text = here("trace", path, "--process", 1).out
+    assert "begins with 2 blocks of the process that it was forked from" in text
+    assert "0 frees of blocks that were not recorded, left out; 7 frees that were not seen" in text
 
 
 def test_what_it_says(written, here):
