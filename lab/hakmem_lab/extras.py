@@ -14,6 +14,7 @@ EXTRAS = {
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
     "soak": (("pymannkendall", "pymannkendall"), ("ruptures", "ruptures")),
     "sql": (("duckdb", "duckdb"),),
+    "tune": (("optuna", "optuna"),),
 }
 
 

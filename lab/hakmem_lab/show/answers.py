@@ -397,4 +397,5 @@ def _suite(result: Record) -> str:
     return f"{subject} is surely better than {_list(parts)} measures"
 
 
-_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite}
+_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite,
+        "tune": lambda result: str(result["tune"].get("answer") or "")}  # fmt: skip

@@ -35,6 +35,7 @@ GENERAL: dict[str, Draw] = {
 OWN: dict[str, dict[str, Draw]] = {
     "matrix": {"effects": effects, "interaction": interaction},
     "sweep": {"selection": selection},
+    "tune": {"selection": selection},
     "soak": {"resident": resident, "throughput": throughput, "tails": tails},
     "latency": {"latency": latency},
     "syscalls": {"syscalls": syscalls},
