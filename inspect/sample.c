@@ -300,7 +300,7 @@ void hak_sample_large(void *block, size_t bytes) {
   uint64_t setting;
   hak_heap_t *heap = up_to_date(&setting);
   uint32_t cls = hak_class_at(block);
-  size_t counted = cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
+  size_t counted = hak_large_usable(block, cls);
   if (hak_sample_takes(setting) && is_due(heap, cls, counted, setting)) {
     sample(heap, block, cls, bytes, counted, setting);
   }

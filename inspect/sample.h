@@ -29,6 +29,7 @@ extern _Atomic uint64_t hak_sample_request;
 enum { HAK_SAMPLE_MEAN_BITS = 48 };
 #define HAK_SAMPLE_GUARDS ((uint64_t)1 << (HAK_SAMPLE_MEAN_BITS - 1))
 #define HAK_SAMPLE_MEAN_MAX ((size_t)1 << 30)
+#define HAK_SAMPLE_MEAN_USUAL ((size_t)512 << 10) /* where nobody says another */
 
 HAK_INLINE uint64_t hak_sample_mean_of(uint64_t setting) {
   return setting & (HAK_SAMPLE_GUARDS - 1);
