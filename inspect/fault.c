@@ -2,12 +2,12 @@
 
 #include "guard.h"
 #include "modules.h"
+#include "pages.h"
 #include "text.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -34,21 +34,14 @@ static access_t access_of(const ucontext_t *context) {
 #endif
 }
 
-/* The kernel reads it, so that a frame pointer which is none does no harm. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes to it */
-static bool read_frame(uintptr_t at, uintptr_t frame[2]) {
-  struct iovec to = {frame, 2 * sizeof *frame}, from = {(void *)at, 2 * sizeof *frame}; /* NOLINT */
-  return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)to.iov_len;
-}
-
 static size_t stack_of(const access_t *access, uintptr_t pcs[HAK_GUARD_FRAMES]) {
   size_t count = 0;
   uintptr_t frame[2], at = access->frame, last = 0;
   if (access->pc != 0) {
     pcs[count++] = access->pc;
   }
-  while (count > 0 && count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 && read_frame(at, frame) &&
-         hak_modules_is_code(frame[1])) {
+  while (count > 0 && count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 &&
+         hak_pages_read(at, frame, sizeof frame) && hak_modules_is_code(frame[1])) {
     pcs[count++] = frame[1];
     last = at;
     at = frame[0];

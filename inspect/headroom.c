@@ -10,8 +10,22 @@
 
 enum { PATH_BYTES = 512, FILE_BYTES = 4096, PAUSE_MS = 100, LEAST_STEP = 1 << 20, SHARE_LEFT = 10 };
 
+enum { NO_LIMIT_SHIFT = 60 }; /* version 1 writes a number where there is none, and it is no smaller */
+
+/* The two versions of control groups: the controller that names the process's group, where these are below the root,
+ * and what their files are called. */
+typedef struct version {
+  const char *controller, *mount, *limit, *use, *active, *inactive;
+} version_t;
+static const version_t versions[] = {
+    {"", "", "/memory.max", "/memory.current", "active_file", "inactive_file"},
+    {"memory", "/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_active_file",
+     "total_inactive_file"},
+};
+
 static struct {
   char group[PATH_BYTES]; /* empty: no group has a limit */
+  const version_t *version;
   uint64_t limit;
   _Atomic uint64_t next_ms, next_allocated;
 } watched;
@@ -58,48 +72,82 @@ static uint64_t row_of(const char *text, const char *name) {
   return parse(text + length + 1);
 }
 
-static void keep_if_less(const char *folder) {
-  uint64_t limit = read_number(folder, "/memory.max");
-  if (limit < watched.limit) {
+static void keep_if_less(const version_t *version, const char *folder) {
+  uint64_t limit = read_number(folder, version->limit);
+  if (limit < watched.limit && limit >> NO_LIMIT_SHIFT == 0) {
     hak_text_t group = hak_text_on(watched.group, sizeof watched.group);
     hak_text_put(&group, "%s", folder);
     watched.limit = limit;
+    watched.version = version;
   }
 }
 
-void hak_headroom_start(const char *root) {
-  char text[FILE_BYTES], folder[PATH_BYTES];
+/* Whether the controller is one of a list such as "cpu,memory:/path"; the empty one is in an empty list. */
+static bool is_listed(const char *controller, const char *list) {
+  size_t length = strlen(controller);
+  for (;;) {
+    size_t word = strcspn(list, ",:");
+    if (word == length && strncmp(list, controller, length) == 0) {
+      return true;
+    }
+    if (list[word] != ',') {
+      return false;
+    }
+    list += word + 1;
+  }
+}
+
+/* Of rows "number:controllers:path": the path, up to the row's end; NULL: there is none. */
+static const char *path_of(const char *rows, const char *controller) {
+  for (const char *row = rows; row; row = strchr(row, '\n'), row += row != NULL) {
+    const char *list = row + strspn(row, "0123456789");
+    if (*list == ':' && is_listed(controller, list + 1)) {
+      const char *path = list + 1 + strcspn(list + 1, ":\n");
+      return *path == ':' ? path + 1 : NULL;
+    }
+  }
+  return NULL;
+}
+
+/* The group and those above it. In a container its own may be mounted at the top, whatever it is called. */
+static void look_at(const version_t *version, const char *root, const char *path) {
+  char folder[PATH_BYTES];
+  hak_text_t whole = hak_text_on(folder, sizeof folder);
+  hak_text_put(&whole, "%s%s", root, version->mount);
+  size_t top = whole.length, length = strcspn(path, "\n");
+  if (top + length >= sizeof folder) {
+    return;
+  }
+  memcpy(folder + top, path, length);
+  folder[top + length] = '\0';
+  for (char *slash; strlen(folder) > top && (slash = strrchr(folder, '/')); *slash = '\0') {
+    keep_if_less(version, folder);
+  }
+  keep_if_less(version, folder);
+}
+
+void hak_headroom_start(const char *root, const char *process) {
+  char rows[FILE_BYTES];
   watched.limit = UINT64_MAX;
   watched.group[0] = '\0';
-  read_file("/proc/self", "/cgroup", text, sizeof text);
-  char *path = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-  if (!path) {
-    return;
+  read_file(process, "/cgroup", rows, sizeof rows);
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    const char *path = path_of(rows, versions[i].controller);
+    if (path) {
+      look_at(&versions[i], root, path);
+    }
   }
-  path = strchr(path, '/');
-  path = path ? path : text + strlen(text);
-  path[strcspn(path, "\n")] = '\0';
-  hak_text_t whole = hak_text_on(folder, sizeof folder);
-  hak_text_put(&whole, "%s%s", root, path);
-  if (whole.length >= sizeof folder) {
-    return;
-  }
-  size_t root_length = strlen(root);
-  for (char *slash; strlen(folder) > root_length && (slash = strrchr(folder, '/')); *slash = '\0') {
-    keep_if_less(folder);
-  }
-  keep_if_less(root);
 }
 
 /* In use by the group, without cached files. */
 static uint64_t group_use(uint64_t enough) {
   char text[FILE_BYTES] = {0};
-  uint64_t used = read_number(watched.group, "/memory.current");
+  uint64_t used = read_number(watched.group, watched.version->use);
   if (used == UINT64_MAX || used < enough) {
     return used == UINT64_MAX ? 0 : used;
   }
   read_file(watched.group, "/memory.stat", text, sizeof text);
-  uint64_t cached = row_of(text, "active_file") + row_of(text, "inactive_file");
+  uint64_t cached = row_of(text, watched.version->active) + row_of(text, watched.version->inactive);
   return used > cached ? used - cached : 0;
 }
 

@@ -2,9 +2,6 @@
 #include "geometry.h"
 #include "hakmem.h"
 #include "stats.h"
-#include "text.h"
-
-#include <errno.h>
 
 typedef struct metric {
   const char *name, *help;
@@ -80,15 +77,13 @@ static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   }
 }
 
+static void put_all(hak_text_t *text, const hak_stats_t *stats) {
+  put_gauges(text, stats);
+  put_calls(text, &stats->os);
+  put_sizes(text, stats);
+  hak_text_put(text, "# EOF\n");
+}
+
 size_t hak_stats_openmetrics(char *buffer, size_t capacity) {
-  int saved = errno;
-  hak_stats_t stats;
-  hak_stats_read(&stats);
-  hak_text_t text = hak_text_on(buffer, capacity);
-  put_gauges(&text, &stats);
-  put_calls(&text, &stats.os);
-  put_sizes(&text, &stats);
-  hak_text_put(&text, "# EOF\n");
-  errno = saved;
-  return text.length;
+  return hak_stats_tell(buffer, capacity, put_all);
 }

@@ -10,11 +10,15 @@
 #define MADV_GUARD_REMOVE 103
 #endif
 
+bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
+  struct iovec into = {to, bytes}, from = {(void *)at, bytes}; /* NOLINT(performance-no-int-to-ptr) */
+  return syscall(SYS_process_vm_readv, getpid(), &into, 1, &from, 1, 0) == (long)bytes;
+}
+
 /* An emulator may take advice that it does not know for done. */
-static bool can_be_read(void *at) {
+static bool can_be_read(const void *at) {
   char byte;
-  struct iovec to = {&byte, 1}, from = {at, 1};
-  return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == 1;
+  return hak_pages_read((uintptr_t)at, &byte, 1);
 }
 
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {

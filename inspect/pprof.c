@@ -143,10 +143,6 @@ static void write_row(writer_t *writer, uint64_t function_id, uint64_t location_
   write_message(writer, PROFILE_LOCATION, &location);
 }
 
-static uint64_t rounded(double value) {
-  return value > 0 ? (uint64_t)(value + 0.5) : 0;
-}
-
 /* `frames`: their numbers. */
 static void write_sample(writer_t *writer, const uint32_t *frames, size_t count, const double values[VALUES]) {
   message_t *locations = &writer->parts[0], *numbers = &writer->parts[1], *sample = &writer->parts[2];
@@ -155,7 +151,7 @@ static void write_sample(writer_t *writer, const uint32_t *frames, size_t count,
     put_varint(locations, (uint64_t)frames[i] + 1);
   }
   for (size_t i = 0; i < VALUES; i++) {
-    put_varint(numbers, rounded(values[i]));
+    put_varint(numbers, hak_rounded(values[i]));
   }
   put_message(sample, SAMPLE_LOCATION, locations);
   put_message(sample, SAMPLE_VALUE, numbers);
@@ -208,7 +204,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     bool told = row < HAK_RESIDENT_ROWS;
     const double values[VALUES] = {0, 0, 0, 0, told ? facts->resident.row[row] : 0};
     write_row(&writer, row + 1, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
-    if (rounded(values[VALUES - 1]) > 0) {
+    if (hak_rounded(values[VALUES - 1]) > 0) {
       write_sample(&writer, &frame, 1, values);
     }
   }

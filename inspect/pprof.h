@@ -15,6 +15,11 @@ typedef struct hak_profile_facts {
   const char *why;               /* it is written now */
 } hak_profile_facts_t;
 
+/* A count that is an estimate, for people. */
+HAK_INLINE uint64_t hak_rounded(double value) {
+  return value > 0 ? (uint64_t)(value + 0.5) : 0;
+}
+
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts);
 /* "outermost;...;innermost bytes" a line: bytes in use. */
 void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts);

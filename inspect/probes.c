@@ -4,8 +4,6 @@
 
 #define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))
 
-enum { MEAN_BYTES = 512 << 10 };
-
 _Atomic bool hak_probes_seen;
 static _Atomic bool started;
 
@@ -15,7 +13,7 @@ void hak_probes_follow(void) {
     return; /* another thread was first */
   }
   if (wanted && hak_sample_rate() == 0) {
-    atomic_store_explicit(&started, hak_sample_start(MEAN_BYTES), memory_order_relaxed);
+    atomic_store_explicit(&started, hak_sample_start(HAK_SAMPLE_MEAN_USUAL), memory_order_relaxed);
   } else if (!wanted && atomic_exchange_explicit(&started, false, memory_order_relaxed)) {
     hak_sample_stop();
   }

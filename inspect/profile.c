@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEAN_BYTES = 512 << 10, NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
+enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
 _Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a site");
 
 hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
@@ -126,11 +126,13 @@ static const char *file_pattern(void) {
 }
 
 /* One that nobody waits for; tells on stderr why there is none. */
-static void write_due_locked(const char *why) {
+static void write_due(const char *why) {
+  hak_lock(&hak_profile_lock);
   int error = write_locked(file_pattern(), why);
   if (error) {
     hak_text_say("hakmem: no profile %s (%s): error %zu\n", file_pattern(), why, (size_t)error);
   }
+  hak_unlock(&hak_profile_lock);
 }
 
 int hak_profile_write(const char *file) {
@@ -144,7 +146,7 @@ int hak_profile_write(const char *file) {
 
 int hak_profile_start(size_t mean_bytes) {
   int saved = errno, error = 0;
-  mean_bytes = mean_bytes ? mean_bytes : MEAN_BYTES;
+  mean_bytes = mean_bytes ? mean_bytes : HAK_SAMPLE_MEAN_USUAL;
   if (mean_bytes > HAK_SAMPLE_MEAN_MAX) {
     return EINVAL;
   }
@@ -171,18 +173,19 @@ static void on_signal(int number) {
   if (narrow || holds_a_lock()) {
     atomic_store_explicit(&signalled, true, memory_order_relaxed);
   } else {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("signal");
-    hak_unlock(&hak_profile_lock);
+    write_due("signal");
   }
   errno = saved;
 }
 
 /* Whether as much more is in use as the option says, above the most at a profile before. True once. */
 static bool grew(void) {
-  uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH), in_use = (uint64_t)hak_sites_in_use();
-  uint64_t due = atomic_load_explicit(&next_growth, memory_order_relaxed);
-  if (step == 0 || in_use < (due ? due : step)) {
+  uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH);
+  if (step == 0) {
+    return false;
+  }
+  uint64_t in_use = (uint64_t)hak_sites_in_use(), due = atomic_load_explicit(&next_growth, memory_order_relaxed);
+  if (in_use < (due ? due : step)) {
     return false;
   }
   return atomic_compare_exchange_strong_explicit(&next_growth, &due, in_use + step, memory_order_relaxed,
@@ -207,17 +210,19 @@ static void write_what_is_due(void) {
     why = "growth";
   }
   if (why) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked(why);
-    hak_unlock(&hak_profile_lock);
+    write_due(why);
   }
 }
 
-void hak_profile_allocated(hak_sample_t *sample) {
+/* A stack that has a site was looked at before. */
+hak_site_t *hak_profile_site(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
+  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
+  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
+}
+
+void hak_profile_allocated(const hak_sample_t *sample) {
   int saved = errno;
-  sample->site = hak_site_of(pcs, hak_unwind(pcs));
-  hak_site_add(sample->site, sample->weight_bytes, sample->bytes);
   if (hak_probe_alloc_semaphore) {
     hak_probe_alloc(sample->block, sample->asked, (size_t)(sample->weight_bytes + 0.5));
   }
@@ -225,10 +230,11 @@ void hak_profile_allocated(hak_sample_t *sample) {
   errno = saved;
 }
 
-void hak_profile_freed(hak_sample_t *sample) {
-  if (sample->site) {
-    hak_site_remove(sample->site, sample->weight_bytes, sample->bytes);
-  }
+bool hak_profile_tells_frees(void) {
+  return hak_probe_free_semaphore != 0;
+}
+
+void hak_profile_freed(const hak_sample_t *sample) {
   if (hak_probe_free_semaphore) {
     hak_probe_free(sample->block);
   }
@@ -239,9 +245,7 @@ void hak_profile_refused(size_t bytes) {
   bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("memory was refused");
-    hak_unlock(&hak_profile_lock);
+    write_due("memory was refused");
   }
 }
 
@@ -267,7 +271,7 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
     sigaction((int)hak_option(HAK_OPTION_PROFILE_SIGNAL), &action, NULL);
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
-    hak_headroom_start("/sys/fs/cgroup");
+    hak_headroom_start("/sys/fs/cgroup", "/proc/self");
   }
   if (!format_of(file_pattern())) {
     hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE: %s ends in none of .pb.gz, .pb, .folded, .txt\n",
@@ -278,8 +282,6 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
 
 void hak_profile_at_exit(void) {
   if (writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0) {
-    hak_lock(&hak_profile_lock);
-    write_due_locked("at exit");
-    hak_unlock(&hak_profile_lock);
+    write_due("at exit");
   }
 }

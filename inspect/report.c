@@ -33,14 +33,10 @@ static void put_place(hak_sink_t *sink, uintptr_t pc) {
   put_line(sink, &text);
 }
 
-static size_t rounded(double value) {
-  return value > 0 ? (size_t)(value + 0.5) : 0;
-}
-
 void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   (void)facts;
   for (const hak_site_t *site = NULL; (site = hak_site_next(site));) {
-    size_t bytes = rounded(hak_site_counts(site).in_use_bytes);
+    size_t bytes = hak_rounded(hak_site_counts(site).in_use_bytes);
     char line[LINE_BYTES];
     hak_text_t text = hak_text_on(line, sizeof line);
     if (bytes == 0) {
@@ -79,7 +75,7 @@ static hak_site_t *sorted_sites(size_t *count) {
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     hak_site_t *carried = site;
     size_t level = 0;
-    if (rounded(hak_site_counts(site).in_use_bytes) == 0) {
+    if (hak_rounded(hak_site_counts(site).in_use_bytes) == 0) {
       continue;
     }
     site->next_sorted = NULL;
@@ -111,20 +107,20 @@ static void write_totals(hak_sink_t *sink, const hak_profile_facts_t *facts) {
                facts->live, facts->dropped, facts->mean_bytes, quality);
   put_line(sink, &text);
   text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "allocated", rounded(hak_sites_allocated()),
-               rounded(all.objects));
-  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "in use", rounded(hak_sites_in_use()),
-               rounded(all.in_use_objects));
+  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "allocated", hak_rounded(hak_sites_allocated()),
+               hak_rounded(all.objects));
+  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "in use", hak_rounded(hak_sites_in_use()),
+               hak_rounded(all.in_use_objects));
   put_line(sink, &text);
   double resident = facts->resident.sites;
   for (int row = 0; row < HAK_RESIDENT_ROWS; row++) {
     resident += facts->resident.row[row];
   }
   text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "%-20s%16zu bytes, of these\n", "resident", rounded(resident));
-  hak_text_put(&text, "  %-18s%16zu\n", "of the places below", rounded(facts->resident.sites));
+  hak_text_put(&text, "%-20s%16zu bytes, of these\n", "resident", hak_rounded(resident));
+  hak_text_put(&text, "  %-18s%16zu\n", "of the places below", hak_rounded(facts->resident.sites));
   for (int row = 0; row < HAK_RESIDENT_ROWS; row++) {
-    hak_text_put(&text, "  %-18s%16zu\n", hak_resident_names[row], rounded(facts->resident.row[row]));
+    hak_text_put(&text, "  %-18s%16zu\n", hak_resident_names[row], hak_rounded(facts->resident.row[row]));
   }
   put_line(sink, &text);
 }
@@ -140,8 +136,8 @@ void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   for (const hak_site_t *site = first; site; site = site->next_sorted) {
     hak_site_counts_t n = hak_site_counts(site);
     text = hak_text_on(line, sizeof line);
-    hak_text_put(&text, "%16zu%12zu%16zu%16zu\n", rounded(n.in_use_bytes), rounded(n.in_use_objects),
-                 rounded(site->resident_bytes), rounded(n.bytes));
+    hak_text_put(&text, "%16zu%12zu%16zu%16zu\n", hak_rounded(n.in_use_bytes), hak_rounded(n.in_use_objects),
+                 hak_rounded(site->resident_bytes), hak_rounded(n.bytes));
     put_line(sink, &text);
     for (size_t i = 0; i < site->frame_count; i++) {
       hak_sink_put(sink, "    ", 4);

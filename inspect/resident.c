@@ -6,7 +6,7 @@
 #include "os.h"
 #include "sample.h"
 #include "sites.h"
-#include "totals.h"
+#include "stats.h"
 
 #define HAK_RESIDENT_ROW(name, text) text,
 const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
@@ -26,7 +26,7 @@ static struct picture {
   double bytes[KINDS];  /* resident, without what threads cache */
   double weight[KINDS]; /* of live samples */
   hak_resident_t told;
-  hak_heap_totals_t cached[HAK_BIN_COUNT];
+  hak_stats_t stats;
 } *picture; /* made at the first look */
 
 /* What lies in a chunk, as it was while the arena's lock was held. */
@@ -141,9 +141,9 @@ static void count_metadata(void) {
 
 /* What threads cache is not their sites'. */
 static void take_out_cached(void) {
-  hak_heap_totals(picture->cached);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    double cached = (double)picture->cached[c].cached_blocks * hak_class_sizes[c], *bytes = &picture->bytes[kind_of(c)];
+    double *bytes = &picture->bytes[kind_of(c)];
+    double cached = (double)picture->stats.classes[c].cached_blocks * hak_class_sizes[c];
     cached = cached < *bytes ? cached : *bytes;
     *bytes -= cached;
     picture->told.row[HAK_RESIDENT_CACHES] += cached;
@@ -174,11 +174,18 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   picture->bytes[LARGE] += wrong;
 }
 
+/* What the blocks of a kind weigh, those included that are older than the sampling; of large ones what is resident. */
+static double whole_weight(uint32_t kind) {
+  const hak_class_stats_t *class = &picture->stats.classes[kind];
+  double live = kind == LARGE ? picture->bytes[LARGE] : (double)(class->live_blocks * class->block_bytes);
+  return live > picture->weight[kind] ? live : picture->weight[kind];
+}
+
 static void share(const hak_sample_t *sample, void *unused) {
   uint32_t kind = kind_of(sample->cls);
   (void)unused;
   if (sample->site && picture->weight[kind] > 0) {
-    double part = picture->bytes[kind] * weight_of(sample) / picture->weight[kind];
+    double part = picture->bytes[kind] * weight_of(sample) / whole_weight(kind);
     sample->site->resident_bytes += part;
     picture->told.sites += part;
   }
@@ -198,6 +205,7 @@ hak_resident_t hak_resident_look(void) {
   }
   count_metadata();
   count_chunks();
+  hak_stats_read(&picture->stats);
   hak_sample_each(add_weight, NULL);
   take_out_cached();
   hak_sample_each(share, NULL);

@@ -1,11 +1,12 @@
 /* Duty: how much of the heap is resident, and by whom: what each site's blocks keep resident, and what belongs to no
  * site. The sum of all is the heap's resident memory.
- * Data: one picture, of the profile that is being written; lock: that of profiles. Layers below: sample, sites, arena,
- * heap.
+ * Data: one picture, of the profile that is being written; lock: that of profiles. Layers below: stats, sample,
+ * sites, arena.
  *
  * The blocks of a class lie in slabs of their own, with room for others. What is resident of those slabs, less what
- * threads hold in their caches, is shared among the live samples of the class by their weight: a class of which few
- * blocks are left in many slabs costs its sites more than these blocks' bytes. */
+ * threads hold in their caches, is shared among the live blocks of the class, and a sample has as many parts as it
+ * weighs: a class of which few blocks are left in many slabs costs its sites more than these blocks' bytes, and what is
+ * older than the sampling is nobody's. */
 #pragma once
 
 #include "base.h"

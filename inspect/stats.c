@@ -6,7 +6,6 @@
 #include "observe.h"
 #include "options.h"
 #include "slots.h"
-#include "text.h"
 #include "totals.h"
 
 #include <errno.h>
@@ -145,14 +144,18 @@ static hak_text_t as_text(char buffer[TEXT_BYTES_MAX], const hak_stats_t *stats)
   return text;
 }
 
-size_t hak_stats_json(char *buffer, size_t capacity) {
+size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats)) {
   int saved = errno;
   hak_stats_t stats;
   hak_stats_read(&stats);
   hak_text_t text = hak_text_on(buffer, capacity);
-  put_json(&text, &stats);
+  put(&text, &stats);
   errno = saved;
   return text.length;
+}
+
+size_t hak_stats_json(char *buffer, size_t capacity) {
+  return hak_stats_tell(buffer, capacity, put_json);
 }
 
 void hak_stats_print(FILE *out) {

@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "lock.h"
 #include "os.h"
+#include "text.h"
 
 typedef struct hak_class_stats {
   size_t block_bytes, slabs;
@@ -26,6 +27,9 @@ typedef struct hak_stats {
 } hak_stats_t;
 
 void hak_stats_read(hak_stats_t *stats);
+
+/* Into a buffer, as much of it as fits, what `put` makes of them; errno stays. Returns the length of all of it. */
+size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats));
 
 /* What the options ask for when the process ends. */
 void hak_stats_at_exit(void);

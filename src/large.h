@@ -25,6 +25,10 @@ void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed);
 /* `block` must be the start of a slice whose class is HUGE. */
 void hak_huge_free(void *block, const char *function);
 size_t hak_huge_usable(const void *block);
+/* Of a run or a huge block. */
+HAK_INLINE size_t hak_large_usable(const void *block, uint32_t cls) {
+  return cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
+}
 /* Make the block `bytes` (> HAK_CACHED_MAX) long where it is. False: it stays as it was. */
 bool hak_huge_resize(void *block, size_t bytes);
 /* A copy of `bytes`, more than it has, elsewhere, moved by the page where that is cheaper; frees the old one. NULL: it

@@ -58,8 +58,7 @@ static bool is_large(uint32_t cls) {
 }
 
 static size_t large_bytes(const void *block) {
-  uint32_t cls = hak_class_at(block);
-  return cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
+  return hak_large_usable(block, hak_class_at(block));
 }
 
 static void *resize(void *block, uint32_t cls, size_t bytes) {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -74,6 +73,10 @@ static bool must_fail(int kind) {
   atomic_fetch_add(&failures, 1);
   errno = kind == CALL_madvise ? EAGAIN : ENOMEM;
   return true;
+}
+
+bool inject_fails(const char *kind) {
+  return must_fail(kind_of(kind, strlen(kind)));
 }
 
 void inject_stop(void) {

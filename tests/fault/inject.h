@@ -5,13 +5,18 @@
 #ifndef HAK_TEST_INJECT_H
 #define HAK_TEST_INJECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* FAULT_PLAN=KIND:FIRST:COUNT lets the calls FIRST .. FIRST + COUNT - 1 of this kind fail, counted from 1.
  * KIND is one of the calls below, or `any`. */
 #define FAULT_PLAN_VARIABLE "FAULT_PLAN"
 
-#define FAULT_CALLS(X) X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap) X(prctl)
+#define FAULT_CALLS(X) \
+  X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap) X(prctl) X(openat) X(read) X(pread64) X(write) X(mincore)
+
+/* Whether the next call of this kind, which is counted, is to fail. */
+bool inject_fails(const char *kind);
 
 /* From now on no call fails, and none is counted. */
 void inject_stop(void);

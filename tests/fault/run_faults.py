@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Let every operating-system call of a workload fail in turn.
 
-usage: run_faults.py --kind any|mmap|munmap|madvise|mprotect|mremap|prctl --run CALLS [--stride N] PROGRAM
+usage: run_faults.py --kind KIND --run CALLS [--stride N] PROGRAM
        run_faults.py --selftest
 
 For each n up to the number of calls of that kind, PROGRAM runs with the calls n .. n + CALLS - 1 failing

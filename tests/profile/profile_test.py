@@ -203,9 +203,19 @@ class Sampled(WithFolder):
                 rss += int(words[1]) * 1024
         total = profile.total("resident_space")
         self.assertLess(abs(total / rss - 1), 0.02, f"{total} of {rss}")
-        self.assertGreater(by_function(profile)["by_malloc"][4], 0.9 * rss)
+        # Six of 100 blocks lie elsewhere, as samples; five standard deviations of 3,200 samples are 9 %.
+        self.assertGreater(by_function(profile)["by_malloc"][4], 0.85 * rss)
         rows = {stack[0] for stack, _ in profile.samples if isinstance(stack[0], str)}
         self.assertLessEqual({"[metadata]"}, rows)
+
+    def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(self):
+        self.run_subject("late", "p.pb.gz")
+        profile = pprof.read(self.folder / "p.pb.gz")
+        values = by_function(profile)["by_malloc"]
+        self.assertEqual(values[2], 400)
+        self.assertLess(values[4], 1.5 * values[3])
+        rows = {stack[0]: values[4] for stack, values in profile.samples if isinstance(stack[0], str)}
+        self.assertGreater(rows["[not sampled]"], 39800 * 1000 + 200 * 100000)
 
     def test_off_there_is_nothing(self):
         done = self.run_subject("known")

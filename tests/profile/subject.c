@@ -77,6 +77,19 @@ static int many(size_t mib) {
   return 0;
 }
 
+/* Sampling begins when most of what there is was allocated already. */
+static int late(const char *file) {
+  static const size_t sizes[] = {1000, 100000};
+  for (size_t i = 0; i < 40000; i++) {
+    memset(by_calloc(sizes[i % 200 == 0]), 1, sizes[i % 200 == 0]);
+  }
+  hak_profile_start(1);
+  for (size_t i = 0; i < 400; i++) {
+    memset(by_malloc(sizes[i % 20 == 0]), 1, sizes[i % 20 == 0]);
+  }
+  return hak_profile_write(file);
+}
+
 _Noreturn static void wait_forever(void) {
   for (;;) {
     pause();
@@ -190,6 +203,7 @@ int main(int count, char **words) {
          : strcmp(what, "loop") == 0    ? (loop(), 0)
          : strcmp(what, "refused") == 0 ? refused()
          : strcmp(what, "calls") == 0   ? by_calls(words[2])
+         : strcmp(what, "late") == 0    ? late(words[2])
          : strcmp(what, "storm") == 0   ? storm(words[0], number)
          : strcmp(what, "rest") == 0    ? (puts("ready"), fflush(stdout), many(number), wait_forever(), 0)
                                         : 2;

@@ -23,15 +23,10 @@ static void put(const char *name, const char *text) {
   CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* Whether the process is in the group at the top, as the files below `root` have it. */
-static bool is_at_top(void) {
-  char line[256];
-  bool top = false;
-  FILE *file = fopen("/proc/self/cgroup", "r");
-  while (file && fgets(line, sizeof line, file)) {
-    top |= strcmp(line, "0::/\n") == 0;
-  }
-  return file && fclose(file) == 0 && top;
+static void make(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  CHECK(mkdir(path, 0700) == 0);
 }
 
 static void the_option_counts(void) {
@@ -45,14 +40,12 @@ static void the_option_counts(void) {
 }
 
 static void a_group_counts_without_its_cached_files(void) {
-  if (!is_at_top()) {
-    return; /* in a group of its own, this test would write below its name */
-  }
   system_set_clock_ms(100000);
+  put("cgroup", "0::/\n");
   put("memory.max", "1000000000\n");
   put("memory.current", "500000000\n");
   put("memory.stat", "anon 5\ninactive_file 100000000\nactive_file 50000000\n");
-  hak_headroom_start(root);
+  hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "990000000\n");
   CHECK(!hak_headroom_near(80, 1)); /* it is not looked at again so soon */
@@ -63,31 +56,82 @@ static void a_group_counts_without_its_cached_files(void) {
 }
 
 static void what_was_allocated_is_a_reason_to_look(void) {
-  if (!is_at_top()) {
-    return;
-  }
   system_set_clock_ms(100000);
   put("memory.current", "500000000\n");
   put("memory.stat", "");
-  hak_headroom_start(root);
+  hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "950000000\n");
   CHECK(!hak_headroom_near(90, 39000000) && hak_headroom_near(90, 41000000)); /* a tenth of the 400 MB that were left */
 }
 
+static void the_least_limit_of_the_groups_above_counts(void) {
+  system_set_clock_ms(100000);
+  put("cgroup", "0::/a/b\n");
+  make("a");
+  make("a/b");
+  put("memory.max", "max\n");
+  put("a/memory.max", "1000000\n");
+  put("a/memory.current", "990000\n");
+  put("a/b/memory.max", "2000000\n");
+  put("a/b/memory.current", "5\n");
+  hak_headroom_start(root, root);
+  CHECK(hak_headroom_near(98, 1));
+  put("cgroup", "0::/not/mounted/here\n"); /* as in a container: its own group is at the top */
+  put("memory.max", "5000\n");
+  put("memory.current", "4990\n");
+  put("memory.stat", "");
+  system_advance_clock_ms(101);
+  hak_headroom_start(root, root);
+  CHECK(hak_headroom_near(98, 2));
+}
+
+static void groups_of_version_1_count_too(void) {
+  system_set_clock_ms(100000);
+  put("cgroup", "5:cpuacct,cpu:/x\n4:devices,memory:/s\n3:memory_of_others:/x\n0::/\n");
+  put("memory.max", "max\n");
+  make("memory");
+  make("memory/s");
+  put("memory/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+  put("memory/s/memory.limit_in_bytes", "1000000\n");
+  put("memory/s/memory.usage_in_bytes", "990000\n");
+  put("memory/s/memory.stat", "cache 5\ninactive_file 990000\ntotal_inactive_file 100000\ntotal_active_file 50000\n");
+  hak_headroom_start(root, root);
+  CHECK(!hak_headroom_near(85, 1)); /* 840,000 cannot be given up */
+  system_advance_clock_ms(101);
+  CHECK(hak_headroom_near(84, 2));
+  put("memory/s/memory.limit_in_bytes", "9223372036854771712\n");
+  system_advance_clock_ms(101);
+  hak_headroom_start(root, root);
+  CHECK(!hak_headroom_near(1, 3));
+}
+
+static void rows_that_are_none_are_passed_over(void) {
+  put("memory.max", "1000\n");
+  put("memory.current", "1000\n");
+  const char *const none[] = {"", "0", "0:", "x\n", "0:\n", "1:cpu:/\n", "0:x::/\n", "\n\n"};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    put("cgroup", none[i]);
+    hak_headroom_start(root, root);
+    CHECK(!hak_headroom_near(1, UINT64_MAX));
+  }
+}
+
 static void no_limit_is_never_near(void) {
+  put("cgroup", "0::/\n");
   put("memory.max", "max\n");
   put("memory.current", "950000000\n");
-  hak_headroom_start(root);
+  hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(1, UINT64_MAX));
-  hak_headroom_start("/no/such/folder");
+  hak_headroom_start("/no/such/folder", "/proc/self");
   CHECK(!hak_headroom_near(1, UINT64_MAX));
 }
 
 static void files_that_cannot_be_read_are_no_limit(void) {
+  put("cgroup", "0::/\n");
   put("memory.max", "1000\n");
   system_refuse(SYSTEM_OPEN, 0, SYSTEM_ALL);
-  hak_headroom_start(root);
+  hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(1, UINT64_MAX));
   system_allow();
 }
@@ -98,6 +142,9 @@ int main(void) {
   child_succeeds(the_option_counts);
   child_succeeds(a_group_counts_without_its_cached_files);
   child_succeeds(what_was_allocated_is_a_reason_to_look);
+  child_succeeds(the_least_limit_of_the_groups_above_counts);
+  child_succeeds(groups_of_version_1_count_too);
+  child_succeeds(rows_that_are_none_are_passed_over);
   child_succeeds(no_limit_is_never_near);
   child_succeeds(files_that_cannot_be_read_are_no_limit);
   snprintf(command, sizeof command, "rm -r %s", root);

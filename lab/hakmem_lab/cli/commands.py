@@ -9,14 +9,18 @@ from hakmem_lab.cli import (
     baseline,
     doctor,
     explain,
+    fleet,
     inspect,
     measure,
     metrics,
     overview,
     profile,
+    record,
+    replay,
     run,
     suite,
     top,
+    trace,
     tune,
 )
 
@@ -27,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, record, replay, trace, inspect, baseline):
     module.register(app)
 
 

@@ -10,6 +10,7 @@ import typer
 from hakmem_lab.errors import LabError
 
 PATHS = ("/metrics", "/")
+PATIENCE_S = 5  # with a scraper that says nothing: others wait meanwhile
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +48,11 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _serve(address: tuple[str, int], read, content_type: str) -> None:
+    from hakmem_lab.inside.memory import Gone
+
     class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = PATIENCE_S
+
         def do_GET(self) -> None:
             if self.path.partition("?")[0] not in PATHS:
                 self.send_error(404)
@@ -56,7 +61,8 @@ def _serve(address: tuple[str, int], read, content_type: str) -> None:
                 body, status = read().encode(), 200
             except LabError as error:
                 body, status = f"{error}\n".encode(errors="replace"), 503
-                self.server.ended = error  # type: ignore[attr-defined]
+                if isinstance(error, Gone):  # else the next reading may do
+                    self.server.ended = error  # type: ignore[attr-defined]
             self.send_response(status)
             self.send_header("Content-Type", content_type if status == 200 else "text/plain; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -69,6 +75,9 @@ def _serve(address: tuple[str, int], read, content_type: str) -> None:
     class Server(http.server.HTTPServer):
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         ended: LabError | None = None
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Nothing: a scraper has hung up."""
 
     try:
         server = Server(address, Handler)

@@ -37,7 +37,7 @@ def profile(
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
     from hakmem_lab.inside.profile import command, forms, live
 
-    forms.check_name(output)
+    forms.check(output)
     mean = _mean_of(rate)
     status = 0
     if subject[0].isdecimal():

@@ -118,15 +118,16 @@ class Core:
     def resident(self, start: int, end: int) -> np.ndarray:
         found = np.zeros((end - start) // self.page, bool)
         index = max(bisect_right(self._starts, start) - 1, 0)
-        for first, _, offset, present, _ in self._segments[index:]:
+        for at in range(index, len(self._segments)):
+            first, _, offset, present, _ = self._segments[at]
             if first >= end:
                 break
             low, high = max(first, start), min(first + present, end)
             pages = (high - low) // self.page
             if pages > 0:
                 words = np.frombuffer(self._data, np.uint8, pages * self.page, offset + low - first)
-                at = (low - start) // self.page
-                found[at : at + pages] = words.reshape(pages, self.page).any(axis=1)
+                page = (low - start) // self.page
+                found[page : page + pages] = words.reshape(pages, self.page).any(axis=1)
         return found
 
     def files(self) -> list[tuple[int, int, str, int]]:

@@ -33,13 +33,13 @@ def process(pid: int, stop: bool = False) -> dict:
         with stopped(pid) if stop else nullcontext(), doubted(memory.name, "process"):
             reader = Reader(memory, found)
             before = reader.counters()
-            areas = smaps.parse(memory.text("smaps"))
+            mappings = memory.text("smaps")
             heap = reader.read()
             snapshot = owners.Snapshot(memory, heap)
             after, names = reader.counters(), memory.threads()
         held = time.monotonic() - started
         with doubted(memory.name, "process"):
-            reading = owners.attribute(heap, areas, snapshot)
+            reading = owners.attribute(heap, smaps.parse(mappings), snapshot)
         result = _result(heap, reading, names)
         result |= {"pid": pid, "stopped": stop, "counters": _compared(found, before, after)}
         result |= {"seconds": round(time.monotonic() - started, 3), "held_seconds": round(held, 3)}

@@ -343,9 +343,12 @@ class Reader:
         blocks = {}
         last = layout["HAK_GRANT_LAST"]
         grants = np.frombuffer(data, self.record("hak_grant_t", [("head", "<u8")]), last, layout["hak_heap_t.grant"])
-        for cls in range(1, classes) if busy else ():
-            heads = [bins["head"][cls], infos["outgoing"][cls], *grants["head"][cls - 1 : cls]]
-            every = np.concatenate([self._walk(pages, int(head), key) for head in heads])
+        heads = np.zeros((classes, 3), np.uint64)
+        heads[1:, 0], heads[1:, 1] = bins["head"][1:classes], infos["outgoing"][1:classes]
+        heads[1 : last + 1, 2] = grants["head"]
+        heads[heads == np.uint64(layout.root("hak_list_end"))] = 0
+        for cls in np.flatnonzero(heads.any(axis=1)).tolist() if busy else ():
+            every = np.concatenate([self._walk(pages, head, key) for head in heads[cls].tolist() if head])
             if len(every):
                 blocks[cls] = every
         return Cache(

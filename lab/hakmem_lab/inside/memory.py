@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -26,6 +26,10 @@ PAGEMAP_PRESENT, PAGEMAP_EXCLUSIVE = 1 << 63, 1 << 56
 
 class Unreadable(Exception):
     """Nothing is there, or what is there is not what it should be."""
+
+
+class Gone(LabError):
+    """There is no such process, or no more."""
 
 
 # What numbers that contradict each other lead to, in a damaged core file or a heap that changes.
@@ -131,10 +135,19 @@ class Process:
             raise Unreadable(f"{size} bytes at {address:#x}")
         return found
 
+    def write(self, address: int, data: bytes) -> None:
+        """Raises LabError where that is not allowed."""
+        try:
+            with open(f"/proc/{self.pid}/mem", "r+b", buffering=0) as file:
+                file.seek(address)
+                file.write(data)
+        except OSError as error:
+            refuse(self.pid, error)
+
     def _still_there(self) -> None:
         """A process that has ended has no memory."""
         if not self.text("maps"):
-            raise LabError(f"process {self.pid} has ended")
+            raise Gone(f"process {self.pid} has ended")
 
     def text(self, name: str) -> str:
         """Of one of its files below /proc."""
@@ -142,33 +155,37 @@ class Process:
             with open(f"/proc/{self.pid}/{name}", encoding="utf-8", errors="surrogateescape") as file:
                 return file.read()
         except FileNotFoundError:
-            raise LabError(f"process {self.pid} has ended") from None
+            raise Gone(f"process {self.pid} has ended") from None
         except OSError as error:
             refuse(self.pid, error)
 
     def maps(self) -> list[Mapping]:
         return [mapping(line) for line in self.text("maps").splitlines()]
 
-    def threads(self) -> dict[int, str]:
-        """Number -> name of each."""
-        found = {}
+    def _tasks(self) -> list[str]:
         try:
-            for task in os.listdir(f"/proc/{self.pid}/task"):
-                found[int(task)] = self.text(f"task/{task}/comm").strip()
-        except (OSError, LabError):
-            pass  # a thread has ended meanwhile
+            return os.listdir(f"/proc/{self.pid}/task")
+        except OSError as error:
+            refuse(self.pid, error)
+
+    def threads(self) -> dict[int, str]:
+        """Number -> name of each, the number as the process itself knows it: in a container it is another than here."""
+        found = {}
+        for task in self._tasks():
+            with suppress(Gone):  # it alone has ended meanwhile
+                lines = self.text(f"task/{task}/status").splitlines()
+                rows = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+                found[int(rows.get("NSpid", task).split()[-1])] = rows["Name"]
         return found
 
     def stack_pointers(self) -> list[int]:
         """Of the threads that sleep; one that runs does not tell."""
         found = []
-        for task in self.threads():
-            try:
+        for task in self._tasks():
+            with suppress(LabError):
                 words = self.text(f"task/{task}/syscall").split()
-            except LabError:
-                continue
-            if len(words) >= 3:
-                found.append(int(words[-2], 16))
+                if len(words) >= 3:
+                    found.append(int(words[-2], 16))
         return found
 
     def files(self) -> list[tuple[int, int, str, int]]:
@@ -225,8 +242,9 @@ def mapping(line: str) -> Mapping:
 
 def refuse(pid: int, error: OSError) -> NoReturn:
     if error.errno in (errno.ENOENT, errno.ESRCH):
-        there = os.path.exists(f"/proc/{pid}")
-        raise LabError(f"process {pid} {'has ended' if there else 'is not there: ps -e lists those that run'}")
+        if os.path.exists(f"/proc/{pid}"):
+            raise Gone(f"process {pid} is a thread of the kernel, or has ended")
+        raise Gone(f"process {pid} is not there: ps -e lists those that run")
     raise LabError(
         f"process {pid} is not for us ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
     )

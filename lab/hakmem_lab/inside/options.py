@@ -1,13 +1,12 @@
 """The options of a process that runs: read, and changed through its memory as hak_option_set would change them."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside.layout import Layout, Option
-from hakmem_lab.inside.memory import Process, refuse
+from hakmem_lab.inside.memory import Process
 
 AUTO = -1
 WORDS = {"off": 0, "dense": 1, "auto": AUTO}
@@ -67,20 +66,11 @@ def parse(setting: Setting, text: str) -> int:
     return value
 
 
-def write(pid: int, layout: Layout, setting: Setting) -> None:
+def write(memory: Process, layout: Layout, setting: Setting) -> None:
     """Gives the process the setting's value. Raises LabError where its memory cannot be written."""
-    try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_WRONLY | os.O_CLOEXEC)
-    except OSError as error:
-        refuse(pid, error)
-    try:
-        value = setting.value.to_bytes(8, "little", signed=True)
-        os.pwrite(memory, value, layout.root("hak_option_values") + 8 * setting.number)
-        os.pwrite(memory, bytes([setting.given]), layout.root("hak_option_given") + setting.number)
-    except OSError as error:
-        refuse(pid, error)
-    finally:
-        os.close(memory)
+    value = setting.value.to_bytes(8, "little", signed=True)
+    memory.write(layout.root("hak_option_values") + 8 * setting.number, value)
+    memory.write(layout.root("hak_option_given") + setting.number, bytes([setting.given]))
 
 
 def target_kib(values: Mapping[str, int], counters: Mapping[str, int], slab_kib: int = 64) -> int:

@@ -1,5 +1,6 @@
 """To whom every resident byte of a process belongs. The rows add up to the RSS that the kernel tells."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -173,20 +174,25 @@ def _present(heap: Heap, known: Known, page: int) -> Known:
 def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: Snapshot) -> None:
     """What the mappings hold besides the heap."""
     before: Mapping | None = None
+    known = sorted(known, key=lambda each: each[0])  # which do not overlap
+    ends = [first + len(pages) * snapshot.page for first, pages in known]
+    pointers = sorted(snapshot.pointers)
     for area in areas:
         start, end = area.mapping.start, area.mapping.end
         ours = covered = 0
-        for first, pages in known:
+        for i in range(bisect_right(ends, start), len(known)):
+            first, pages = known[i]
+            if first >= end:
+                break
             low, high = max(start, first), min(end, first + len(pages) * snapshot.page)
-            if low < high:
-                part = pages[(low - first) // snapshot.page : (high - first) // snapshot.page]
-                ours += int(np.count_nonzero(part)) * snapshot.page
-                covered += high - low
+            part = pages[(low - first) // snapshot.page : (high - first) // snapshot.page]
+            ours += int(np.count_nonzero(part)) * snapshot.page
+            covered += high - low
         rest = area.rss - ours
         if covered == end - start or rest < 0:
             reading.unmatched += abs(rest)
         elif rest > 0:
-            owner = _owner(area.mapping, before, snapshot.pointers, snapshot.programs)
+            owner = _owner(area.mapping, before, pointers, snapshot.programs)
             reading.bytes[owner] += rest
             if owner == "other anonymous memory":
                 reading.others[area.mapping.path or "[anon]"] += rest
@@ -196,7 +202,9 @@ def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: 
 
 
 def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], programs: set[str]) -> str:
-    if mapping.path == "[stack]" or any(mapping.start <= each < mapping.end for each in pointers):
+    """pointers: of the stacks, ascending."""
+    at = bisect_left(pointers, mapping.start)
+    if mapping.path == "[stack]" or (at < len(pointers) and pointers[at] < mapping.end):
         return "stacks"
     if mapping.path in programs or mapping.path in ("[vdso]", "[vvar]", "[vsyscall]", "[vvar_vclock]"):
         return "code"

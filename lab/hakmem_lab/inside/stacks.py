@@ -1,9 +1,12 @@
 """The stack on which a sampled block was allocated, the innermost function first, by name where a file tells."""
 
+import numpy as np
+
 from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.memory import Memory, Unreadable
 from hakmem_lab.inside.profile.model import Place
-from hakmem_lab.inside.profile.symbols import build_id_of, resolve
+from hakmem_lab.inside.profile.places import copies, places, return_addresses
+from hakmem_lab.inside.profile.symbols import resolve
 
 DEPTH_MAX = 1024
 
@@ -13,11 +16,12 @@ def of_site(memory: Memory, layout: Layout, site: int) -> list[str]:
     if not site:
         return []
     try:
-        places = [_place(memory, pc) for pc in _return_addresses(memory, layout, site)]
-    except Unreadable:
+        pcs = _return_addresses(memory, layout, site)
+        known = places(memory, pcs)
+    except (Unreadable, IndexError):
         return []
-    names = resolve(places)
-    return [_text(name, place) for place in places for name in names.of(place)]
+    names = resolve(known.values(), copies(memory))
+    return [_text(name, known[pc]) for pc in pcs for name in names.of(known[pc])]
 
 
 def _text(name, place: Place) -> str:
@@ -30,22 +34,6 @@ def _word(memory: Memory, address: int, size: int) -> int:
 
 
 def _return_addresses(memory: Memory, layout: Layout, site: int) -> list[int]:
-    root, piece = layout.root("hak_sites"), layout["HAK_FRAMES_PER_PIECE"]
     depth = min(_word(memory, site + layout["hak_site_t.frame_count"], 4), DEPTH_MAX)
-    found = []
-    for i in range(depth):
-        number = _word(memory, site + layout["hak_site_t.frame"] + 4 * i, 4)
-        if number >= piece * layout["HAK_FRAME_PIECES"]:
-            raise Unreadable("the table of frames")
-        rows = _word(memory, root + layout["hak_sites_t.frames"] + 8 * (number // piece), 8)
-        found.append(_word(memory, rows + number % piece * layout["size.hak_frame_t"] + layout["hak_frame_t.pc"], 8))
-    return found
-
-
-def _place(memory: Memory, pc: int) -> Place:
-    """Of the call, which is before the address to which it returns."""
-    for start, end, path, offset in memory.files():
-        if start <= pc - 1 < end:
-            file = path.removesuffix(" (deleted)")
-            return Place(file, build_id_of(file), pc - 1 - start + offset)
-    return Place("", "", pc - 1)
+    numbers = np.frombuffer(memory.read(site + layout["hak_site_t.frame"], 4 * depth), "<u4")
+    return return_addresses(memory, layout)[numbers].tolist()

@@ -6,29 +6,30 @@ from dataclasses import dataclass, field, replace
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside import explain, layout, options
-from hakmem_lab.inside.memory import Process
+from hakmem_lab.inside.memory import Gone, Process
 from hakmem_lab.inside.options import Setting
 
 VIEWS = ("classes", "threads", "options")
 
 
 class Subject:
-    """The process. Its options are changed by `apply` alone."""
+    """The process. Its options are changed by `apply` alone. Where they lie is looked up each time: it may have become
+    another program."""
 
     def __init__(self, pid: int):
         self.pid = pid
-        with Process(pid) as memory:
-            self._layout = layout.find(memory)
+        self.settings()
 
     def read(self) -> dict:
         return explain.process(self.pid)
 
     def settings(self) -> list[Setting]:
         with Process(self.pid) as memory:
-            return options.changeable(memory, self._layout)
+            return options.changeable(memory, layout.find(memory))
 
     def apply(self, setting: Setting) -> None:
-        options.write(self.pid, self._layout, setting)
+        with Process(self.pid) as memory:
+            options.write(memory, layout.find(memory), setting)
 
 
 @dataclass
@@ -53,10 +54,17 @@ class Watch:
         return self._ended
 
     def read(self) -> None:
+        """One that fails is said, unless it is the first, or the process has ended."""
         now = time.monotonic()
+        try:
+            reading, settings = self.subject.read(), self.subject.settings()
+        except LabError as error:
+            if isinstance(error, Gone) or not self.reading:
+                raise
+            self.said = str(error)
+            return
         self.before, self.seconds = self.reading or None, now - self._at if self._at else 0.0
-        self.reading, self._at = self.subject.read(), now
-        self.settings = self.subject.settings()
+        self.reading, self._at, self.settings = reading, now, settings
 
     def rates(self) -> dict[str, float]:
         """KiB a second by owner, since the reading before."""

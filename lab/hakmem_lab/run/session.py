@@ -44,6 +44,7 @@ class Session(Recorder):
     """
 
     counted = "blocks"
+    runner_type = Runner
     spec: BlockSpec
 
     def __init__(
@@ -64,7 +65,7 @@ class Session(Recorder):
         self.duet: Duet | None = None
         if getattr(spec, "duet", False):
             self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
-        self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
+        self.runner = self.duet.runners[0] if self.duet else self.runner_type(self.workload, self.metrics)
         self.watch(arms)
 
     def release(self) -> None:

@@ -1,10 +1,19 @@
 """The heap of a process for monitoring: valid OpenMetrics, and the figures of hak explain."""
 
+import socket
+import struct
+import threading
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from hakmem_lab.cli import metrics
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside.memory import Gone
 
 
 def families(text):
@@ -82,6 +91,54 @@ def test_a_scraper_is_answered_until_the_process_ends(start, made, begin):
         urllib.request.urlopen(address, timeout=20)
     assert server.wait(20) == 2
     assert server.stderr.read().startswith(f"hak: process {program.pid} ")
+
+
+def test_a_scraper_that_says_nothing_keeps_no_other_waiting(start, made, begin):
+    program = start(made("known.c"))
+    server = begin("metrics", program.pid, "--listen", "127.0.0.1:0")
+    address = server.stdout.readline().strip()
+    place = urllib.parse.urlsplit(address)
+    with socket.create_connection((place.hostname, place.port)):  # and it stays
+        with urllib.request.urlopen(address, timeout=50) as answer:
+            assert answer.status == 200
+        rude = socket.create_connection((place.hostname, place.port))
+        rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        rude.close()  # without the answer
+    with urllib.request.urlopen(address, timeout=50) as answer:
+        assert answer.status == 200
+    server.terminate()
+    assert server.communicate()[1].splitlines() == ["hak: interrupted"]
+
+
+def test_a_reading_that_fails_is_not_the_end(monkeypatch):
+    """A heap that changes fast may be read badly once."""
+    answers = iter([LabError("the heap contradicts itself"), "fine\n", Gone("process 1 has ended")])
+    told = []
+
+    def read():
+        answer = next(answers)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    def ask():
+        while not told:
+            time.sleep(0.01)
+        for _ in range(3):
+            try:
+                with urllib.request.urlopen(told[0], timeout=20) as answer:
+                    told.append(answer.status)
+            except urllib.error.HTTPError as error:
+                told.append(error.code)
+
+    monkeypatch.setattr("builtins.print", lambda text, **_: told.append(text))
+    scraper = threading.Thread(target=ask)
+    scraper.start()
+    with pytest.raises(Gone, match="has ended"):
+        metrics._serve(("127.0.0.1", 0), read, "text/plain")
+    scraper.join()
+    assert told[1:] == [503, 200, 503]
 
 
 @pytest.mark.parametrize("address", ["x", "1.2.3.4", "70000", ":", "256.1.1.1:80"])

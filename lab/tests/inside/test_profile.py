@@ -1,9 +1,11 @@
 """`hak profile`: of a process that does not know of it, and of a command."""
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from hakmem_lab.inside.profile.model import (
 )
 from hakmem_lab.inside.profile.symbols import Name, Names
 
+LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 FLAGS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
 
 
@@ -68,6 +71,20 @@ def test_the_status_is_the_programs(here, hakmem, sites, tmp_path):
     assert here("profile", "-o", tmp_path / "p.txt", "--", sites, "1", "7").status == 7
 
 
+def test_a_service_that_is_told_to_end(hakmem, tmp_path):
+    """By whoever runs hak: the program ends as it would by itself, and there is a profile."""
+    code = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(3))\nkept = 'a' * 5000000\n"
+    code += "print('ready', flush=True)\nwhile True: time.sleep(0.01)"
+    words = [*LAUNCH, "profile", "-o", tmp_path / "p.txt", "--", sys.executable, "-c", code]
+    hak = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert hak.stdout.readline() == "ready\n"
+    hak.terminate()
+    _, said = hak.communicate(timeout=30)
+    assert hak.returncode == 3, said
+    allocated = re.search(r"^allocated +([0-9,]+) bytes", (tmp_path / "p.txt").read_text(encoding="utf-8"), re.M)
+    assert int(allocated[1].replace(",", "")) > 4000000
+
+
 def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
     running = start(sites)
     assert request_of(running.pid) == 0
@@ -78,6 +95,21 @@ def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
     assert found["cold"] > 100 * 5000
     assert request_of(running.pid) == 0  # off again
     assert running.process.poll() is None
+
+
+def test_a_process_whose_blocks_are_guarded(here, start, sites, tmp_path):
+    running = start(sites, env={"HAKMEM_GUARD_RATE": "64K"})
+    guards = request_of(running.pid)
+    assert guards == 1 << 47  # and no mean: it does not sample
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "1.5", running.pid)
+    assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert found["hot"] == pytest.approx(1000 * 1200, rel=0.3)
+    with Process(running.pid) as memory:
+        table = layout.find(memory)
+        codes = memory.read(table.root("hak_class_codes"), table["HAK_SMALL_STEPS"])
+    assert request_of(running.pid) == guards  # as it was, and requests still lead somewhere
+    assert any(codes)
 
 
 def test_what_is_resident_adds_up(here, start, sites, tmp_path):
@@ -98,6 +130,19 @@ def test_what_is_resident_adds_up(here, start, sites, tmp_path):
     assert request_of(running.pid) == 4096  # as it was
 
 
+def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here, start, sites, tmp_path, until):
+    running = start(sites)
+    grown = running.rss_kib()
+    until(lambda: running.rss_kib() > grown + 4000)  # the blocks of the cold place, of which a few come again each time
+    answer = here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--seconds", "0.2", running.pid)
+    assert answer.status == 0, answer.err
+    profile = proto.read(tmp_path / "p.pb.gz")
+    cold = [values for stack, values in profile.values.items() if stack[0] == "cold"]
+    in_use, resident = (sum(values[which] for values in cold) for which in (INUSE_SPACE, RESIDENT_SPACE))
+    assert 0 < in_use < 700 * 5120
+    assert resident < 2 * in_use
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
 def test_go_reads_it(here, hakmem, sites, tmp_path):
     here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--", sites, "1500")
@@ -107,8 +152,12 @@ def test_go_reads_it(here, hakmem, sites, tmp_path):
 
 
 def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
+    folder = tmp_path / "p.txt.txt"
+    folder.mkdir()
     for words, text in (
         (("-o", "p.svg", "1"), "ends in none of"),
+        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "its folder is not there"),  # and it is not started
+        (("-o", folder, "--", sites, "1", "7"), "it is a folder"),
         (("--rate", "0", "1"), "--rate"),
         (("--rate", "2G", "1"), "--rate"),
         (("--rate", "x", "1"), "--rate"),
@@ -188,3 +237,36 @@ def test_names_come_from_the_table_of_symbols(sites, made):
     assert [name.function for name in names.of(place)] == ["cold"]
     assert names.of(other)[0].function == f"sites-stripped+{address + 4:#x}"
     assert names.of("[retained]")[0].function == "[retained]"
+
+
+@pytest.mark.parametrize("build_id", ["sha1", "none"])
+def test_a_program_that_was_replaced_meanwhile(here, start, made, tmp_path, build_id):
+    """Its names are those of the file that runs, or none, but never those of the file that has its name now."""
+    flags = (*FLAGS, f"-Wl,--build-id={build_id}")
+    old, new = made("sites.c", *flags, name=f"old-{build_id}"), made("sites.c", *flags, "-Dhot=lie", "-Dcold=wrong",
+                                                                   name=f"new-{build_id}")  # fmt: skip
+    program = tmp_path / "program"
+    shutil.copy(old, program)
+    running = start(program)
+    program.unlink()
+    shutil.copy(new, program)
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "0.5", running.pid)
+    assert answer.status == 0, answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert not {"lie", "wrong"} & found.keys()
+    if os.access(f"/proc/{running.pid}/map_files", os.X_OK) and os.geteuid() == 0:
+        assert found["hot"] > 0
+
+
+def test_a_program_that_has_other_files_than_we(here, start, sites, tmp_path):
+    """As in a container: its path names something else here."""
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("mount namespaces are not for us")
+    there = tmp_path / "there"
+    there.mkdir()
+    script = 'mount -t tmpfs none "$0" && cp "$1" "$0/program" && exec "$0/program"'
+    running = start("unshare", "-m", "sh", "-c", script, there, sites)
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "0.5", running.pid)
+    assert answer.status == 0, answer.err
+    assert by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))["hot"] > 0
+    assert not (there / "program").exists()

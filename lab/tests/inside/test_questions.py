@@ -92,6 +92,17 @@ def test_the_pictures(start, made, here, tmp_path, explain):
     assert "html" in here("explain", "--html", tmp_path / "no" / "page.html", program.pid).message()
 
 
+def test_threads_of_a_process_that_counts_its_own_numbers(start, made, explain):
+    """As in a container: the heap has the numbers that its threads have there."""
+    if subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
+        pytest.skip("namespaces of processes are not for us")
+    outer = start("unshare", "-pf", "--kill-child", made("known.c"))
+    children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+    inner = int(children.read_text(encoding="ascii"))
+    (thread,) = explain(inner)["threads"]
+    assert (thread["thread"], thread["name"]) == (1, "known")
+
+
 def test_a_library_of_another_layout_is_refused(start, made, here):
     program = start(made("known.c"))
     with Process(program.pid) as memory:
@@ -130,6 +141,21 @@ def test_what_does_not_use_the_library(here, start):
 
 def test_a_process_that_is_not_there(here):
     assert "is not there" in here("explain", 2**22 + 1).message()
+
+
+def test_a_process_that_was_not_waited_for(here):
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert "is a thread of the kernel, or has ended" in here("explain", child.pid).message()
+    child.wait()
+
+
+def test_threads_that_end_meanwhile_hide_no_others(start, made, monkeypatch):
+    program = start(made("busy.cc"))
+    with Process(program.pid) as memory:
+        tasks = sorted(os.listdir(f"/proc/{program.pid}/task"))
+        monkeypatch.setattr(os, "listdir", lambda path: ["99999999", *tasks])
+        assert [*memory.threads()] == [int(each) for each in tasks]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -172,6 +198,19 @@ def test_a_signal_that_comes_meanwhile_is_not_lost(start, made):
         time.sleep(0.05)
         assert program.process.poll() is None
     assert program.process.wait(20) == -signal.SIGTERM
+
+
+def test_a_thread_that_cannot_be_stopped_holds_nobody_up(start, made, begin):
+    """It waits for a child that it made by vfork: nothing interrupts that, and it changes nothing."""
+    program = start(made("vfork.c"))
+    hak = begin("explain", "--stop", program.pid)
+    out, err = hak.communicate(timeout=30)
+    assert (hak.returncode, err) == (0, "")
+    assert "it was stopped meanwhile" in out
+    program.process.stdin.write("\n")
+    program.process.stdin.flush()
+    assert program._line() == "lives\n"  # the other thread goes on, and this one when the child lets it
+    assert program.process.wait(30) == 0
 
 
 def test_a_process_that_is_traced_cannot_be_stopped(start, made, here):

@@ -188,3 +188,34 @@ def test_without_a_terminal(watch, hak):
     answer = hak("top", watch[1].pid, stdin=subprocess.DEVNULL)
     assert answer.status == 2
     assert "needs a terminal" in answer.message()
+
+
+def test_a_reading_that_fails_is_said_and_the_last_one_stays(watch, monkeypatch):
+    found, _ = watch
+    last = found.reading
+
+    def fail(pid):
+        raise LabError("the heap contradicts itself")
+
+    monkeypatch.setattr(explain, "process", fail)
+    found.read()
+    assert found.reading is last
+    assert found.said == "the heap contradicts itself"
+    monkeypatch.undo()
+    found.read()
+    assert found.reading is not last
+
+
+def test_a_process_that_became_another_program(start, made):
+    """What lies where the options lay is not theirs any more: it is neither read nor written."""
+    shell = start("/bin/sh", "-c", f'echo ready; read x; exec "{made("known.c")}"')
+    found = Watch(Subject(shell.pid))
+    shell.process.stdin.write("\n")
+    shell.process.stdin.flush()
+    assert shell._line() == "ready\n"
+    found.read()
+    before = setting(found, "DECAY_MS").value
+    select_option(found, "DECAY_MS")
+    type_in(found, "123")
+    found.key("y")
+    assert setting(found, "DECAY_MS").value == 123 != before

@@ -1,7 +1,6 @@
 """The profile of a command: the library writes it when the program ends."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.spec import CommonSpec, build
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
+from hakmem_lab.system import signals
 
 
 def take(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> tuple[HeapProfile, int]:
@@ -38,16 +38,15 @@ def take(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> 
 
 
 def _run(argv: Sequence[str], env: dict[str, str]) -> int:
-    """Its status; of one that a signal ended, as a shell tells it. What is typed is for the program."""
+    """Its status; of one that a signal ended, as a shell tells it. What is typed, and what tells us to end, is for the
+    program: only if it ends by itself there is a profile."""
     try:
-        process = subprocess.Popen(list(argv), env=env)
+        with signals.held():  # until there is somebody to hand them on to
+            process = subprocess.Popen(list(argv), env=env)
+            with signals.handed_on(process.pid):
+                status = process.wait()
     except OSError as error:
         raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        status = process.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
     return status if status >= 0 else EXIT_SIGNAL - status
 
 
@@ -55,8 +54,8 @@ def _joined(folder: Path, name: str, status: int) -> HeapProfile:
     files = sorted(folder.glob("*.pb"), key=lambda path: int(path.stem))
     if not files:
         raise LabError(
-            f"{name} has ended (status {status}) without a profile: it did not leave by exit(). Take one while it "
-            f"runs: hak profile PID"
+            f"{name} has ended (status {status}) without a profile: it did not leave by exit(), or may not write to "
+            f"{folder.parent}, or its environment is another. Take one while it runs: hak profile PID"
         )
     whole, complete = HeapProfile(), 0
     for path in files:

@@ -1,6 +1,7 @@
 """The forms of a profile: pprof's, collapsed stacks, a report. The name of the file says which."""
 
 import gzip
+import os
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -25,13 +26,20 @@ def headline(profile: HeapProfile) -> str:
     return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {len(profile.values):,} stacks"
 
 
-def check_name(path: Path) -> None:
+def check(path: Path) -> None:
+    """Before there is a profile, which may take hours. Raises LabError where none can be written there."""
     if not path.name.endswith(ENDINGS):
         raise LabError(f"-o: {path} ends in none of {', '.join(ENDINGS)}, which say what is to be written")
+    if path.is_dir() or not path.parent.is_dir():
+        raise LabError(
+            f"-o: cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder is not there")
+        )
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise LabError(f"-o: cannot write {path}: it is not for us")
 
 
 def write(profile: HeapProfile, path: Path) -> None:
-    names = resolve(profile.places())
+    names = resolve(profile.places(), profile.copies)
     if path.name.endswith(".pb.gz"):
         data = gzip.compress(proto.encode(profile, names), mtime=0)
     else:

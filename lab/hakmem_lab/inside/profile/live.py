@@ -12,13 +12,13 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout, owners, smaps
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
-from hakmem_lab.inside.occupancy import CACHED, TRANSFER
-from hakmem_lab.inside.owners import HEAP_OWNERS
-from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Place, Stack
-from hakmem_lab.inside.profile.symbols import build_id_of
+from hakmem_lab.inside.memory import Memory, Process, doubted
+from hakmem_lab.inside.objects import Heap
+from hakmem_lab.inside.occupancy import CACHED, LIVE, TRANSFER
+from hakmem_lab.inside.owners import HEAP_OWNERS, Reading
+from hakmem_lab.inside.profile import places
+from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 
-LARGE = -1  # runs and huge blocks, which share no slabs, together
 SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
         "[metadata]": ("metadata",), "[sampled blocks]": ("sampled blocks",)}  # fmt: skip
@@ -59,27 +59,26 @@ def _sampling(memory: Process, found: Layout, mean_bytes: int) -> Iterator[tuple
             _write(memory, found, 0)
 
 
-def _request(memory: Memory, found: Layout) -> int:
+def _word(memory: Memory, found: Layout) -> tuple[int, bool, int]:
+    """Of the request: (its number, whether blocks are guarded, the mean; 0: no sampling)."""
+    bits = found["HAK_SAMPLE_MEAN_BITS"]
     word = int.from_bytes(memory.read(found.root("hak_sample_request"), 8), "little")
-    return word & ((1 << found["HAK_SAMPLE_MEAN_BITS"]) - 1)
+    return word >> bits, bool(word >> (bits - 1) & 1), word & ((1 << bits - 1) - 1)
+
+
+def _request(memory: Memory, found: Layout) -> int:
+    return _word(memory, found)[2]
 
 
 def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
-    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next."""
+    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next. Where
+    blocks are guarded each thread passes by soon, and the table stays as it is: nobody would put it right again."""
     bits, place = found["HAK_SAMPLE_MEAN_BITS"], found.root("hak_sample_request")
-    number = int.from_bytes(memory.read(place, 8), "little") >> bits
-    word = (number + 1) << bits & ((1 << 64) - 1) | mean_bytes
-    try:
-        with open(f"/proc/{memory.pid}/mem", "r+b", buffering=0) as file:
-            if mean_bytes:
-                file.seek(found.root("hak_class_codes"))
-                file.write(bytes(found["HAK_SMALL_STEPS"]))
-            file.seek(place)
-            file.write(word.to_bytes(8, "little"))
-    except OSError as error:
-        raise LabError(
-            f"{memory.name}: sampling cannot be switched on ({error.strerror}): be its user, or root"
-        ) from None
+    number, guarded, _ = _word(memory, found)
+    word = (number + 1) << bits & ((1 << 64) - 1) | guarded << bits - 1 | mean_bytes
+    if mean_bytes and not guarded:
+        memory.write(found.root("hak_class_codes"), bytes(found["HAK_SMALL_STEPS"]))
+    memory.write(place, word.to_bytes(8, "little"))
 
 
 # What the library knows
@@ -87,31 +86,15 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
 
 def _read(memory: Process, found: Layout) -> HeapProfile:
     profile = HeapProfile()
-    frames = _frames(memory, found)
-    places = _places(memory, frames)
-    stacks = {}
+    frames = places.return_addresses(memory, found).tolist()
+    known, stacks = places.places(memory, frames), dict[int, Stack]()
     for address, numbers, values in _sites(memory, found, len(frames)):
-        stack: Stack = tuple(places[frames[each]] for each in numbers) or (UNKNOWN,)
+        stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
         stacks[address] = stack
         profile.add(stack, values)
     _add_resident(profile, memory, found, stacks)
+    profile.copies = places.copies(memory)
     return profile
-
-
-def _frames(memory: Memory, found: Layout) -> list[int]:
-    """Return addresses, in the order of their numbers."""
-    root, size, piece = found.root("hak_sites"), found["size.hak_frame_t"], found["HAK_FRAMES_PER_PIECE"]
-    count = int.from_bytes(memory.read(root + found["hak_sites_t.frame_count"], 8), "little")
-    if count > piece * found["HAK_FRAME_PIECES"]:
-        raise Unreadable("the table of frames")
-    pieces = np.frombuffer(memory.read(root + found["hak_sites_t.frames"], 8 * found["HAK_FRAME_PIECES"]), "<u8")
-    pcs: list[int] = []
-    for first in range(0, count, piece):
-        rows = min(piece, count - first)
-        data = memory.read(int(pieces[first // piece]), rows * size)
-        at = found["hak_frame_t.pc"]
-        pcs += [int.from_bytes(data[i * size + at : i * size + at + 8], "little") for i in range(rows)]
-    return pcs
 
 
 def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float]]]:
@@ -138,45 +121,21 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
         site, seen = older, seen + 1
 
 
-def _places(memory: Process, pcs: list[int]) -> dict[int, Place]:
-    """Of the call, which is before the address to which it returns."""
-    rows = [line.split(maxsplit=5) for line in memory.text("maps").splitlines()]
-    code = [row for row in rows if "x" in row[1]]
-    ranges = [tuple(int(each, 16) for each in row[0].split("-")) for row in code]
-    ids: dict[str, str] = {}
-    found = {}
-    for pc in set(pcs):
-        found[pc] = Place("", "", pc - 1)
-        for row, (start, end) in zip(code, ranges, strict=True):
-            if start <= pc - 1 < end and len(row) > 5:
-                path = row[5].removesuffix(" (deleted)")
-                if path not in ids:
-                    ids[path] = build_id_of(path)
-                found[pc] = Place(path, ids[path], pc - 1 - start + int(row[2], 16))
-    return found
-
-
 # What is resident
 
 
 def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: Mapping[int, Stack]) -> None:
-    """Each site's part of what is resident of the classes of its samples; the rest in rows of their own, so that the
-    sum is what is resident of the heap."""
+    """Each site's part of what is resident of the classes of its samples; the rest, and what is older than they are, in
+    rows of their own, so that the sum is what is resident of the heap."""
     heap = Reader(memory, found).read()
     reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
     samples = _samples(memory, found)
-    resident = {
-        cls: float(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
-        for cls, each in reading.classes.items()
-    }
-    resident[LARGE] = float(sum(live for live, _ in reading.runs.values()))
-    first = found["HAK_RUN_FIRST"]
-    kinds = np.where(samples["cls"] >= first, LARGE, samples["cls"].astype(int))
-    weights = samples["weight_bytes"]
-    left = sum(reading.bytes[each] for each in HEAP_OWNERS)
-    for kind in set(kinds.tolist()):
-        mine = kinds == kind
-        share = resident.get(kind, 0.0) / max(float(weights[mine].sum()), 1.0)
+    weights, left = samples["weight_bytes"], float(sum(reading.bytes[each] for each in HEAP_OWNERS))
+    for cls in set(samples["cls"].tolist()):
+        mine = samples["cls"] == cls
+        resident, live = _held(cls, heap, reading)
+        own = int(samples["bytes"][mine].sum()) if cls in reading.classes else 0  # which do not lie in the slabs
+        share = resident / max(float(weights[mine].sum()), float(live + own), 1.0)
         for site, weight in zip(samples["site"][mine].tolist(), weights[mine].tolist(), strict=True):
             if site in stacks:
                 profile.values[stacks[site]][RESIDENT_SPACE] += share * weight
@@ -185,6 +144,16 @@ def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: 
     rows[UNSEEN] = max(left - sum(rows.values()), 0.0)
     for name, value in rows.items():
         profile.add((name,), [0.0] * (len(TYPES) - 1) + [value])
+
+
+def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:
+    """Of a class: (bytes resident, but those that threads cache; bytes of its live blocks)."""
+    if (each := reading.classes.get(cls)) is not None:
+        resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
+        return resident, int(each.blocks[LIVE]) * heap.layout.class_sizes[cls]
+    resident, blocks = reading.runs.get(cls, (0, 0))[0], reading.run_blocks.get(cls, (0, 0))[0]
+    huge = cls >= len(heap.layout.class_sizes)
+    return resident, int(heap.runs.bytes[heap.runs.cls == cls].sum()) if huge else blocks * heap.layout.class_sizes[cls]
 
 
 def _samples(memory: Memory, found: Layout) -> np.ndarray:

@@ -40,6 +40,7 @@ class HeapProfile:
     duration_ns: int = 0
     comments: list[str] = field(default_factory=list)
     main: str = ""  # the program's own file
+    copies: dict[str, list[str]] = field(default_factory=dict)  # file -> where else it may be read
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
         before = self.values.setdefault(stack, [0.0] * len(TYPES))

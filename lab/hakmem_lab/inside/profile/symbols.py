@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from elftools.common.exceptions import ELFError
@@ -40,14 +41,20 @@ class Names:
         return self.known.get(place) or [Name(str(place))]
 
 
-def resolve(places: Iterable[Place]) -> Names:
+def resolve(places: Iterable[Place], copies: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Names:
+    """copies: file -> where it may be read besides. Read is what has the build id; where there is none, a copy, as the
+    name may be another file's where we are."""
     of_file: dict[tuple[str, str], list[Place]] = {}
     for place in places:
         of_file.setdefault((place.path, place.build_id), []).append(place)
     known: dict[Place, Sequence[Name]] = {}
     for (path, build_id), mine in of_file.items():
-        if path.startswith("/"):
-            known |= _of_file(path, build_id, mine)
+        others = copies.get(path, ())
+        for candidate in ((path, *others) if build_id else (*others, path)) if path.startswith("/") else ():
+            found = _of_file(candidate, build_id, mine)
+            if found is not None:
+                known |= found
+                break
     return Names(known)
 
 
@@ -60,16 +67,17 @@ def build_id_of(path: str) -> str:
         return ""
 
 
-def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, Sequence[Name]]:
+def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, Sequence[Name]] | None:
+    """None where it is another file, or none that can be read."""
     try:
         with open(path, "rb") as file:
             elf = ELFFile(file)
-            if build_id and _build_id(elf) not in ("", build_id):
-                return {}  # another file has the name by now
+            if build_id and _build_id(elf) != build_id:
+                return None  # another file has the name by now
             segments = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
             table = _table(elf)
     except (OSError, ELFError, KeyError, ValueError):
-        return {}
+        return None
     addresses = {}
     for place in places:
         for each in segments:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.pictures.blocks import blocks
 from hakmem_lab.show.report.pictures.distribution import distribution
-from hakmem_lab.show.report.pictures.effects import effects, forest, selection
+from hakmem_lab.show.report.pictures.effects import effects, forest, hosts, selection
 from hakmem_lab.show.report.pictures.fitness import correlation, false_verdicts, smallest_effect
 from hakmem_lab.show.report.pictures.interaction import interaction
 from hakmem_lab.show.report.pictures.memory import memory, over_time
@@ -39,6 +39,7 @@ OWN: dict[str, dict[str, Draw]] = {
     "soak": {"resident": resident, "throughput": throughput, "tails": tails},
     "latency": {"latency": latency},
     "syscalls": {"syscalls": syscalls},
+    "fleet": {"hosts": hosts},
     "aa": {"false-verdicts": false_verdicts, "smallest-effect": smallest_effect, "autocorrelation": correlation},
     "suite": {"scores": scores, "history": history},
 }

@@ -1,7 +1,7 @@
 """A result on the terminal."""
 
 from hakmem_lab.show import answers, tuning
-from hakmem_lab.show.terminal import by_kind
+from hakmem_lab.show.terminal import by_kind, fleet
 from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
 
 
@@ -107,5 +107,7 @@ def _kind_tables(result: dict):
     for key, build in by_kind.TABLES.items():
         if result.get(key):
             yield from build(result[key])
+    if result.get("fleet"):
+        yield from fleet.tables(result)
     if text := answers.builds(result):
         yield text
