@@ -28,7 +28,7 @@ static int wait_for_other(pack_process_t *process, uint32_t number, uint32_t oth
   }
   uint64_t done = process->threads[other]->count;
   count += (done - count) / 2;
-  if (pack_learn(&thread->knowledge, other, count) != 0) {
+  if (pack_learn(process, &thread->knowledge, other, count) != 0) {
     return -1;
   }
   return put(process, number, (trace_operation_t){.kind = TRACE_WAIT, .other = other, .size = count});

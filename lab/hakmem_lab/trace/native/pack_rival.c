@@ -6,7 +6,7 @@
 
 #include "pack_parts.h"
 
-#define TAGS_PER_THREAD 1024 // 32 words a part: three in a hundred tags are in use
+#define TAGS_PER_THREAD 256 // 32 words a part: one in eight tags is in use
 #define TAGS_LEAST 4096
 #define RIVALS_MOST 6
 #define CLAIMS_MOST 8 // of one thread that are looked at
@@ -121,7 +121,7 @@ bool pack_rival(const pack_process_t *process, uint32_t number, pack_place_t *pl
   enter(&contest, process, number, address);
   for (size_t i = 0; i < process->busy_count && contest.count < RIVALS_MOST; i++) {
     const pack_thread_t *other = process->threads[process->busy[i]];
-    bool early = other != thread && other->at < other->stop && other->mark <= thread->key;
+    bool early = other != thread && !other->ended && other->at < other->stop && other->mark <= thread->key;
     if (early && !other->waiting && in_signature(other, address)) {
       enter(&contest, process, process->busy[i], address);
     }
