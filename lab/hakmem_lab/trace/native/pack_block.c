@@ -159,10 +159,10 @@ static bool is_alone(const pack_process_t *process, uint64_t address, pack_claim
     return true;
   }
   pack_tag_t *tag = pack_tag(process, address, claim);
-  if (tag->thread == PACK_SEVERAL) {
+  if (tag->other != 0) {
     return false;
   }
-  tag->thread = --tag->words == 0 ? 0 : tag->thread;
+  pack_tag_drop(tag);
   return true;
 }
 

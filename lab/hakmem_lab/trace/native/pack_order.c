@@ -121,7 +121,7 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   pack_place_t place;
   pack_claim_t claim = pack_claim(word);
   pack_tag_t *tag = process->tags && claim != PACK_NEITHER ? pack_tag(process, pack_field(word), claim) : NULL;
-  if (tag && tag->thread == PACK_SEVERAL && pack_rival(process, number, &place) && bring(process, number, place) < 0) {
+  if (tag && tag->other != 0 && pack_rival(process, number, tag, &place) && bring(process, number, place) < 0) {
     return -1;
   }
   int status = pack_apply(process, number, false);
@@ -132,8 +132,8 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   if (status == PACK_BLOCKED && forced) {
     status = pack_apply(process, number, true);
   }
-  if (status == PACK_DONE && tag && --tag->words == 0) {
-    tag->thread = 0;
+  if (status == PACK_DONE && tag) {
+    pack_tag_drop(tag);
   }
   return status;
 }

@@ -114,7 +114,7 @@ typedef struct {
 
 // Who takes, or gives, an address in the parts of all threads, by its hash.
 typedef struct {
-  uint32_t thread; // + 1; PACK_SEVERAL
+  uint32_t thread, other; // + 1; other: 0: there is none, PACK_SEVERAL
   uint32_t words;
 } pack_tag_t;
 #define PACK_SEVERAL UINT32_MAX
@@ -208,8 +208,8 @@ typedef struct {
 } pack_place_t;
 int pack_tags_open(pack_process_t *, size_t words);    // room for so many
 void pack_tags_add(pack_process_t *, uint32_t thread); // the words of its part
-// Who should come before the next word of this thread, which could come now. False: nobody.
-bool pack_rival(const pack_process_t *, uint32_t thread, pack_place_t *);
+// Who should come before the next word of this thread, which could come now; tag: that word's. False: nobody.
+bool pack_rival(const pack_process_t *, uint32_t thread, const pack_tag_t *tag, pack_place_t *);
 // Who can do by now what the next word of this thread waits for. False: nobody.
 bool pack_provider(const pack_process_t *, uint32_t thread, pack_place_t *);
 
@@ -256,8 +256,15 @@ static inline pack_claim_t pack_claim(uint64_t word) {
   return pack_field(word) != 0 ? (pack_claim_t)pack_kind(word).claim : PACK_NEITHER; // realloc knows of no address 0
 }
 
+static inline void pack_tag_drop(pack_tag_t *tag) {
+  if (--tag->words == 0) {
+    *tag = (pack_tag_t){0};
+  }
+}
+
 static inline uint64_t pack_hash(uint64_t address) {
-  return address * 0x9e3779b97f4a7c15u >> 32;
+  uint64_t mixed = address * 0x9e3779b97f4a7c15u;
+  return (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u >> 32;
 }
 
 static inline pack_tag_t *pack_tag(const pack_process_t *process, uint64_t address, pack_claim_t claim) {
