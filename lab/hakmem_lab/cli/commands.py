@@ -32,21 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for module in (
-    run,
-    doctor,
-    explain,
-    profile,
-    top,
-    metrics,
-    measure,
-    tune,
-    suite,
-    fleet,
-    record,
-    replay,
-    trace,
-    inspect,
-    baseline,
+for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, record, replay, trace, inspect, baseline):
 ):
     module.register(app)
 
