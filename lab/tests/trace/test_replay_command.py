@@ -14,7 +14,7 @@ def trace(written, fakes):
     """trace(complete=True): of a program that allocates for a while; its command is one that can be run."""
 
     def make(complete: bool = True):
-        info = {"command": [str(fakes.program)], "cwd": "/", "environment": {}}
+        info = {"command": [str(fakes.program), "burn", "20"], "cwd": "/", "environment": {}}
         end = {"reason": None if complete else "the disk was full", "wall_s": 2.0, "cpu_s": 1.0,
                "processes": [{"process": 0, "rss_peak_kib": 30 * KIB}]}  # fmt: skip
         lines = [f"t 1 0 {json.dumps(info)}", 't 2 0 {"executable": "/x", "command": ["x"], "allocator": null}']

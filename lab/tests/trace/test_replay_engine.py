@@ -21,7 +21,9 @@ def replayed():
     from hakmem_lab.trace import native
 
     def run(trace: Path, *flags: str) -> tuple[list[dict], dict]:
-        done = subprocess.run([native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60
+        )
         assert (done.returncode, done.stderr) == (0, "")
         *processes, whole = [json.loads(line) for line in done.stdout.splitlines()]
         return processes, whole
@@ -35,7 +37,9 @@ def refused():
     from hakmem_lab.trace import native
 
     def run(trace: Path, *flags: str) -> str:
-        done = subprocess.run([native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60
+        )
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr.strip()

@@ -41,7 +41,7 @@ def test_threads_at_once_make_less_wall_than_processor_time():
 
 
 def test_the_error_of_an_arm_is_told_from_the_others_alone():
-    """The one that the model misses has a narrow interval, since it fits the others; theirs are wide because of it."""
+    """The one that the model misses has a narrow interval, since it fits the others; theirs are wide for it."""
     lives = {"glibc": 100.0, "a": 110.0, "b": 120.0, "c": 130.0, "odd": 200.0}
     replays = {"glibc": 0.0, "a": 10.5, "b": 19.5, "c": 30.5, "odd": 40.0}
     columns = {name: Column([replays[name]] * 4, [lives[name]] * 4) for name in lives}
@@ -62,8 +62,8 @@ def test_noise_widens_the_interval():
 
 
 def test_the_order_of_arms_counts_where_live_values_differ_by_more_than_matters():
-    rows = [{"arm": name, "predicted": predicted, "live": live}
-            for name, predicted, live in (("a", 100, 100), ("b", 99, 102), ("c", 120, 110), ("d", 90, 130))]  # fmt: skip
+    values = {"a": (100, 100), "b": (99, 102), "c": (120, 110), "d": (90, 130)}
+    rows = [{"arm": name, "predicted": predicted, "live": live} for name, (predicted, live) in values.items()]
     found = predict.ranking(rows)
     assert found["agree"] == [["a", "c"], ["b", "c"]]
     assert found["contrary"] == [["a", "d"], ["b", "d"], ["c", "d"]]

@@ -83,10 +83,10 @@ def live_workload(spec: Spec, found: Contents) -> Workload:
                     stdin=check_file(stdin, "--live") if stdin else None)  # fmt: skip
 
 
-class TwoRunners:
+class TwoRunners(Runner):
     """Replays on the arms, and runs the recorded command on their twins."""
 
-    def __init__(self, own: Runner, live: Runner):
+    def __init__(self, own: Runner, live: Runner):  # its launchers are theirs
         self._own, self._live = own, live
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
