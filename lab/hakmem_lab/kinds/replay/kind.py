@@ -65,7 +65,8 @@ class Spec(CompareSpec):
         live = bool(values.get("live"))
         values = {"pace": "recorded" if live else "fast"} | values
         touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
-        numbers = parse_numbers(values.get("processes", []))
+        numbers = parse_numbers(values.get("processes"))
+        numbers = numbers if isinstance(numbers, list) else []  # which the field itself refuses
         return values | {"command": replay.command(trace, touch, pace, numbers)}
 
 
