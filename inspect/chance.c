@@ -6,8 +6,7 @@
 #define SQRT2 0x1.6a09e667f3bcdp+0
 
 double hak_chance_gap(double u) {
-  enum { TERMS = 8, MANTISSA_BITS = 52, BIAS = 1023 };
-  static const double inverse[TERMS] = {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15};
+  enum { MANTISSA_BITS = 52, BIAS = 1023 };
   uint64_t bits;
   memcpy(&bits, &u, sizeof bits);
   int64_t exponent = (int64_t)(bits >> MANTISSA_BITS) - BIAS;
@@ -18,11 +17,9 @@ double hak_chance_gap(double u) {
     m /= 2;
     exponent++;
   }
-  /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s^2 < 0.03 */
-  double s = (m - 1) / (m + 1), square = s * s, sum = 0;
-  for (int term = TERMS - 1; term >= 0; term--) {
-    sum = sum * square + inverse[term];
-  }
+  /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s^2 < 0.03; in pairs, which do not wait for one another */
+  double s = (m - 1) / (m + 1), x = s * s, x2 = x * x;
+  double sum = 1 + x * (1.0 / 3) + x2 * (1.0 / 5 + x * (1.0 / 7) + x2 * (1.0 / 9 + x * (1.0 / 11)));
   return -(2 * s * sum + (double)exponent * LN2);
 }
 

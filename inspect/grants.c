@@ -11,55 +11,6 @@ enum {
   GRANT_FIRST_BLOCKS = 8, /* a few first */
 };
 
-/* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
-static void hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest,
-                      int32_t blocks) {
-  bin->head = rest;
-  atomic_signal_fence(memory_order_release);
-  grant->head = first;
-  atomic_store_explicit(&grant->room, -blocks, memory_order_relaxed);
-}
-
-void *hak_sample_grant(size_t bytes) {
-  hak_heap_t *heap = hak_heap;
-  uint32_t cls = hak_class_of(bytes);
-  hak_bin_info_t *info = &heap->info[cls];
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *block = bin->head, *next = block->link;
-  int32_t capacity = hak_bin_capacity(info), count = capacity - hak_bin_room(bin);
-  if (heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) || cls > HAK_GRANT_LAST ||
-      ((uintptr_t)next ^ block->tag) != heap->key || heap->grant[cls - 1].head != HAK_LIST_END ||
-      count < (int32_t)info->grant_least || (uint32_t)count > info->sample_left) {
-    return NULL;
-  }
-  __builtin_prefetch(next);
-  info->sample_left -= (uint32_t)count;
-  info->busy = true;
-  hak_bin_set_room(bin, capacity);
-  hand_over(bin, &heap->grant[cls - 1], next, HAK_LIST_END, count - 1);
-  hak_mark_taken(block);
-  return block;
-}
-
-/* The first `blocks` of the bin's list are granted. */
-static void grant_some(hak_heap_t *heap, uint32_t cls, int32_t blocks) {
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *first = bin->head, *last = first;
-  for (int32_t i = 1; i < blocks; i++) {
-    if (!hak_is_linked(last, heap->key)) {
-      hak_slab_damaged("malloc", last);
-    }
-    last = last->link;
-  }
-  if (!hak_is_linked(last, heap->key)) {
-    hak_slab_damaged("malloc", last);
-  }
-  hak_free_block_t *rest = last->link;
-  hak_bin_set_room(bin, hak_bin_room(bin) + blocks);
-  hand_over(bin, &heap->grant[cls - 1], first, rest, blocks);
-  hak_link(last, HAK_LIST_END, heap->key);
-}
-
 /* A class with few blocks in its cycle gets more of them, step by step, as far as memory for that goes. */
 static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
@@ -89,7 +40,7 @@ void hak_sample_grant_rest(size_t bytes) {
   uint32_t granted = has < info->sample_left ? has : info->sample_left;
   if (granted > 0) {
     info->sample_left -= granted;
-    grant_some(heap, cls, (int32_t)granted);
+    hak_grant_some(heap, cls, (int32_t)granted);
   }
   if (!closed) {
     ask_for_more(heap, cls, has + 1);

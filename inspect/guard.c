@@ -42,6 +42,12 @@ static void append(hak_guard_slot_t *slot) {
   hak_unlock(&hak_samples_lock);
 }
 
+static void count_blocks(uint32_t cls, size_t blocks) {
+  hak_lock(&hak_samples_lock);
+  hak_slot_count_locked(cls, blocks);
+  hak_unlock(&hak_samples_lock);
+}
+
 static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL: places have no names */
 
 bool hak_guard_make_pool(size_t slots) {
@@ -111,7 +117,7 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
   atomic_fetch_add_explicit(&pool.taken, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool.live, 1, memory_order_relaxed);
-  hak_slot_count(cls, 1);
+  count_blocks(cls, 1);
   *block = slot->block;
   return (uint32_t)(slot - pool.slot) + 1;
 }
@@ -137,7 +143,7 @@ void hak_guard_give(uint32_t number) {
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
   note_event(&slot->freed);
-  hak_slot_count(slot->cls, (size_t)-1);
+  count_blocks(slot->cls, (size_t)-1);
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
   slot->shut = hak_pages_shut(slot->page, pool.page);
   atomic_fetch_sub_explicit(&pool.live, 1, memory_order_relaxed);

@@ -180,9 +180,12 @@ static void on_signal(int number) {
 
 /* Whether as much more is in use as the option says, above the most at a profile before. True once. */
 static bool grew(void) {
-  uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH), in_use = (uint64_t)hak_sites_in_use();
-  uint64_t due = atomic_load_explicit(&next_growth, memory_order_relaxed);
-  if (step == 0 || in_use < (due ? due : step)) {
+  uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH);
+  if (step == 0) {
+    return false;
+  }
+  uint64_t in_use = (uint64_t)hak_sites_in_use(), due = atomic_load_explicit(&next_growth, memory_order_relaxed);
+  if (in_use < (due ? due : step)) {
     return false;
   }
   return atomic_compare_exchange_strong_explicit(&next_growth, &due, in_use + step, memory_order_relaxed,
@@ -211,11 +214,15 @@ static void write_what_is_due(void) {
   }
 }
 
-void hak_profile_allocated(hak_sample_t *sample) {
+/* A stack that has a site was looked at before. */
+hak_site_t *hak_profile_site(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
+  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
+  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
+}
+
+void hak_profile_allocated(const hak_sample_t *sample) {
   int saved = errno;
-  sample->site = hak_site_of(pcs, hak_unwind(pcs));
-  hak_site_add(sample->site, sample->weight_bytes, sample->bytes);
   if (hak_probe_alloc_semaphore) {
     hak_probe_alloc(sample->block, sample->asked, (size_t)(sample->weight_bytes + 0.5));
   }
@@ -223,10 +230,11 @@ void hak_profile_allocated(hak_sample_t *sample) {
   errno = saved;
 }
 
-void hak_profile_freed(hak_sample_t *sample) {
-  if (sample->site) {
-    hak_site_remove(sample->site, sample->weight_bytes, sample->bytes);
-  }
+bool hak_profile_tells_frees(void) {
+  return hak_probe_free_semaphore != 0;
+}
+
+void hak_profile_freed(const hak_sample_t *sample) {
   if (hak_probe_free_semaphore) {
     hak_probe_free(sample->block);
   }

@@ -94,28 +94,23 @@ hak_sample_t *hak_record_new(void) {
   }
 }
 
-static void drop_locked(hak_sample_t *record) {
+void hak_record_drop_locked(hak_sample_t *record) {
   record->next = table.unused;
   table.unused = record;
 }
 
 void hak_record_drop(hak_sample_t *record) {
   hak_lock(&hak_samples_lock);
-  drop_locked(record);
+  hak_record_drop_locked(record);
   hak_unlock(&hak_samples_lock);
 }
 
-void hak_record_put(hak_sample_t *record, const hak_sample_t *contents) {
-  hak_lock(&hak_samples_lock);
-  if (contents) {
-    *record = *contents;
-  }
+void hak_record_put_locked(hak_sample_t *record) {
   hak_sample_t **bucket = bucket_of(record->block);
   record->next = *bucket;
   record->live = 1;
   *bucket = record;
   table.live++;
-  hak_unlock(&hak_samples_lock);
 }
 
 /* The link that leads to the block's record; to NULL where there is none. */
@@ -127,7 +122,7 @@ static hak_sample_t **link_of(const void *block) {
   return link;
 }
 
-static hak_sample_t *take_locked(const void *block) {
+hak_sample_t *hak_record_take_locked(const void *block) {
   hak_sample_t **link = table.buckets > 0 ? link_of(block) : NULL, *record = link ? *link : NULL;
   if (record) {
     *link = record->next;
@@ -135,24 +130,6 @@ static hak_sample_t *take_locked(const void *block) {
     table.live--;
   }
   return record;
-}
-
-hak_sample_t *hak_record_take(const void *block) {
-  hak_lock(&hak_samples_lock);
-  hak_sample_t *record = take_locked(block);
-  hak_unlock(&hak_samples_lock);
-  return record;
-}
-
-bool hak_record_end(const void *block, hak_sample_t *copy) {
-  hak_lock(&hak_samples_lock);
-  hak_sample_t *record = take_locked(block);
-  if (record) {
-    *copy = *record;
-    drop_locked(record);
-  }
-  hak_unlock(&hak_samples_lock);
-  return record != NULL;
 }
 
 bool hak_record_find(const void *block, hak_sample_t *copy) {

@@ -38,12 +38,11 @@ hak_sample_t *hak_record_new(void);
 /* The same under the lock, if there is an unused one; else NULL. */
 hak_sample_t *hak_record_new_locked(void);
 void hak_record_drop(hak_sample_t *record);
-/* From now on it is found, with these contents, or, with NULL, those that it had when it was taken. */
-void hak_record_put(hak_sample_t *record, const hak_sample_t *contents);
+void hak_record_drop_locked(hak_sample_t *record);
+/* From now on it is found. */
+void hak_record_put_locked(hak_sample_t *record);
 /* It is the caller's alone again. NULL: there is none for the block. */
-hak_sample_t *hak_record_take(const void *block);
-/* The same, and what it was is copied; it is unused from now on. False: there is none. */
-bool hak_record_end(const void *block, hak_sample_t *copy);
+hak_sample_t *hak_record_take_locked(const void *block);
 /* A copy. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);

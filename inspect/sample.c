@@ -9,6 +9,7 @@
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
+#include "sites.h"
 #include "slab.h"
 #include "slots.h"
 #include "text.h"
@@ -134,15 +135,16 @@ static double random_unit(hak_heap_t *heap) {
 
 /* Blocks of the class before the next one that is sampled. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
-  uint64_t setting = heap->sample_setting, mean = hak_sample_mean_of(setting);
-  double per_byte = mean ? 1 / (double)mean : 0;
+  uint64_t setting = heap->sample_setting;
+  double mean = (double)hak_sample_mean_of(setting);
   if (mean == 1) {
     return 0;
   }
   if (setting & HAK_SAMPLE_GUARDS) {
-    per_byte += 1 / (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+    double guard_mean = (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+    mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
-  double blocks = hak_chance_gap(random_unit(heap)) / (per_byte * hak_class_sizes[cls]);
+  double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
   return (uint32_t)blocks; /* a gap is below 38, and this below 2^32 */
 }
 
@@ -166,8 +168,12 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
 
 /* The thread's heap, or NULL, and the setting that it goes by. */
 static hak_heap_t *up_to_date(uint64_t *setting) {
-  hak_heap_t *heap = hak_heap_mine();
+  hak_heap_t *heap = hak_heap;
   *setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
+  if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* not so of the heap of threads without one */
+    return heap;
+  }
+  heap = hak_heap_mine();
   if (heap && HAK_UNLIKELY(heap->sample_setting != *setting)) {
     catch_up(heap);
     *setting = heap->sample_setting;
@@ -205,104 +211,65 @@ static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
   return record;
 }
 
-static void profiled(hak_sample_t *made) {
-  made->weight_bytes = hak_chance_weight(made->bytes, hak_sample_mean_of(made->setting));
-  atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&sampler.weight_bytes, (uint64_t)(made->weight_bytes + 0.5), memory_order_relaxed);
-  hak_profile_allocated(made);
+static void count_locked(_Atomic uint64_t *counter, uint64_t n) {
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void put_locked(hak_sample_t *record, const hak_sample_t *made) {
+  *record = *made;
+  hak_record_put_locked(record);
+  if (made->weight_bytes > 0) {
+    count_locked(&sampler.taken, 1);
+    count_locked(&sampler.weight_bytes, (uint64_t)(made->weight_bytes + 0.5));
+    hak_site_add_locked(made->site, made->weight_bytes, made->bytes);
+  }
+}
+
+/* It has one, or gets a slot. NULL: there is no memory; else the lock is held. */
+static hak_sample_t *record_and_lock(hak_sample_t *record, hak_sample_t *made) {
+  if (!record && !made->block) {
+    return hak_slot_take_and_lock(made->cls, made);
+  }
+  record = record ? record : hak_record_new();
+  if (record) {
+    hak_lock(&hak_samples_lock);
+  }
+  return record;
 }
 
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
 static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
-  chances_t chances = chances_of(bytes, setting);
-  bool profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
-  bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
   hak_sample_t *record = NULL;
-  guard = guard && (record = take_guarded(heap, &made)) != NULL;
-  if (!guard && !profile) {
-    return NULL;
-  }
-  if (!guard) {
-    record = block ? hak_record_new() : hak_slot_take(cls, &made);
-  }
-  if (!record) {
-    atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
-    return NULL;
+  bool profile = true;
+  if (HAK_UNLIKELY(setting & HAK_SAMPLE_GUARDS)) {
+    chances_t chances = chances_of(bytes, setting);
+    profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
+    bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
+    record = guard ? take_guarded(heap, &made) : NULL;
+    if (!record && !profile) {
+      return NULL;
+    }
   }
   made.thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
   if (profile) {
-    profiled(&made);
+    made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
+    made.site = hak_profile_site();
+  }
+  if (!(record = record_and_lock(record, &made))) {
+    atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
+    return NULL;
   }
   if (block) {
     hak_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
-  hak_record_put(record, &made);
+  put_locked(record, &made);
+  hak_unlock(&hak_samples_lock);
+  if (profile) {
+    hak_profile_allocated(&made);
+  }
   return made.block;
-}
-
-void hak_sample_put_back(hak_sample_t *record) {
-  hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
-  hak_record_put(record, NULL);
-}
-
-static void tell_freed(hak_sample_t *was) {
-  if (was->weight_bytes > 0) {
-    hak_profile_freed(was);
-  }
-}
-
-/* The block is none that is live, or none at all. */
-_Noreturn static void refuse(const void *block, const char *function) {
-  const hak_guard_slot_t *slot = hak_guard_slot_of(block);
-  if (!slot) {
-    hak_misuse(function, hak_slot_why(block), block);
-  }
-  hak_guard_explain(slot);
-  bool freed = slot->block == block && slot->state == HAK_GUARD_FREED;
-  hak_misuse(function, freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START, block);
-}
-
-void hak_sample_end(hak_sample_t *record) {
-  tell_freed(record);
-  hak_record_drop(record);
-}
-
-hak_sample_t *hak_sample_lift(const void *block) {
-  hak_sample_t copy;
-  bool large = hak_record_find(block, &copy) && copy.cls >= HAK_RUN_FIRST;
-  hak_sample_t *record = large ? hak_record_take(block) : NULL;
-  if (record) {
-    hak_set_class(block, 1, record->cls);
-  }
-  return record;
-}
-
-uint32_t hak_sample_free(void *block) {
-  hak_sample_t was;
-  if (!hak_record_end(block, &was)) {
-    refuse(block, "free");
-  }
-  tell_freed(&was);
-  if (was.guard) {
-    hak_guard_give(was.guard);
-    return HAK_CLASS_NONE;
-  }
-  if (was.cls >= HAK_RUN_FIRST) {
-    hak_set_class(block, 1, was.cls);
-    return was.cls;
-  }
-  hak_slot_give(block, was.cls, was.home);
-  return HAK_CLASS_NONE;
-}
-
-size_t hak_sample_usable(const void *block, const char *function) {
-  hak_sample_t copy;
-  if (!hak_record_find(block, &copy)) {
-    refuse(block, function);
-  }
-  return copy.guard ? hak_guard_usable(copy.asked) : copy.bytes;
 }
 
 /* On the way to a block */
@@ -314,12 +281,15 @@ void *hak_sample_count(size_t bytes) {
   if (!hak_sample_takes(setting)) {
     return NULL;
   }
-  if (heap && cls <= HAK_GRANT_LAST && heap->grant[cls - 1].head != HAK_LIST_END) { /* the table is being changed */
-    void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)&heap->grant[cls - 1]);
-    if (!block) {
-      hak_slab_damaged("malloc", heap->grant[cls - 1].head);
+  if (heap && cls <= HAK_GRANT_LAST) {
+    hak_grant_t *grant = &heap->grant[cls - 1];
+    if (grant->head != HAK_LIST_END || hak_grant_cut(heap, cls)) { /* the table is being changed; or before a sample */
+      void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
+      if (!block) {
+        hak_slab_damaged("malloc", grant->head);
+      }
+      return block;
     }
-    return block;
   }
   return is_due(heap, cls, hak_class_sizes[cls], setting)
              ? sample(heap, NULL, cls, bytes, hak_class_sizes[cls], setting)
@@ -337,23 +307,6 @@ void hak_sample_large(void *block, size_t bytes) {
 }
 
 /* Looking */
-
-void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument) {
-  hak_sample_t copy[HAK_RECORDS];
-  for (hak_records_t *piece = atomic_load_explicit(&hak_records, memory_order_acquire); piece; piece = piece->next) {
-    hak_lock(&hak_samples_lock);
-    size_t count = 0;
-    for (size_t i = 0; i < HAK_RECORDS; i++) {
-      if (piece->sample[i].live && piece->sample[i].weight_bytes > 0) {
-        copy[count++] = piece->sample[i];
-      }
-    }
-    hak_unlock(&hak_samples_lock);
-    for (size_t i = 0; i < count; i++) {
-      visit(&copy[i], argument);
-    }
-  }
-}
 
 hak_sample_totals_t hak_sample_totals(void) {
   return (hak_sample_totals_t){.taken = atomic_load_explicit(&sampler.taken, memory_order_relaxed),

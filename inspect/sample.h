@@ -52,10 +52,15 @@ typedef struct hak_sample_totals {
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 
-/* profile.c defines these. The block is the calling thread's: not handed out yet, or just freed. No lock is held;
- * neither may allocate or free. */
-void hak_profile_allocated(hak_sample_t *sample);
-void hak_profile_freed(hak_sample_t *sample);
+/* profile.c defines these, which may neither allocate nor free, and are called without a lock. */
+
+/* Where the calling thread allocates. */
+struct hak_site *hak_profile_site(void);
+/* The block is counted, and not handed out yet. */
+void hak_profile_allocated(const hak_sample_t *sample);
+/* Whether somebody wants to know of frees; then, before anyone else can have the block. */
+bool hak_profile_tells_frees(void);
+void hak_profile_freed(const hak_sample_t *sample);
 /* A request was refused for want of memory. */
 void hak_profile_refused(size_t bytes);
 
@@ -65,9 +70,43 @@ HAK_INLINE bool hak_sample_is_on(void) {
   uint64_t setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   return setting != hak_heap->sample_setting || hak_sample_takes(setting);
 }
+enum { HAK_GRANT_CUT_MOST = 256 }; /* blocks before a sample that are walked over at a time */
 /* bytes <= HAK_SMALL_MAX, and no block was granted: grant what lies in the bin, and take the first. NULL: it is not so
  * easy. */
-void *hak_sample_grant(size_t bytes);
+HAK_INLINE void *hak_sample_grant(size_t bytes) {
+  hak_heap_t *heap = hak_heap;
+  uint32_t at = (hak_small_code(bytes) - HAK_GRANTS_AT) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
+  if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
+                   at >= HAK_GRANT_LAST)) {
+    return NULL;
+  }
+  hak_grant_t *grant = &heap->grant[at];
+  hak_bin_t *bin = &heap->bin[at + 1];
+  hak_bin_info_t *info = &heap->info[at + 1];
+  hak_free_block_t *block = bin->head, *next = block->link;
+  int32_t capacity = hak_bin_capacity(info);
+  uint32_t count = (uint32_t)(capacity - hak_bin_room(bin));
+  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key || grant->head != HAK_LIST_END ||
+                   count < info->grant_least)) {
+    return NULL;
+  }
+  if (HAK_UNLIKELY(count > info->sample_left)) { /* it is to be cut there; not if that is a long way to walk */
+    if (info->sample_left <= HAK_GRANT_CUT_MOST) {
+      return NULL;
+    }
+    info->sample_left--;
+    bin->head = next;
+    hak_bin_set_room(bin, capacity - (int32_t)count + 1);
+  } else {
+    info->sample_left -= count;
+    hak_bin_set_room(bin, capacity);
+    hak_grant_hand_over(bin, grant, next, HAK_LIST_END, (int32_t)count - 1);
+  }
+  info->busy = true;
+  __builtin_prefetch(next);
+  hak_mark_taken(block);
+  return block;
+}
 /* The same, once more: count the request. The block, if it is a sample, or was granted already; else NULL. */
 void *hak_sample_count(size_t bytes);
 /* Then, when the bin was filled for it: grant what is left. */

@@ -59,24 +59,19 @@ uintptr_t hak_site_pc(const hak_site_t *site, size_t i) {
   return hak_frame_pc(site->frame[i]);
 }
 
-static bool is_of(const hak_site_t *site, uint64_t hash, const uintptr_t *pcs, size_t count) {
-  if (site->hash != hash || site->frame_count != count) {
-    return false;
-  }
-  size_t i = 0;
-  while (i < count && hak_site_pc(site, i) == pcs[i]) {
-    i++;
-  }
-  return i == count;
-}
-
-static hak_site_t *find(uint64_t hash, const uintptr_t *pcs, size_t count) {
+/* The frames are not compared, which lie all over the table: there are at most 2^17 sites, and the chance that two of
+ * them have one hash of 64 bits is below 2^-30. */
+static hak_site_t *find(uint64_t hash, size_t count) {
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   hak_site_t *site = all ? atomic_load_explicit(&all->sites[hash % HAK_SITE_BUCKETS], memory_order_acquire) : NULL;
-  while (site && !is_of(site, hash, pcs, count)) {
+  while (site && (site->hash != hash || site->frame_count != count)) {
     site = site->next;
   }
   return site;
+}
+
+hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count) {
+  return count > 0 ? find(hash_of(pcs, count), count) : NULL;
 }
 
 static bool have_buckets(void) {
@@ -172,14 +167,14 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
 
 hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
   uint64_t hash = hash_of(pcs, count);
-  hak_site_t *site = count > 0 ? find(hash, pcs, count) : &nowhere;
+  hak_site_t *site = count > 0 ? find(hash, count) : &nowhere;
   if (site) {
     return site;
   }
   if (!lock_stocked()) {
     return &nowhere;
   }
-  site = find(hash, pcs, count); /* another thread may have made it */
+  site = find(hash, count); /* another thread may have made it */
   site = site ? site : make_locked(hash, pcs, count);
   hak_unlock(&hak_sites_lock);
   return site;
@@ -195,17 +190,17 @@ static parts_t parts_of(double weight_bytes, size_t block_bytes) {
 }
 
 static void count_up(_Atomic uint64_t *counter, uint64_t n) {
-  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->objects, parts.objects);
   count_up(&site->bytes, parts.bytes);
   count_up(&hak_sites.bytes, parts.bytes);
 }
 
-void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
   parts_t parts = parts_of(weight_bytes, block_bytes);
   count_up(&site->freed_objects, parts.objects);
   count_up(&site->freed_bytes, parts.bytes);

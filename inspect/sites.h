@@ -1,8 +1,8 @@
 /* Duty: the call sites of sampled blocks: for each stack, what was allocated there and what of it is in use.
  * Data: a table that only grows, in memory of hak_meta_alloc, up to HAK_SITES_BYTES_MAX; what came too late counts at
  * one site without a stack. Sites and frames are found without a lock and never change; the lock is that of additions.
- * The numbers are atomic, and in parts of a byte and of a block, so that what is freed takes away exactly what was
- * added. Layers below: meta, lock.
+ * The numbers are written under the samples' lock and read without, and in parts of a byte and of a block, so that what
+ * is freed takes away exactly what was added. Layers below: meta, lock.
  *
  * Invariant: allocated >= in use, of each site, once no sample is being counted. */
 #pragma once
@@ -57,9 +57,12 @@ extern hak_lock_t hak_sites_lock;
 
 /* The site of a stack of at most HAK_SITE_FRAMES_MAX return addresses, the innermost first. Never NULL. */
 hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count);
-/* Count a block there that stands for so many bytes, of blocks of so many; taken away again by the same numbers. */
-void hak_site_add(hak_site_t *site, double weight_bytes, size_t block_bytes);
-void hak_site_remove(hak_site_t *site, double weight_bytes, size_t block_bytes);
+/* NULL: it has none yet. */
+hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count);
+/* Count a block there that stands for so many bytes, of blocks of so many; taken away again by the same numbers. Under
+ * the samples' lock. */
+void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
+void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
 
 hak_site_counts_t hak_site_counts(const hak_site_t *site);
 /* All sites, the latest first: start with NULL. The one without a stack is the last. */

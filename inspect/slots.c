@@ -28,8 +28,9 @@ static bool is_whole(const hak_slot_home_t *home) {
   return home->count == home->carved;
 }
 
-void hak_slot_count(uint32_t cls, size_t blocks) {
-  atomic_fetch_add_explicit(&out[cls], blocks, memory_order_relaxed);
+void hak_slot_count_locked(uint32_t cls, size_t blocks) {
+  size_t before = atomic_load_explicit(&out[cls], memory_order_relaxed);
+  atomic_store_explicit(&out[cls], before + blocks, memory_order_relaxed);
 }
 
 static void link_locked(hak_slot_home_t *home, bool first) {
@@ -108,10 +109,10 @@ static hak_slot_home_t *make_home(uint32_t shift) {
   return home;
 }
 
+/* Unlike the others the lock is held afterwards, if there is one. */
 static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used) {
   hak_slot_home_t *fresh = NULL, *home;
   for (hak_sample_t *record = NULL;;) {
-    void *block = NULL;
     hak_lock(&hak_samples_lock);
     if (fresh) {
       link_locked(fresh, true);
@@ -120,14 +121,11 @@ static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used)
     home = homes.first[shift - SHIFT_MIN];
     bool some = home && has_some(home);
     if (record && some) {
-      block = take_slot_locked(home, used);
-    }
-    hak_unlock(&hak_samples_lock);
-    if (block) {
-      sample->block = block;
+      sample->block = take_slot_locked(home, used);
       sample->home = home;
       return record;
     }
+    hak_unlock(&hak_samples_lock);
     fresh = NULL;
     if (!record && !(record = hak_record_new())) {
       return NULL;
@@ -144,10 +142,13 @@ static hak_sample_t *take_slices_for(uint32_t cls, hak_sample_t *sample) {
   hak_sample_t *record = hak_record_new();
   sample->home = NULL;
   sample->block = record ? take_slices(slices, slices) : NULL;
-  if (record && !sample->block) {
-    hak_record_drop(record);
-    record = NULL;
+  if (!sample->block) {
+    if (record) {
+      hak_record_drop(record);
+    }
+    return NULL;
   }
+  hak_lock(&hak_samples_lock);
   return record;
 }
 
@@ -156,15 +157,16 @@ static uint32_t shift_for(uint32_t cls) {
   return shift < SHIFT_MIN ? SHIFT_MIN : shift;
 }
 
-hak_sample_t *hak_slot_take(uint32_t cls, hak_sample_t *sample) {
+hak_sample_t *hak_slot_take_and_lock(uint32_t cls, hak_sample_t *sample) {
   bool used = false;
   uint32_t shift = shift_for(cls);
   hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls, sample) : take_slot(shift, sample, &used);
-  if (used && !hak_slab_tagged(sample->block)) {
+  if (record && used && !hak_slab_tagged(sample->block)) {
+    hak_unlock(&hak_samples_lock);
     hak_slab_damaged("malloc", sample->block);
   }
   if (record) {
-    hak_slot_count(cls, 1);
+    hak_slot_count_locked(cls, 1);
     hak_mark_taken(sample->block);
   }
   return record;
@@ -184,20 +186,22 @@ static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
   return false;
 }
 
-void hak_slot_give(void *block, uint32_t cls, hak_slot_home_t *home) {
-  hak_slot_count(cls, (size_t)-1);
+bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home) {
+  hak_slot_count_locked(cls, (size_t)-1);
+  if (!home) {
+    return true;
+  }
+  hak_slab_tag(block);
+  return give_slot_locked(home, block);
+}
+
+void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
   if (!home) {
     give_slices(block, hak_slices_for(hak_class_sizes[cls]));
     return;
   }
-  hak_slab_tag(block);
-  hak_lock(&hak_samples_lock);
-  bool whole = give_slot_locked(home, block);
-  hak_unlock(&hak_samples_lock);
-  if (whole) {
-    give_slices(home->base, 1);
-    spare_home(home);
-  }
+  give_slices(home->base, 1);
+  spare_home(home);
 }
 
 void hak_slots_release(void) {

@@ -24,7 +24,8 @@ typedef struct frame {
 enum { UNIT_SHIFT = 12, REACH_BITS = 28 };
 static _Atomic uint64_t known[KNOWN_STACKS];
 
-static _Atomic int unwinder; /* hak_unwinder_t */
+static _Atomic int unwinder;       /* hak_unwinder_t */
+static _Atomic uintptr_t main_end; /* of the main thread's stack; 0: not asked yet */
 static int (*libunwind_backtrace)(void **pcs, int most);
 typedef int (*trace_t)(void *context, void *argument);
 static int (*libgcc_backtrace)(trace_t trace, void *argument);
@@ -80,7 +81,11 @@ static uint64_t reach_of(uintptr_t thread) {
 /* Where the stack that `at` lies in ends, as far as it belongs to the thread; 0: some other stack, or none that is
  * known. */
 static uintptr_t stack_end(uintptr_t at) {
-  uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
+  uintptr_t end = atomic_load_explicit(&main_end, memory_order_relaxed);
+  if (HAK_UNLIKELY(end == 0)) {
+    end = (uintptr_t)getauxval(AT_RANDOM); /* searches a table */
+    atomic_store_explicit(&main_end, end, memory_order_relaxed);
+  }
   uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
   if (at < end && end - at < MAIN_STACK_BYTES) {
     return end;
@@ -112,11 +117,12 @@ __attribute__((no_sanitize("address"))) static const frame_t *leave_library(cons
   return frame->caller;
 }
 
-__attribute__((no_sanitize("address"))) static size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX]) {
+__attribute__((no_sanitize("address"))) HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX],
+                                                                 bool (*is_code)(uintptr_t pc)) {
   size_t count = 0;
   uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
   frame = leave_library(frame, &pc);
-  if (!hak_modules_is_code(pc)) {
+  if (!is_code(pc)) {
     return 0;
   }
   pcs[count++] = pc;
@@ -126,7 +132,7 @@ __attribute__((no_sanitize("address"))) static size_t follow(const frame_t *fram
       break;
     }
     pc = plain_pc(frame->pc);
-    if (!hak_modules_is_code(pc)) {
+    if (!is_code(pc)) {
       break;
     }
     pcs[count++] = pc;
@@ -185,8 +191,17 @@ HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
     count = ask_unwinder(which, pcs);
   }
   if (count == 0) {
-    count = follow(__builtin_frame_address(0), pcs);
+    count = follow(__builtin_frame_address(0), pcs, hak_modules_is_code);
   }
   errno = saved;
   return count;
+}
+
+static bool may_be_code(uintptr_t pc) {
+  return pc != 0;
+}
+
+HAK_NOINLINE size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]) {
+  bool frames = atomic_load_explicit(&unwinder, memory_order_relaxed) == (int)HAK_UNWIND_FRAMES;
+  return frames ? follow(__builtin_frame_address(0), pcs, may_be_code) : 0;
 }

@@ -19,3 +19,6 @@ bool hak_unwind_start(hak_unwinder_t unwinder);
 
 /* The return addresses of who called the allocator, the innermost first; at most HAK_UNWIND_MAX. */
 size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]);
+/* The same, but the last ones may be other numbers than addresses of code: to be compared with stacks that were told
+ * before. 0: an unwinder is to be asked. */
+size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]);

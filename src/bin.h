@@ -40,9 +40,9 @@ typedef struct hak_bin_info {
   hak_free_block_t *outgoing; /* a list */
   _Atomic uint32_t outgoing_count;
   _Atomic int32_t capacity;
-  uint32_t refill_blocks; /* wanted by the next refill */
   uint32_t sample_left;   /* blocks that may be handed out before the one that is sampled */
   uint32_t grant_least;   /* of what it grants at a time the sampler is content with so many blocks */
+  uint32_t refill_blocks; /* wanted by the next refill */
   uint32_t lent;          /* of the capacity: by the sampler, so that grants are worth their call */
   uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;        /* overflows in a row without a refill between them */
@@ -102,6 +102,14 @@ HAK_INLINE void hak_bin_set_room(hak_bin_t *bin, int32_t room) {
 }
 HAK_INLINE int32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
+}
+/* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
+HAK_INLINE void hak_grant_hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest,
+                                    int32_t blocks) {
+  bin->head = rest;
+  atomic_signal_fence(memory_order_release);
+  grant->head = first;
+  atomic_store_explicit(&grant->room, -blocks, memory_order_relaxed);
 }
 HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
   hak_bin_set_room(bin, hak_bin_room(bin) - 1);

@@ -48,7 +48,7 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
   return block;
 }
 
-static void *alloc(size_t bytes, bool *zeroed) {
+HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
   if (HAK_UNLIKELY(hak_probes_changed())) {
     hak_probes_follow();
@@ -73,10 +73,15 @@ static void *alloc(size_t bytes, bool *zeroed) {
   return block;
 }
 
-HAK_COLD void *hak_alloc_slow(size_t bytes) {
+/* Out of line, so that the other way needs no frame. */
+HAK_NOINLINE static void *alloc_some(size_t bytes) {
   bool zeroed;
-  void *block = HAK_UNLIKELY(hak_sample_is_on()) ? hak_sample_grant(bytes) : NULL;
-  return block ? block : alloc(bytes, &zeroed);
+  return alloc(bytes, &zeroed);
+}
+
+HAK_COLD void *hak_alloc_slow(size_t bytes) {
+  void *block = hak_sample_grant(bytes);
+  return HAK_LIKELY(block != NULL) ? block : alloc_some(bytes);
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {

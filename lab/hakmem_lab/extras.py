@@ -9,10 +9,12 @@ import sys
 from hakmem_lab.errors import LabError
 
 EXTRAS = {
+    "fleet": (("distributed", "distributed"),),
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
     "soak": (("pymannkendall", "pymannkendall"), ("ruptures", "ruptures")),
     "sql": (("duckdb", "duckdb"),),
+    "tune": (("optuna", "optuna"),),
 }
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the seed corpus of fuzz_api: make_corpus.py DIRECTORY
+"""Write the seed corpus of fuzz_api: make_corpus.py tests/fuzz/corpus_api
 
 Each file is a program of four-byte operations (operations.c): code, slot, size code (little endian). The low nibble of
 the code says what, the high nibble how. Inputs that a fuzzer found are added to the directory by hand.

@@ -8,6 +8,7 @@
 #include "child.h"
 #include "meta.h"
 #include "prng.h"
+#include "records.h"
 #include "system.h"
 
 enum { THREADS = 4, STACKS = 500, DEPTH = 5, ROUNDS = 20000 };
@@ -25,6 +26,18 @@ static hak_site_t *site_of(uint32_t number) {
   return hak_site_of(pcs, stack_of(number, pcs));
 }
 
+static void add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+  hak_lock(&hak_samples_lock);
+  hak_site_add_locked(site, weight_bytes, block_bytes);
+  hak_unlock(&hak_samples_lock);
+}
+
+static void take_away(hak_site_t *site, double weight_bytes, size_t block_bytes) {
+  hak_lock(&hak_samples_lock);
+  hak_site_remove_locked(site, weight_bytes, block_bytes);
+  hak_unlock(&hak_samples_lock);
+}
+
 static size_t count_sites(void) {
   size_t count = 0;
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
@@ -37,8 +50,9 @@ static void a_stack_has_one_site(void) {
   for (uint32_t i = 0; i < STACKS; i++) {
     uintptr_t pcs[HAK_SITE_FRAMES_MAX];
     size_t depth = stack_of(i, pcs);
+    CHECK(!hak_site_known(pcs, depth));
     hak_site_t *site = hak_site_of(pcs, depth);
-    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth));
+    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth) && site == hak_site_known(pcs, depth));
     for (size_t frame = 0; frame < depth; frame++) {
       CHECK(hak_site_pc(site, frame) == pcs[frame]);
     }
@@ -60,8 +74,8 @@ static void stacks_that_begin_alike_differ(void) {
 
 static void no_stack_is_a_site_too(void) {
   hak_site_t *none = hak_site_of(NULL, 0);
-  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0));
-  hak_site_add(none, 100, 10);
+  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0) && !hak_site_known(NULL, 0));
+  add(none, 100, 10);
   CHECK(hak_site_counts(none).in_use_objects == 10);
 }
 
@@ -74,7 +88,7 @@ static void what_is_freed_takes_away_what_was_added(void) {
   for (size_t i = 0; i < ROUNDS; i++) {
     sizes[i] = 16 * (1 + prng_below(&prng, 4000));
     weights[i] = (double)sizes[i] * (1 + prng_below(&prng, 100000) / 7.0);
-    hak_site_add(site, weights[i], sizes[i]);
+    add(site, weights[i], sizes[i]);
     bytes += weights[i];
     objects += weights[i] / (double)sizes[i];
   }
@@ -83,7 +97,7 @@ static void what_is_freed_takes_away_what_was_added(void) {
   CHECK(counts.objects > objects * (1 - 1e-6) && counts.objects < objects * (1 + 1e-6));
   CHECK(counts.in_use_bytes == counts.bytes && counts.in_use_objects == counts.objects);
   for (size_t i = ROUNDS; i-- > 0;) {
-    hak_site_remove(site, weights[i], sizes[i]);
+    take_away(site, weights[i], sizes[i]);
   }
   counts = hak_site_counts(site);
   CHECK(counts.in_use_bytes == 0 && counts.in_use_objects == 0 && counts.bytes > 0);
@@ -93,11 +107,11 @@ static void what_is_freed_takes_away_what_was_added(void) {
 static void whole_numbers_stay_whole(void) {
   hak_site_t *site = site_of(2);
   for (size_t i = 0; i < ROUNDS; i++) {
-    hak_site_add(site, 48, 48);
+    add(site, 48, 48);
   }
   CHECK(hak_site_counts(site).bytes == 48.0 * ROUNDS && hak_site_counts(site).objects == ROUNDS);
   for (size_t i = 1; i < ROUNDS; i++) {
-    hak_site_remove(site, 48, 48);
+    take_away(site, 48, 48);
   }
   CHECK(hak_site_counts(site).in_use_bytes == 48 && hak_site_counts(site).in_use_objects == 1);
 }
@@ -135,9 +149,9 @@ static void *add_many(void *argument) {
   Prng prng = prng_seeded((uintptr_t)argument);
   for (size_t i = 0; i < ROUNDS; i++) {
     hak_site_t *site = site_of(prng_below(&prng, STACKS));
-    hak_site_add(site, 64, 32);
+    add(site, 64, 32);
     if (i % 2) {
-      hak_site_remove(site, 64, 32);
+      take_away(site, 64, 32);
     }
     if (i % 64 == 0) {
       for (hak_site_t *each = NULL; (each = hak_site_next(each));) {

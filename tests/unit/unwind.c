@@ -22,7 +22,11 @@ static Seen seen;
 
 enum { APART = 512 }; /* bytes from one function to the next: -falign-functions */
 HAK_NOINLINE static void look(void) {
+  uintptr_t unchecked[HAK_UNWIND_MAX];
+  size_t count = hak_unwind_unchecked(unchecked);
   seen.count = hak_unwind(seen.pcs);
+  CHECK(count == 0 || count >= seen.count); /* the same, and perhaps more; it was called from another place */
+  CHECK(count == 0 || memcmp(unchecked + 1, seen.pcs + 1, (seen.count - 1) * sizeof *unchecked) == 0);
   __asm__ volatile("" : : : "memory"); /* no call of this kind is the last */
 }
 
@@ -51,8 +55,10 @@ static void is_whole(void) {
 }
 
 static void the_main_thread_is_told(void) {
+  uintptr_t pcs[HAK_UNWIND_MAX];
   descend(DEEP);
   is_whole();
+  CHECK(hak_unwind_unchecked(pcs) > 0);
 }
 
 static void more_than_there_is_room_for_is_cut(void) {
@@ -163,6 +169,8 @@ static void ask(hak_unwinder_t unwinder) {
   if (!hak_unwind_start(unwinder)) {
     return; /* it is not installed */
   }
+  uintptr_t none[HAK_UNWIND_MAX];
+  CHECK(hak_unwind_unchecked(none) == 0);
   for (int round = 0; round < 3; round++) {
     descend(DEEP);
     CHECK(frames_in((const void *)&descend) == DEEP + 1);

@@ -5,7 +5,24 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import baseline, doctor, explain, inspect, measure, metrics, overview, profile, run, suite, top
+from hakmem_lab.cli import (
+    baseline,
+    doctor,
+    explain,
+    fleet,
+    inspect,
+    measure,
+    metrics,
+    overview,
+    profile,
+    record,
+    replay,
+    run,
+    suite,
+    top,
+    trace,
+    tune,
+)
 
 app = typer.Typer(
     name="hak",
@@ -14,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, suite, inspect, baseline):
+for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, record, replay, trace, inspect, baseline):
     module.register(app)
 
 

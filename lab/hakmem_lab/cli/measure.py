@@ -205,15 +205,15 @@ def resume(
     from hakmem_lab.run.progress import Progress
     from hakmem_lab.store.runs import Store, default_folder
 
-    _check_require(require)
-    _check_json(json)
+    check_require(require)
+    check_json(json)
     check_format(format_, json)
     file = Store(store or default_folder()).find(run)
     if require is not None:
         _check_verdict(kinds.stored_spec(file))
     if more:
         check_more(file.header(), more, list(file.records()))
-    _finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
+    finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
 
 
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
@@ -231,7 +231,7 @@ def _guardrails(words: list[str]) -> dict[str, str]:
     return dict(word.rpartition("=")[::2] for word in words)
 
 
-def _overrides(params: dict[str, Any]) -> dict[str, Any]:
+def overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
@@ -260,10 +260,10 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
     from hakmem_lab.run.progress import Progress
     from hakmem_lab.store.runs import default_folder
 
-    _check_require(params.get("require"))
-    _check_json(params["json"])
+    check_require(params.get("require"))
+    check_json(params["json"])
     check_format(params["format_"], params["json"])
-    source, spec = _spec_of(kind, params["words"] or [], below | _overrides(params))
+    source, spec = _spec_of(kind, params["words"] or [], below | overrides(params))
     if params.get("require") is not None:
         _check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
@@ -273,7 +273,7 @@ def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> No
             result = kinds.module(kind).run(spec, context)
     except LabError as error:
         raise _named(error, source) from None
-    _finish(result, params["json"], params.get("require"), params["format_"])
+    finish(result, params["json"], params.get("require"), params["format_"])
 
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
@@ -283,11 +283,11 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     from hakmem_lab.run import callgrind
     from hakmem_lab.run.endings import told
 
-    _check_require(params["require"])
-    _check_json(params["json"])
+    check_require(params["require"])
+    check_json(params["json"])
     if params["format_"] is not None:
         raise LabError("--format: counted instructions have no format but that of --json")
-    source, spec = _spec_of("ab", params["words"] or [], _overrides(params))
+    source, spec = _spec_of("ab", params["words"] or [], overrides(params))
     try:
         with told():
             result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
@@ -339,7 +339,7 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
     return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
 
 
-def _check_require(require: str | None) -> None:
+def check_require(require: str | None) -> None:
     if require is not None and require not in VERDICTS:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
 
@@ -359,7 +359,7 @@ def _check_verdict(spec: Any) -> None:
         raise LabError(f"--require: there will be no verdict: {why}")
 
 
-def _check_json(path: Path | None) -> None:
+def check_json(path: Path | None) -> None:
     """Raises LabError where the result could not be written there: hours later would be too late."""
     if path is None or str(path) == "-":
         return
@@ -395,6 +395,6 @@ def write_result(result: dict, json_file: Path | None, format_: str | None) -> N
         render.show(result)
 
 
-def _finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
+def finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
     write_result(result, json_file, format_)
     _meet(result, require)

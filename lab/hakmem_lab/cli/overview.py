@@ -21,14 +21,29 @@ GROUPS = {
         "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
         "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
     },
+    "Record once, ask later": {
+        "record": (
+            "what a program asks of its allocator, into a file",
+            "hak record -o program.trace -- ./program args",
+        ),
+    },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
         "ab": (
             "one treatment against one control: a verdict with its interval",
             "hak ab --control glibc --treatment hakmem -- ./program args",
         ),
+        "tune": (
+            "allocators and their options: the best one, confirmed, as a line for the service file",
+            "hak tune --least rss --subject-to wall=+2% -- ./program args",
+        ),
         "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
         "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
+        "fleet": (
+            "a spec on many hosts: a verdict about all of them, and which gain, which lose",
+            "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
+        ),
+        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",
@@ -43,6 +58,9 @@ GROUPS = {
         ),
         "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
         "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
+    },
+    "Recorded once, asked without the program": {
+        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
     },
     "Runs that are kept": {
         "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),

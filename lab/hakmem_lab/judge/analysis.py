@@ -17,7 +17,7 @@ from hakmem_lab.store.earlier import sentence
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
-WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups")
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial")
 JUDGED_PHASES = ("measure", "confirm")
 DISTURBED_SHARE = 0.1
 

@@ -11,8 +11,8 @@ from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import SHARE, Plan
 
 PLANNED, MORE = "plan", "more"
-SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "matrix", "latency")
-PROLONGED_KINDS = ("ab", "compare", "matrix", "sweep", "latency")
+SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "tune", "matrix", "latency", "replay")
+PROLONGED_KINDS = ("ab", "compare", "matrix", "sweep", "tune", "latency", "replay")
 BY_BLOCK = "by-block"
 
 

@@ -17,8 +17,8 @@ from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
 DEFAULTS = ("aa",)
 NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
-NAMES = ("ab", "compare", "matrix", "sweep", "soak", "syscalls", "latency", "aa", "suite")
-PACKAGES = ("ab", "latency", "matrix", "soak", "suite", "syscalls")  # theirs is in kind.py
+NAMES = ("ab", "compare", "matrix", "sweep", "tune", "soak", "syscalls", "latency", "aa", "suite", "fleet", "replay")
+PACKAGES = ("ab", "fleet", "latency", "matrix", "replay", "soak", "suite", "syscalls", "tune")  # theirs is in kind.py
 
 
 def module(kind: str) -> ModuleType:

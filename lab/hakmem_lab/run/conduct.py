@@ -13,9 +13,9 @@ def conduct(
     context,
     arms: Sequence[Arm],
     runs_of: Callable[[int], tuple[int, int]],
-    measure: Callable[[Session], None],
+    measure: Callable[..., None],
     analyse: Callable[[dict, list[dict]], dict],
-    session_type: type[Session] = Session,
+    session_type: Callable[..., Session] = Session,
 ) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     with session_type(spec, arms, context.progress) as session:

@@ -167,12 +167,25 @@ def _until_main(running: Running, log: Path) -> None:
                 seen, quiet = count, now + QUIET_S
 
 
+def asked_argv(workload: Workload) -> list[str]:
+    """The command that runs on the allocator, with something in the place of what is drawn for every run."""
+    return [word.replace("{port}", "0").replace(SEED, str(TRIAL_SEED)) for word in workload.subject()]
+
+
+def serving(arm: Arm, workload: Workload) -> set[str]:
+    """What answers malloc in the program on this arm; nothing where the dynamic linker does not know."""
+    if program_problem(Path(workload.subject()[0])):
+        return set()
+    seen = look(asked_argv(workload), arm.environment(workload.env), workload)
+    return seen.chain[-1].others() if seen.chain else set()
+
+
 def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None) -> None:
     """Raises LabError where the arm's allocator does not serve the program, or complains about its settings.
 
     env: the complete environment that the program will have, where that is not the arm's for measuring.
     """
-    argv = [word.replace("{port}", "0").replace(SEED, str(TRIAL_SEED)) for word in workload.subject()]
+    argv = asked_argv(workload)
     program = Path(argv[0])
     if arm.library.path is None:
         return

@@ -28,6 +28,14 @@ REPEAT_LIMIT = 100
 ATTEMPTS = 3
 
 
+class ArmFailed(Stopped):
+    """An arm cannot finish a block; index: of that block."""
+
+    def __init__(self, text: str, arm: str, index: int):
+        super().__init__(text)
+        self.arm, self.index = arm, index
+
+
 class Session(Recorder):
     """Runs blocks of arms and keeps their records.
 
@@ -36,6 +44,7 @@ class Session(Recorder):
     """
 
     counted = "blocks"
+    runner_type = Runner
     spec: BlockSpec
 
     def __init__(
@@ -56,7 +65,7 @@ class Session(Recorder):
         self.duet: Duet | None = None
         if getattr(spec, "duet", False):
             self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
-        self.runner = self.duet.runners[0] if self.duet else Runner(self.workload, self.metrics)
+        self.runner = self.duet.runners[0] if self.duet else self.runner_type(self.workload, self.metrics)
         self.watch(arms)
 
     def release(self) -> None:
@@ -214,9 +223,11 @@ class Session(Recorder):
                 return runs
             failed = why
             self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
-        raise Stopped(
+        raise ArmFailed(
             f"{self._place()}{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: "
-            f"{failed['why']}. What was measured is kept: hak show {self.file.id}"
+            f"{failed['why']}. What was measured is kept: hak show {self.file.id}",
+            failed["arm"],
+            index,
         )
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:

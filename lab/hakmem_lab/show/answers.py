@@ -13,6 +13,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
+from hakmem_lab.show import hosts
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
 
@@ -211,7 +212,8 @@ def _detail(result: Record) -> str:
         return str(result.get("headline") or "")
     if torn(result):
         return _both_averages(result, found) or str(result.get("headline") or "")
-    return _DETAILS.get(str(result.get("verdict") or row.get("verdict")), _shown)(result, row, found)
+    word = "fleet" if result.get("fleet") else str(result.get("verdict") or row.get("verdict"))
+    return _DETAILS.get(word, _shown)(result, row, found)
 
 
 def _shown(result: Record, row: Record, found: Change) -> str:
@@ -252,7 +254,7 @@ def _open(result: Record, row: Record, found: Change) -> str:
     return "; ".join(parts) + "."
 
 
-_DETAILS = {"NEUTRAL": _alike, "INCONCLUSIVE": _open}
+_DETAILS = {"NEUTRAL": _alike, "INCONCLUSIVE": _open, "fleet": hosts.detail}
 
 
 def torn(result: Record) -> bool:
@@ -395,4 +397,5 @@ def _suite(result: Record) -> str:
     return f"{subject} is surely better than {_list(parts)} measures"
 
 
-_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite}
+_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite,
+        "tune": lambda result: str(result["tune"].get("answer") or "")}  # fmt: skip

@@ -29,11 +29,11 @@ COLUMNS = {
         "pss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
         "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
         "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER,
-        "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT,
+        "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT, "host": TEXT,
     },
     "blocks": {
         "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,
-        "why": TEXT, "disturbed": TEXT, "arms_in_order": TEXT,
+        "why": TEXT, "disturbed": TEXT, "arms_in_order": TEXT, "host": TEXT,
     },
     "samples": {
         "id": TEXT, "segment": INTEGER, "t_s": REAL, "rss_kib": INTEGER, "pss_kib": INTEGER, "exact": TRUTH,

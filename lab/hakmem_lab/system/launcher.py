@@ -4,14 +4,11 @@ One Launcher runs one program at a time; it is not thread-safe.
 """
 
 import contextlib
-import hashlib
 import math
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +17,7 @@ from typing import Any, ClassVar
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.system import orphans
+from hakmem_lab.system.compiled import compiled
 
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -138,31 +136,8 @@ def _signal_name(number: int) -> str:
 
 def helper_path() -> Path:
     """The compiled helper, in the user's cache; compiled at the first use of this version of its source."""
-    content = b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]")))
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
-    path = cache / f"launcher-{digest}"
-    if not path.exists():
-        _compile(path)
-    return path
-
-
-def _compile(path: Path) -> None:
-    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise LabError("hak needs a C compiler once, for its launcher: install gcc or clang")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        built = Path(folder) / "launcher"
-        sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
-        command = [compiler, "-std=c17", "-D_GNU_SOURCE", "-O2", "-o", str(built), *sources]
-        # Static is smaller in memory, but not every system has a static libc.
-        for extra in (["-static"], []):
-            done = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                built.rename(path)
-                return
-    raise LabError(f"hak cannot compile its launcher with {compiler}: {done.stderr.strip()[-400:]}")
+    # Static is smaller in memory, but not every system has a static libc.
+    return compiled("launcher", [*SOURCES.glob("*.[ch]")], ("-static",), (), purpose="launcher")
 
 
 class Running:

@@ -74,6 +74,7 @@ class Case:
 
 SPECS = {
     "sweep": 'default = "glibc"\nselect-blocks = 4\nmax-blocks = 6\nlooks = 1\n[candidates]\na = "glibc,RATE=1010"\n',
+    "tune": 'allocators = ["glibc,RATE=1010", "glibc,RATE=1005"]\nselect-blocks = 2\nmax-blocks = 6\nlooks = 1\n',
     "matrix": 'base = "glibc"\nmax-blocks = 9\n[factors]\na = "RATE=1010"\nb = "OTHER=1"\n',
     "latency": 'allocators = ["glibc", "glibc,OTHER=1"]\n',
     "syscalls": 'allocators = ["glibc"]\nrepeats = 8\n',
@@ -91,7 +92,7 @@ metric = '{RATE}'
 higher-is-better = true
 repeat = 1
 """
-KINDS = ("ab", "aa", "duet", "baseline", "compare", "sweep", "matrix", "latency", "syscalls", "soak", "suite")
+KINDS = ("ab", "aa", "duet", "baseline", "compare", "sweep", "tune", "matrix", "latency", "syscalls", "soak", "suite")
 
 
 @pytest.fixture
@@ -135,11 +136,11 @@ def case(slow, tmp_path, here, fakes):
             text = SUITE + f"command = {json.dumps([str(program.path)])}\n"
             words, first = of_spec(kind, ["--quiet"], text), 3
         else:
-            blocks = BLOCKS_OF_SPECS if kind in ("sweep", "matrix") else ""
+            blocks = BLOCKS_OF_SPECS if kind in ("sweep", "tune", "matrix") else ""
             top = f"kind = {json.dumps(kind)}\ncommand = {json.dumps([str(program.path)])}\n"
             judged = f"metric = '{RATE}'\nhigher-is-better = true\nrepeat = 1\n" if blocks else ""
             words = of_spec(kind, ["--quiet"], top + judged + blocks + SPECS[kind])
-            first = {"matrix": 4, "syscalls": 0, "soak": -1}.get(kind, 2)
+            first = {"matrix": 4, "tune": 3, "syscalls": 0, "soak": -1}.get(kind, 2)
         return Case(words, program, first)
 
     return make

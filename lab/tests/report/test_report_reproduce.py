@@ -22,6 +22,7 @@ BASE: dict[str, dict[str, Any]] = {
     "aa": {},
     "matrix": {"base": "hakmem", "factors": {"A": "X=1", "B": "Y=1"}},
     "sweep": {"default": "hakmem", "candidates": {"a": "hakmem,X=1"}},
+    "tune": {},
     "latency": {"allocators": ["glibc", "hakmem"]},
     "soak": {},
     "syscalls": {},
@@ -38,9 +39,10 @@ SAMPLES: dict[str, Any] = {
     "allocator": "jemalloc", "resamples": 400, "rate": 500.0, "duration": 9.0,
     "histogram": r"H (?P<value>\d+) (?P<count>\d+)",
     "value-unit": "us", "ops": [1000, 2000], "repeats": 4, "budget": 0.5,
+    "readings": {"ops": r"regex:a = (\d+)"}, "combine": True, "tries": 20,
     "sample-interval": 0.5, "line": r"x (?P<operations>\d+)",
 }  # fmt: skip
-OF_KIND = {("latency", "metric"): "p90", ("latency", "rate"): 500.0}
+OF_KIND = {("latency", "metric"): "p90", ("tune", "higher-is-better"): False, ("latency", "rate"): 500.0}
 NO_KEYS = ("callgrind", "ops")  # of hak ab: they count, and store nothing
 NEEDS = {"rate": ["prog", "{rate}"], "duration": ["prog", "{seconds}"], "ops": ["prog", "{ops}"]}
 

@@ -126,7 +126,7 @@ def decide(
     delta = _margin_log(margin)
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
-    torn = means is not None and _torn(word, means.ratio, delta)
+    torn = means is not None and contradicts(word, means.ratio, delta)
     decision = Decision(
         verdict=Verdict.INCONCLUSIVE if torn else word,
         interval=judged.interval,
@@ -166,7 +166,7 @@ def _least(alpha: float, plan: Plan | None) -> int:
     return (plan or Plan((1,), share=0.0)).least_blocks(alpha)
 
 
-def _torn(word: Verdict, ratio: Interval, delta: float) -> bool:
+def contradicts(word: Verdict, ratio: Interval, delta: float) -> bool:
     """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin."""
     match word:
         case Verdict.GO:

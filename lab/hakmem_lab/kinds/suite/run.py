@@ -29,6 +29,7 @@ from hakmem_lab.run.recorder import Recorder, check_unchanged
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
+from hakmem_lab.trace import replay
 
 LEAST_ROUNDS = 2
 
@@ -39,9 +40,11 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
     if server is not None:
         warm_up = server.warm_up and places.command(server.warm_up)
         server = server.model_copy(update={"command": places.command(server.command), "warm_up": warm_up})
-    command = syscalls.command_for(row, row.ops[0]) if row.ops else row.command
+    command = places.command(syscalls.command_for(row, row.ops[0]) if row.ops else row.command)
+    if row.trace is not None:
+        command = replay.command(places.path(row.trace))
     return BlockSpec(
-        kind=spec.kind, command=places.command(command), env=row.env, cwd=row.cwd and places.path(row.cwd),
+        kind=spec.kind, command=command, env=row.env, cwd=row.cwd and places.path(row.cwd),
         stdin=row.stdin and places.path(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
         metric=row.metric, higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1, warm_up=0,
         max_blocks=spec.blocks_of(row),
@@ -73,7 +76,8 @@ class Suite(Recorder):
         tag = {"workload": row.key}
         try:
             one = block_spec(spec, row, self.places)
-            return Session(one, [*common, *own], self.context.progress, row.metrics(), tag)
+            session = Session if row.trace is None else replay.ReplayBlocks
+            return session(one, [*common, *own], self.context.progress, row.metrics(), tag)
         except LabError as error:
             missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
             why = f"{error}; {row.hint}" if missing else str(error)

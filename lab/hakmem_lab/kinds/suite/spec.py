@@ -29,6 +29,7 @@ from hakmem_lab.plan.spec import (
 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
 SUBJECT, REFERENCE = "hakmem", "glibc"
+REPLAY = "hak-replay"  # the command of a workload that is a trace
 OWN_KEYS = ("key", "title")  # what no two workloads can share
 
 
@@ -51,7 +52,7 @@ Key = Annotated[str, AfterValidator(check_key)]
 class WorkloadSpec(Model):
     """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
 
-    ops: instead of being timed, the workload's system calls are counted at these two lengths, which {ops} in the
+    trace: what `hak record` wrote, which is replayed in place of a command. ops: instead of being timed, the workload's system calls are counted at these two lengths, which {ops} in the
     command stands for; its bars are in calls per operation. hint: what is said besides where the program is missing.
     """
 
@@ -59,6 +60,7 @@ class WorkloadSpec(Model):
     title: str
     group: Key | None = None
     command: Command
+    trace: Word | None = None
     metric: MetricName = "wall"
     label: str = ""
     unit: str = ""
@@ -78,6 +80,14 @@ class WorkloadSpec(Model):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] | None = None
     hint: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _replayed(cls, values: Any) -> Any:
+        """A trace is its own command; what counts is the time in the allocator."""
+        if not isinstance(values, dict) or not isinstance(values.get("trace"), str):
+            return values
+        return {"metric": "cpu", "command": [REPLAY, values["trace"]]} | values
+
     @model_validator(mode="after")
     def _fits(self) -> "WorkloadSpec":
         used = [name for name in (self.metric, *(bar.metric for bar in self.bars), *self.guardrails)
@@ -86,6 +96,8 @@ class WorkloadSpec(Model):
             raise ValueError(f"the metric '{used[0]}' needs a [workload.server]")
         if self.metric in self.rates() and not self.higher_is_better:
             raise ValueError(f"higher-is-better of its own metric '{self.metric}' is a key of the workload")
+        if self.trace is not None and (self.command != [REPLAY, self.trace] or self.server is not None):
+            raise ValueError("a trace is replayed in place of a command and a server: leave these out")
         if (self.ops is not None) != any(OPS in word for word in self.command):
             raise ValueError("the key 'ops' and {ops} in the command go together: one of them is missing")
         if self.ops is not None:

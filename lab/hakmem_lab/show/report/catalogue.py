@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.pictures.blocks import blocks
 from hakmem_lab.show.report.pictures.distribution import distribution
-from hakmem_lab.show.report.pictures.effects import effects, forest, selection
+from hakmem_lab.show.report.pictures.effects import effects, forest, hosts, selection
 from hakmem_lab.show.report.pictures.fitness import correlation, false_verdicts, smallest_effect
 from hakmem_lab.show.report.pictures.interaction import interaction
 from hakmem_lab.show.report.pictures.memory import memory, over_time
@@ -35,9 +35,11 @@ GENERAL: dict[str, Draw] = {
 OWN: dict[str, dict[str, Draw]] = {
     "matrix": {"effects": effects, "interaction": interaction},
     "sweep": {"selection": selection},
+    "tune": {"selection": selection},
     "soak": {"resident": resident, "throughput": throughput, "tails": tails},
     "latency": {"latency": latency},
     "syscalls": {"syscalls": syscalls},
+    "fleet": {"hosts": hosts},
     "aa": {"false-verdicts": false_verdicts, "smallest-effect": smallest_effect, "autocorrelation": correlation},
     "suite": {"scores": scores, "history": history},
 }

@@ -24,6 +24,7 @@ ONLY_IN_FILES = {
 }
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
+OF_A_FLEET = ("engine", "workers", "scheduler")
 APART = {"kind", "command", "seed"}  # said in their own places
 
 
@@ -33,6 +34,7 @@ def command_line(run: LoadedRun) -> str:
     begin = ["hak", run.kind]
     seed = ["--seed", str(header["seed"])] if header.get("seed") is not None else []
     spec = header.get("spec") or {}
+    seed += [word for key in OF_A_FLEET if spec.get(key) is not None for word in (f"--{key}", str(spec[key]))]
     file = header.get("spec_file")
     if file:
         flags = _flags(run.kind, _changed(run.kind, spec, _written(run.kind, Path(file))))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.show import answers
+from hakmem_lab.show import answers, hosts
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import UNKNOWN, finite
@@ -80,6 +80,22 @@ def _told(result: Record, record: Record) -> list[str]:
     """A change and its interval, in words."""
     found = answers.change_of(result, record)
     return [found.short, found.between or UNKNOWN] if found else [UNKNOWN, UNKNOWN]
+
+
+def _hosts(result: Record) -> list[Table | None]:
+    """Of a fleet: who gains, who loses; who is missing."""
+    if not result.get("fleet"):
+        return []
+    rows = [
+        [line.name, line.group, _text(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
+        for line in hosts.lines(result)
+    ]
+    gone = [list(map(str, text.partition(": ")[::2])) for text in hosts.missing(result)]
+    columns = ["Host", "Group", "Blocks", "Change", "Interval", "Shown"]
+    return [
+        Table("Hosts of the fleet", columns, rows) if rows else None,
+        Table("Hosts that are missing", ["What", "Which and why"], gone) if gone else None,
+    ]
 
 
 def _guardrails(result: Record) -> Table | None:
@@ -199,7 +215,8 @@ def _heat(record: Record, row: Record) -> str | Cell:
 def findings(run: LoadedRun) -> list[Table]:
     """Tables of what was found, in the order of reading."""
     result = run.result
-    tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_suite(result)]
+    tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_hosts(result)]
+    tables += _suite(result)
     return [table for table in tables if table is not None]
 
 

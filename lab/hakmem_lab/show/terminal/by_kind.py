@@ -1,6 +1,6 @@
 """Terminal tables of the kinds that have figures of their own."""
 
-from hakmem_lab.show.terminal import suite
+from hakmem_lab.show.terminal import replay, suite, tuning
 from hakmem_lab.show.terminal.tables import add_row, new_table, number
 
 
@@ -74,4 +74,4 @@ def _latency(found: dict):
 
 
 TABLES = {"aa": _aa, "latency": _latency, "soak": _soak, "syscalls": _syscalls,
-          "suite": suite.tables}  # fmt: skip
+          "suite": suite.tables, "tune": tuning.tables, "replay": replay.tables}  # fmt: skip

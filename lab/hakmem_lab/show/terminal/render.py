@@ -1,7 +1,7 @@
 """A result on the terminal."""
 
 from hakmem_lab.show import answers
-from hakmem_lab.show.terminal import by_kind
+from hakmem_lab.show.terminal import by_kind, fleet, tuning
 from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
 
 
@@ -30,6 +30,8 @@ def show(result: dict) -> None:
     console.print(
         f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", markup=False
     )
+    for text in tuning.service_lines(result):  # last, and in one piece: they are to be copied
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def _arms(result: dict):
@@ -37,9 +39,12 @@ def _arms(result: dict):
     if rows:
         title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
         table = new_table(title, "median of", *heads)
-        for arm in rows:
+        shown, more = tuning.foremost(result, rows, "name")
+        for arm in shown:
             add_row(table, arm["name"], *answers.arm_figures(result, arm, number, number))
         yield table
+        if more:
+            yield more
 
 
 def _comparisons(result: dict):
@@ -72,10 +77,13 @@ def _selection(result: dict):
             "candidate",
             "effect [interval]",
         )
-        for row in selection["candidates"]:
+        shown, more = tuning.foremost(result, selection["candidates"], "arm")
+        for row in shown:
             mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
             add_row(table, row["arm"] + mark, answers.told(result, row))
         yield table
+        if more:
+            yield more
 
 
 def _guardrails(result: dict):
@@ -99,5 +107,7 @@ def _kind_tables(result: dict):
     for key, build in by_kind.TABLES.items():
         if result.get(key):
             yield from build(result[key])
+    if result.get("fleet"):
+        yield from fleet.tables(result)
     if text := answers.builds(result):
         yield text

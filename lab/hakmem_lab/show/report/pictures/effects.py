@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Style
 from hakmem_lab.show import answers
+from hakmem_lab.show import hosts as fleets
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.directions import place
 from hakmem_lab.show.report.model import LoadedRun, Record
@@ -218,3 +219,34 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
     )
     panel = _panel(rows, _style(run, shown[0]), _margin(run))
     return _picture("selection", key, "Candidates, and the one confirmed", [panel], table, caption)
+
+
+def hosts(run: LoadedRun, key: str) -> Picture | None:
+    """A fleet: the average, every host, every kind of host, and what a further host may expect."""
+    lines = list(fleets.lines(run.result))
+    mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
+    if not lines or mean is None:
+        return None
+    groups = dict.fromkeys(line.group for line in lines)
+    how, margin = lines[0].change.style, _margin(run)
+    panels = [_panel([_row(run, mean, "On average over the fleet")], how, margin, "Fleet")]
+    for group in groups:
+        drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
+        rows = [_row(run, line.record | {"metric": None}, line.name) for line in drawn]
+        panels.append(_panel(rows, how, margin, group))
+    bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
+    for panel in panels:
+        panel.bounds = bounds  # one axis for all, so that they can be compared
+    body = [
+        [line.name, line.group, str(line.blocks or numbers.UNKNOWN), line.change.short,
+         line.change.between or numbers.UNKNOWN, line.reading]
+        for line in lines
+    ]  # fmt: skip
+    table = Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], body)
+    caption = (
+        "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "
+        f"its own effect lies. {fleets.spread(run.result)}."
+    )
+    if any(len([line for line in lines if line.group == group]) > DRAWN_ROWS for group in groups):
+        caption += f" The first {DRAWN_ROWS} of each group are drawn; the table has all."
+    return _picture("hosts", key, "Which host gains, which loses?", panels, table, caption)

@@ -1,0 +1,144 @@
+"""`hak fleet`: a spec of the kind ab on many hosts, through an engine that is there."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hakmem_lab.cli import complete, measure
+from hakmem_lab.cli.measure import Format, JsonFile, Keys, MaxBlocks, Quiet, Require, Seed, StoreFolder
+from hakmem_lab.errors import LabError, nearest
+
+OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
+ENGINES = ("dask", "slurm", "kubernetes")
+HELP = "A spec on many hosts, through Dask, Slurm or Kubernetes: a verdict about the fleet, and how its hosts differ."
+
+
+def _engines(incomplete: str) -> list[str]:
+    return complete.beginning(incomplete, ENGINES)
+
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="A spec of the kind ab", show_default=False)
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="dask, slurm or kubernetes", autocompletion=_engines),
+]
+Workers = Annotated[int | None, typer.Option(help="dask: try it with so many workers on this machine", min=1)]
+Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS", help="dask: of the cluster, such as tcp://head:8786")]
+Folder = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="DIR", help="slurm, kubernetes: a folder that all hosts see")
+]
+Shares = Annotated[int | None, typer.Option(help="slurm, kubernetes: on so many hosts", min=1)]
+Image = Annotated[str | None, typer.Option(help="kubernetes: a container image with hak and the program")]
+Claim = Annotated[str | None, typer.Option(help="kubernetes: a PersistentVolumeClaim that several nodes may write")]
+Merge = Annotated[Path | None, typer.Option(metavar="DIR", help="What is there of a job: the result; may be repeated")]
+Close = Annotated[bool, typer.Option("--close", help="With --merge: nothing more will come, judge what is there")]
+Measure = Annotated[
+    Path | None, typer.Option("--measure", metavar="DIR", help="What a task of Slurm or Kubernetes does: a share")
+]
+Share = Annotated[int | None, typer.Option(help="With --measure: which one (default: the engine's own number)", min=0)]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("fleet", help=HELP)(fleet)
+
+
+def fleet(
+    ctx: typer.Context, words: Words = None,
+    engine: Engine = None, workers: Workers = None, scheduler: Scheduler = None,
+    output: Folder = None, shares: Shares = None, image: Image = None, claim: Claim = None,
+    merge: Merge = None, close: Close = False, measure_: Measure = None, share: Share = None,
+    set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    measure.check_require(require)
+    measure.check_json(json)
+    measure.check_format(format_, json)
+    if measure_ is not None:
+        _share(measure_, share, quiet)
+        return
+    if merge is not None:
+        measure.finish(_merged(merge, close, store, quiet), json, require, format_)
+        return
+    source, spec = _spec_of(ctx.params)
+    if spec.engine == "dask":
+        measure.finish(_measured(source, spec, store, quiet), json, require, format_)
+    else:
+        _write(source, spec, output, shares, image, claim)
+
+
+def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
+    """(the spec's file, the spec). Raises LabError."""
+    from hakmem_lab.kinds.fleet.job import FleetSpec, check
+    from hakmem_lab.plan.spec import build, read_toml
+
+    words, engine = params["words"] or [], params["engine"]
+    if len(words) != 1 or not words[0].endswith(".toml"):
+        raise LabError("hak fleet takes one file that ends in .toml: a spec of the kind ab")
+    if engine is None:
+        raise LabError(f"--engine is missing: one of {', '.join(ENGINES)}")
+    if engine not in ENGINES:
+        raise LabError(f"--engine: there is no engine '{engine}': {nearest(engine, ENGINES)}")
+    source, values = words[0], read_toml(Path(words[0]))
+    if (kind := values.get("kind", "ab")) not in ("ab", "fleet"):
+        raise LabError(f"{source}: kind: a fleet runs specs of the kind ab, and this one is of the kind '{kind}'")
+    given = measure.overrides({name: params[name] for name in OF_THE_SPEC})
+    spec = build(FleetSpec, values | given | {"kind": "fleet"}, source)
+    check(spec, source)
+    return source, spec
+
+
+def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> dict:
+    """On a Dask cluster."""
+    from hakmem_lab import kinds
+    from hakmem_lab.run.context import Context
+    from hakmem_lab.run.endings import told
+    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.store.runs import default_folder
+
+    context = Context(store or default_folder(), source, Progress(quiet=quiet))
+    with told():
+        return kinds.module("fleet").run(spec, context)
+
+
+def _write(
+    source: str, spec: Any, output: Path | None, shares: int | None, image: str | None, claim: str | None
+) -> None:
+    """The files of Slurm or Kubernetes, and what to do with them."""
+    from hakmem_lab.kinds.fleet import engines
+    from hakmem_lab.kinds.fleet.folder import Folder
+
+    if output is None or shares is None:
+        flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
+        raise LabError(f"{flag} is missing: {spec.engine} gets files")
+    if spec.engine == "kubernetes":
+        engines.check_kubernetes(image, claim)
+    folder = Folder.create(output, spec, shares, source)
+    if spec.engine == "slurm":
+        print(f"sbatch {engines.slurm(folder)}")
+    else:
+        print(f"kubectl create -f {engines.kubernetes(folder, image, claim)}")
+    print(f"hak fleet --merge {output}")
+
+
+def _share(path: Path, share: int | None, quiet: bool) -> None:
+    """What a task does."""
+    from hakmem_lab.kinds.fleet.folder import Folder, share_here
+    from hakmem_lab.run.progress import Progress
+
+    number = share_here() if share is None else share
+    if number is None:
+        raise LabError("--share is missing: outside of Slurm and Kubernetes nobody says which one")
+    count = Folder(path).measure(number, Progress(quiet=quiet))
+    print(f"share {number}: {count} blocks measured" if count else f"share {number}: nothing was left to do")
+
+
+def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
+    from hakmem_lab.kinds.fleet.collect import collect
+    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.store.runs import default_folder
+
+    return collect(path, store or default_folder(), Progress(quiet=quiet), close)

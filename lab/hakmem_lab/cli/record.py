@@ -1,0 +1,52 @@
+"""`hak record`: what a program asks of its allocator, into a file that can be asked later."""
+
+import contextlib
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hakmem_lab.cli import complete
+from hakmem_lab.errors import LabError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(context_settings={"allow_interspersed_args": False})(record)
+
+
+def record(
+    subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
+    seconds: Annotated[float | None, typer.Option(help="So long; the program goes on", min=0.01)] = None,
+    allocator: Annotated[
+        str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=complete.arms)
+    ] = "default",
+) -> None:
+    """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
+    from hakmem_lab.trace import record as recording
+
+    if subject[0].isdecimal():
+        if len(subject) > 1:
+            raise LabError(f"one process at a time: hak record -o {output} {subject[0]}")
+        if allocator != "default":
+            raise LabError("--allocator: a process that runs has its allocator already")
+        from hakmem_lab.trace import attach
+
+        typer.echo(f"hak: {attach.process(int(subject[0]), output, seconds).headline()}", err=True)
+        return
+    found, status = recording.command(subject, output, seconds, allocator)
+    typer.echo(f"hak: {found.headline()}", err=True)
+    _end_like(status)
+
+
+def _end_like(status: int) -> None:
+    """As the program did: by its status, or by the signal that ended it, without a second core file."""
+    if status < 0:
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+            resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    raise typer.Exit(status)

@@ -1,0 +1,139 @@
+"""Many hosts: the effect on average over a fleet, and how far hosts lie apart.
+
+Duty: from the log-ratios of every host's blocks to the mean effect of the fleet that these hosts were drawn from, with
+its interval, and to what a further host may expect. May import NumPy, SciPy and `paired`.
+
+Model: a host's effect is the fleet's plus a part of its own, of variance tau², and what its blocks say of it has an
+error: y = mu + u + e. tau² is estimated by restricted maximum likelihood. The interval of mu is Hartung's and Knapp's,
+with Student's t of one degree of freedom less than there are hosts, and never narrower than tau² alone makes it (the
+factor is at least 1). So it is the hosts that are counted, not the blocks: a thousand blocks on two hosts say little
+about a third one.
+
+A host's estimate is Hodges–Lehmann's. Its error is that of a mean, from the spread of its own blocks, drawn towards the
+median spread of all hosts as if that were `PRIOR_BLOCKS` further blocks: of a few blocks the spread is hardly known.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc, stdtr, stdtrit
+
+from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
+
+LEAST_HOSTS = 3
+PRIOR_BLOCKS = 4
+NO_VARIANCE = 1e-18  # what never varied is given the error of rounding
+STEPS, CLOSE = 200, 1e-10
+
+
+@dataclass(frozen=True)
+class Host:
+    """What one host says. variance: of the estimate's error; n: blocks."""
+
+    estimate: float
+    variance: float
+    n: int
+
+    def interval(self, level: float) -> Interval:
+        """Of the effect on this host."""
+        freedom, error = PRIOR_BLOCKS + self.n - 1, math.sqrt(self.variance)
+        half = -float(stdtrit(freedom, (1 - level) / 2)) * error
+        p = 2 * float(stdtr(freedom, -abs(self.estimate) / error))
+        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, p, self.n)
+
+
+def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
+    """Every host by its blocks' log-ratios, at least one each."""
+    arrays = {name: checked(d) for name, d in columns.items()}
+    own = [float(array.var(ddof=1)) for array in arrays.values() if array.size > 1]
+    typical = float(np.median(own)) if own else 0.0
+    found = {}
+    for name, array in arrays.items():
+        squares = float(((array - array.mean()) ** 2).sum())
+        spread = (PRIOR_BLOCKS * typical + squares) / (PRIOR_BLOCKS + array.size - 1)
+        found[name] = Host(hodges_lehmann(columns[name]), max(spread / array.size, NO_VARIANCE), array.size)
+    return found
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """estimate: the mean effect (a log-ratio), error: the standard error of it. tau2: the variance of hosts' effects;
+    q: Cochran's; i2: the share of what the estimates vary by that is more than their errors explain."""
+
+    estimate: float
+    error: float
+    tau2: float
+    q: float
+    i2: float
+    hosts: int
+    blocks: int
+
+    def interval(self, level: float) -> Interval:
+        """Of the mean effect; unlimited for one host."""
+        if self.hosts < 2:
+            return Interval(self.estimate, -math.inf, math.inf, level, 1.0, self.blocks)
+        freedom = self.hosts - 1
+        half = -float(stdtrit(freedom, (1 - level) / 2)) * self.error
+        p = 2 * float(stdtr(freedom, -abs(self.estimate) / self.error))
+        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, p, self.blocks)
+
+    def differ_p(self) -> float:
+        """How probable as large a q is where all hosts have one effect."""
+        return float(chdtrc(self.hosts - 1, self.q)) if self.hosts > 1 else 1.0
+
+    def prediction(self, level: float) -> tuple[float, float]:
+        """Where the effect on one further host lies; unlimited for fewer than three hosts."""
+        if self.hosts < LEAST_HOSTS:
+            return -math.inf, math.inf
+        half = -float(stdtrit(self.hosts - 2, (1 - level) / 2)) * math.sqrt(self.tau2 + self.error**2)
+        return self.estimate - half, self.estimate + half
+
+
+def fleet(hosts: Sequence[Host]) -> Fleet:
+    """The mean over the fleet that these hosts, at least one, were drawn from."""
+    if not hosts:
+        raise ValueError("a fleet has at least one host")
+    y, v = np.array([host.estimate for host in hosts]), np.array([host.variance for host in hosts])
+    tau2 = _tau2(y, v) if len(hosts) > 1 else 0.0
+    weights = 1 / (v + tau2)
+    mean = float(weights @ y / weights.sum())
+    freedom = max(len(hosts) - 1, 1)
+    scale = max(1.0, float(weights @ (y - mean) ** 2) / freedom)
+    fixed = 1 / v
+    q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
+    typical = _typical_variance(fixed) if len(hosts) > 1 else 0.0
+    i2 = tau2 / (tau2 + typical) if tau2 > 0 else 0.0
+    blocks = sum(host.n for host in hosts)
+    return Fleet(mean, math.sqrt(scale / weights.sum()), tau2, q, i2, len(hosts), blocks)
+
+
+def _typical_variance(weights: np.ndarray) -> float:
+    """Higgins's and Thompson's: what the errors of all hosts amount to."""
+    return float((weights.size - 1) * weights.sum() / (weights.sum() ** 2 - (weights**2).sum()))
+
+
+def _tau2(y: np.ndarray, v: np.ndarray) -> float:
+    """Restricted maximum likelihood by Fisher scoring; never below 0."""
+    tau2 = max(0.0, float(y.var(ddof=1) - v.mean()))
+    for _ in range(STEPS):
+        w = 1 / (v + tau2)
+        total = w.sum()
+        residual = y - w @ y / total
+        trace = total - (w**2).sum() / total
+        information = (w**2).sum() - 2 * (w**3).sum() / total + ((w**2).sum() / total) ** 2
+        step = (float(w**2 @ residual**2) - trace) / information
+        after = max(0.0, tau2 + step)
+        done = abs(after - tau2) <= CLOSE * (tau2 + v.mean())
+        tau2 = float(after)
+        if done:
+            break
+    return tau2
+
+
+def together(hosts: Sequence[Host], level: float) -> Interval:
+    """The mean effect on these hosts alone, whatever others would show: each weighs by its error."""
+    weights = np.array([1 / host.variance for host in hosts])
+    mean = float(weights @ np.array([host.estimate for host in hosts]) / weights.sum())
+    return Host(mean, float(1 / weights.sum()), sum(host.n for host in hosts)).interval(level)

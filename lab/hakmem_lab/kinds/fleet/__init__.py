@@ -1,0 +1,1 @@
+"""`hak fleet`: one spec on many hosts, and a verdict about all of them."""

@@ -1,0 +1,115 @@
+"""A host's part of a fleet: preflight, calibration and warm-up once, then the blocks that it is given.
+
+A part is an ordinary session in a file of its own. Every record has a serial number, so that part and serial number
+are its identity wherever it is copied to. Only one part measures at a time on a machine: whoever measures holds a lock
+that ends with its process.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hakmem_lab import __version__
+from hakmem_lab.errors import LabError, Stopped
+from hakmem_lab.judge import fitness
+from hakmem_lab.kinds.ab import kind as ab
+from hakmem_lab.kinds.fleet.job import Job
+from hakmem_lab.plan import peers
+from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.session import Session
+from hakmem_lab.store.runs import default_folder
+
+HOST_NAMES = ("HAK_FLEET_HOST", "SLURMD_NODENAME")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def host_name() -> str:
+    """As the engine calls this host, else as it calls itself."""
+    return next((os.environ[name] for name in HOST_NAMES if os.environ.get(name)), socket.gethostname())
+
+
+def node() -> str:
+    """The same for all that run under one kernel, whatever they are called."""
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(BOOT.read_bytes()).hexdigest()[:12]
+    return socket.gethostname()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Nobody else of this user's fleets measures on this machine meanwhile."""
+    path = Path(tempfile.gettempdir()) / f"hakmem-lab-fleet-{os.getuid()}.lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+class Part(Session):
+    """Blocks of a job, measured here."""
+
+    spec: AbSpec
+
+    def __init__(self, job: Job, host: str, folder: Path):
+        spec = build(AbSpec, job.spec, "spec")
+        super().__init__(spec, ab.arms(spec), Progress(quiet=True))
+        self.job, self.host, self._folder = job, host, folder
+        self._fresh: list[dict] = []
+        self._serial = 0
+
+    def start(self) -> None:
+        """Raises LabError where this host cannot take part."""
+        with alone():
+            self.begin(self._folder, "fleet", lambda _: (0, 0))
+        if reason := fitness.unfit_reason(default_folder(), self.file.header()):
+            raise LabError(reason)
+
+    def create(self, folder: Path, source: str, **more: object) -> None:
+        about = {"job": self.job.id, "host": self.host, "node": node(), "pid": os.getpid()}
+        super().create(folder, source, fleet=about, **more)
+
+    def append(self, record: dict) -> None:
+        numbered = record | {"serial": self._serial}
+        if record["type"] == "block":
+            numbered["finished"] = time.time()
+        self._serial += 1
+        super().append(numbered)
+        self._fresh.append(numbered)
+
+    def taken(self) -> list[dict]:
+        """The records since the last time."""
+        records, self._fresh = self._fresh, []
+        return records
+
+    def measure(self, index: int, attempt: int = 0) -> str | None:
+        """One block, by its place among those of the whole fleet; why it could not be measured, else None."""
+        control, treatment = ab.names(self.spec)
+        try:
+            with alone():
+                self.block("measure", (control, treatment), index, attempt)
+        except Stopped as error:
+            return str(error)
+        return None
+
+
+def begin(job: Job, host: str, folder: Path | None = None) -> Part:
+    """Raises LabError where this host cannot take part."""
+    if job.lab_version != __version__:
+        raise LabError(f"hak is {__version__} here, and {job.lab_version} where the fleet was started")
+    peers.file_sha256.cache_clear()  # a worker may be older than what it measures
+    part = Part(job, host, folder or default_folder() / "fleet" / job.id)
+    try:
+        part.start()
+    except BaseException:
+        part.release()
+        raise
+    return part

@@ -1,0 +1,256 @@
+"""From the records of a fleet's run to its result: the verdict on the fleet, how its hosts differ. Pure."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from hakmem_lab.judge import two_arms
+from hakmem_lab.judge.analysis import (
+    COMPARED,
+    arm_rows,
+    base_result,
+    comparison,
+    log_ratios,
+    measured,
+    metric_of,
+    withheld,
+)
+from hakmem_lab.judge.statistics import guardrails, hosts, verdict
+from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
+from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
+from hakmem_lab.judge.statistics.sentences import percent, size
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.words import MEAN_OF
+from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.store.blocks import Blocks
+
+Pair = tuple[str, str]
+ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """The verdict, once every block is there or nothing more will come; before that, what there is."""
+    blocks = measured(records)
+    result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
+    result["warnings"] += _unlike(header, records)
+    result["fleet"] = {"metric": result["metric"], "hosts": [], "kinds": [], **_missing(records)}
+    if not blocks:
+        return result | {"headline": "No verdict yet: there are no finished blocks."}
+    first, second = (arm["name"] for arm in header["arms"])
+    by_host = _by_host(blocks)
+    found = _columns(by_host, (first, second), metric_of(header))
+    result["arms"] = arm_rows(header, blocks, metric_of(header))
+    result["fleet"] |= _differences(header, records, found)
+    result |= _judged(header, by_host, found)
+    result["comparisons"] += _secondary(header, by_host, (first, second))
+    complete = len(blocks) >= header["spec"]["max-blocks"] or _closed(records)
+    if not complete:
+        result |= {"verdict": None, "headline": _unfinished(len(blocks), header["spec"]["max-blocks"], result)}
+        result["comparisons"][0]["verdict"] = None
+    result["final"] = complete
+    result["settled"] = result["verdict"] not in (None, Verdict.INCONCLUSIVE)
+    return withheld(result, records, first, second)
+
+
+def _closed(records: Iterable[dict]) -> bool:
+    """Whether somebody has said that nothing more will come."""
+    return any(record["type"] == "event" and record["what"] == CLOSED for record in records)
+
+
+def _by_host(blocks: Blocks) -> dict[str, Blocks]:
+    found: dict[str, Blocks] = {}
+    for block in blocks:
+        host = next(iter(block.values()))[0]["host"]
+        found.setdefault(host, []).append(block)
+    return dict(sorted(found.items()))
+
+
+def _columns(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric) -> dict[str, Host]:
+    """What every host says of a metric; nothing where it is missing from a run."""
+    columns = {name: log_ratios(blocks, *pair, metric) for name, blocks in by_host.items()}
+    known = {name: d for name, d in columns.items() if d}
+    return hosts.of_blocks(known) if len(known) == len(columns) else {}
+
+
+def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Host]) -> dict:
+    """The verdict on the fleet, and what it rests on."""
+    spec, alpha = header["spec"], header["spec"]["alpha"]
+    first, second = (arm["name"] for arm in header["arms"])
+    pair = first, second
+    whole = hosts.fleet(list(found.values()))
+    interval, narrow = whole.interval(1 - alpha), whole.interval(1 - 2 * alpha)
+    word = verdict.judge(interval, narrow, as_log(spec["margin"]))
+    rails = [
+        _rail(metric, limit, _columns(by_host, pair, metric), alpha) for metric, limit in guardrails_of(spec).items()
+    ]
+    checked = guardrails.checked(word, rails)
+    means = _mean_of_means(by_host, pair, metric_of(header), 1 - alpha)
+    torn = means is not None and verdict.contradicts(word, means, as_log(spec["margin"]))
+    if whole.hosts < LEAST_HOSTS or torn:
+        checked = Verdict.INCONCLUSIVE
+    row = comparison(interval, *pair, spec["metric"], str(checked))
+    rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
+    equivalence = narrow.ratio()
+    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    failed = [rail.name for rail in rails if rail.status is GuardrailStatus.FAILED]
+    return {
+        "verdict": str(checked),
+        "headline": _headline(whole, found, interval, narrow, checked, rails, spec, means if torn else None),
+        "torn": torn,
+        "comparisons": [row, *rows_of_means],
+        "guardrails": [guardrails.row(rail) for rail in rails],
+        "vetoed_by": failed if word is Verdict.GO and checked is Verdict.NO_GO else [],
+    }
+
+
+def _mean_of_means(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric, level: float) -> Interval | None:
+    """The other average: the ratio of the means of every host's runs; None where a host has too few blocks for one."""
+    found = []
+    for blocks in by_host.values():
+        means = two_arms.means_of(blocks, pair, metric, ONE_SIGMA)
+        if means is None:
+            return None
+        error = (means.ratio.high - means.ratio.low) / 2
+        found.append(Host(means.ratio.estimate, max(error**2, hosts.NO_VARIANCE), len(blocks)))
+    return hosts.fleet(found).interval(level)
+
+
+def _rail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: float) -> Guardrail:
+    """On average over the fleet; one host on which it surely fails leaves it open, however well the others do."""
+    interval = hosts.fleet(list(found.values())).interval(1 - 2 * alpha)
+    rail = guardrails.judged(metric.name, interval, limit)
+    each = [guardrails.status(host.interval(1 - 2 * alpha / len(found)), limit) for host in found.values()]
+    if rail.status is GuardrailStatus.HELD and GuardrailStatus.FAILED in each:
+        return Guardrail(rail.name, limit, GuardrailStatus.UNCLEAR, interval)
+    return rail
+
+
+def _headline(
+    whole: Fleet,
+    found: Mapping[str, Host],
+    interval: Interval,
+    narrow: Interval,
+    word: Verdict,
+    rails: Sequence[Guardrail],
+    spec: dict,
+    other: Interval | None,
+) -> str:
+    """What is claimed of the fleet, and what a further host may expect. other: the mean of the runs, where that says
+    the opposite."""
+    count = f"{whole.hosts} host{'' if whole.hosts == 1 else 's'}, {whole.blocks} blocks"
+    if whole.hosts < LEAST_HOSTS:
+        here = hosts.together(list(found.values()), interval.level)
+        return (
+            f"{count}: fewer than {LEAST_HOSTS} hosts say nothing about a fleet; on these alone it is "
+            f"{percent(here.estimate)} (between {percent(here.low)} and {percent(here.high)})."
+        )
+    if other is not None:
+        return (
+            f"Over the fleet ({count}) the typical block changes by {percent(interval.estimate)}, but the mean of the "
+            f"runs by {percent(other.estimate)}: a few runs are far off. Which of the two matters is not for a rule."
+        )
+    matters, between = f"{spec['margin'] * 100:g} %", f"between {percent(interval.low)} and {percent(interval.high)}"
+    broken = [rail.name for rail in rails if rail.status is not GuardrailStatus.HELD]
+    if word is Verdict.NEUTRAL:
+        inside = f"{percent(narrow.low)} to {percent(narrow.high)}"
+        text = f"On average over the fleet any difference is smaller than the {matters} that matters ({inside})"
+    elif interval.excludes_zero():
+        side = "better" if interval.low > 0 else "worse"
+        text = f"On average over the fleet surely {side}, by about {size(interval.estimate)} ({between})"
+        if word is Verdict.INCONCLUSIVE and abs(interval.estimate) < as_log(spec["margin"]):
+            text += f"; whether by the {matters} that matters is open"
+    else:
+        text = f"On average over the fleet {between}: better, equal and worse are all possible; more hosts would tell"
+    if broken and word is not Verdict.NEUTRAL:
+        text += f"; but {', '.join(broken)} may have got worse by more than is tolerated"
+    low, high = whole.prediction(interval.level)
+    return f"{text} ({count}). A further host may expect from {percent(low)} to {percent(high)}."
+
+
+def _unfinished(count: int, most: int, result: dict) -> str:
+    return f"No verdict yet: {count} of {most} planned blocks. So far: {result['headline']}"
+
+
+def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[dict]:
+    """What else changed on average over the fleet, for information."""
+    rows = []
+    for name in COMPARED:
+        found = _columns(by_host, pair, Metric(name)) if name != header["spec"]["metric"] else {}
+        if found:
+            interval = hosts.fleet(list(found.values())).interval(1 - header["spec"]["alpha"])
+            rows.append(comparison(interval, *pair, name))
+    return rows
+
+
+def kind_of(host: dict) -> str:
+    """What hosts are of one kind by: processor, how many of them, kernel."""
+    facts = host.get("machine") or {}
+    return f"{facts.get('cpu')}, {facts.get('processors')} processors, Linux {facts.get('kernel')}"
+
+
+def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host]) -> dict:
+    """Every host, every kind of host, how far they lie apart; the intervals of all hosts hold together, and so do
+    those of all kinds."""
+    alpha, whole = header["spec"]["alpha"], hosts.fleet(list(found.values()))
+    entered = {record["host"]: record for record in records if record["type"] == HOST}
+    kinds: dict[str, list[Host]] = {}
+    rows = []
+    for name, host in found.items():
+        kinds.setdefault(kind_of(entered[name]), []).append(host)
+        rows.append({"host": name, "kind": kind_of(entered[name]), **_row(host.interval(1 - alpha / len(found)))})
+    low, high = whole.prediction(1 - alpha)
+    return {
+        "hosts": rows,
+        "kinds": [
+            {"kind": name, "hosts": len(own), **_row(hosts.together(own, 1 - alpha / len(kinds)))}
+            for name, own in sorted(kinds.items())
+        ],
+        "machines": len({entered[name].get("node") for name in found}),
+        "together": _row(hosts.together(list(found.values()), 1 - alpha)) if whole.hosts < LEAST_HOSTS else None,
+        "tau": math.sqrt(whole.tau2),
+        "i2": whole.i2,
+        "q": whole.q,
+        "differ_p": whole.differ_p(),
+        "prediction_low": as_ratio(low),
+        "prediction_high": as_ratio(high),
+    }
+
+
+def _row(interval: Interval) -> dict:
+    ratio = interval.ratio()
+    return {
+        "blocks": interval.n,
+        "estimate": ratio.estimate,
+        "ci_low": ratio.low,
+        "ci_high": ratio.high,
+        "level": interval.level,
+    }
+
+
+def _missing(records: Sequence[dict]) -> dict:
+    """Hosts that were left out, or were lost, and blocks that were finished more than once."""
+    found: dict[str, list[dict]] = {LEFT: [], LOST: []}
+    for record in records:
+        if record["type"] == "event" and record["what"] in found:
+            found[record["what"]].append({"host": record["host"], "why": record["why"]})
+    again = sum(1 for record in records if record["type"] == "block" and record["phase"] == AGAIN and record["ok"])
+    return {"left_out": found[LEFT], "lost": found[LOST], "again": again}
+
+
+def _unlike(header: dict, records: Sequence[dict]) -> list[str]:
+    """What hosts do not have in common, and should."""
+    entered = [record for record in records if record["type"] == HOST]
+    texts = []
+    for position, arm in enumerate(header["arms"]):
+        if len({host["arms"][position]["sha256"] for host in entered}) > 1:
+            texts.append(f"the hosts have different builds of {arm['name']}: part of what they differ in is that")
+    if len({host["command"]["sha256"] for host in entered}) > 1:
+        texts.append("the hosts have different builds of the program: part of what they differ in is that")
+    names, nodes = {host["host"] for host in entered}, {host["node"] for host in entered}
+    if len(nodes) < len(names):
+        texts.append(
+            f"the {len(names)} hosts are {len(nodes)} machine{'' if len(nodes) == 1 else 's'}: what they say of a "
+            "fleet is for trying out only"
+        )
+    return texts

@@ -1,0 +1,1 @@
+"""`hak replay`: what another allocator would make of a recorded program."""

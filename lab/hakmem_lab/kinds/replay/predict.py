@@ -1,0 +1,143 @@
+"""What replays say about the live program, and how far that may be off. Pure.
+
+On the allocator that served the recorded program (the base) the program used a known amount. Of any other allocator it
+is predicted to use as much more as its replay uses more than the base's replay: whatever the program does besides
+allocating is the same. An interval has two parts: the noise of replays and live runs, and the error of this model,
+which is known from the other arms where they were run live as well (leaving out the one that is predicted), else taken
+from what was measured on other programs.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import t as student
+
+LEVEL = 0.95
+MATTERS = 0.03  # smaller differences between live runs need no particular order
+LEAST_OTHERS = 2  # arms that were run live, besides the base, from which the model's error follows
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """field: of a live run's record. of_level, of_change: standard error of the model, as a part of the base's value
+    and of the predicted change, where nothing was run live."""
+
+    name: str
+    field: str
+    unit: str
+    memory: bool
+    of_level: float
+    of_change: float
+
+
+QUANTITIES = (
+    Quantity("wall", "wall_s", "s", False, 0.02, 0.5),
+    Quantity("cpu", "cpu_s", "s", False, 0.02, 0.5),
+    Quantity("rss", "rss_peak_kib", "KiB", True, 0.02, 0.15),
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Of one arm, a value of each block: of its replays, and of its live runs if there are any."""
+
+    replays: Sequence[float]
+    lives: Sequence[float]
+
+
+def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Mapping]) -> dict[int, float]:
+    """Process -> what it held besides the allocator's memory, in KiB: of the recorded peak, what the base's replays do
+    not hold."""
+    known = {each["process"]: each["peak_kib"] for each in recorded if each["peak_kib"] is not None}
+    held: dict[int, list[float]] = {}
+    for run in base_runs:
+        for each in run["replay"]["processes"]:
+            held.setdefault(each["process"], []).append(each["rss_peak_kib"])
+    return {number: known[number] - statistics.median(values) for number, values in held.items() if number in known}
+
+
+def peak(processes: Sequence[Mapping], beside: Mapping[int, float]) -> float:
+    """Of the largest process with what it holds besides."""
+    return max(each["rss_peak_kib"] + beside.get(each["process"], 0.0) for each in processes)
+
+
+def error_of_median(values: Sequence[float]) -> float:
+    """Its standard error, as of normal values."""
+    if len(values) < 2:
+        return 0.0
+    return 1.2533 * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> float:
+    """How much wall time a second of processor time makes: less than one where several threads work at once."""
+    if quantity.name != "wall" or not level or not cpu_level:
+        return 1.0
+    return min(1.0, level / cpu_level)
+
+
+def rows(
+    columns: Mapping[str, Column],
+    base: str,
+    quantity: Quantity,
+    level: float | None,
+    cpu_level: float | None = None,
+) -> list[dict]:
+    """An arm each: the prediction with its interval, and the live value where there is one. level: what the base used
+    when it was recorded, where nothing was run live; None: then nothing can be predicted."""
+    lives = {name: statistics.median(column.lives) for name, column in columns.items() if column.lives}
+    level = lives.get(base, level)
+    if level is None:
+        return []
+    rate = _rate(level, cpu_level, quantity)
+    own = {name: statistics.median(column.replays) for name, column in columns.items()}
+    change = {name: (value - own[base]) * rate for name, value in own.items()}
+    off = {name: lives[name] - level - change[name] for name in lives if name != base}
+    found = []
+    for name, column in columns.items():
+        parts = [column.replays, columns[base].replays] if name != base else [column.replays]
+        noise = [error_of_median(values) * rate for values in parts]
+        noise += [error_of_median(values) for values in (columns[base].lives, column.lives)]
+        half = half_width(noise, change[name], level, quantity, [off[other] for other in off if other != name])
+        row = {"arm": name, "replay": own[name], "predicted": level + change[name],
+               "low": level + change[name] - half, "high": level + change[name] + half,
+               "live": lives.get(name), "base": name == base}  # fmt: skip
+        if name in lives and name != base:
+            row["error"] = row["predicted"] / lives[name] - 1
+            row["inside"] = row["low"] <= lives[name] <= row["high"]
+        found.append(row)
+    return found
+
+
+def half_width(
+    noise: Sequence[float], change: float, level: float, quantity: Quantity, others: Sequence[float]
+) -> float:
+    """Of the interval of a prediction; others: by how much the model was off for the other arms."""
+    if len(others) >= LEAST_OTHERS:
+        model = math.sqrt(statistics.fmean(each**2 for each in others))
+        quantile = float(student.ppf((1 + LEVEL) / 2, len(others)))
+    else:
+        model = math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
+        quantile = 2.0
+    return math.hypot(quantile * model, 2.0 * math.hypot(*noise))
+
+
+def ranking(rows_: Sequence[Mapping]) -> dict:
+    """Whether predicted and live order agree, of every two arms whose live values differ by more than matters."""
+    agree, contrary = [], []
+    for first, second in itertools.combinations(rows_, 2):
+        if abs(first["live"] / second["live"] - 1) <= MATTERS or abs(second["live"] / first["live"] - 1) <= MATTERS:
+            continue
+        same = (first["live"] < second["live"]) == (first["predicted"] < second["predicted"])
+        (agree if same else contrary).append([first["arm"], second["arm"]])
+    order = {key: [row["arm"] for row in sorted(rows_, key=lambda row: row[key])] for key in ("predicted", "live")}
+    return {"agree": agree, "contrary": contrary, **order}
+
+
+def recorded_level(recorded: Mapping, quantity: Quantity) -> float | None:
+    """What the base used when it was recorded; times with what the recorder took."""
+    if quantity.memory:
+        return max((each["peak_kib"] for each in recorded["processes"] if each["peak_kib"] is not None), default=None)
+    return recorded[quantity.field]

@@ -1,0 +1,82 @@
+"""The result of a replay: the comparison of the arms, and what it predicts of the live program. Pure."""
+
+import os
+import statistics
+from collections.abc import Sequence
+
+from hakmem_lab.judge.analysis import measured
+from hakmem_lab.kinds import compare
+from hakmem_lab.kinds.replay import predict
+from hakmem_lab.kinds.replay.predict import Column, Quantity
+from hakmem_lab.store.blocks import Blocks
+
+LIVE = " live"  # what the name of an arm ends in that runs the recorded command
+
+
+def replayed(header: dict) -> dict:
+    """The header without the arms that run live."""
+    return header | {"arms": [arm for arm in header["arms"] if not arm["name"].endswith(LIVE)]}
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """That of a comparison, with `replay`: the trace, predictions beside what is known of the live program."""
+    own = replayed(header)
+    result = compare.analyse(own, records)
+    blocks = measured(records)
+    if blocks:
+        result["replay"] = _replay(header, own, blocks)
+    return result
+
+
+def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
+    names, recorded = [arm["name"] for arm in own["arms"]], header["recorded"]
+    base, live = base_arm(own, recorded), header["spec"]["live"]
+    found = {"recorded": recorded, "base": base, "live": live, "quantities": []}
+    if base is None:
+        return found | _replayed(blocks, names)
+    beside = predict.offsets(recorded["processes"], _runs(blocks, base))
+    cpu = recorded["cpu_s"]
+    if live:
+        cpu = statistics.median(run["cpu_s"] for run in _runs(blocks, base + LIVE))
+    for quantity in predict.QUANTITIES:
+        columns = {name: Column(replays(_runs(blocks, name), quantity, beside),
+                                [run[quantity.field] for run in _runs(blocks, name + LIVE)])
+                   for name in names}  # fmt: skip
+        level = None if live else predict.recorded_level(recorded, quantity)
+        rows = predict.rows(columns, base, quantity, level, cpu)
+        if rows:
+            ranking = predict.ranking(rows) if live else None
+            found["quantities"].append({"name": quantity.name, "unit": quantity.unit, "rows": rows,
+                                        "ranking": ranking})  # fmt: skip
+    return found | _replayed(blocks, names)
+
+
+def _runs(blocks: Blocks, name: str) -> list[dict]:
+    return [run for block in blocks for run in block.get(name, [])]
+
+
+def _replayed(blocks: Blocks, names: list[str]) -> dict:
+    """Of the last run of the first arm: which processes were replayed, how much of the trace was left out."""
+    run = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), {})
+    return {key: (run.get("replay") or {}).get(key) for key in ("processes", "left_out", "left_out_operations")}
+
+
+def base_arm(own: dict, recorded: dict) -> str | None:
+    """The arm whose allocator served the program (its largest process) when it was recorded."""
+    largest = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
+    served = _file(largest.get("allocator"))
+    plain = [arm for arm in own["arms"] if not arm["variables"]]
+    return next((arm["name"] for arm in plain if _file(arm["library"]) == served), None)
+
+
+def _file(library: str | None) -> str | None:
+    """The name of an allocator's file; None for the C library's, which may be preloaded like any other."""
+    name = os.path.realpath(library).rpartition("/")[2] if library else None
+    return None if name is None or name.startswith(("libc.so", "libc-2")) else name
+
+
+def replays(runs: Sequence[dict], quantity: Quantity, beside: dict[int, float]) -> list[float]:
+    """What each of these replays used."""
+    if quantity.memory:
+        return [predict.peak(run["replay"]["processes"], beside) for run in runs]
+    return [run["cpu_s"] for run in runs]

@@ -1,0 +1,1 @@
+"""`hak tune`: the best of several allocators and their options, confirmed on fresh runs."""

@@ -1,0 +1,147 @@
+"""From the records of a tuning to its result: the course of the choice, the verdict on the winner, the line to use."""
+
+from collections.abc import Sequence
+
+from hakmem_lab.judge import planning, words
+from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
+from hakmem_lab.judge.statistics import multiple
+from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.kinds.ab.kind import blocked, verdict_parts
+from hakmem_lab.kinds.tune import halving, service
+from hakmem_lab.kinds.tune.session import ASKED, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
+from hakmem_lab.kinds.tune.spec import DEFAULT
+from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.store.blocks import Blocks, finished_blocks
+
+
+def events(records: Sequence[dict], what: str) -> list[dict]:
+    return [record for record in records if record["type"] == "event" and record["what"] == what]
+
+
+def aim_of(header: dict) -> halving.Aim:
+    return halving.Aim(DEFAULT, metric_of(header), guardrails_of(header["spec"]))
+
+
+def candidates_of(header: dict) -> list[str]:
+    return [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
+
+
+def whole_header(header: dict, records: Sequence[dict]) -> dict:
+    """The header with the arms that were asked for later."""
+    return header | {"arms": [*header["arms"], *(arm for event in events(records, ASKED) for arm in event["arms"])]}
+
+
+def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], int]:
+    """The groups of candidates so far, and how many candidates are still to be asked for; header: as it is stored."""
+    asked = events(records, ASKED)
+    groups = [candidates_of(header), *([arm["name"] for arm in event["arms"]] for event in asked)]
+    plans = events(records, SEARCH)
+    if not plans or (asked and asked[-1]["exhausted"]):
+        return [group for group in groups if group], 0
+    return [group for group in groups if group], max(plans[0]["tries"] - sum(map(len, groups)), 0)
+
+
+def state_of(header: dict, records: Sequence[dict]) -> halving.Course:
+    """How far the choice has come; header: as it is stored."""
+    gone = {event["arm"]: event["block"] for event in events(records, GONE)}
+    blocks, (groups, wanted) = finished_blocks(records, SELECT), groups_of(header, records)
+    return halving.course(groups, blocks, aim_of(header), header["spec"]["select-blocks"], gone, wanted > 0)
+
+
+def pair_header(header: dict, records: Sequence[dict], chosen: str) -> dict:
+    """The header as that of an A/B of the default and the chosen candidate."""
+    return header | {"arms": [arm for arm in whole_header(header, records)["arms"] if arm["name"] in (DEFAULT, chosen)]}
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """The verdict of the confirmation, the course of the choice for information, and what follows for the service."""
+    blocks, state = finished_blocks(records, SELECT), state_of(header, records)
+    header = whole_header(header, records)
+    result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
+    confirming = finished_blocks(records, CONFIRM)
+    result |= {"blocks": len(confirming), "tune": _course(header, records, state)}
+    if state.chosen is None:
+        result["headline"] = (
+            f"The choice is not finished: {len(blocks)} blocks, {len(state.alive)} candidates are left."
+        )
+        return result
+    chosen = state.chosen
+    result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
+    plan = planning.plan_of(header, records)
+    if not plan.share:
+        confirming = confirming[: max((count for count in plan.looks if count <= len(confirming)), default=0)]
+    if not confirming:
+        result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
+        return result
+    parts = verdict_parts(pair_header(header, records, chosen), confirming, (DEFAULT, chosen), plan)
+    result |= parts
+    ended = parts["settled"] or len(confirming) >= planning.most_blocks(header, records)
+    result["final"] = ended and len(confirming) >= planning.least_blocks(records)
+    result["selection"]["confirmation"] = parts["comparisons"][0]
+    blocked(withheld(result, records, DEFAULT, chosen), records)
+    return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
+
+
+def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dict:
+    """The tuning's own part of the result."""
+    spec = header["spec"]
+    return {
+        "default": spec["default"],
+        "objective": {"metric": spec["metric"], "most": spec["higher-is-better"]},
+        "limits": {metric.name: limit for metric, limit in guardrails_of(spec).items()},
+        "candidates": len(candidates_of(header)),
+        "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
+        "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
+        "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
+        "use": None,
+        "service": None,
+    }
+
+
+def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
+    """Every candidate on the blocks that it took part in, who came furthest first; intervals hold together."""
+    columns = {}
+    for name in candidates_of(header):
+        d = log_ratios(shared(blocks, DEFAULT, name), DEFAULT, name, metric_of(header))
+        if d:
+            columns[name] = d
+    intervals = multiple.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
+    rows = []
+    for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate)):
+        ratio = intervals[name].ratio()
+        row = {"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
+        rows.append(row | {"blocks": intervals[name].n})
+    return rows
+
+
+def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
+    """With what follows from the verdict: the arm to use and its line, or to stay with what there is."""
+    spec, tune = header["spec"], result["tune"]
+    if result["verdict"] == "GO":
+        (arm,) = (arm for arm in header["arms"] if arm["name"] == chosen)
+        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"), brought)
+        tune["use"] = chosen
+        tune["service"] = {
+            "systemd": service.systemd(variables),
+            "shell": service.shell(variables, spec["server"]["command"] if spec["server"] else spec["command"]),
+            "environment": variables,
+        }
+    tune["answer"] = _answer(result, spec["default"], chosen)
+    return result
+
+
+def _answer(result: dict, default: str, chosen: str) -> str:
+    """What to do, and why, in one sentence."""
+    found = words.change(result["selection"]["confirmation"], words.described(result))
+    said = words.sentence("it", default, found) if found else "it was confirmed"
+    verdict, stay = result["verdict"], f"Nothing helps, stay with {default}: the best candidate"
+    if verdict == "GO":
+        return f"Use {chosen}: {said}"
+    if verdict == "INCONCLUSIVE":
+        return f"Not decided, stay with {default} for now: the best candidate was {chosen}"
+    if verdict == "NEUTRAL":
+        return f"{stay}, {chosen}, makes no difference that matters"
+    if result.get("vetoed_by"):
+        broken = " and ".join(words.metric_name(result, name) for name in result["vetoed_by"])
+        return f"{stay}, {chosen}, breaks the limit on {broken}: {said}"
+    return f"{stay}, {chosen}, is worse: {said}"

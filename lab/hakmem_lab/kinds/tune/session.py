@@ -1,0 +1,196 @@
+"""A run in blocks in which a candidate may fail: it is left out, and the others go on."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import planning
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.kinds.tune import halving
+from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
+from hakmem_lab.plan import peers
+from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.run import preflight
+from hakmem_lab.run import progress as ui
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.session import ArmFailed, Session
+from hakmem_lab.store.runs import RunFile
+
+LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
+BROUGHT = "brought"
+SELECT, CONFIRM = "select", "confirm"
+PAIR = 4  # runs of a block of the confirmation
+
+
+class TuneSession(Session):
+    """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
+
+    spec: Spec
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], progress: ui.Progress):
+        super().__init__(spec, arms, progress)
+        self.runner.close()
+        self.metrics = list(with_readings(spec, self.metrics))
+        self.runner = Runner(self.workload, self.metrics)
+        self.left_out: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.brought: str | None = None
+        self.planned: int | None = None
+        self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
+
+    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+        """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
+
+        def counted(arms: int) -> tuple[int, int]:
+            candidates = self.search[0] if self.search else arms - 1
+            choose = halving.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
+            blocks = self.planned or self.spec.max_blocks
+            plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
+            least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
+            return choose + PAIR * blocks, choose + PAIR * least
+
+        super().begin(folder, source, counted)
+        for name, why in self.left_out.items():
+            self.event(LEFT_OUT, f"{name} is left out: {why}", arm=name)
+        for text in self.notes:
+            self.event(NOTE, text)
+        for text in [*(f"{name} is left out: {why}" for name, why in self.left_out.items()), *self.notes]:
+            self.progress.say(text)
+        if self.brought:
+            self.event(BROUGHT, f"the program brings an allocator of its own, {self.brought}")
+        if self.search:
+            tries, size = self.search
+            text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
+            self.event(SEARCH, text, tries=tries, of=size)
+            self.progress.say(text)
+        if self.planned is not None:
+            text = f"the budget has time for {self.planned} blocks of the confirmation"
+            self.event(planning.PLANNED, text, blocks=self.planned)
+
+    def check_arms(self) -> None:
+        """Preflight of every library once; what does not serve the program is left out, with one line."""
+        self.brought = self._brought()
+        refused: dict[Path | None, bool] = {}
+        for arm in list(self.arms.values()):
+            self.progress.update(0, 1, f"preflight: {arm.name}")
+            library = arm.library.path
+            try:
+                if library not in refused or arm.name == DEFAULT:
+                    refused[library] = True
+                    preflight.check_arm(arm, self.workload)
+                    refused[library] = False
+            except LabError as error:
+                if arm.name == DEFAULT:
+                    raise
+                self.left_out[arm.allocator] = str(error)
+            if refused[library]:
+                del self.arms[arm.name]
+        self.progress.restart()
+
+    def _brought(self) -> str | None:
+        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say."""
+        arm = self.arms[DEFAULT]
+        if arm.library.path is not None:
+            return None
+        found = preflight.serving(arm, self.workload) - {os.path.realpath(str(peers.libc().path))}
+        return ", ".join(sorted(found)) or None
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.left_out[name] = why
+        del self.arms[name]
+
+    def try_arms(self) -> list[dict]:
+        """One run of every arm; a candidate whose trial fails is left out."""
+        self.check_arms()
+        trials = []
+        for arm in list(self.arms.values()):
+            self.progress.update(0, 1, f"trial: {arm.name}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                trials.append(trial)
+                continue
+            if arm.name == DEFAULT:
+                raise LabError(self._why_unreadable(str(trial["why"])))
+            self._leave_out(arm.name, str(trial["why"]))
+        self.progress.restart()
+        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        self._keep_to_budget(trials)
+        if len(self.arms) < 2:
+            raise LabError(f"allocators: no candidate can be tried: {'; '.join(self.left_out.values())}")
+        return [trial for trial in trials if trial["arm"] in self.arms]
+
+    def _why_unreadable(self, why: str) -> str:
+        command = " ".join(self.workload.argv)
+        names = self.spec.percentiles()
+        if names and why.startswith("histogram"):
+            return (
+                f"{names[0]}: {command} prints no latencies that hak can read; say where the figure stands, "
+                f"--read '{names[0]}=regex:PATTERN', or print a histogram as for hak latency (key 'histogram')"
+            )
+        return f"{DEFAULT}: {command}: {why}"
+
+    def _keep_to_budget(self, trials: Sequence[Mapping]) -> None:
+        """As many candidates as half of the budget can choose from, in their order; blocks for the other half. Raises
+        LabError where it has no time for a verdict."""
+        if self.spec.budget is None:
+            return
+        run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
+        names = [name for name in self.arms if name != DEFAULT]
+        fits = self.search[0] if self.search else len(names)
+        while fits > 1 and halving.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
+            fits -= 1
+        blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
+        least = Plan((max(blocks, 1),)).least_blocks(self.spec.alpha)
+        if blocks < least:
+            needed = ui.duration(2 * PAIR * least * run_s)
+            raise LabError(f"budget: no verdict is possible in so short a time: at least {needed}")
+        if self.search:
+            self.search = max(fits, len(names)), self.search[1]
+        elif fits < len(names):
+            self.notes.append(f"the budget has time for {fits} of {len(names)} candidates, the first ones of the table")
+        for name in names[fits:]:
+            del self.arms[name]
+        self.planned = blocks
+
+    def resume(self, file: RunFile, header: dict) -> None:
+        """Raises LabError where what is under test is no longer what it was."""
+        super().resume(file, header)
+        for record in self.records():
+            if record.get("what") == ASKED:
+                self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in record["arms"]])
+
+    def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
+        """A further group of candidates, arm -> its point of the space; those whose trial fails are left out.
+        exhausted: there are no others."""
+        group: list[Arm] = []
+        for text in found:
+            arm = parse_arm(text, text, "allocators")
+            self.progress.update(len(group), len(found), f"trial: {text}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                group.append(arm)
+            else:
+                self.event(LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
+        self.progress.restart()
+        self._join(group)
+        points = [found[arm.name] for arm in group]
+        text = f"{len(group)} further candidates"
+        self.event(ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
+
+    def _join(self, group: Sequence[Arm]) -> None:
+        self.arms |= {arm.name: arm for arm in group}
+        self.watch(list(self.arms.values()))
+
+    def rung(self, names: Sequence[str], until: int) -> None:
+        """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
+        Raises Stopped where the default fails."""
+        try:
+            self.run_blocks(SELECT, [DEFAULT, *names], until)
+        except ArmFailed as failed:
+            if failed.arm == DEFAULT:
+                raise
+            text = f"{failed.arm} failed in block {failed.index}, and takes no further part"
+            self.event(GONE, text, arm=failed.arm, block=failed.index)
+            self.progress.say(text)

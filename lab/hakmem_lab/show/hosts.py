@@ -1,0 +1,105 @@
+"""A fleet in words: what is claimed of it, what a further host may expect, which kinds of host gain and which lose.
+
+From the result alone. Imports words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import Change
+
+Record = dict[str, Any]
+OF_HOSTS, OF_KINDS, OF_A_FURTHER = "Hosts", "Kinds of host", "A further host"
+
+
+class Line(NamedTuple):
+    """One host, one kind of host, or what a further host may expect. record: an estimate with its interval."""
+
+    group: str
+    name: str
+    blocks: int | None
+    record: Record
+    change: Change
+
+    @property
+    def reading(self) -> str:
+        """What is shown of it."""
+        return {1: "gains", -1: "loses", 0: "open"}[self.change.sure]
+
+
+def _change(result: Record, record: Record) -> Change | None:
+    return words.change(record, words.described(result))
+
+
+def lines(result: Record) -> Iterator[Line]:
+    """Every host, every kind where there are several, and a further host."""
+    fleet = result.get("fleet") or {}
+    for row in fleet.get("hosts") or []:
+        if found := _change(result, row):
+            yield Line(OF_HOSTS, str(row["host"]), row["blocks"], row, found)
+    kinds = fleet.get("kinds") or []
+    for row in kinds if len(kinds) > 1 else []:
+        if found := _change(result, row):
+            count = f"{row['hosts']} host{'' if row['hosts'] == 1 else 's'}"
+            yield Line(OF_KINDS, f"{row['kind']} ({count})", row["blocks"], row, found)
+    if further := _further(result):
+        yield Line(OF_A_FURTHER, OF_A_FURTHER, None, *further)
+
+
+def _further(result: Record) -> tuple[Record, Change] | None:
+    fleet: Record = result.get("fleet") or {}
+    row: Record = next(iter(result.get("comparisons") or []), {})
+    record = {
+        "estimate": row.get("estimate"),
+        "ci_low": fleet.get("prediction_low"),
+        "ci_high": fleet.get("prediction_high"),
+    }
+    found = _change(result, record)
+    return (record, found) if found and found.between and len(fleet.get("hosts") or []) > 2 else None
+
+
+def detail(result: Record, row: Record, found: Change) -> str:
+    """What is claimed of the fleet and how sure it is; of fewer hosts than make one, what is claimed of them."""
+    fleet = result["fleet"]
+    count = f"{len(fleet['hosts'])} hosts, {result['blocks']} blocks"
+    level, margin = f"{100 * row['level']:.3g} %", f"{100 * result['margin']:g} %"
+    if fleet.get("together"):
+        here = _change(result, fleet["together"])
+        return f"{count}: too few hosts to speak of a fleet. On these alone: {here.told() if here else 'unknown'}."
+    if result.get("verdict") == "NEUTRAL":
+        text = f"On average over the fleet any difference is smaller than the {margin} that matters"
+    elif found.sure:
+        text = f"On average over the fleet surely {found.between}, with {level} confidence"
+        if result.get("verdict") == "INCONCLUSIVE" and abs(row["estimate"]) < result["margin"]:
+            text += f"; whether by the {margin} that matters is open"
+    else:
+        text = "On average over the fleet better, equal and worse are all possible; more hosts would tell"
+    open_ones = [words.metric_name(result, r["metric"]) for r in result["guardrails"] if r["status"] != "held"]
+    if open_ones:
+        text += f"; {', '.join(open_ones)} may have got worse by more than is tolerated"
+    further = _further(result)
+    return f"{text} ({count})." + (f" A further host may expect {further[1].between}." if further else "")
+
+
+def spread(result: Record) -> str:
+    """How far hosts lie apart."""
+    fleet = result["fleet"]
+    if len(fleet.get("hosts") or []) < 2:
+        return ""
+    return (
+        f"Hosts differ by {100 * fleet['tau']:.2g} % (standard deviation of their effects); that is "
+        f"{100 * fleet['i2']:.0f} % of what their figures vary by, the rest is noise (p = {fleet['differ_p']:.2g})"
+    )
+
+
+def missing(result: Record) -> list[str]:
+    """Hosts that were left out or lost, each with the reason, and what was measured twice."""
+    fleet = result["fleet"]
+    texts = [f"left out: {each['host']}: {each['why']}" for each in fleet["left_out"]]
+    texts += [f"lost: {each['host']}: {each['why']}" for each in fleet["lost"]]
+    if fleet["again"]:
+        texts.append(f"{fleet['again']} blocks were finished more than once; the first finish counts")
+    return list(dict.fromkeys(texts))

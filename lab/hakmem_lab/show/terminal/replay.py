@@ -1,0 +1,82 @@
+"""Terminal tables of a replay: what it predicts of the live program, and how that compares."""
+
+from collections.abc import Iterator
+
+from hakmem_lab.show.terminal.tables import add_row, new_table, number
+
+TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
+
+
+def tables(found: dict) -> Iterator:
+    """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
+    yield replayed(found)
+    if found["base"] is None:
+        yield _no_base(found)
+        return
+    yield from _predictions(found)
+    for quantity in found["quantities"]:
+        if quantity["ranking"]:
+            yield ranked(quantity)
+
+
+def replayed(found: dict) -> str:
+    """In one line how much of the trace it was."""
+    processes = found["processes"] or []
+    operations = sum(each["operations"] for each in processes)
+    threads = sum(each["threads"] for each in processes)
+    text = f"replayed: {operations:,} operations of {_counted(threads, 'thread')}"
+    text += f" in {_counted(len(processes), 'process', 'processes')}"
+    if found["left_out"]:
+        left = _counted(found["left_out"], "process", "processes")
+        text += f"; left out: {left} with {found['left_out_operations']:,} operations"
+    for key, words in (("skipped", "frees of blocks that are not in the trace"), ("failed", "allocations were refused"),
+                       ("unordered", "waits for what the trace lacks")):  # fmt: skip
+        if count := sum(each[key] for each in processes):
+            text += f"; {count:,} {words}"
+    return text
+
+
+def _counted(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _no_base(found: dict) -> str:
+    served = {each["allocator"].rpartition("/")[2] or "glibc" for each in found["recorded"]["processes"]}
+    names = " and ".join(sorted(served)) or "its allocator"
+    return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the arms"
+
+
+def _predictions(found: dict) -> Iterator:
+    live = found["live"]
+    heads = ["arm", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
+    told = "beside what it is" if live else f"from what it was on {found['base']} when it was recorded"
+    table = new_table(f"The live program as the replay predicts it, {told}", *heads)
+    for quantity in found["quantities"]:
+        for row in quantity["rows"]:
+            add_row(table, row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], live))
+    if found["quantities"]:
+        yield table
+
+
+def cells(row: dict, unit: str, live: bool) -> list[str]:
+    """Prediction, and where there are live runs what they used and how far off the prediction was."""
+    interval = f"{number(row['predicted'], unit)} [{number(row['low'], unit)}, {number(row['high'], unit)}]"
+    if row["base"]:
+        return [number(row["predicted"], unit), *(["the base", ""] if live else [])]
+    if not live:
+        return [interval]
+    outside = "" if row["inside"] else ", outside"
+    return [interval, number(row["live"], unit), f"{100 * row['error']:+.1f} %{outside}"]
+
+
+def ranked(quantity: dict) -> str:
+    """Whether the order by this metric is that of the live runs."""
+    ranking, title = quantity["ranking"], TITLES[quantity["name"]]
+    agree, contrary = len(ranking["agree"]), ranking["contrary"]
+    if not agree and not contrary:
+        return f"order by {title}: no two arms differ by more than 3 % live"
+    pairs = f"of {_counted(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
+    if not contrary:
+        return f"order by {title}: as live, {pairs} all"
+    wrong = ", ".join(" and ".join(pair) for pair in contrary)
+    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}"

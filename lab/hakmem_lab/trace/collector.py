@@ -1,0 +1,108 @@
+"""The collector of one recording, as a process of its own: what recorded programs connect to."""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.trace import native
+
+SOCKET = "HAK_RECORD_SOCKET"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of a recording. end: what the trace says of itself at its end."""
+
+    path: Path
+    trace_bytes: int
+    complete: bool
+    end: Mapping[str, Any]
+
+    @property
+    def operations(self) -> int:
+        return self.end.get("operations", 0)
+
+    def headline(self) -> str:
+        """The one line about it."""
+        processes = len(self.end.get("processes", ()))
+        each = f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
+        words = [
+            f"{self.operations:,} operation{'s' * (self.operations != 1)} of {processes} "
+            f"process{'es' * (processes != 1)} in {self.trace_bytes:,} bytes{each}",
+            "complete" if self.complete else f"partial: {self.end.get('reason')}",
+        ]
+        for each_one in self.end.get("not_recorded", ()):
+            words.append(f"{each_one['executable']} was not recorded ({each_one['processes']} times)")
+        return f"{self.path}: " + "; ".join(words)
+
+
+class Collector:
+    """A context manager; on leaving, one that still runs finishes its trace."""
+
+    def __init__(self, output: Path, info: Mapping[str, Any]):
+        if output.is_dir() or not output.absolute().parent.is_dir():
+            what = "is a folder" if output.is_dir() else "is in no folder that there is"
+            raise LabError(f"--output: {output} {what}: name a file to write the trace to")
+        self._path, self._folder = output, tempfile.TemporaryDirectory(prefix="hak-record-")
+        folder = Path(self._folder.name)
+        folder.chmod(0o711)  # a server that has dropped its rights connects, too
+        self.socket = folder / "socket"
+        (folder / "info").write_text(json.dumps(info), encoding="utf-8")
+        self._process = subprocess.Popen(
+            [native.collector(), self.socket, output, folder / "info"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="surrogateescape",
+            start_new_session=True,  # what is typed is for the program
+            env={},
+        )
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        if self._process.stdout.readline() != "ready\n":
+            said = self._process.stderr.read().strip().removeprefix("hak-collect: ")
+            self._folder.cleanup()
+            raise LabError(f"--output: no trace can be written: {said}")
+
+    def __enter__(self) -> "Collector":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def tell(self, line: str) -> None:
+        """Asks it for something; one that has ended does not answer."""
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+
+    def wait(self) -> Recorded:
+        """Until all that was recorded has ended, or it was told to stop, and the trace is written."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        self._close()
+        if not line:
+            return Recorded(self._path, _size(self._path), False, {"reason": "the collector was killed"})
+        found = json.loads(line)
+        return Recorded(self._path, found["bytes"], found["complete"], found["end"])
+
+    def _close(self) -> None:
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._process.stderr.close()
+        self._folder.cleanup()
+
+
+def _size(path: Path) -> int:
+    return os.stat(path).st_size if path.exists() else 0

@@ -1,0 +1,133 @@
+"""What a trace says about itself, and the counts of what is in it.
+
+Whoever wrote it is not known: nothing in it is believed.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab.errors import LabError, one_line
+from hakmem_lab.trace import native
+
+DAMAGED = 2  # exit status of the reader
+
+
+@dataclass(frozen=True)
+class Process:
+    """number: in the trace. resident: [ns since it began, KiB], as the recorder saw it."""
+
+    number: int
+    about: dict[str, Any]
+    resident: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """partial: why it is not all that the program did; None: it is.
+
+    info, end and each `about`: as the recorder wrote them, or empty; what is in them may be of any type.
+    """
+
+    path: Path
+    partial: str | None
+    file_bytes: int
+    info: dict[str, Any]
+    end: dict[str, Any]
+    processes: list[Process]
+
+    @property
+    def complete(self) -> bool:
+        return self.partial is None
+
+
+def why_partial(end: Mapping[str, Any], ended: bool, cut_bytes: int) -> str:
+    if cut_bytes:
+        return f"it was cut off: {cut_bytes:,} bytes at its end are no whole piece"
+    if not ended:
+        return "its end is missing: the recorder was killed, or the file was cut off"
+    return words(end, "reason") or "it does not say why"
+
+
+def words(found: Mapping[str, Any], key: str) -> str:
+    """A text of one line, or one of words; else empty."""
+    value = found.get(key)
+    if isinstance(value, list):
+        value = " ".join(each for each in value if isinstance(each, str))
+    return one_line(value) if isinstance(value, str) else ""
+
+
+def contents(path: Path) -> Contents:
+    """Raises LabError where it is no trace or a damaged one. Reads no operations."""
+    found = _ask(path, "texts")
+    processes = [
+        Process(each["process"], _object(path, each["about"]), _resident(path, each["resident"]))
+        for each in found["processes"]
+    ]
+    info, end = _object(path, found["info"]), _object(path, found["end"])
+    partial = None if found["complete"] else why_partial(end, found["end"] is not None, found["cut_bytes"])
+    return Contents(path, partial, found["file_bytes"], info, end, processes)
+
+
+def counts(path: Path, process: int | None = None) -> dict[str, Any]:
+    """What is in it, of all processes or of one, as one object. Raises LabError as above."""
+    found = _ask(path, *([] if process is None else [str(process)]))
+    ended = found["end"] is not None
+    found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
+    own = _own_operations(found["end"])
+    for each in found["processes"]:
+        each["about"] = _object(path, each["about"])
+        each["inherited"] = max(each["operations"] - own.get(each["process"], each["operations"]), 0)
+    found["partial"] = None if found["complete"] else why_partial(found["end"], ended, found["cut_bytes"])
+    return found
+
+
+def _own_operations(end: Mapping[str, Any]) -> dict[int, int]:
+    """As counted where they were recorded: without the allocations that a forked process begins with."""
+    rows = end.get("processes")
+    found = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and type(row.get("process")) is int and type(row.get("operations")) is int:
+            found[row["process"]] = row["operations"]
+    return found
+
+
+def _ask(path: Path, *options: str) -> dict[str, Any]:
+    command = [str(native.reader()), str(path), *options]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode == DAMAGED:
+        raise LabError(one_line(done.stderr.decode(errors="replace")))
+    if done.returncode != 0:
+        raise LabError(f"{path} cannot be read: its reader ended with status {done.returncode}")
+    return json.loads(done.stdout.decode(errors="replace"), strict=False)
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        raise LabError(f"{path} is damaged: a text in it is not JSON") from None
+
+
+def _object(path: Path, text: str | None) -> dict[str, Any]:
+    found = {} if text is None else _parsed(path, text)
+    if not isinstance(found, dict):
+        raise LabError(f"{path} is damaged: a text in it is not a JSON object")
+    return found
+
+
+def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
+    samples = [sample for text in texts for sample in _list(path, text)]
+    if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
+        raise LabError(f"{path} is damaged: a list of resident memory in it holds something else")
+    return [(ns, kib) for ns, kib in samples]
+
+
+def _list(path: Path, text: str) -> list[Any]:
+    found = _parsed(path, text)
+    if not isinstance(found, list):
+        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
+    return found

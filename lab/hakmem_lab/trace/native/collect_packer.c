@@ -1,0 +1,124 @@
+// The packer: takes items out of the queue and writes the trace. It runs when no one else wants a processor; once the
+// programs have ended, the collector goes on in its place, since a thread may not raise itself again.
+#include "collect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static pthread_t thread;
+static trace_writer_t *writer;
+static pack_t *pack;
+static int trace_fd;
+static _Atomic bool over; // what is to be recorded
+static bool last_seen;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static failure_t first_failure;
+
+void failure_note(int error, const char *what) {
+  pthread_mutex_lock(&lock);
+  if (first_failure.error == 0)
+    first_failure = (failure_t){error ? error : EIO, what};
+  pthread_mutex_unlock(&lock);
+}
+
+failure_t failure(void) {
+  pthread_mutex_lock(&lock);
+  failure_t now = first_failure;
+  pthread_mutex_unlock(&lock);
+  return now;
+}
+
+static void pack_item(const item_t *item) {
+  process_t *process = item->process;
+  const uint64_t *words;
+  int result = 0;
+  switch (item->kind) {
+  case ITEM_PROCESS:
+    if (pack_process(pack, (long)item->parent, item->fork) != (long)process->number) {
+      failure_note(errno, "a process of the trace");
+      return;
+    }
+    result = trace_write_text(writer, TRACE_PROCESS, process->number, item->text, strlen(item->text));
+    break;
+  case ITEM_WORDS:
+    words = queue_words(item);
+    if (words == NULL) {
+      failure_note(errno, "the file of waiting words");
+      return;
+    }
+    result = pack_words(pack, process->number, item->thread, words, item->to - item->from);
+    break;
+  case ITEM_ADVANCE:
+    result = pack_advance(pack, process->number, item->clock);
+    break;
+  case ITEM_TEXT:
+    result = trace_write_text(writer, item->sort, process->number, item->text, strlen(item->text));
+    break;
+  case ITEM_PROCESS_END:
+    result = pack_process_end(pack, process->number);
+    break;
+  case ITEM_LAST:
+    break;
+  }
+  if (result != 0)
+    failure_note(errno, "the trace");
+}
+
+// Until the last item, or until another thread is to go on.
+static void run(const _Atomic bool *enough) {
+  while (!atomic_load(enough)) {
+    item_t item = queue_take();
+    if (item.kind == ITEM_LAST) {
+      last_seen = true;
+      return;
+    }
+    if (failure().error == 0)
+      pack_item(&item);
+    if (item.kind == ITEM_PROCESS_END) {
+      pack_counts(pack, item.process->number, &item.process->counts);
+      process_forget_memory(item.process);
+    }
+    queue_done(&item);
+  }
+}
+
+static void *run_idly(void *unused) {
+  struct sched_param none = {0};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+    setpriority(PRIO_PROCESS, 0, 19);
+  run(&over);
+  return unused;
+}
+
+void packer_start(int fd, const char *info) {
+  trace_fd = fd;
+  writer = trace_writer_open(fd);
+  pack = writer ? pack_open(writer, clock_ns()) : NULL;
+  if (pack == NULL || trace_write_text(writer, TRACE_INFO, 0, info, strlen(info)) != 0)
+    failure_note(errno, "the trace");
+  if (pack != NULL && pthread_create(&thread, NULL, run_idly, NULL) == 0)
+    return;
+  fprintf(stderr, "hak-collect: cannot begin: %s\n", strerror(errno));
+  exit(EXIT_FAILURE);
+}
+
+void packer_wait(void) {
+  static const _Atomic bool never;
+  atomic_store(&over, true);
+  pthread_join(thread, NULL);
+  if (!last_seen)
+    run(&never);
+}
+
+uint64_t packer_close(bool complete, const char *end) {
+  if (trace_writer_close(writer, complete, end, strlen(end)) != 0)
+    failure_note(errno, "the trace");
+  pack_close(pack);
+  struct stat file;
+  return fstat(trace_fd, &file) == 0 ? (uint64_t)file.st_size : 0;
+}

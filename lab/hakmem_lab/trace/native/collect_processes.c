@@ -1,0 +1,223 @@
+// The processes that are recorded: how they come, and that they go.
+#include "collect.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { EVENTS = 64, HELLO_US = 200000, TRIES = 100, BACKLOG = 4096 };
+#define ORPHAN_NS UINT64_C(1000000000) // so long after a process's end, a child that it forked may begin
+
+static process_t *first, **last = &first;
+static uint32_t count;
+static uint64_t trace_origin;
+static int events = -1, listener = -1;
+static bool stopped;
+
+process_t *processes_first(void) {
+  return first;
+}
+
+uint64_t processes_now_ns(void) {
+  return clock_ns_since(trace_origin);
+}
+
+bool processes_open(const char *path, uint64_t origin) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  trace_origin = origin;
+  if (strlen(path) >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  strcpy(address.sun_path, path);
+  listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  events = epoll_create1(EPOLL_CLOEXEC);
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &listener};
+  // Whoever can reach the folder may connect: a server drops its rights before it forks.
+  return listener >= 0 && events >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+         chmod(path, 0666) == 0 && listen(listener, BACKLOG) == 0 &&
+         epoll_ctl(events, EPOLL_CTL_ADD, listener, &event) == 0;
+}
+
+process_t *processes_of(pid_t pid) {
+  process_t *found = NULL;
+  for (process_t *process = first; process != NULL; process = process->next)
+    if (process->pid == pid)
+      found = process;
+  return found;
+}
+
+static void process_over(process_t *process) {
+  if (process->over)
+    return;
+  process->over = true;
+  process->waits = atomic_load(&process->segment->waits);
+  sample_flush(process);
+  queue_put((item_t){.kind = ITEM_PROCESS_END, .process = process});
+}
+
+// All of its words are taken; a child that it forked may still have to begin.
+static void process_died(process_t *process) {
+  if (process->died_ns != 0)
+    return;
+  stat_t stat;
+  if (sample_stat(process->pid, &stat) && stat.state == 'Z') {
+    process->exited = true;
+    process->exit_code = WEXITSTATUS(stat.exit_status);
+    process->signal = WTERMSIG(stat.exit_status);
+  }
+  sample_cpu(process);
+  process_take_all(process);
+  segment_t *segment = process->segment;
+  uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process->own_pages * 4;
+  if (peak_kib > own_kib + process->peak_kib)
+    process->peak_kib = peak_kib - own_kib;
+  if (atomic_load(&segment->cpu_ms) > process->cpu_ms)
+    process->cpu_ms = atomic_load(&segment->cpu_ms);
+  process->died_ns = processes_now_ns();
+  if (process->pidfd >= 0)
+    close(process->pidfd);
+  if (process->statm >= 0)
+    close(process->statm);
+  process->pidfd = process->statm = -1;
+  if (atomic_load(&segment->forks) <= process->forks_claimed)
+    process_over(process);
+}
+
+static bool answer(int connection, int memory) {
+  char byte = 1;
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec part = {&byte, 1};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &memory, sizeof memory);
+  return sendmsg(connection, &message, MSG_NOSIGNAL) == 1;
+}
+
+// The process that it comes from, or -1. Of a forked child, all that the parent did before is queued first.
+static int64_t parent_of(const segment_hello_t *hello, pid_t pid, const process_t *former) {
+  if (hello->parent != 0)
+    for (process_t *process = first; process != NULL; process = process->next)
+      if (process->number == hello->parent - 1 && !process->over) {
+        uint64_t now = clock_since(process->segment->origin);
+        for (int i = 0; process->died_ns == 0 && process->advanced <= now && i < TRIES; i++)
+          process_take(process);
+        process->forks_claimed++;
+        return process->number;
+      }
+  stat_t stat;
+  const process_t *parent = former;
+  if (parent == NULL && sample_stat(pid, &stat))
+    parent = processes_of(stat.parent);
+  return parent ? (int64_t)parent->number : -1;
+}
+
+static void process_begins(int connection, pid_t pid, segment_hello_t *hello) {
+  process_t *former = processes_of(pid);
+  if (former != NULL)
+    process_died(former); // it has become another program
+  int64_t parent = parent_of(hello, pid, former);
+  int memory = -1;
+  process_t *process = process_new(pid, count, &memory);
+  if (process == NULL) {
+    failure_note(errno, "the memory for a process");
+    return;
+  }
+  process->began_ns = processes_now_ns();
+  char *text = sample_describe(process, hello, parent);
+  queue_put((item_t){.kind = ITEM_PROCESS,
+                     .process = process,
+                     .parent = hello->fork ? parent : -1,
+                     .fork = parent < 0 ? 0 : hello->fork,
+                     .text = text});
+  count++;
+  *last = process;
+  last = &process->next;
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = process};
+  if (process->pidfd >= 0)
+    epoll_ctl(events, EPOLL_CTL_ADD, process->pidfd, &event);
+  answer(connection, memory);
+  close(memory);
+}
+
+static void greet(int connection) {
+  struct timeval patience = {0, HELLO_US};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  segment_hello_t hello;
+  struct ucred who;
+  socklen_t bytes = sizeof who;
+  if (recv(connection, &hello, sizeof hello, 0) == (ssize_t)sizeof hello && hello.version == SEGMENT_VERSION &&
+      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && !stopped)
+    process_begins(connection, who.pid, &hello);
+  close(connection);
+}
+
+void processes_serve(int timeout_ms, int control) {
+  static bool added;
+  struct epoll_event found[EVENTS], event = {.events = EPOLLIN, .data.ptr = NULL};
+  if (!added)
+    added = epoll_ctl(events, EPOLL_CTL_ADD, control, &event) == 0;
+  int got = epoll_wait(events, found, EVENTS, timeout_ms);
+  // Those that ended first: a number may be given again at once.
+  for (int i = 0; i < got; i++)
+    if (found[i].data.ptr != NULL && found[i].data.ptr != &listener)
+      process_died(found[i].data.ptr);
+  for (int i = 0; i < got; i++)
+    if (found[i].data.ptr == &listener)
+      for (int connection; (connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
+        greet(connection);
+}
+
+bool processes_take(void) {
+  bool news = false;
+  uint64_t now = processes_now_ns();
+  for (process_t *process = first; process != NULL; process = process->next) {
+    if (process->over)
+      continue;
+    if (process->died_ns == 0) {
+      atomic_fetch_add_explicit(&process->segment->heartbeat, 1, memory_order_relaxed);
+      news |= process_take(process);
+      if (process->pidfd < 0 && kill(process->pid, 0) != 0 && errno == ESRCH)
+        process_died(process);
+    } else if (now - process->died_ns > ORPHAN_NS) {
+      process_over(process);
+    }
+  }
+  return news;
+}
+
+bool processes_any(void) {
+  for (const process_t *process = first; process != NULL; process = process->next)
+    if (!process->over)
+      return true;
+  return false;
+}
+
+void processes_stop(void) {
+  stopped = true;
+  for (process_t *process = first; process != NULL; process = process->next)
+    if (!process->over)
+      process_stop(process);
+  for (process_t *process = first; process != NULL; process = process->next)
+    if (!process->over) {
+      if (process->died_ns == 0) {
+        sample_cpu(process);
+        process_take_all(process);
+      }
+      process_over(process);
+    }
+}

@@ -1,0 +1,106 @@
+// Children of recorded processes that are not recorded: linked statically, with privileges of their own, or without the
+// recorder in LD_PRELOAD. They are found by looking now and then, so that one that lives for an instant may be missed.
+#include "collect.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KNOWN_MOST = 1024, LOOKS = 3, PATHS_MOST = 64, THREADS_A_LOOK = 64 };
+
+typedef struct {
+  pid_t pid;
+  unsigned looks; // in which it was there and not recorded; LOOKS: counted
+} stranger_t;
+
+static stranger_t known[KNOWN_MOST];
+static size_t next_known;
+static struct {
+  char path[256];
+  unsigned count;
+} programs[PATHS_MOST];
+
+static const process_t *process_of(const process_t *first, pid_t pid) {
+  for (; first != NULL; first = first->next)
+    if (first->pid == pid && first->died_ns == 0)
+      return first;
+  return NULL;
+}
+
+static stranger_t *stranger_of(pid_t pid) {
+  for (size_t i = 0; i < KNOWN_MOST; i++)
+    if (known[i].pid == pid)
+      return &known[i];
+  stranger_t *made = &known[next_known++ % KNOWN_MOST];
+  *made = (stranger_t){.pid = pid};
+  return made;
+}
+
+static void count_program(const char *path) {
+  for (size_t i = 0; i < PATHS_MOST; i++) {
+    if (programs[i].count == 0)
+      snprintf(programs[i].path, sizeof programs[i].path, "%s", path);
+    if (strcmp(programs[i].path, path) == 0) {
+      programs[i].count++;
+      return;
+    }
+  }
+}
+
+// parent: whose child it is; a child that has not become another program yet, or allocates nothing, is no stranger.
+static void look_at(const process_t *first, const process_t *parent, pid_t pid) {
+  char link[64], path[256];
+  snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length <= 0 || process_of(first, pid) != NULL)
+    return;
+  path[length] = '\0';
+  stranger_t *stranger = stranger_of(pid);
+  if (stranger->looks >= LOOKS || (parent != NULL && strcmp(path, parent->executable) == 0))
+    return;
+  if (++stranger->looks == LOOKS)
+    count_program(path);
+}
+
+static void look_at_children(const process_t *first, const process_t *parent) {
+  char path[300], text[4096];
+  snprintf(path, sizeof path, "/proc/%d/task", (int)parent->pid);
+  DIR *tasks = opendir(path);
+  if (tasks == NULL)
+    return;
+  const struct dirent *entry;
+  for (int looked = 0; looked < THREADS_A_LOOK && (entry = readdir(tasks)) != NULL;) {
+    if (entry->d_name[0] == '.')
+      continue;
+    looked++;
+    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)parent->pid, entry->d_name);
+    FILE *file = fopen(path, "re");
+    size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file != NULL)
+      fclose(file);
+    text[got] = '\0';
+    char *at = text;
+    for (long pid = strtol(at, &at, 10); pid > 0; pid = strtol(at, &at, 10))
+      look_at(first, parent, (pid_t)pid);
+  }
+  closedir(tasks);
+}
+
+void strangers_look(process_t *first, pid_t root) {
+  if (root > 0)
+    look_at(first, NULL, root);
+  for (const process_t *process = first; process != NULL; process = process->next)
+    if (process->died_ns == 0)
+      look_at_children(first, process);
+}
+
+void strangers_write(FILE *out) {
+  putc('[', out);
+  for (size_t i = 0; i < PATHS_MOST && programs[i].count != 0; i++) {
+    fprintf(out, "%s{\"processes\": %u, \"executable\": ", i ? ", " : "", programs[i].count);
+    json_string(out, programs[i].path, strlen(programs[i].path));
+    putc('}', out);
+  }
+  putc(']', out);
+}

@@ -1,0 +1,132 @@
+// What a thread of the packer has in lists: its words, its free slots, what it knows of others.
+#include <stdlib.h>
+#include <string.h>
+
+#include "pack_parts.h"
+
+#define WORDS_FIRST 64
+#define LIST_FIRST 16
+
+int pack_words_append(pack_thread_t *thread, const uint64_t *words, size_t count) {
+  size_t needed = thread->end + count;
+  if (needed > thread->capacity) {
+    size_t capacity = thread->capacity ? thread->capacity : WORDS_FIRST;
+    while (capacity < needed) {
+      capacity *= 2;
+    }
+    uint64_t *grown = realloc(thread->words, capacity * sizeof *grown);
+    if (!grown) {
+      return -1;
+    }
+    thread->words = grown;
+    thread->capacity = capacity;
+  }
+  memcpy(thread->words + thread->end, words, count * sizeof *words);
+  thread->end = needed;
+  return 0;
+}
+
+void pack_words_passed(pack_thread_t *thread) {
+  size_t passed = thread->at;
+  if (passed == 0) {
+    return;
+  }
+  if (passed == thread->end) {
+    if (thread->capacity > WORDS_FIRST) {
+      free(thread->words);
+      thread->words = NULL;
+      thread->capacity = 0;
+    }
+  } else {
+    memmove(thread->words, thread->words + passed, (thread->end - passed) * sizeof *thread->words);
+  }
+  thread->at = 0;
+  thread->end -= passed;
+  thread->settled = thread->settled > passed ? thread->settled - passed : 0;
+  thread->marked = thread->marked >= passed ? thread->marked - passed : SIZE_MAX;
+  thread->stop -= passed;
+}
+
+int pack_slot_give(pack_slots_t *slots, uint32_t slot) {
+  if (slots->own_count == slots->own_capacity) {
+    size_t capacity = slots->own_capacity ? slots->own_capacity * 2 : LIST_FIRST;
+    uint32_t *grown = realloc(slots->own, capacity * sizeof *grown);
+    if (!grown) {
+      return -1;
+    }
+    slots->own = grown;
+    slots->own_capacity = capacity;
+  }
+  slots->own[slots->own_count++] = slot;
+  return 0;
+}
+
+int pack_slot_return(pack_slots_t *slots, pack_returned_t returned) {
+  if (slots->returned_count == slots->returned_capacity) {
+    size_t capacity = slots->returned_capacity ? slots->returned_capacity * 2 : LIST_FIRST;
+    pack_returned_t *grown = malloc(capacity * sizeof *grown);
+    if (!grown) {
+      return -1;
+    }
+    for (size_t i = 0; i < slots->returned_count; i++) {
+      grown[i] = slots->returned[(slots->returned_at + i) & (slots->returned_capacity - 1)];
+    }
+    free(slots->returned);
+    slots->returned = grown;
+    slots->returned_at = 0;
+    slots->returned_capacity = capacity;
+  }
+  slots->returned[(slots->returned_at + slots->returned_count++) & (slots->returned_capacity - 1)] = returned;
+  return 0;
+}
+
+static pack_known_t *known_place(const pack_knowledge_t *knowledge, uint32_t thread) {
+  size_t mask = knowledge->capacity - 1;
+  size_t at = (thread * 0x9e3779b1u) & mask;
+  while (knowledge->entries[at].thread != thread + 1 && knowledge->entries[at].thread != 0) {
+    at = (at + 1) & mask;
+  }
+  return &knowledge->entries[at];
+}
+
+uint64_t pack_known(const pack_knowledge_t *knowledge, uint32_t thread) {
+  return knowledge->capacity ? known_place(knowledge, thread)->count : 0;
+}
+
+static int known_grow(pack_knowledge_t *knowledge) {
+  pack_knowledge_t larger = {.capacity = knowledge->capacity ? knowledge->capacity * 2 : LIST_FIRST,
+                             .count = knowledge->count};
+  larger.entries = calloc(larger.capacity, sizeof *larger.entries);
+  if (!larger.entries) {
+    return -1;
+  }
+  for (size_t i = 0; i < knowledge->capacity; i++) {
+    if (knowledge->entries[i].thread != 0) {
+      *known_place(&larger, knowledge->entries[i].thread - 1) = knowledge->entries[i];
+    }
+  }
+  free(knowledge->entries);
+  *knowledge = larger;
+  return 0;
+}
+
+int pack_learn(pack_knowledge_t *knowledge, uint32_t thread, uint64_t count) {
+  if (knowledge->count * 2 >= knowledge->capacity && known_grow(knowledge) != 0) {
+    return -1;
+  }
+  pack_known_t *place = known_place(knowledge, thread);
+  knowledge->count += place->thread == 0;
+  *place = (pack_known_t){thread + 1, count};
+  return 0;
+}
+
+void pack_thread_release(pack_thread_t *thread) {
+  free(thread->words);
+  free(thread->slots.own);
+  free(thread->slots.returned);
+  free(thread->knowledge.entries);
+  thread->words = NULL;
+  thread->at = thread->end = thread->capacity = thread->settled = thread->stop = 0;
+  thread->slots = (pack_slots_t){0};
+  thread->knowledge = (pack_knowledge_t){0};
+}

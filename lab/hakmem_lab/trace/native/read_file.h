@@ -1,0 +1,76 @@
+// The file of a trace: where its chunks are, and their bytes. Entries are written by trace_open and constant from then
+// on; a decoder is one thread's at a time, by its lock. Below: trace.h.
+#ifndef TRACE_READ_FILE_H
+#define TRACE_READ_FILE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zstd.h>
+
+#include "read.h"
+
+typedef struct {
+  char *data;
+  uint32_t count, room;
+  size_t entry_bytes;
+} table_t;
+
+typedef struct {
+  uint64_t at;
+  trace_chunk_t head;
+  uint32_t next; // the thread's next chunk; its last one has none
+} chunk_entry_t;
+
+typedef struct {
+  trace_thread_t known;
+  uint32_t first, last; // chunks
+  uint32_t most_bytes;  // of an unpacked chunk
+} thread_entry_t;
+
+typedef struct {
+  table_t threads; // of thread_entry_t
+} process_entry_t;
+
+enum {
+  DECODERS = 4, // threads that unpack at the same time
+};
+
+typedef struct {
+  pthread_mutex_t lock;
+  ZSTD_DCtx *zstd; // made at its first use
+  char *memory;    // for it
+  size_t zstd_bytes;
+  char *packed;
+} decoder_t;
+
+// All streams together. What a writer makes needs less: its chunks get smaller as threads get more.
+#define STREAM_BYTES_MOST (256ull << 20)
+
+struct trace {
+  int fd;
+  bool ended, complete;
+  uint64_t bytes, cut_bytes;
+  table_t chunks, processes;
+  uint32_t most_packed;
+  uint32_t thread_count; // of all processes
+  decoder_t decoders[DECODERS];
+  char *workspace; // of the decoders
+  size_t workspace_bytes;
+  _Atomic uint64_t stream_bytes;
+};
+
+void *memory_get(size_t bytes); // zeros; NULL: none
+void memory_put(void *, size_t bytes);
+// The entry, and as many zeros before it as the table lacks. NULL: no memory. Moves the table.
+void *table_entry(table_t *, uint32_t index, size_t entry_bytes);
+void table_free(table_t *);
+
+bool file_read(const trace_t *, void *, size_t bytes, uint64_t at); // false with errno
+bool decoders_open(trace_t *, const char *path, char *error, size_t error_bytes);
+void decoders_close(trace_t *);
+unsigned long chunk_crc(const trace_chunk_t *); // of the header's part of it
+// Its payload into buffer, which has room for head.bytes; what is wrong with it, or NULL.
+const char *chunk_unpack(trace_t *, const chunk_entry_t *, void *buffer);
+const thread_entry_t *thread_entry(const trace_t *, uint32_t process, uint32_t thread); // NULL: no such number
+
+#endif

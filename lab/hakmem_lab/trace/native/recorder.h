@@ -1,0 +1,113 @@
+// The library preloaded into a program that is recorded: every call goes on to the next allocator, and one word of
+// what it did (raw.h) goes into a buffer of the calling thread, in memory that the collector reads (segment.h).
+//
+// It allocates nothing, prints nothing, keeps no descriptor open, and keeps errno. The fast path is recorder_put: one
+// compare and one store. All else, from the first call of a thread to a full buffer, is in recorder_slow.
+//
+// What belongs to one process lies in recorder_home, which the kernel hands to a forked child as zeros, however it was
+// forked: the child's first call finds nothing there, and connects as a process of its own.
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "raw.h"
+#include "segment.h"
+#include "trace.h"
+
+#pragma GCC visibility push(hidden)
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define COLD __attribute__((cold, noinline))
+#define EXPORT __attribute__((visibility("default")))
+
+// One thread. Cache lines of its own, because each call writes there.
+typedef struct {
+  uint64_t *cursor, *limit; // the next word; where recorder_slow has to look. Both NULL: nothing is recorded
+  uint64_t *end;            // of the buffer, less what the longest record needs
+  uint64_t last_ticks;      // of the last mark
+  uint32_t period;          // words between marks
+  uint32_t number;          // + 1; 0: the place is free
+  uint32_t buffer, order;   // which buffer; how many this thread had before
+  uint32_t next;            // of free places, + 1
+  uint32_t ended;           // how often its end was announced
+} __attribute__((aligned(128))) recorder_thread_t;
+
+#define RECORDER_THREADS 65536u // at once; further ones share the stray place
+#define RECORDER_SLACK_WORDS 4
+
+typedef enum { HOME_NEW, HOME_BEGINNING, HOME_READY, HOME_OFF } home_state_t;
+
+// All zero in a new process.
+typedef struct {
+  _Atomic uint32_t state;
+  _Atomic int beginner; // the thread that begins
+  segment_t *segment;
+  pid_t pid;
+  _Atomic uint32_t threads_lock, stray_lock, large_lock;
+  uint32_t used_places, free_places; // guarded by threads_lock; the latter + 1
+  recorder_thread_t stray;           // guarded by stray_lock: what threads do after their end
+  recorder_thread_t threads[RECORDER_THREADS];
+} recorder_home_t;
+
+extern recorder_home_t *recorder_home;
+extern recorder_thread_t recorder_nobody; // cursor and limit NULL
+extern __thread recorder_thread_t *recorder_self __attribute__((tls_model("initial-exec")));
+
+// process.c: connects this process. False: it is not recorded (by now).
+bool recorder_begin(void);
+void recorder_lock(_Atomic uint32_t *lock);
+void recorder_unlock(_Atomic uint32_t *lock);
+
+// thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere. second: of a
+// pair, else 0. Keeps errno.
+void recorder_slow(uint64_t first, uint64_t second);
+bool recorder_make_key(void);
+
+// large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
+extern uint8_t recorder_large_filter[4096];
+void recorder_large_new(void *block, size_t bytes);
+void recorder_large_gone(void *block); // writes RAW_TOUCHED where it is one
+void recorder_large_look(void);        // at new ones
+
+static inline size_t recorder_large_hash(const void *block) {
+  return ((uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 52;
+}
+
+static inline bool recorder_maybe_large(const void *block) {
+  return recorder_large_filter[recorder_large_hash(block)] != 0;
+}
+
+static inline uint64_t recorder_word(const void *block, uint32_t code) {
+  return (uint64_t)(uintptr_t)block >> 3 << RAW_CODE_BITS | code;
+}
+
+static inline void recorder_put(uint64_t word) {
+  recorder_thread_t *self = recorder_self;
+  uint64_t *at = self->cursor;
+  if (UNLIKELY(at >= self->limit)) {
+    recorder_slow(word, 0);
+    return;
+  }
+  atomic_store_explicit((_Atomic uint64_t *)at, word, memory_order_release);
+  self->cursor = at + 1;
+}
+
+// The second word is there before the first, whenever the program may die.
+static inline void recorder_put_pair(uint64_t first, uint64_t second) {
+  recorder_thread_t *self = recorder_self;
+  uint64_t *at = self->cursor;
+  if (UNLIKELY(at >= self->limit)) {
+    recorder_slow(first, second);
+    return;
+  }
+  atomic_store_explicit((_Atomic uint64_t *)(at + 1), second, memory_order_release);
+  atomic_store_explicit((_Atomic uint64_t *)at, first, memory_order_release);
+  self->cursor = at + 2;
+}
+
+#pragma GCC visibility pop
+#endif

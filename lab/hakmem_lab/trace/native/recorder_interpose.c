@@ -1,0 +1,156 @@
+// The interface of malloc. An allocation is recorded after the allocator has made it, a free before: so no block is
+// recorded as live twice.
+#include "recorder.h"
+#include "recorder_next.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ALIAS(name) EXPORT __attribute__((alias("recorder_" #name)))
+
+COLD static void large(void *block, size_t bytes, uint32_t kind) {
+  if (kind == RAW_FREE && bytes < RAW_SIZE_LIMIT) // malloc's short form
+    recorder_put(recorder_word(block, (uint32_t)bytes));
+  else
+    recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + (kind == RAW_FREE ? RAW_LARGE : kind)), bytes + 1);
+  recorder_large_new(block, bytes);
+}
+
+static inline void allocated(void *block, size_t bytes) {
+  if (UNLIKELY(block == NULL))
+    return;
+  if (LIKELY(bytes < TRACE_TOUCH_BYTES))
+    recorder_put(recorder_word(block, (uint32_t)bytes));
+  else
+    large(block, bytes, RAW_FREE);
+}
+
+static void aligned(void *block, size_t alignment, size_t bytes) {
+  if (block == NULL)
+    return;
+  unsigned logarithm = alignment > 1 ? 63u - (unsigned)__builtin_clzll(alignment) : 0;
+  recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_ALIGNED), ((uint64_t)bytes << 6 | logarithm) + 1);
+  if (bytes >= TRACE_TOUCH_BYTES)
+    recorder_large_new(block, bytes);
+}
+
+// True: there is nothing to free.
+COLD static bool special(void *block) {
+  if (next_is_reserve(block))
+    return true;
+  recorder_large_gone(block);
+  return false;
+}
+
+static inline bool freed(void *block) {
+  if (UNLIKELY(block == NULL) || (UNLIKELY(recorder_maybe_large(block)) && special(block)))
+    return false;
+  recorder_put(recorder_word(block, RAW_SIZE_LIMIT + RAW_FREE));
+  return true;
+}
+
+void *recorder_malloc(size_t bytes) {
+  void *block = next.malloc(bytes);
+  allocated(block, bytes);
+  return block;
+}
+
+void recorder_free(void *block) {
+  if (freed(block))
+    next.free(block);
+}
+
+void *recorder_calloc(size_t count, size_t bytes) {
+  void *block = next.calloc(count, bytes);
+  if (LIKELY(block != NULL)) {
+    if (LIKELY(count * bytes < TRACE_TOUCH_BYTES))
+      recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_CALLOC), count * bytes + 1);
+    else
+      large(block, count * bytes, RAW_CALLOC);
+  }
+  return block;
+}
+
+void *recorder_realloc(void *old, size_t bytes) {
+  if (old == NULL)
+    return recorder_malloc(bytes);
+  if (UNLIKELY(bytes == 0)) { // free, and where the allocator says so, an empty block
+    void *empty = freed(old) ? next.realloc(old, 0) : NULL;
+    allocated(empty, 0);
+    return empty;
+  }
+  if (UNLIKELY(recorder_maybe_large(old)))
+    recorder_large_gone(old);
+  recorder_put(recorder_word(old, RAW_SIZE_LIMIT + RAW_REALLOC_FROM));
+  void *block = next.realloc(old, bytes);
+  recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_REALLOC_TO), bytes + 1);
+  if (block != NULL && bytes >= TRACE_TOUCH_BYTES)
+    recorder_large_new(block, bytes);
+  return block;
+}
+
+void *recorder_reallocarray(void *old, size_t count, size_t bytes) {
+  size_t product;
+  if (__builtin_mul_overflow(count, bytes, &product)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return recorder_realloc(old, product);
+}
+
+void *recorder_memalign(size_t alignment, size_t bytes) {
+  void *block = next.memalign(alignment, bytes);
+  aligned(block, alignment, bytes);
+  return block;
+}
+
+void *recorder_aligned_alloc(size_t alignment, size_t bytes) {
+  void *block = next.aligned_alloc(alignment, bytes);
+  aligned(block, alignment, bytes);
+  return block;
+}
+
+int recorder_posix_memalign(void **block, size_t alignment, size_t bytes) {
+  int error = next.posix_memalign(block, alignment, bytes);
+  if (error == 0)
+    aligned(*block, alignment, bytes);
+  return error;
+}
+
+enum { PAGE_BYTES = 4096 };
+
+void *recorder_valloc(size_t bytes) {
+  void *block = next.valloc(bytes);
+  aligned(block, PAGE_BYTES, bytes);
+  return block;
+}
+
+void *recorder_pvalloc(size_t bytes) {
+  void *block = next.pvalloc(bytes);
+  aligned(block, PAGE_BYTES, (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+  return block;
+}
+
+void recorder_free_sized(void *block, size_t bytes) {
+  if (freed(block))
+    next.free_sized(block, bytes);
+}
+
+void recorder_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  if (freed(block))
+    next.free_aligned_sized(block, alignment, bytes);
+}
+
+ALIAS(malloc) void *malloc(size_t);
+ALIAS(free) void free(void *);
+ALIAS(free) void cfree(void *);
+ALIAS(calloc) void *calloc(size_t, size_t);
+ALIAS(realloc) void *realloc(void *, size_t);
+ALIAS(reallocarray) void *reallocarray(void *, size_t, size_t);
+ALIAS(memalign) void *memalign(size_t, size_t);
+ALIAS(aligned_alloc) void *aligned_alloc(size_t, size_t);
+ALIAS(posix_memalign) int posix_memalign(void **, size_t, size_t);
+ALIAS(valloc) void *valloc(size_t);
+ALIAS(pvalloc) void *pvalloc(size_t);
+ALIAS(free_sized) void free_sized(void *, size_t);
+ALIAS(free_aligned_sized) void free_aligned_sized(void *, size_t, size_t);

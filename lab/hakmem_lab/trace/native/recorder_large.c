@@ -1,0 +1,107 @@
+// Large blocks: how much of each the program touched. The kernel is asked when the block is freed, and of blocks that
+// live on, whenever a thread takes a new buffer.
+#include "recorder.h"
+
+#include <sys/mman.h>
+
+enum { TABLE = 4096, PROBES = 16, PAGE_BYTES = 4096, VECTOR_PAGES = 1024 };
+
+typedef struct {
+  _Atomic uintptr_t block; // 0: free
+  size_t bytes;
+  size_t touched; // when it was last said
+} large_t;
+
+uint8_t recorder_large_filter[TABLE];
+static large_t table[TABLE];      // guarded by recorder_home->large_lock, which a forked child finds open
+static _Atomic uint32_t in_table; // none: nothing to look at
+
+static size_t touched_bytes(uintptr_t block, size_t bytes) {
+  unsigned char vector[VECTOR_PAGES];
+  uintptr_t at = block & ~(uintptr_t)(PAGE_BYTES - 1), end = block + bytes;
+  size_t pages = 0;
+  while (at < end) {
+    size_t count = (end - at + PAGE_BYTES - 1) / PAGE_BYTES;
+    if (count > VECTOR_PAGES)
+      count = VECTOR_PAGES;
+    if (mincore((void *)at, count * PAGE_BYTES, vector) != 0)
+      break;
+    for (size_t i = 0; i < count; i++)
+      pages += vector[i] & 1;
+    at += count * PAGE_BYTES;
+  }
+  return pages * PAGE_BYTES < bytes ? pages * PAGE_BYTES : bytes;
+}
+
+static large_t *find(uintptr_t wanted, const void *block) {
+  size_t at = recorder_large_hash(block);
+  for (size_t i = 0; i < PROBES; i++) {
+    large_t *entry = &table[(at + i) % TABLE];
+    if (atomic_load_explicit(&entry->block, memory_order_relaxed) == wanted)
+      return entry;
+  }
+  return NULL;
+}
+
+static bool ready(void) {
+  return recorder_home != NULL && atomic_load_explicit(&recorder_home->state, memory_order_relaxed) == HOME_READY;
+}
+
+static void say(uintptr_t block, size_t bytes) {
+  recorder_put_pair(recorder_word((const void *)block, RAW_SIZE_LIMIT + RAW_TOUCHED), bytes + 1);
+}
+
+// A block that finds no room is not looked at, and counts as touched.
+void recorder_large_new(void *block, size_t bytes) {
+  if (!ready())
+    return;
+  recorder_lock(&recorder_home->large_lock);
+  large_t *entry = find(0, block);
+  if (entry != NULL) {
+    entry->bytes = bytes;
+    entry->touched = 0;
+    atomic_store_explicit(&entry->block, (uintptr_t)block, memory_order_relaxed);
+    atomic_fetch_add(&in_table, 1);
+    uint8_t *count = &recorder_large_filter[recorder_large_hash(block)];
+    if (*count < UINT8_MAX)
+      (*count)++;
+  }
+  recorder_unlock(&recorder_home->large_lock);
+}
+
+void recorder_large_gone(void *block) {
+  if (!ready() || atomic_load_explicit(&in_table, memory_order_relaxed) == 0)
+    return;
+  recorder_lock(&recorder_home->large_lock);
+  large_t *entry = find((uintptr_t)block, block);
+  size_t bytes = entry != NULL ? entry->bytes : 0;
+  if (entry != NULL) {
+    atomic_store_explicit(&entry->block, 0, memory_order_relaxed);
+    atomic_fetch_sub(&in_table, 1);
+    uint8_t *count = &recorder_large_filter[recorder_large_hash(block)];
+    if (*count < UINT8_MAX)
+      (*count)--;
+  }
+  recorder_unlock(&recorder_home->large_lock);
+  if (bytes != 0)
+    say((uintptr_t)block, touched_bytes((uintptr_t)block, bytes));
+}
+
+// A record may need a new buffer, and that one this: whoever finds the lock taken goes on. The block may be freed
+// meanwhile by another thread: the lock keeps it from being unmapped only once it was looked up there.
+void recorder_large_look(void) {
+  if (!ready() || atomic_load_explicit(&in_table, memory_order_relaxed) == 0)
+    return;
+  if (atomic_exchange_explicit(&recorder_home->large_lock, 1, memory_order_acquire))
+    return;
+  for (large_t *entry = table; entry < table + TABLE; entry++) {
+    uintptr_t block = atomic_load_explicit(&entry->block, memory_order_relaxed);
+    if (block == 0 || entry->touched == entry->bytes)
+      continue;
+    size_t bytes = touched_bytes(block, entry->bytes);
+    if (bytes != entry->touched)
+      say(block, bytes);
+    entry->touched = bytes;
+  }
+  recorder_unlock(&recorder_home->large_lock);
+}

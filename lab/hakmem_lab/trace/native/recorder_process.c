@@ -1,0 +1,203 @@
+// A process: how it gets its segment from the collector, and what happens when it forks and exits.
+#include "recorder.h"
+#include "recorder_next.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_S = 10 };
+
+recorder_home_t *recorder_home;
+static char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
+static segment_t *mapped; // the parent's, in a forked child
+static uint32_t parent_number;
+static uint64_t parent_fork;
+static __thread uint64_t forking; // the number of the fork that this thread makes
+
+void recorder_lock(_Atomic uint32_t *lock) {
+  while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
+    sched_yield();
+}
+
+void recorder_unlock(_Atomic uint32_t *lock) {
+  atomic_store_explicit(lock, 0, memory_order_release);
+}
+
+// A forked child that has recorded nothing so far begins now: what it has, its own child inherits from it.
+static void fork_prepare(void) {
+  if (!recorder_begin())
+    return;
+  forking = atomic_fetch_add(&recorder_home->segment->forks, 1) + 1;
+  recorder_put(forking << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_FORK));
+}
+
+static void fork_parent(void) {
+  forking = 0;
+}
+
+static void fork_child(void) {
+  parent_fork = forking;
+  forking = 0;
+}
+
+static bool home_make(void) {
+  const char *path = getenv(SEGMENT_SOCKET);
+  if (path == NULL || strlen(path) >= sizeof socket_path)
+    return false;
+  void *home =
+      mmap(NULL, sizeof(recorder_home_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (home == MAP_FAILED)
+    return false;
+  if (madvise(home, sizeof(recorder_home_t), MADV_WIPEONFORK) != 0 || !recorder_make_key() ||
+      pthread_atfork(fork_prepare, fork_parent, fork_child) != 0) {
+    munmap(home, sizeof(recorder_home_t));
+    return false;
+  }
+  strcpy(socket_path, path);
+  recorder_home = home;
+  return true;
+}
+
+static int connected(void) {
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return -1;
+  struct timeval patience = {ANSWER_S, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path, socket_path, sizeof socket_path);
+  int result;
+  do
+    result = connect(fd, (struct sockaddr *)&address, sizeof address);
+  while (result != 0 && errno == EINTR);
+  if (result == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+static int answered(int fd) {
+  char byte;
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control;
+  struct iovec part = {&byte, 1};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  ssize_t got;
+  do
+    got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+  if (header == NULL || header->cmsg_type != SCM_RIGHTS)
+    return -1;
+  int memory;
+  memcpy(&memory, CMSG_DATA(header), sizeof memory);
+  return memory;
+}
+
+static segment_t *segment_take(void) {
+  segment_hello_t hello = {SEGMENT_VERSION, parent_fork ? parent_number : 0, parent_fork, ""};
+  next_file(hello.allocator, sizeof hello.allocator);
+  int fd = connected(), memory = -1;
+  if (fd < 0)
+    return NULL;
+  if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello)
+    memory = answered(fd);
+  void *segment = MAP_FAILED;
+  if (memory >= 0) {
+    segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    close(memory);
+  }
+  close(fd);
+  return segment == MAP_FAILED ? NULL : segment;
+}
+
+COLD static bool begin(recorder_home_t *home) {
+  if (mapped != NULL)
+    munmap(mapped, SEGMENT_BYTES);
+  mapped = segment_take();
+  if (mapped != NULL) {
+    home->segment = mapped;
+    home->pid = getpid();
+    parent_number = mapped->process + 1;
+  }
+  parent_fork = 0;
+  atomic_store(&home->state, mapped ? HOME_READY : HOME_OFF);
+  return mapped != NULL;
+}
+
+bool recorder_begin(void) {
+  static _Atomic uint32_t making;
+  if (UNLIKELY(recorder_home == NULL)) {
+    // Before the C library knows the environment, it is too early.
+    if (environ == NULL || atomic_load_explicit(&making, memory_order_relaxed) || atomic_exchange(&making, 1) ||
+        !home_make())
+      return false;
+  }
+  recorder_home_t *home = recorder_home;
+  uint32_t state = atomic_load_explicit(&home->state, memory_order_acquire);
+  if (LIKELY(state == HOME_READY || state == HOME_OFF))
+    return state == HOME_READY;
+  int self = (int)syscall(SYS_gettid);
+  if (state == HOME_NEW && atomic_compare_exchange_strong(&home->state, &state, HOME_BEGINNING)) {
+    atomic_store(&home->beginner, self);
+    return begin(home);
+  }
+  while (atomic_load(&home->state) == HOME_BEGINNING && atomic_load(&home->beginner) != self)
+    sched_yield();
+  return atomic_load(&home->state) == HOME_READY;
+}
+
+// VmHWM: unlike getrusage's, it does not count what the process was before it became this program.
+static uint64_t peak_kib(void) {
+  char text[4096];
+  int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0)
+    close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  const char *line = strstr(text, "VmHWM:");
+  return line ? strtoull(line + sizeof "VmHWM:" - 1, NULL, 10) : 0;
+}
+
+__attribute__((constructor)) static void process_starts(void) {
+  int error = errno;
+  recorder_begin();
+  errno = error;
+}
+
+// Not of a child by vfork, which lives in its parent's memory.
+__attribute__((destructor)) static void process_exits(void) {
+  int error = errno;
+  if (recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY && getpid() == recorder_home->pid) {
+    struct timespec used = {0};
+    recorder_large_look();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    atomic_store(&recorder_home->segment->cpu_ms, (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000);
+    atomic_store(&recorder_home->segment->peak_kib, peak_kib());
+  }
+  errno = error;
+}
+
+// Whoever leaves in this way runs no destructor.
+EXPORT __attribute__((noreturn)) void _exit(int status) {
+  process_exits();
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+
+EXPORT __attribute__((noreturn, alias("_exit"))) void _Exit(int status);

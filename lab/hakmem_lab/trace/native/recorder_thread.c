@@ -1,0 +1,178 @@
+// Threads: their places, their buffers, the time marks in them.
+#include "recorder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <time.h>
+
+enum {
+  PERIOD_FAST = 32,  // words between marks
+  PERIOD_SLOW = 2,   // where 32 take longer than segment->slow_ticks
+  WAIT_NS = 200000,  // for a free buffer, between looks
+  WAITS_MOST = 25000 // without a sign of the collector's life
+};
+
+recorder_thread_t recorder_nobody;
+__thread recorder_thread_t *recorder_self = &recorder_nobody;
+static __thread bool thread_over; // its end was recorded
+static pthread_key_t thread_key;
+
+static void thread_ends(void *place);
+
+bool recorder_make_key(void) {
+  return pthread_key_create(&thread_key, thread_ends) == 0;
+}
+
+static uint32_t buffer_pop(segment_t *segment) {
+  uint64_t head = atomic_load_explicit(&segment->free_head, memory_order_acquire);
+  while ((uint32_t)head != 0) {
+    uint32_t index = (uint32_t)head - 1;
+    uint64_t next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&segment->next[index], memory_order_relaxed);
+    if (atomic_compare_exchange_weak_explicit(&segment->free_head, &head, next, memory_order_acquire,
+                                              memory_order_acquire))
+      return index;
+  }
+  uint32_t fresh = atomic_load_explicit(&segment->fresh, memory_order_relaxed);
+  while (fresh < SEGMENT_BUFFERS)
+    if (atomic_compare_exchange_weak(&segment->fresh, &fresh, fresh + 1))
+      return fresh;
+  return UINT32_MAX;
+}
+
+// UINT32_MAX: the collector is gone, or wants no more.
+COLD static uint32_t buffer_wait(segment_t *segment) {
+  atomic_fetch_add_explicit(&segment->waits, 1, memory_order_relaxed);
+  uint32_t beat = atomic_load(&segment->heartbeat);
+  for (unsigned waited = 0; waited < WAITS_MOST && !atomic_load(&segment->stop); waited++) {
+    uint32_t index = buffer_pop(segment);
+    if (index != UINT32_MAX)
+      return index;
+    nanosleep(&(struct timespec){0, WAIT_NS}, NULL);
+    if (atomic_load(&segment->heartbeat) != beat) {
+      beat = atomic_load(&segment->heartbeat);
+      waited = 0;
+    }
+  }
+  atomic_store(&segment->stop, 1);
+  return UINT32_MAX;
+}
+
+static void buffer_retire(segment_t *segment, recorder_thread_t *self) {
+  if (self->cursor == NULL)
+    return;
+  uint32_t at = atomic_fetch_add_explicit(&segment->queue_tail, 1, memory_order_relaxed) % SEGMENT_QUEUE;
+  self->cursor = self->limit = self->end = NULL;
+  atomic_store_explicit(&segment->queue[at], self->buffer + 1, memory_order_release);
+}
+
+static bool buffer_turn(segment_t *segment, recorder_thread_t *self) {
+  buffer_retire(segment, self);
+  uint32_t index = buffer_pop(segment);
+  if (index == UINT32_MAX && (index = buffer_wait(segment)) == UINT32_MAX)
+    return false;
+  atomic_store_explicit(&segment->of[index].order, self->order, memory_order_relaxed);
+  atomic_store_explicit(&segment->of[index].owner, self->number, memory_order_release);
+  self->buffer = index;
+  self->order++;
+  self->cursor = segment_buffer(segment, index);
+  self->end = self->cursor + SEGMENT_BUFFER_WORDS - RECORDER_SLACK_WORDS;
+  return true;
+}
+
+static void store(recorder_thread_t *self, uint64_t word) {
+  atomic_store_explicit((_Atomic uint64_t *)self->cursor, word, memory_order_release);
+  self->cursor++;
+}
+
+static void mark(const segment_t *segment, recorder_thread_t *self) {
+  uint64_t ticks = (segment_clock() - segment->origin) >> SEGMENT_CLOCK_SHIFT;
+  uint64_t took = (ticks - self->last_ticks) * PERIOD_FAST;
+  self->period = took > segment->slow_ticks * (self->period ? self->period : PERIOD_FAST) ? PERIOD_SLOW : PERIOD_FAST;
+  self->last_ticks = ticks;
+  store(self, ticks << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_TIME));
+  self->limit = self->cursor + self->period < self->end ? self->cursor + self->period : self->end;
+}
+
+static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
+  segment_t *segment = recorder_home->segment;
+  bool turned = self->cursor >= self->end;
+  if (atomic_load_explicit(&segment->stop, memory_order_relaxed) || (turned && !buffer_turn(segment, self))) {
+    atomic_store(&recorder_home->state, HOME_OFF);
+    self->cursor = self->limit = NULL;
+    return;
+  }
+  mark(segment, self);
+  if (second != 0) {
+    atomic_store_explicit((_Atomic uint64_t *)(self->cursor + 1), second, memory_order_release);
+    store(self, first);
+    self->cursor++;
+  } else {
+    store(self, first);
+  }
+  if (turned && self != &recorder_home->stray)
+    recorder_large_look();
+}
+
+// A place for a thread that has none. NULL: all are taken.
+static recorder_thread_t *enrol(void) {
+  recorder_home_t *home = recorder_home;
+  recorder_lock(&home->threads_lock);
+  recorder_thread_t *self = NULL;
+  if (home->free_places != 0) {
+    self = &home->threads[home->free_places - 1];
+    home->free_places = self->next;
+  } else if (home->used_places < RECORDER_THREADS) {
+    self = &home->threads[home->used_places++];
+  }
+  recorder_unlock(&home->threads_lock);
+  if (self != NULL) {
+    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1};
+    recorder_self = self;
+    pthread_setspecific(thread_key, self); // may allocate, which finds the place
+  }
+  return self;
+}
+
+static void append_stray(uint64_t first, uint64_t second) {
+  recorder_home_t *home = recorder_home;
+  recorder_lock(&home->stray_lock);
+  if (home->stray.number == 0)
+    home->stray.number = atomic_fetch_add(&home->segment->threads, 1) + 1;
+  append(&home->stray, first, second);
+  recorder_unlock(&home->stray_lock);
+}
+
+void recorder_slow(uint64_t first, uint64_t second) {
+  int error = errno;
+  if (recorder_begin()) {
+    recorder_thread_t *self = recorder_self;
+    if (thread_over || ((self == &recorder_nobody || self->number == 0) && (self = enrol()) == NULL))
+      append_stray(first, second);
+    else
+      append(self, first, second);
+  }
+  errno = error;
+}
+
+// Other destructors may allocate: this one asks to be called again as long as the C library does it.
+static void thread_ends(void *place) {
+  recorder_thread_t *self = place;
+  if (self != recorder_self || self->number == 0) // forked since
+    return;
+  if (++self->ended < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(thread_key, self);
+    return;
+  }
+  recorder_put((uint64_t)1 << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_THREAD_END));
+  thread_over = true;
+  recorder_self = &recorder_nobody;
+  if (atomic_load(&recorder_home->state) != HOME_READY)
+    return;
+  buffer_retire(recorder_home->segment, self);
+  recorder_lock(&recorder_home->threads_lock);
+  self->number = 0;
+  self->next = recorder_home->free_places;
+  recorder_home->free_places = (uint32_t)(self - recorder_home->threads) + 1;
+  recorder_unlock(&recorder_home->threads_lock);
+}

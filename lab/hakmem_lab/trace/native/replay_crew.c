@@ -1,0 +1,196 @@
+// The main thread: starts workers when their time has come, looks at the memory, sees a circle of waits.
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "replay.h"
+
+#define STACK_BYTES (512u << 10)
+#define STACK_GUESS_BYTES (16u << 10) // resident of a worker's stack; measured when it ends
+#define LOOK_NS 1000000
+#define CIRCLE_LOOKS 20u // so many looks in a row at which nobody has moved
+
+static uint32_t joined_below;
+static bool *joined;
+
+static void *must_map(void *mapping, const char *what) {
+  if (mapping == NULL) {
+    replay_fail(REPLAY_FAILED, "no memory for %s: %s", what, strerror(errno));
+  }
+  return mapping;
+}
+
+// Opens the next worker's stream, so that it is known when its time comes: first_ns, by the trace.
+static void prepare(uint32_t number) {
+  worker_t *w = &replay.workers[number];
+  w->number = number;
+  w->stream = trace_stream_open(replay.trace, replay.process, number);
+  if (w->stream == NULL) {
+    replay_fail(REPLAY_FAILED, "thread %u cannot be read: %s", number, strerror(errno));
+  }
+  w->batch = must_map(replay_map(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
+  if (replay_decode(w)) {
+    uint32_t first = 0;
+    while (first + 1 < w->in_batch && w->batch[first].kind == TRACE_WAIT && w->batch[first].time_ns == 0) {
+      first++;
+    }
+    atomic_store_explicit(&w->time_ns, w->batch[first].time_ns, memory_order_relaxed);
+  }
+  atomic_store_explicit(&replay.next_start_ns, w->time_ns, memory_order_release);
+}
+
+// A thread begins with waits for those that had to be there, or gone, before it.
+static bool has_its_turn(const worker_t *w) {
+  for (long i = 0; i < w->in_batch && w->batch[i].kind == TRACE_WAIT; i++) {
+    if (atomic_load_explicit(&replay.workers[w->batch[i].other].done, memory_order_acquire) < w->batch[i].size) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void start(uint32_t number) {
+  worker_t *w = &replay.workers[number];
+  pthread_attr_t attributes;
+  pthread_t thread;
+  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
+  replay_count(STACK_GUESS_BYTES);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, w->stack, STACK_BYTES);
+  atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
+  atomic_store_explicit(&replay.started, number + 1, memory_order_release);
+  int error = pthread_create(&thread, &attributes, replay_worker, w);
+  pthread_attr_destroy(&attributes);
+  if (error != 0) {
+    replay_fail(REPLAY_FAILED, "thread %u cannot be started: %s", number, strerror(error));
+  }
+  w->thread = (uint64_t)thread;
+  if (number + 1 < replay.count) {
+    prepare(number + 1);
+  } else {
+    atomic_store_explicit(&replay.next_start_ns, UINT64_MAX, memory_order_release);
+  }
+}
+
+static void finish(worker_t *w) {
+  pthread_join((pthread_t)w->thread, NULL);
+  size_t resident = replay_resident_bytes(w->stack, STACK_BYTES);
+  replay_count(resident - STACK_GUESS_BYTES);
+  replay_unmap(w->stack, STACK_BYTES, resident);
+  replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), REPLAY_BATCH * sizeof(trace_operation_t));
+  trace_stream_close(w->stream);
+  joined[w->number] = true;
+  while (joined_below < replay.count && joined[joined_below]) {
+    joined_below++;
+  }
+}
+
+typedef struct {
+  uint32_t running, ahead, waiting; // ahead: of the others, or of the beginning of the next
+  uint64_t done, time_ns;           // of all together; of the last of those who do not wait, or begin
+} crew_t;
+
+// What it waits for is there, and it has only not seen it yet.
+static bool goes_on(const worker_t *w) {
+  uint32_t other = atomic_load(&w->waits_for);
+  return atomic_load(&replay.workers[other].done) >= atomic_load(&w->waits_count) ||
+         atomic_load(&replay.workers[other].state) == WORKER_ENDED;
+}
+
+static crew_t look(uint32_t started) {
+  crew_t crew = {.time_ns = atomic_load(&replay.next_start_ns)};
+  for (uint32_t i = joined_below; i < started; i++) {
+    worker_t *w = &replay.workers[i];
+    uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+    crew.done += atomic_load_explicit(&w->done, memory_order_relaxed);
+    if (state == WORKER_ENDED && !joined[i]) {
+      finish(w);
+    }
+    crew.waiting += state == WORKER_WAITING && !goes_on(w);
+    crew.ahead += state == WORKER_AHEAD;
+    crew.running += state == WORKER_RUNNING || (state == WORKER_WAITING && goes_on(w));
+    if (state == WORKER_RUNNING || state == WORKER_AHEAD) {
+      uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
+      crew.time_ns = time < crew.time_ns ? time : crew.time_ns;
+    }
+  }
+  return crew;
+}
+
+// All wait, each for an operation that one of the others has not done, and nothing has moved for a while.
+static void fail_if_circle(const crew_t *crew) {
+  static uint64_t before;
+  static unsigned looks;
+  bool still = crew->running + crew->ahead == 0 && crew->waiting > 0 && crew->done == before;
+  looks = still ? looks + 1 : 0;
+  before = crew->done;
+  if (looks < CIRCLE_LOOKS) {
+    return;
+  }
+  for (uint32_t i = joined_below; i < replay.count; i++) {
+    const worker_t *w = &replay.workers[i];
+    if (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_WAITING) {
+      replay_fail(REPLAY_BAD_INPUT,
+                  "damaged: all threads wait for each other, thread %u for operation %llu of thread %u", i,
+                  (unsigned long long)atomic_load(&w->waits_count), atomic_load(&w->waits_for));
+    }
+  }
+}
+
+// Nobody passes the time at which the next thread begins. Times are known roughly: where all are stopped by that, it
+// begins although it has to wait for one of them.
+static bool due(uint32_t next, const crew_t *crew, uint64_t now_ns) {
+  const worker_t *w = &replay.workers[next];
+  if (crew->running == 0 || atomic_load(&replay.wanted) > next) {
+    return true;
+  }
+  return now_ns >= atomic_load_explicit(&w->time_ns, memory_order_relaxed) && has_its_turn(w);
+}
+
+static void await_bell(uint32_t seen) {
+  struct timespec most = {0, LOOK_NS};
+  syscall(SYS_futex, &replay.bell, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+}
+
+// All of them at once: a damaged trace may speak of the blocks of a thread that has not begun.
+static void reserve_slots(void) {
+  size_t all = 0;
+  for (uint32_t i = 0; i < replay.count; i++) {
+    all += trace_thread(replay.trace, replay.process, i)->slots;
+  }
+  _Atomic(void *) *slots = must_map(replay_reserve((all + 1) * sizeof(void *)), "tables of blocks");
+  for (uint32_t i = 0; i < replay.count; i++) {
+    replay.workers[i].slots = slots;
+    slots += trace_thread(replay.trace, replay.process, i)->slots;
+  }
+}
+
+void replay_crew(uint32_t process) {
+  replay.process = process;
+  reserve_slots();
+  joined = must_map(replay_map(replay.count * sizeof(bool)), "the threads");
+  prepare(0);
+  start(0);
+  uint64_t now = 0; // by the trace
+  for (;;) {
+    uint32_t seen = atomic_load_explicit(&replay.bell, memory_order_acquire);
+    uint32_t started = atomic_load(&replay.started);
+    crew_t crew = look(started);
+    now = crew.time_ns != UINT64_MAX && crew.time_ns > now ? crew.time_ns : now;
+    replay_sample(now);
+    if (started < replay.count) {
+      if (due(started, &crew, now)) {
+        start(started);
+        continue;
+      }
+    } else if (joined_below == replay.count) {
+      return;
+    }
+    fail_if_circle(&crew);
+    await_bell(seen);
+  }
+}

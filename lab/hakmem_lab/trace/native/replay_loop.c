@@ -1,0 +1,168 @@
+// The loop in which the time counts.
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "replay.h"
+
+#define LINE 64u
+#define PAGE 4096u
+#define LINES_BYTES 512u // of a block's beginning every line is written to, beyond it every page
+
+// Opaque to the compiler, and as far away as the functions of a preloaded library.
+static char nothing[LINES_BYTES + LINE];
+static __attribute__((noinline)) void *empty_allocate(size_t size) {
+  return size == SIZE_MAX ? NULL : nothing;
+}
+static __attribute__((noinline)) void empty_free(void *block) {
+  (void)block;
+}
+static void *(*volatile allocate_nothing)(size_t) = empty_allocate;
+static void (*volatile free_nothing)(void *) = empty_free;
+
+static inline void touch(void *block, uint64_t size, uint64_t below) {
+  if (block == NULL || size == 0 || size >= below) {
+    return;
+  }
+  volatile char *at = block;
+  uint64_t lines = size < LINES_BYTES ? size : LINES_BYTES;
+  for (uint64_t i = 0; i < lines; i += LINE) {
+    at[i] = 1;
+  }
+  for (uint64_t i = PAGE; i < size; i += PAGE) {
+    at[i] = 1;
+  }
+  at[size - 1] = 1;
+}
+
+// Of a large block as many pages as the batch says, which has them in the field `other`.
+static inline void touch_pages(void *block, const trace_operation_t *o) {
+  if (o->size >= TRACE_TOUCH_BYTES && o->other != 0 && o->kind != TRACE_ALIGNED &&
+      replay.options->touch == TOUCH_RECORDED) {
+    uint64_t bytes = (uint64_t)o->other * PAGE;
+    touch(block, bytes < o->size ? bytes : o->size, UINT64_MAX);
+  }
+}
+
+// The trace says how much was touched; only the allocator knows how much there is.
+static void touch_recorded(void *block, uint64_t size) {
+  if (block == NULL || replay.options->touch != TOUCH_RECORDED) {
+    return;
+  }
+  uint64_t room = malloc_usable_size(block);
+  touch(block, size < room ? size : room, UINT64_MAX);
+}
+
+static inline void *aligned(const trace_operation_t *o) {
+  size_t alignment = (size_t)1 << o->other;
+  void *block = NULL;
+  if (alignment < sizeof(void *)) {
+    return malloc(o->size);
+  }
+  return posix_memalign(&block, alignment, o->size) == 0 ? block : NULL;
+}
+
+static inline void put(worker_t *w, const trace_operation_t *o, void *block) {
+  if (block == NULL) {
+    w->counts.failed++;
+  }
+  atomic_store_explicit(&w->slots[o->slot], block, memory_order_relaxed);
+  touch(block, o->size, replay.touch_below);
+  touch_pages(block, o);
+  w->counts.allocations++;
+}
+
+static inline void release(worker_t *w, _Atomic(void *) *slot) {
+  void *block = atomic_load_explicit(slot, memory_order_relaxed);
+  w->counts.frees++;
+  if (block == NULL) {
+    w->counts.skipped++;
+    return;
+  }
+  atomic_store_explicit(slot, NULL, memory_order_relaxed);
+  free(block);
+}
+
+static inline void resize(worker_t *w, _Atomic(void *) *slot, const trace_operation_t *o) {
+  void *block = atomic_load_explicit(slot, memory_order_relaxed);
+  // A size of 0 would free the block, which the trace says otherwise.
+  block = realloc(block, o->size ? o->size : 1);
+  w->counts.reallocations++;
+  if (block == NULL) {
+    w->counts.failed++;
+    return;
+  }
+  atomic_store_explicit(slot, block, memory_order_relaxed);
+  touch(block, o->size, replay.touch_below);
+  if (o->kind == TRACE_REALLOC) {
+    touch_pages(block, o);
+  }
+}
+
+static inline void one(worker_t *w, const trace_operation_t *o) {
+  switch (o->kind) {
+  case TRACE_MALLOC:
+    put(w, o, malloc(o->size));
+    break;
+  case TRACE_FREE:
+    release(w, &w->slots[o->slot]);
+    break;
+  case TRACE_FREE_FOREIGN:
+    release(w, &replay.workers[o->other].slots[o->slot]);
+    break;
+  case TRACE_CALLOC:
+    put(w, o, calloc(1, o->size));
+    break;
+  case TRACE_ALIGNED:
+    put(w, o, aligned(o));
+    break;
+  case TRACE_REALLOC:
+    resize(w, &w->slots[o->slot], o);
+    break;
+  case TRACE_REALLOC_FOREIGN:
+    resize(w, &replay.workers[o->other].slots[o->slot], o);
+    break;
+  case TRACE_TOUCHED:
+    touch_recorded(atomic_load_explicit(&replay.workers[o->other].slots[o->slot], memory_order_relaxed), o->size);
+    break;
+  default:
+    break;
+  }
+}
+
+size_t replay_run(worker_t *w, const trace_operation_t *operations, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (operations[i].kind == TRACE_WAIT) {
+      return i;
+    }
+    one(w, &operations[i]);
+  }
+  return count;
+}
+
+static inline _Atomic(void *) *slot_of(worker_t *w, const trace_operation_t *o) {
+  bool foreign = o->kind == TRACE_FREE_FOREIGN || o->kind == TRACE_REALLOC_FOREIGN || o->kind == TRACE_TOUCHED;
+  return foreign ? &replay.workers[o->other].slots[o->slot] : &w->slots[o->slot];
+}
+
+// Reads where the other writes, calls and touches what is always the same.
+void replay_run_empty(worker_t *w, const trace_operation_t *operations, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const trace_operation_t *o = &operations[i];
+    switch (o->kind) {
+    case TRACE_MALLOC:
+    case TRACE_CALLOC:
+    case TRACE_ALIGNED:
+    case TRACE_REALLOC:
+    case TRACE_REALLOC_FOREIGN:
+      (void)*(void *volatile *)slot_of(w, o);
+      touch(allocate_nothing(o->size), o->size < LINES_BYTES ? o->size : LINES_BYTES, replay.touch_below);
+      break;
+    case TRACE_FREE:
+    case TRACE_FREE_FOREIGN:
+      free_nothing(atomic_load_explicit(slot_of(w, o), memory_order_relaxed));
+      break;
+    default:
+      break;
+    }
+  }
+}

@@ -1,0 +1,182 @@
+// What the replay itself holds, and what the process holds.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "replay.h"
+
+#define PAGE 4096u
+#define POINTS 2048u
+#define SERIES_POINTS 64u
+#define MOST_OF_MEMORY 0.9 // of what is available at the start
+
+static _Atomic size_t own_bytes;
+static size_t limit_kib;
+static replay_point_t points[POINTS];
+static size_t point_count;
+static uint64_t point_gap_ns, highest_kib, last_ns, last_kib, samples;
+static double area, weight, plain_sum;
+static int statm = -1;
+
+void *replay_reserve(size_t bytes) {
+  void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    return NULL;
+  }
+  madvise(mapping, bytes, MADV_NOHUGEPAGE);
+  return mapping;
+}
+
+void *replay_map(size_t bytes) {
+  void *mapping = replay_reserve(bytes);
+  if (mapping != NULL) {
+    replay_count((bytes + PAGE - 1) / PAGE * PAGE);
+  }
+  return mapping;
+}
+
+void replay_unmap(void *mapping, size_t bytes, size_t resident) {
+  munmap(mapping, bytes);
+  atomic_fetch_sub(&own_bytes, resident);
+}
+
+void replay_count(size_t bytes) {
+  atomic_fetch_add(&own_bytes, bytes);
+}
+
+size_t replay_own_bytes(void) {
+  return atomic_load(&own_bytes) + trace_memory_bytes(replay.trace);
+}
+
+size_t replay_resident_bytes(const void *mapping, size_t bytes) {
+  unsigned char pages[256];
+  size_t resident = 0;
+  for (size_t at = 0; at < bytes; at += sizeof pages * PAGE) {
+    size_t part = bytes - at < sizeof pages * PAGE ? bytes - at : sizeof pages * PAGE;
+    if (mincore((char *)mapping + at, part, pages) != 0) {
+      return 0;
+    }
+    for (size_t i = 0; i < part / PAGE; i++) {
+      resident += pages[i] & 1 ? PAGE : 0;
+    }
+  }
+  return resident;
+}
+
+// Without stdio, which allocates.
+static char *read_file(int fd, char *text, size_t capacity) {
+  size_t length = 0;
+  ssize_t got;
+  while (length + 1 < capacity && (got = pread(fd, text + length, capacity - 1 - length, (off_t)length)) > 0) {
+    length += (size_t)got;
+  }
+  text[length] = 0;
+  return text;
+}
+
+static uint64_t field_kib(const char *path, const char *name) {
+  static char text[8192];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return 0;
+  }
+  const char *found = strstr(read_file(fd, text, sizeof text), name);
+  close(fd);
+  return found ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+void replay_memory_begin(void) {
+  statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  limit_kib = (size_t)(MOST_OF_MEMORY * (double)field_kib("/proc/meminfo", "MemAvailable:"));
+}
+
+static uint64_t resident_kib(void) {
+  char text[128], *end = NULL;
+  read_file(statm, text, sizeof text);
+  strtoull(text, &end, 10);
+  return strtoull(end, NULL, 10) * (PAGE >> 10);
+}
+
+static void keep(uint64_t at_ns, uint64_t kib) {
+  if (point_count > 0 && at_ns < points[point_count - 1].at_ns + point_gap_ns) {
+    return;
+  }
+  if (point_count == POINTS) {
+    for (size_t i = 0; i < POINTS / 2; i++) {
+      points[i] = points[2 * i];
+    }
+    point_count = POINTS / 2;
+    point_gap_ns = (at_ns - points[0].at_ns) / (POINTS / 2);
+  }
+  points[point_count++] = (replay_point_t){at_ns, kib};
+}
+
+// The mean is over the trace's time: a program that rests holds its memory longer.
+void replay_sample(uint64_t time_ns) {
+  uint64_t raw = resident_kib(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
+  if (limit_kib != 0 && raw > limit_kib) {
+    replay_fail(REPLAY_FAILED, "it needs more than the %zu MiB of memory that are available here", limit_kib >> 10);
+  }
+  highest_kib = kib > highest_kib ? kib : highest_kib;
+  plain_sum += (double)kib;
+  if (samples++ > 0 && time_ns > last_ns) {
+    area += (double)(time_ns - last_ns) * (double)(last_kib + kib) / 2;
+    weight += (double)(time_ns - last_ns);
+  }
+  last_ns = time_ns;
+  last_kib = kib;
+  keep(time_ns, kib);
+}
+
+static bool is_image(const char *line) {
+  static const char *const names[] = {"/hak-replay", "/libc.so", "/libc-2.", "/ld-linux",
+                                      "[vdso]",      "[vvar]",   "[stack]"};
+  const char *end = strchr(line, '\n');
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *found = strstr(line, names[i]);
+    if (found != NULL && (end == NULL || found < end)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Resident pages of this program, the C library and the first stack: any program has such.
+static uint64_t image_kib(void) {
+  size_t capacity = 4u << 20;
+  char *text = replay_reserve(capacity);
+  int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+  uint64_t sum = 0;
+  if (text == NULL || fd < 0) {
+    return 0;
+  }
+  bool mine = false;
+  for (const char *line = read_file(fd, text, capacity); line != NULL && *line; line = strchr(line, '\n')) {
+    line += *line == '\n';
+    if (*line >= 'A' && *line <= 'Z') {
+      sum += mine && strncmp(line, "Rss:", 4) == 0 ? strtoull(line + 4, NULL, 10) : 0;
+    } else
+      mine = is_image(line);
+  }
+  close(fd);
+  munmap(text, capacity);
+  return sum;
+}
+
+static uint64_t less(uint64_t kib, uint64_t other) {
+  return kib > other ? kib - other : 0;
+}
+
+replay_memory_t replay_memory_end(void) {
+  uint64_t peak = field_kib("/proc/self/status", "VmHWM:"), own = replay_own_bytes() >> 10, image = image_kib();
+  uint64_t highest = less(peak, own) > highest_kib ? less(peak, own) : highest_kib;
+  double mean = weight > 0 ? area / weight : plain_sum / (double)(samples ? samples : 1);
+  size_t step = (point_count + SERIES_POINTS - 1) / SERIES_POINTS, kept = 0;
+  for (size_t i = 0; i < point_count; i += step) {
+    points[kept++] = (replay_point_t){points[i].at_ns, less(points[i].kib, image)};
+  }
+  return (replay_memory_t){
+      less(highest, image), peak, own, image, mean > (double)image ? mean - (double)image : 0, kept, points};
+}

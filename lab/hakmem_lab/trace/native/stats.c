@@ -1,0 +1,128 @@
+// hak-trace: what is in a trace, as one JSON object on standard output.
+//   hak-trace TRACE             its texts, and the counts of each process
+//   hak-trace TRACE PROCESS     of that one alone
+//   hak-trace TRACE texts       its texts alone, with the resident memory: reads no operations
+// The texts of the trace are given as strings: whoever wrote them is not known. A mistake: one line on standard error;
+// exit status 2 for what is no trace or a damaged one.
+#include "stats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_DAMAGED = 2 };
+
+static const char *path;
+static uint64_t text_bytes;
+
+static _Noreturn void stop(const char *wrong) {
+  fprintf(stderr, "%s\n", wrong);
+  exit(EXIT_DAMAGED);
+}
+
+static _Noreturn void stop_file(const char *what) {
+  fprintf(stderr, "%s %s\n", path, what);
+  exit(EXIT_DAMAGED);
+}
+
+// ,"name":"the first text of that kind", or all of them as a list.
+static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kind, uint32_t process, bool all) {
+  static char text[TRACE_CHUNK_BYTES];
+  size_t position = 0;
+  long bytes;
+  uint32_t count = 0;
+  printf(all ? ",\"%s\":[" : ",\"%s\":", name);
+  while ((all || count == 0) && (bytes = trace_text(trace, kind, process, &position, text, sizeof text)) != -1) {
+    if (bytes < 0) {
+      stop_file("is damaged: one of its texts does not unpack");
+    }
+    text_bytes += (uint64_t)bytes;
+    if (text_bytes > TRACE_TEXT_BYTES) {
+      stop_file("is damaged: it holds more text than any trace that hak writes");
+    }
+    fputs(count++ ? "," : "", stdout);
+    stats_print_text(stdout, text, (size_t)bytes);
+  }
+  fputs(all ? "]" : count ? "" : "null", stdout);
+}
+
+static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
+  printf("{\"process\":%" PRIu32, process);
+  print_texts(trace, "about", TRACE_PROCESS, process, false);
+  if (texts_alone) {
+    print_texts(trace, "resident", TRACE_RESIDENT, process, true);
+    putchar('}');
+    return;
+  }
+  stats_counts_t *counts = malloc(sizeof *counts);
+  stats_thread_t *threads = calloc(trace_thread_count(trace, process) + (size_t)1, sizeof *threads);
+  if (counts == NULL || threads == NULL) {
+    stop("no memory for the counts");
+  }
+  static char error[2 * TRACE_ERROR_BYTES];
+  const char *wrong = stats_process(trace, process, counts, threads, error, sizeof error);
+  if (wrong == error) {
+    fprintf(stderr, "%s: %s\n", path, error);
+    exit(EXIT_DAMAGED);
+  } else if (wrong != NULL) {
+    fprintf(stderr, "%s: the trace is damaged in process %" PRIu32 ": %s\n", path, process, wrong);
+    exit(EXIT_DAMAGED);
+  }
+  stats_print(stdout, trace, process, counts, threads);
+  putchar('}');
+  free(counts);
+  free(threads);
+}
+
+// Numbers below the count of which nothing is in the trace are left out.
+static bool is_there(trace_t *trace, uint32_t process) {
+  static char text[TRACE_CHUNK_BYTES];
+  size_t position = 0;
+  return trace_thread_count(trace, process) > 0 ||
+         trace_text(trace, TRACE_PROCESS, process, &position, text, sizeof text) != -1;
+}
+
+static uint32_t parse_process(const trace_t *trace, const char *word) {
+  char *end;
+  unsigned long number = strtoul(word, &end, 10);
+  if (*word < '0' || *word > '9' || *end != '\0' || number >= trace_process_count(trace)) {
+    fprintf(stderr, "%s has no process %s; it has %" PRIu32 "\n", path, word, trace_process_count(trace));
+    exit(EXIT_DAMAGED);
+  }
+  return (uint32_t)number;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2 || argc > 3) {
+    stop("usage: hak-trace TRACE [PROCESS | texts]");
+  }
+  path = argv[1];
+  char error[TRACE_ERROR_BYTES];
+  trace_t *trace = trace_open(path, error, sizeof error);
+  if (trace == NULL) {
+    stop(error);
+  }
+  bool texts_alone = argc == 3 && strcmp(argv[2], "texts") == 0;
+  uint32_t from = 0, to = trace_process_count(trace);
+  if (argc == 3 && !texts_alone) {
+    from = parse_process(trace, argv[2]);
+    to = from + 1;
+  }
+  printf("{\"complete\":%s,\"cut_bytes\":%" PRIu64 ",\"file_bytes\":%" PRIu64 ",\"process_count\":%" PRIu32,
+         trace_complete(trace) ? "true" : "false", trace_cut_bytes(trace), trace_file_bytes(trace),
+         trace_process_count(trace));
+  print_texts(trace, "info", TRACE_INFO, 0, false);
+  print_texts(trace, "end", TRACE_END, 0, false);
+  fputs(",\"processes\":[", stdout);
+  const char *between = "";
+  for (uint32_t process = from; process < to; process++) {
+    if (is_there(trace, process)) {
+      fputs(between, stdout);
+      print_process(trace, process, texts_alone);
+      between = ",";
+    }
+  }
+  puts("]}");
+  trace_close(trace);
+  return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,121 @@
+"""hak-replay from outside: what was recorded, as a replay needs it, and what a replay says that it used."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hakmem_lab.plan.metrics import MetricMissing
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.session import Session
+from hakmem_lab.system.launcher import Outcome
+from hakmem_lab.trace import native
+from hakmem_lab.trace.contents import Contents, words
+
+RECORDER_VARIABLES = ("LD_PRELOAD", "HAK_RECORD_SOCKET")
+SERIES_POINTS = 64
+MOST_REPEATS = 10
+
+
+def command(trace: str, touch: str = "recorded", pace: str = "fast", processes: Sequence[int] = ()) -> list[str]:
+    """The words that replay a trace."""
+    chosen = [f"--processes={','.join(map(str, processes))}"] if processes else []
+    return [str(native.replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
+
+
+def recorded(found: Contents) -> dict[str, Any]:
+    """What the header of a run keeps of a trace: who was recorded, and what was used then. Numbers are None where the
+    recorder did not say them."""
+    peaks = {each.get("process"): number(each, "rss_peak_kib") for each in objects(found.end.get("processes"))}
+    processes = [{"process": each.number, "executable": words(each.about, "executable"),
+                  "allocator": words(each.about, "allocator"), "peak_kib": peaks.get(each.number)}
+                 for each in found.processes]  # fmt: skip
+    return {"command": texts(found.info.get("command")), "complete": found.complete, "reason": found.partial,
+            "wall_s": number(found.end, "wall_s"), "cpu_s": number(found.end, "cpu_s"),
+            "processes": processes}  # fmt: skip
+
+
+def environment(found: Contents) -> dict[str, str]:
+    """The variables that the recorded program was given, without the recorder's own."""
+    given = found.info.get("environment")
+    pairs = given.items() if isinstance(given, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str) and name not in RECORDER_VARIABLES}
+
+
+def texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def number(found: Mapping[str, Any], key: str) -> float | None:
+    """A number above 0."""
+    value = found.get(key)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
+
+
+@dataclass(frozen=True)
+class Used:
+    """What the processes of a replay used. left_out: how many processes, and of how many operations."""
+
+    processes: list[dict]
+    left_out: int
+    left_out_operations: int
+    complete: bool
+
+    @classmethod
+    def read(cls, text: str) -> "Used":
+        """From the output of hak-replay. Raises MetricMissing."""
+        try:
+            *processes, whole = [json.loads(line) for line in text.splitlines() if line.strip()]
+            return cls(processes, whole["left_out"], whole["left_out_operations"], whole["complete"])
+        except (ValueError, KeyError, TypeError):
+            raise MetricMissing("the replay did not say what it used") from None
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """The run as the program's own would look: allocator's time alone, memory without that of the replay. Times
+        add up, since processes are replayed one after the other; the peak is that of the largest."""
+        cpu_s = sum(each["seconds"] for each in self.processes)
+        largest = max(self.processes, key=lambda each: each["rss_peak_kib"])
+        return replace(
+            outcome,
+            wall_s=max(sum(each["elapsed_s"] for each in self.processes), 1e-9),
+            user_s=max(cpu_s, 1e-9),
+            system_s=0.0,
+            rss_peak_kib=max(largest["rss_peak_kib"], 1),
+            rss_mean_kib=max(largest["rss_mean_kib"], 1.0),
+            rss_series=[(int(at), kib) for at, kib in largest["series"]][:SERIES_POINTS],
+        )
+
+    def record(self) -> dict:
+        """For the store, without the pictures."""
+        kept = [{key: value for key, value in each.items() if key != "series"} for each in self.processes]
+        return {"processes": kept, "left_out": self.left_out, "left_out_operations": self.left_out_operations}
+
+
+class ReplayRunner(Runner):
+    """Runs hak-replay; what it used is what its own report says."""
+
+    def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
+        used = None
+        if why is None:
+            try:
+                used = Used.read(outcome.stdout)
+                outcome = used.outcome(outcome)
+            except MetricMissing as error:
+                why = str(error)
+        part = super()._part(outcome, server, why)
+        return part | ({"replay": used.record()} if used else {})
+
+
+class ReplayBlocks(Session):
+    """Blocks of replays."""
+
+    runner_type = ReplayRunner
+
+    def _repeats(self, wall_s: float) -> int:
+        """An execution also reads the trace, which may take many times as long."""
+        return min(MOST_REPEATS, super()._repeats(wall_s)) if self.spec.repeat == "auto" else self.spec.repeat

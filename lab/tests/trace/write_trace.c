@@ -1,0 +1,76 @@
+/* Writes a trace as a script on standard input says: write_trace FILE
+ *   o PROCESS THREAD KIND SIZE SLOT OTHER TIME    an operation, all as numbers
+ *   t KIND PROCESS TEXT                           a chunk of text
+ *   f                                             flush
+ *   e COMPLETE TEXT                               the end; a script without it leaves a trace that has none
+ * What is refused is said on standard output: LINE, name of the error. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "write.h"
+
+static const char *text_of(const char *line, int words) {
+  for (; words > 0 && *line; words--) {
+    line += strcspn(line, " ");
+    line += strspn(line, " ");
+  }
+  return line;
+}
+
+static int run(trace_writer_t *writer, const char *line) {
+  unsigned first, second, kind;
+  trace_operation_t operation = {0};
+  const char *format = "o %u %u %u %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64;
+  if (sscanf(line, format, &first, &second, &kind, &operation.size, &operation.slot, &operation.other,
+             &operation.time_ns) == 7) {
+    operation.kind = (uint8_t)kind;
+    return trace_write_operation(writer, first, second, &operation);
+  }
+  if (sscanf(line, "t %u %u ", &kind, &first) == 2) {
+    const char *text = text_of(line, 3);
+    return trace_write_text(writer, (trace_chunk_kind_t)kind, first, text, strlen(text));
+  }
+  if (strcmp(line, "f") == 0) {
+    return trace_write_flush(writer);
+  }
+  fprintf(stderr, "write_trace: what is '%s'?\n", line);
+  exit(2);
+}
+
+int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); // a full disk is made by a limit
+  int fd = argc == 2 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+  trace_writer_t *writer = fd < 0 ? NULL : trace_writer_open(fd);
+  if (writer == NULL) {
+    perror("write_trace");
+    return 2;
+  }
+  char *line = NULL;
+  size_t room = 0;
+  for (long number = 1; getline(&line, &room, stdin) > 0; number++) {
+    line[strcspn(line, "\n")] = '\0';
+    int result;
+    if (line[0] == 'e') {
+      const char *text = text_of(line, 2);
+      result = trace_writer_close(writer, line[2] == '1', text, strlen(text));
+      writer = NULL;
+    } else {
+      result = run(writer, line);
+    }
+    if (result != 0) {
+      printf("%ld %s\n", number, strerrorname_np(errno));
+    }
+  }
+  free(line);
+  if (writer != NULL && trace_write_flush(writer) != 0) {
+    printf("0 %s\n", strerrorname_np(errno));
+  }
+  fflush(stdout);
+  _exit(0); // a writer that is not closed is one whose program was killed: no leak
+}

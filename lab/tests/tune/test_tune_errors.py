@@ -1,0 +1,104 @@
+"""How often a tuning errs: whole tunings of candidates that are all the same, and of one that is better.
+
+The runs are simulated in the order of the schedule, one long series a tuning, so that what a block has in common, what
+neighbours have in common and what drifts reaches the choice and the confirmation as it would on a machine.
+"""
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hakmem_lab.judge.analysis import log_ratios
+from hakmem_lab.judge.statistics.looks import planned_looks
+from hakmem_lab.judge.statistics.paired import paired_interval
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
+from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.kinds.tune import halving
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.schedule import block
+
+_found = importlib.util.spec_from_file_location(
+    "noise_kinds", Path(__file__).parents[1] / "statistics" / "noise_kinds.py"
+)
+noise_kinds = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(noise_kinds)
+
+DEFAULT, METRIC = "default", Metric("wall")
+ALPHA, MARGIN, BLOCKS = 0.05, 0.01, 40
+PLAN = Plan(tuple(planned_looks(BLOCKS, 3)))
+MACHINE = ("normal", "heavy tails", "neighbours alike", "neighbours very alike", "bursts", "drift", "now and then slow")
+
+
+class Machine:
+    """Runs arms one after the other; effects: arm -> how much better it is, as a log-ratio."""
+
+    def __init__(self, noise: np.ndarray, effects: dict[str, float], seed: int):
+        self.noise, self.effects, self.seed, self.at = noise, effects, seed, 0
+
+    def blocks(self, names: list[str], begin: int, end: int) -> list[dict]:
+        found = []
+        for index in range(begin, end):
+            runs: dict[str, list[dict]] = {}
+            for arm in block(names, self.seed, index).order:
+                value = float(np.exp(self.noise[self.at] - self.effects.get(arm, 0.0)))
+                runs.setdefault(arm, []).append({"metrics": {"wall": value}})
+                self.at += 1
+            found.append(runs)
+        return found
+
+
+def tuned(noise: np.ndarray, candidates: list[str], effects: dict[str, float], seed: int):
+    """(the chosen one, what its own choosing would have claimed, the verdict of the confirmation)"""
+    machine, blocks = Machine(noise, effects, seed), []
+    aim = halving.Aim(DEFAULT, METRIC)
+    while not (state := halving.course([candidates], blocks, aim, 2, {})).done:
+        blocks += machine.blocks([DEFAULT, *state.alive], len(blocks), state.until)
+    chosen = state.chosen
+    assert chosen is not None
+    own = log_ratios(shared(blocks, DEFAULT, chosen), DEFAULT, chosen, METRIC)
+    assert own is not None
+    fresh = machine.blocks([DEFAULT, chosen], 0, BLOCKS)
+    d = log_ratios(fresh, DEFAULT, chosen, METRIC)
+    assert d is not None
+    return chosen, paired_interval(own, 1 - ALPHA).low > 0, sequential_verdict(d, PLAN, MARGIN, ALPHA)
+
+
+def tunings(kind: str, count: int, candidates: int, effects: dict[str, float], seed: int) -> list[tuple]:
+    names = [f"c{n}" for n in range(candidates)]
+    runs = halving.runs_of(candidates, 2) + 4 * BLOCKS
+    rows = noise_kinds.KINDS[kind](np.random.default_rng(seed), count, runs)
+    return [tuned(row, names, effects, seed + index) for index, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("kind", MACHINE)
+def test_in_a_hundred_tunings_of_equal_candidates_no_false_win_beyond_alpha(kind):
+    found = tunings(kind, 100, 12, {}, 71)
+    wins = sum(verdict is Verdict.GO for _, _, verdict in found)
+    assert wins <= ALPHA * len(found)
+
+
+def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised():
+    """A win is one direction of two, so that half of alpha is what it may have."""
+    found = [each for kind in MACHINE for each in tunings(kind, 100, 6, {}, 72)]
+    wins = sum(verdict is Verdict.GO for _, _, verdict in found)
+    losses = sum(verdict is Verdict.NO_GO for _, _, verdict in found)
+    assert wins <= binom.ppf(0.99, len(found), ALPHA / 2)
+    assert losses <= binom.ppf(0.99, len(found), ALPHA / 2)
+
+
+def test_without_fresh_runs_the_luckiest_candidate_would_win():
+    """What the confirmation is for: the blocks that chose it call it better far more often."""
+    found = tunings("heavy tails", 300, 12, {}, 73)
+    assert sum(claimed for _, claimed, _ in found) > 2.5 * ALPHA / 2 * len(found)
+
+
+def test_a_candidate_that_is_better_is_found_and_confirmed():
+    found = tunings("neighbours alike", 60, 12, {"c7": 0.05}, 74)
+    chosen = Counter(name for name, _, _ in found)
+    assert chosen["c7"] >= 0.9 * len(found)
+    assert sum(verdict is Verdict.GO for name, _, verdict in found if name == "c7") >= 0.9 * chosen["c7"]

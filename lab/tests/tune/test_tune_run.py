@@ -1,0 +1,196 @@
+"""From the command line to the line for the service file, on programs whose figures are known."""
+
+import json
+import shlex
+import signal
+import subprocess
+
+import pytest
+
+# Prints what its variables say; the preflight, which asks the dynamic linker, is not counted.
+SCRIPT = """#!/bin/sh
+[ -n "$LD_DEBUG" ] && exit 0
+echo >> "{folder}/count"
+n=$(wc -l < "{folder}/count")
+[ "$n" = "${{HANG:-0}}" ] && exec sleep 60
+[ -n "$BREAK" ] && [ "$n" -ge "$BREAK" ] && exit 7
+echo "ops ${{RATE:-1000}}"
+echo "p99 ${{TAIL:-100}} us"
+"""
+READ = ["--read", r"ops=regex:ops (\d+)", "--read", r"p99=regex:p99 (\d+) us"]
+MOST = ["--most", "ops"]
+FAST = ["--repeat", "1", "--max-blocks", "8", "--set", "looks=1"]
+ARMS = ["glibc,RATE=1100", "glibc,RATE=1300,TAIL=103", "glibc,RATE=900", "glibc,RATE=1010"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "prog.sh"
+    path.write_text(SCRIPT.format(folder=tmp_path))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def tune(here, program):
+    """tune(flags…) -> the answer of a tuning of four arms with known figures."""
+
+    def call(*flags, arms=ARMS, aim=MOST, out=("--quiet", "--json", "-")):
+        return here("tune", *READ, *aim, *FAST, *flags, "--allocators", *arms, *out, "--", program)
+
+    return call
+
+
+def test_the_best_candidate_wins_on_fresh_runs(tune, records):
+    result = tune().result()
+    assert (result["verdict"], result["final"]) == ("GO", True)
+    assert result["selection"]["chosen"] == result["tune"]["use"] == "glibc,RATE=1300,TAIL=103"
+    assert result["estimate"] == pytest.approx(0.3)
+    assert result["tune"]["answer"].startswith("Use glibc,RATE=1300,TAIL=103: ")
+    assert [(rung["blocks"], rung["arms"]) for rung in result["tune"]["rungs"]] == [(2, 4), (6, 2)]
+    orders = [set(block["order"]) for block in records("block", phase="select")]
+    assert orders == [{"default", *ARMS}] * 2 + [{"default", *ARMS[:2]}] * 4
+    confirmed = [set(block["order"]) for block in records("block", phase="confirm")]
+    assert confirmed == [{"default", ARMS[1]}] * result["blocks"]
+
+
+def test_a_candidate_that_breaks_a_limit_is_not_chosen(tune):
+    result = tune("--subject-to", "p99=+2%").result()
+    assert (result["verdict"], result["tune"]["use"]) == ("GO", "glibc,RATE=1100")
+    (rail,) = result["guardrails"]
+    assert (rail["metric"], rail["status"], rail["limit"]) == ("p99", "held", pytest.approx(0.02))
+
+
+def test_a_limit_vetoes_the_winner(tune):
+    """Where all candidates break it, the one that breaks it least is confirmed, and refused."""
+    arms = ["glibc,RATE=1300,TAIL=110", "glibc,RATE=1200,TAIL=105"]
+    result = tune("--subject-to", "p99=+2%", arms=arms).result()
+    assert result["verdict"] == "NO-GO"
+    assert [(rail["metric"], rail["status"]) for rail in result["guardrails"]] == [("p99", "failed")]
+    assert (result["tune"]["use"], result["tune"]["service"]) == (None, None)
+    assert result["tune"]["answer"].startswith("Nothing helps, stay with default: ")
+    assert "breaks the limit on p99" in result["tune"]["answer"]
+
+
+@pytest.mark.parametrize(("fall", "use"), [("-5%", "glibc,TAIL=80,RATE=960"), ("-20%", "glibc,TAIL=50,RATE=900")])
+def test_a_rate_may_fall_by_so_much(tune, fall, use):
+    """4 % fewer operations with a tail of 80, 10 % fewer with one of 50."""
+    arms = ["glibc,TAIL=80,RATE=960", "glibc,TAIL=50,RATE=900"]
+    result = tune("--subject-to", f"ops={fall}", arms=arms, aim=["--least", "p99"]).result()
+    assert (result["verdict"], result["tune"]["use"]) == ("GO", use)
+    assert result["metric"]["name"] == "p99" and result["guardrails"][0]["status"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("arms", "verdict", "says"),
+    [
+        (
+            ["glibc,RATE=900", "glibc,RATE=800"],
+            "NO-GO",
+            "the best candidate, glibc,RATE=900, is worse: ops is 10.0 % lower",
+        ),
+        (["glibc,RATE=900", "glibc,OTHER=1"], "NEUTRAL", "the best candidate, glibc,OTHER=1, makes no difference"),
+    ],
+)
+def test_nothing_helps(tune, arms, verdict, says):
+    answer = tune(arms=arms)
+    result = answer.result()
+    assert (answer.status, result["verdict"], result["tune"]["service"]) == (0, verdict, None)
+    assert result["tune"]["answer"].startswith("Nothing helps, stay with default: ")
+    assert says in result["tune"]["answer"]
+
+
+def test_nothing_helps_is_no_go_for_require(tune):
+    assert tune("--require", "GO", arms=["glibc,RATE=900"]).status == 1
+
+
+def test_a_single_candidate_is_confirmed_at_once(tune, records):
+    result = tune(arms=["glibc,RATE=1200"]).result()
+    assert (result["verdict"], result["tune"]["rungs"]) == ("GO", [])
+    assert not records("block", phase="select")
+
+
+def test_the_terminal_ends_with_the_line_for_the_service(tune, fakes, program):
+    answer = tune(arms=[f'{fakes.allocator},RATE=1200,FAKE_TEXT=a "b" 5%'], out=("--quiet",))
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("GO  Use ")
+    assert lines[-4:-2] == [
+        "In the [Service] section of the unit:",
+        f'Environment="LD_PRELOAD={fakes.allocator}" "RATE=1200" "FAKE_TEXT=a \\"b\\" 5%%"',
+    ]
+    words = shlex.split(lines[-1])
+    assert words == [f"LD_PRELOAD={fakes.allocator}", "RATE=1200", 'FAKE_TEXT=a "b" 5%', str(program)]
+    done = subprocess.run(["sh", "-c", lines[-1]], capture_output=True, text=True, check=True)
+    assert "ops 1200" in done.stdout
+
+
+def test_a_candidate_that_fails_takes_no_further_part(tune, records):
+    arms = ["glibc,RATE=1100", "glibc,RATE=2000,BREAK=8", "glibc,RATE=3000,BREAK=1"]
+    answer = tune(arms=arms)
+    result = answer.result()
+    assert (result["verdict"], result["tune"]["use"]) == ("GO", "glibc,RATE=1100")
+    assert arms[2] not in [arm["name"] for arm in records("header")[0]["arms"]]
+    first, second = result["tune"]["left_out"]
+    assert first.startswith(f"{arms[2]} is left out: exit status 7")
+    assert second.startswith(f"{arms[1]} failed in block ")
+
+
+def test_where_the_default_fails_nothing_is_stored(tune, store):
+    answer = tune("--env", "BREAK=1")
+    assert answer.status == 2 and answer.message().startswith("hak: default: ")
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("at", [8, 17, 26])
+def test_killed_in_the_middle_and_resumed_as_if_nothing_had_happened(begin, here, program, tmp_path, until, at, store):
+    """In the first rung, in the second, and in the confirmation."""
+    words = ["tune", *READ, *MOST, *FAST, "--seed", "5", "--quiet", "--env", f"HANG={at}", "--allocators", *ARMS]
+    process = begin(*words, "--", program)
+    count = tmp_path / "count"
+    until(lambda: count.exists() and len(count.read_text()) >= at)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = next(store.glob("*.jsonl")).read_bytes()
+    resumed = here("resume", "last", "--quiet", "--json", "-").result()
+    assert next(store.glob("*.jsonl")).read_bytes().startswith(kept)
+    assert (resumed["verdict"], resumed["tune"]["use"]) == ("GO", ARMS[1])
+    other = tmp_path / "undisturbed"
+    whole = here(*words, "--store", other, "--json", "-", "--", program).result()
+    assert whole["tune"]["rungs"] == resumed["tune"]["rungs"]
+    orders = [
+        [r["order"] for r in map(json.loads, next(folder.glob("*.jsonl")).read_text().splitlines()) if r.get("order")]
+        for folder in (store, other)
+    ]
+    assert [order for order in orders[0] if order] == orders[1]
+
+
+def test_shown_listed_and_reported(tune, here, tmp_path):
+    run = tune().result()["run"]
+    shown = here("show", "last", "--json", "-").result()
+    assert shown["tune"]["service"]["environment"] == {"RATE": "1300", "TAIL": "103"}
+    assert "tune" in here("list").out
+    page = tmp_path / "report.html"
+    assert here("report", run, "-o", page).status == 0
+    text = page.read_text()
+    assert "Use glibc,RATE=1300,TAIL=103" in text and "Candidates, and the one confirmed" in text
+
+
+def test_a_real_tuning_of_a_real_program(here, tmp_path):
+    """Blocks of 40 MiB, which glibc maps anew every time: options that keep them, or huge pages, save faults."""
+    source = tmp_path / "holds.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n  for (int i = 0; i < 4; i++) {\n"
+        "    char *p = malloc(40 << 20);\n    memset(p, 1, 40 << 20);\n    free(p);\n  }\n  return 0;\n}\n"
+    )
+    program = tmp_path / "holds"
+    subprocess.run(["cc", "-O0", "-o", program, source], check=True)
+    flags = ["--least", "faults", "--subject-to", "rss=+20%", "--allocators", "glibc,hakmem", "--max-blocks", "6"]
+    cheap = ["--repeat", "1", "--set", "looks=1", "--set", "select-blocks=1", "--quiet", "--json", "-"]
+    result = here("tune", *flags, *cheap, "--", program).result()
+    assert result["verdict"] == "GO" and result["estimate"] > 0.3
+    tune = result["tune"]
+    assert tune["candidates"] > 25 and tune["rungs"][0]["arms"] == tune["candidates"]
+    environment = tune["service"]["environment"]
+    assert set(environment) - {"LD_PRELOAD"} or "libhakmem" in environment["LD_PRELOAD"]
+    assert tune["service"]["systemd"].startswith('Environment="')
+    assert str(program) in tune["service"]["shell"]

@@ -1,0 +1,188 @@
+"""What is searched: the table of options, the arms made of it, and the search where they are too many."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.kinds.tune import service, space
+from hakmem_lab.kinds.tune.spec import Spec
+from hakmem_lab.plan import peers, tunables
+from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.plan.spec import build
+
+ROOT = Path(__file__).resolve().parents[3]
+OPTIONS = ROOT / "src" / "options.def"
+
+
+def spec(**keys):
+    return build(Spec, {"kind": "tune", "command": ["true"], **keys}, "test")
+
+
+@pytest.mark.parametrize("option", tunables.TABLE, ids=lambda option: option.name)
+def test_a_row_is_whole(option):
+    assert option.source and option.usual and option.values
+    assert option.usual not in option.values and len(set(option.values)) == len(option.values)
+    assert set(option.allocators) <= set(peers.names())
+    assert (option.variable in tunables.JOINED) == bool(option.key)
+
+
+def test_every_allocator_has_rows_or_a_reason():
+    known = {name for option in tunables.TABLE for name in option.allocators}
+    assert known | set(tunables.WITHOUT) | {"default"} >= set(peers.names())
+    assert not known & set(tunables.WITHOUT)
+
+
+@pytest.mark.skipif(not OPTIONS.is_file(), reason="needs the sources")
+def test_the_rows_of_hakmem_are_options_with_these_defaults():
+    rows = dict(re.findall(r'HAK_OPTION\(\w+, "(\w+)", (\w+),', OPTIONS.read_text(encoding="utf-8")))
+    for option in tunables.options_of("hakmem"):
+        assert option.variable.removeprefix("HAKMEM_") in rows
+
+
+@pytest.mark.parametrize("name", ["hakmem", "jemalloc", "mimalloc", "tcmalloc", "mimalloc2", "mimalloc3", "jemalloc5"])
+def test_a_library_has_the_options_of_its_rows(name):
+    """It names them, and says nothing against the values."""
+    try:
+        library = peers.library(name).path
+    except LabError as error:
+        pytest.skip(str(error))
+    content = library.read_bytes()
+    for option in tunables.options_of(name):
+        stem = option.key or re.sub(r"^(HAKMEM|MIMALLOC)_", "", option.variable)
+        words = (stem.encode(), stem.lower().encode())
+        assert any(word in content for word in words), option.name
+        for value in option.values:
+            env = {"LD_PRELOAD": str(library), **tunables.variables({option: value})}
+            done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, check=True)
+            assert done.stderr == "", (option.name, value)
+
+
+def test_the_tunables_of_glibc_are_known_to_it():
+    loader = next((path for path in map(Path, ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"))
+                   if path.exists()), None)  # fmt: skip
+    done = loader and subprocess.run([loader, "--list-tunables"], capture_output=True, text=True, check=False)
+    if not done or done.returncode:
+        pytest.skip("the dynamic linker lists no tunables")
+    for option in tunables.options_of("glibc"):
+        assert not option.key or f"{option.key}:" in done.stdout
+
+
+@pytest.mark.skipif(not (ROOT / "docs" / "lab.md").is_file(), reason="needs the sources")
+def test_the_manual_has_every_row():
+    lines = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8").splitlines()
+    for option in tunables.TABLE:
+        (line,) = [line for line in lines if line.startswith(f"| {', '.join(option.allocators)} |")]
+        assert f"`{option.name}` {' '.join(option.values)}" in line
+    for name, why in tunables.WITHOUT.items():
+        assert f"| {name} | none: {why} |" in lines
+
+
+def test_options_share_a_variable_in_the_form_of_its_library():
+    dirty, muzzy, narenas = tunables.options_of("jemalloc")[:3]
+    text = tunables.arm_text("jemalloc", {dirty: "0", narenas: "2"})
+    assert text == "jemalloc,MALLOC_CONF=dirty_decay_ms:0,narenas:2"
+    assert tunables.variables({dirty: "0", muzzy: "10000"}) == {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:10000"}
+    count, huge = (option for option in tunables.options_of("glibc") if option.key)
+    assert tunables.variables({count: "0", huge: "1"}) == {
+        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.hugetlb=1"
+    }
+
+
+def test_an_arm_of_the_table_means_what_it_says():
+    found = space.space_of(spec(allocators=["glibc"]))
+    for text in [*found.singles(), *list(found.combinations())[:200]]:
+        arm = parse_arm(text)
+        assert text.startswith("glibc") and all("=" in part for part in text.split(",")[1:])
+        assert set(arm.variables) <= {option.variable for option in tunables.options_of("glibc")}
+
+
+def test_one_at_a_time_or_all_together():
+    one = space.space_of(spec(allocators=["glibc"]))
+    options = tunables.options_of("glibc")
+    assert len(list(one.singles())) == 1 + sum(len(option.values) for option in options)
+    assert one.size() == len(list(one.combinations())) == len(set(one.combinations()))
+    small = spec(allocators=["scudo"], combine=True)
+    assert not space.is_large(small, space.Space({"scudo": tunables.options_of("scudo")}, [], {}, []))
+    assert space.is_large(spec(allocators=["glibc"], combine=True), one)
+    assert not space.is_large(spec(allocators=["glibc"]), one)
+
+
+def test_what_it_runs_on_now_is_no_candidate():
+    keys = spec(allocators=["glibc", "glibc,A=1"], default="glibc")
+    assert "glibc" not in space.candidates(keys, space.space_of(keys))
+    assert "glibc,A=1" in space.candidates(keys, space.space_of(keys))
+
+
+def arm(variables, library="/lib/x.so", allocator="x"):
+    return {"variables": variables, "library": library, "allocator": allocator}
+
+
+@pytest.mark.parametrize(
+    ("value", "quoted"),
+    [
+        ("a b", "a b"),
+        ('"', r"\""),
+        ("100%", "100%%"),
+        ("a\\n", "a\\\\n"),
+        ("a\nb", r"a\nb"),
+        ("$HOME", "$HOME"),
+        ("'", "'"),
+    ],
+)
+def test_a_value_in_a_unit_and_in_a_shell(value, quoted):
+    found = service.environment(arm({"V": value}), None)
+    assert service.systemd(found) == f'Environment="LD_PRELOAD=/lib/x.so" "V={quoted}"'
+    line = service.shell(found, ["prog", "a b"])
+    assert shlex.split(line) == ["LD_PRELOAD=/lib/x.so", f"V={value}", "prog", "a b"]
+
+
+def test_what_else_is_preloaded_stays():
+    found = service.environment(arm({"LD_PRELOAD": "/c.so"}), "/b.so")
+    assert found == {"LD_PRELOAD": "/lib/x.so:/b.so:/c.so"}
+    libc = arm({"A": "1"}, "/lib/libc.so.6", "glibc")
+    assert service.environment(libc, "/b.so") == {"A": "1"}
+    assert service.environment(libc, None, brought=True) == {"LD_PRELOAD": "/lib/libc.so.6", "A": "1"}
+
+
+def points(found, texts):
+    from hakmem_lab.kinds.tune import search
+
+    return [(search.parameters(found, text), 0.0, 1.0) for text in texts]
+
+
+def test_the_sampler_asks_for_new_arms_and_for_the_same_ones_again():
+    pytest.importorskip("optuna")
+    from hakmem_lab.kinds.tune import search
+
+    found = space.space_of(spec(allocators=["glibc"]))
+    told = points(found, ["glibc"])
+    first = search.ask(found, told, {"glibc"}, 5, 16)
+    assert len(first) == 16 and "glibc" not in first
+    assert first == search.ask(found, told, {"glibc"}, 5, 16)
+    assert first != search.ask(found, told, {"glibc"}, 6, 16)
+    assert all(parse_arm(text).allocator == "glibc" for text in first)
+    assert all(search.text_of(found, point) == text for text, point in first.items())
+    none = search.ask(found, told, set(found.combinations()), 5, 4)
+    assert none == {}
+
+
+def test_the_sampler_follows_what_is_good_and_within_limits():
+    """One value is worth a half, another a whole, but breaks a limit: the first is asked for most."""
+    pytest.importorskip("optuna")
+    from hakmem_lab.kinds.tune import search
+
+    found = space.space_of(spec(allocators=["glibc"]))
+    good, bad = "MALLOC_ARENA_MAX=2", "MALLOC_ARENA_MAX=4"
+    told, known = points(found, ["glibc"]), {"glibc"}
+    for index in range(4):
+        asked = search.ask(found, told, known, index, 16)
+        for text, point in asked.items():
+            estimate = 1.0 * (bad in text) + 0.5 * (good in text)
+            told.append((point, estimate, -0.5 if bad in text else 0.5))
+        known |= set(asked)
+    assert sum(good in text for text in asked) >= 6
+    assert sum(bad in text for text in asked) <= 3
