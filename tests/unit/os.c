@@ -50,28 +50,6 @@ static void tables_can_be_made_writable(void) {
 }
 
 /* They may fail where the kernel has no huge pages; they change no contents. */
-static void mappings_have_names(void) {
-  void *at = hak_os_map(NULL, 4 * page);
-  CHECK(at && system_named().at == at && system_named().bytes == 4 * page);
-  CHECK(strcmp(system_named().name, "hakmem") == 0);
-  const size_t times = system_named().times;
-  CHECK(hak_os_map_readonly(page) && system_named().times == times + 1);
-  hak_os_name_mappings(false);
-  CHECK(hak_os_map(NULL, page) && system_named().times == times + 1);
-  hak_os_name_mappings(true);
-  CHECK(hak_os_map(NULL, page) && system_named().times == times + 2);
-}
-
-static void a_kernel_without_names_is_asked_once(void) {
-  system_refuse(SYSTEM_NAME, 0, SYSTEM_ALL);
-  for (int i = 0; i < 3; i++) {
-    unsigned char *at = hak_os_map(NULL, page);
-    CHECK(at);
-    *at = 1;
-  }
-  CHECK(system_named().times == 1);
-}
-
 static void huge_pages_change_nothing(void) {
   char *pages = hak_os_map(NULL, 2 * page);
   CHECK(pages != NULL);
@@ -390,8 +368,6 @@ int main(void) {
   page = hak_os_page_bytes();
   child_succeeds(memory_can_be_mapped_and_dropped);
   child_succeeds(tables_can_be_made_writable);
-  child_succeeds(mappings_have_names);
-  child_succeeds(a_kernel_without_names_is_asked_once);
   child_succeeds(huge_pages_change_nothing);
   child_succeeds(pages_can_move);
   child_succeeds(a_place_is_mapped_only_if_it_is_free);
