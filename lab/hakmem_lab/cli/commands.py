@@ -31,7 +31,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (run, doctor, explain, profile, top, metrics, measure, tune, suite, fleet, record, replay, trace, inspect, baseline):
+for module in (
+    run,
+    doctor,
+    explain,
+    profile,
+    top,
+    metrics,
+    measure,
+    tune,
+    suite,
+    fleet,
+    record,
+    replay,
+    trace,
+    inspect,
+    baseline,
+):
     module.register(app)
 
 
