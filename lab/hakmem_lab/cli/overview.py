@@ -26,6 +26,8 @@ GROUPS = {
             "what a program asks of its allocator, into a file",
             "hak record -o program.trace -- ./program args",
         ),
+        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
+        "replay": ("what other allocators would make of it", "hak replay program.trace"),
     },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
@@ -43,7 +45,6 @@ GROUPS = {
             "a spec on many hosts: a verdict about all of them, and which gain, which lose",
             "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
         ),
-        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",
             "hak baseline save main.baseline",
@@ -58,9 +59,6 @@ GROUPS = {
         ),
         "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
         "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
-    },
-    "Recorded once, asked without the program": {
-        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
     },
     "Runs that are kept": {
         "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),

@@ -71,7 +71,7 @@ def command(
     with Collector(output, information(words, arm)) as collector:
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
-        with _stopped_by_signals(collector):
+        with stopped_by_signals(collector):
             return collector.wait(), status
 
 
@@ -99,7 +99,7 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(collector: Collector) -> Iterator[None]:
+def stopped_by_signals(collector: Collector) -> Iterator[None]:
     """Meanwhile a signal ends the recording of what the command has left running."""
     heard = [number for number in signals.NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda *_: collector.tell("stop")) for number in heard}

@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scipy.stats import t as student
 
@@ -101,7 +102,7 @@ def rows(
         noise = [error_of_median(values) * rate for values in parts]
         noise += [error_of_median(values) for values in (columns[base].lives, column.lives)]
         half = half_width(noise, change[name], level, quantity, [off[other] for other in off if other != name])
-        row = {"arm": name, "replay": own[name], "predicted": level + change[name],
+        row: dict[str, Any] = {"arm": name, "replay": own[name], "predicted": level + change[name],
                "low": level + change[name] - half, "high": level + change[name] + half,
                "live": lives.get(name), "base": name == base}  # fmt: skip
         if name in lives and name != base:
@@ -126,7 +127,8 @@ def half_width(
 
 def ranking(rows_: Sequence[Mapping]) -> dict:
     """Whether predicted and live order agree, of every two arms whose live values differ by more than matters."""
-    agree, contrary = [], []
+    agree: list[list[str]] = []
+    contrary: list[list[str]] = []
     for first, second in itertools.combinations(rows_, 2):
         if abs(first["live"] / second["live"] - 1) <= MATTERS or abs(second["live"] / first["live"] - 1) <= MATTERS:
             continue

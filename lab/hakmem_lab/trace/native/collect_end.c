@@ -15,10 +15,12 @@ static void write_counts(FILE *out, const pack_counts_t *counts) {
 }
 
 static void write_process(FILE *out, const process_t *process) {
-  fprintf(out, "{\"process\": %" PRIu32 ", \"pid\": %d, \"wall_s\": %.6f, \"cpu_s\": %.3f, \"rss_peak_kib\": %" PRIu64,
+  fprintf(out,
+          "{\"process\": %" PRIu32 ", \"pid\": %d, \"wall_s\": %.6f, \"cpu_s\": %.3f, \"rss_peak_kib\": %" PRIu64
+          ", \"recorder_kib\": %" PRIu64,
           process->number, (int)process->pid,
           (double)((process->died_ns ? process->died_ns : processes_now_ns()) - process->began_ns) / 1e9,
-          (double)process->cpu_ms / 1e3, process->peak_kib);
+          (double)process->cpu_ms / 1e3, process->peak_kib, process->own_pages * 4);
   if (process->exited && process->signal)
     fprintf(out, ", \"signal\": %d", process->signal);
   else if (process->exited)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLOW_NS 6000 // 32 words in longer than this: the thread has time for more marks
+#define SLOW_NS 12000 // 64 words in longer than this: the thread has time for more marks
 #define THREADS_MOST (1u << 20)
 #define HEADER_PAGES 6 // of a segment's, that a program touches
 

@@ -53,9 +53,12 @@ static void look_at(const process_t *first, const process_t *parent, pid_t pid) 
   char link[64], path[256];
   snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
   ssize_t length = readlink(link, path, sizeof path - 1);
-  if (length <= 0 || process_of(first, pid) != NULL)
+  if (length <= 0)
     return;
   path[length] = '\0';
+  const process_t *recorded = process_of(first, pid); // or its former program was
+  if (recorded != NULL && strncmp(path, recorded->executable, strlen(recorded->executable)) == 0)
+    return;
   stranger_t *stranger = stranger_of(pid);
   if (stranger->looks >= LOOKS || (parent != NULL && strcmp(path, parent->executable) == 0))
     return;
@@ -91,8 +94,10 @@ void strangers_look(process_t *first, pid_t root) {
   if (root > 0)
     look_at(first, NULL, root);
   for (const process_t *process = first; process != NULL; process = process->next)
-    if (process->died_ns == 0)
+    if (process->died_ns == 0) {
+      look_at(first, NULL, process->pid);
       look_at_children(first, process);
+    }
 }
 
 void strangers_write(FILE *out) {

@@ -57,21 +57,27 @@ extern recorder_home_t *recorder_home;
 extern recorder_thread_t recorder_nobody; // cursor and limit NULL
 extern __thread recorder_thread_t *recorder_self __attribute__((tls_model("initial-exec")));
 
-// process.c: connects this process. False: it is not recorded (by now).
+// recorder_process.c: connects this process. False: it is not recorded (by now).
 bool recorder_begin(void);
+bool recorder_begin_anew(const char *socket_path); // after the end of a recording, or where there was none
 void recorder_lock(_Atomic uint32_t *lock);
 void recorder_unlock(_Atomic uint32_t *lock);
 
-// thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere. second: of a
-// pair, else 0. Keeps errno.
+// recorder_thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere.
+// second: of a pair, else 0. Keeps errno.
 void recorder_slow(uint64_t first, uint64_t second);
 bool recorder_make_key(void);
 
-// large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
+// recorder_attach.c: in a program that was running already.
+void recorder_attach_news(void); // libraries that it has loaded since
+void recorder_detach(void);      // its calls go to its allocator again
+
+// recorder_large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
 extern uint8_t recorder_large_filter[4096];
 void recorder_large_new(void *block, size_t bytes);
 void recorder_large_gone(void *block); // writes RAW_TOUCHED where it is one
-void recorder_large_look(void);        // at new ones
+void recorder_large_look(void);        // at all
+void recorder_large_look_if_due(void); // the last time is a while ago
 
 static inline size_t recorder_large_hash(const void *block) {
   return ((uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 52;

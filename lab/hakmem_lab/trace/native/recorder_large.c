@@ -1,10 +1,10 @@
 // Large blocks: how much of each the program touched. The kernel is asked when the block is freed, and of blocks that
-// live on, whenever a thread takes a new buffer.
+// live on every now and then: every millisecond, or so much more rarely that it takes a twentieth of the time.
 #include "recorder.h"
 
 #include <sys/mman.h>
 
-enum { TABLE = 4096, PROBES = 16, PAGE_BYTES = 4096, VECTOR_PAGES = 1024 };
+enum { TABLE = 4096, PROBES = 16, PAGE_BYTES = 4096, VECTOR_PAGES = 1024, LOOK_PERIOD = 80, LOOK_SHARE = 20 };
 
 typedef struct {
   _Atomic uintptr_t block; // 0: free
@@ -15,6 +15,7 @@ typedef struct {
 uint8_t recorder_large_filter[TABLE];
 static large_t table[TABLE];      // guarded by recorder_home->large_lock, which a forked child finds open
 static _Atomic uint32_t in_table; // none: nothing to look at
+static _Atomic uint64_t next_look;
 
 static size_t touched_bytes(uintptr_t block, size_t bytes) {
   unsigned char vector[VECTOR_PAGES];
@@ -90,6 +91,7 @@ void recorder_large_gone(void *block) {
 // A record may need a new buffer, and that one this: whoever finds the lock taken goes on. The block may be freed
 // meanwhile by another thread: the lock keeps it from being unmapped only once it was looked up there.
 void recorder_large_look(void) {
+  uint64_t began = segment_clock();
   if (!ready() || atomic_load_explicit(&in_table, memory_order_relaxed) == 0)
     return;
   if (atomic_exchange_explicit(&recorder_home->large_lock, 1, memory_order_acquire))
@@ -103,5 +105,15 @@ void recorder_large_look(void) {
       say(block, bytes);
     entry->touched = bytes;
   }
+  uint64_t took = segment_clock() - began,
+           least = recorder_home->segment->slow_ticks * LOOK_PERIOD << SEGMENT_CLOCK_SHIFT;
+  atomic_store_explicit(&next_look, began + (took * LOOK_SHARE > least ? took * LOOK_SHARE : least),
+                        memory_order_relaxed);
   recorder_unlock(&recorder_home->large_lock);
+}
+
+void recorder_large_look_if_due(void) {
+  if (atomic_load_explicit(&in_table, memory_order_relaxed) != 0 &&
+      segment_clock() > atomic_load_explicit(&next_look, memory_order_relaxed))
+    recorder_large_look();
 }

@@ -31,6 +31,7 @@ next_t next = {.malloc = early_malloc,
                .valloc = early_page,
                .pvalloc = early_page};
 static __thread bool finding;
+static void *search = RTLD_NEXT;
 
 static void *reserve_take(size_t bytes) {
   size_t whole = (bytes + 2 * RESERVE_ALIGNMENT - 1) & ~(size_t)(RESERVE_ALIGNMENT - 1);
@@ -102,7 +103,7 @@ static const void *base_of(const void *symbol) {
 }
 
 static void find(void *at, const char *name) {
-  void *symbol = dlsym(RTLD_NEXT, name);
+  void *symbol = dlsym(search, name);
   if (symbol != NULL)
     memcpy(at, &symbol, sizeof symbol);
 }
@@ -141,6 +142,11 @@ void next_find(void) {
   errno = error;
 }
 
+void next_find_in(void *handle) {
+  search = handle;
+  next_find();
+}
+
 void next_file(char *path, size_t bytes) {
   Dl_info info;
   next_find();
@@ -151,7 +157,7 @@ void next_file(char *path, size_t bytes) {
 
 void *next_operator(const char *mangled) {
   static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-  void *symbol = dlsym(RTLD_NEXT, mangled);
+  void *symbol = dlsym(search, mangled);
   // Of a library that was loaded later, and for itself, such as Python's modules are.
   for (size_t i = 0; symbol == NULL && i < sizeof libraries / sizeof *libraries; i++) {
     void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);

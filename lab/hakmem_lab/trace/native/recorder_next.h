@@ -23,6 +23,7 @@ typedef struct {
 
 extern next_t next;
 
+void next_find_in(void *handle);             // as next_find, in what dlopen gave
 void next_find(void);                        // fills it; once is enough
 void next_file(char *path, size_t bytes);    // the file that it lies in
 void *next_operator(const char *mangled);    // a C++ operator; NULL: nobody has it

@@ -1,5 +1,6 @@
 // C++'s new and delete. Those of the C++ library come through malloc, where they are recorded; an allocator's own ones
-// do not, and are recorded here. Every operator gets all the registers that the longest one takes.
+// do not, or some do: whatever has moved this thread's cursor meanwhile was recorded. Every operator gets all the
+// registers that the longest one takes.
 #include "recorder.h"
 #include "recorder_next.h"
 
@@ -8,9 +9,11 @@
 typedef void *(*make_t)(size_t bytes, size_t second, const void *third);
 typedef void (*drop_t)(void *block, size_t second, size_t third);
 
+enum { PROBE_BYTES = 64 };
+
 typedef struct {
   void *function; // NULL: not looked for yet
-  bool records;
+  bool records;   // it may not come through malloc
 } operator_t;
 
 void *recorder_malloc(size_t bytes);
@@ -48,13 +51,29 @@ COLD static void *look(operator_t *what, const char *name, void *standin) {
   return what->function = found != NULL ? found : standin;
 }
 
+// A delete has to be recorded before it is done: it is tried on a block for which any alignment and size of it are
+// right.
+COLD static void *look_at_drop(operator_t *what, const char *name) {
+  void *function = look(what, name, (void *)drop_plain);
+  void *block = what->records ? recorder_memalign(PROBE_BYTES, PROBE_BYTES) : NULL;
+  if (block != NULL) {
+    const uint64_t *before = recorder_self->cursor;
+    ((drop_t)function)(block, PROBE_BYTES, PROBE_BYTES);
+    what->records = recorder_self->cursor == before;
+    if (what->records)
+      recorder_put(recorder_word(block, RAW_SIZE_LIMIT + RAW_FREE));
+  }
+  return function;
+}
+
 static inline void *make(operator_t *what, const char *name, void *standin, bool has_alignment, size_t bytes,
                          size_t second, const void *third) {
   void *function = what->function;
   if (UNLIKELY(function == NULL))
     function = look(what, name, standin);
+  const uint64_t *before = recorder_self->cursor;
   void *block = ((make_t)function)(bytes, second, third);
-  if (!what->records || UNLIKELY(block == NULL))
+  if (!what->records || recorder_self->cursor != before || UNLIKELY(block == NULL))
     return block;
   if (has_alignment)
     recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_ALIGNED),
@@ -71,7 +90,7 @@ static inline void *make(operator_t *what, const char *name, void *standin, bool
 static inline void drop(operator_t *what, const char *name, void *block, size_t second, size_t third) {
   void *function = what->function;
   if (UNLIKELY(function == NULL))
-    function = look(what, name, (void *)drop_plain);
+    function = look_at_drop(what, name);
   if (what->records && LIKELY(block != NULL)) {
     if (UNLIKELY(recorder_maybe_large(block)))
       recorder_large_gone(block);

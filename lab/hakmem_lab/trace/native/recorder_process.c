@@ -51,8 +51,7 @@ static void fork_child(void) {
   forking = 0;
 }
 
-static bool home_make(void) {
-  const char *path = getenv(SEGMENT_SOCKET);
+static bool home_make(const char *path) {
   if (path == NULL || strlen(path) >= sizeof socket_path)
     return false;
   void *home =
@@ -143,10 +142,11 @@ COLD static bool begin(recorder_home_t *home) {
 bool recorder_begin(void) {
   static _Atomic uint32_t making;
   if (UNLIKELY(recorder_home == NULL)) {
+    next_find(); // may allocate, which comes here again, and is recorded
     // Before the C library knows the environment, it is too early.
     if (environ == NULL || atomic_load_explicit(&making, memory_order_relaxed) || atomic_exchange(&making, 1) ||
-        !home_make())
-      return false;
+        !home_make(getenv(SEGMENT_SOCKET)))
+      return recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY;
   }
   recorder_home_t *home = recorder_home;
   uint32_t state = atomic_load_explicit(&home->state, memory_order_acquire);
@@ -160,6 +160,22 @@ bool recorder_begin(void) {
   while (atomic_load(&home->state) == HOME_BEGINNING && atomic_load(&home->beginner) != self)
     sched_yield();
   return atomic_load(&home->state) == HOME_READY;
+}
+
+// Threads may be on their way into recorder_slow: they find a home that is off, and then one that is new.
+bool recorder_begin_anew(const char *path) {
+  recorder_home_t *home = recorder_home;
+  if (home == NULL)
+    return home_make(path) && recorder_begin();
+  if (atomic_load(&home->state) != HOME_OFF || strlen(path) >= sizeof socket_path)
+    return false;
+  strcpy(socket_path, path);
+  for (uint32_t i = 0; i < home->used_places; i++)
+    home->threads[i].number = 0; // what it counts is of the last recording
+  home->stray = (recorder_thread_t){0};
+  parent_fork = 0;
+  atomic_store(&home->state, HOME_NEW);
+  return recorder_begin();
 }
 
 // VmHWM: unlike getrusage's, it does not count what the process was before it became this program.

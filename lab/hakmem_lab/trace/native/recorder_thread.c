@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum {
-  PERIOD_FAST = 32,  // words between marks
-  PERIOD_SLOW = 2,   // where 32 take longer than segment->slow_ticks
+  PERIOD_FAST = 64,  // words between marks
+  PERIOD_SLOW = 2,   // where 64 take longer than segment->slow_ticks
   WAIT_NS = 200000,  // for a free buffer, between looks
   WAITS_MOST = 25000 // without a sign of the collector's life
 };
@@ -35,8 +36,11 @@ static uint32_t buffer_pop(segment_t *segment) {
   }
   uint32_t fresh = atomic_load_explicit(&segment->fresh, memory_order_relaxed);
   while (fresh < SEGMENT_BUFFERS)
-    if (atomic_compare_exchange_weak(&segment->fresh, &fresh, fresh + 1))
+    if (atomic_compare_exchange_weak(&segment->fresh, &fresh, fresh + 1)) {
+      // One call instead of a fault for each page; an older kernel does not know it.
+      madvise(segment_buffer(segment, fresh), SEGMENT_BUFFER_BYTES, MADV_POPULATE_WRITE);
       return fresh;
+    }
   return UINT32_MAX;
 }
 
@@ -99,6 +103,7 @@ static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
   bool turned = self->cursor >= self->end;
   if (atomic_load_explicit(&segment->stop, memory_order_relaxed) || (turned && !buffer_turn(segment, self))) {
     atomic_store(&recorder_home->state, HOME_OFF);
+    recorder_detach();
     self->cursor = self->limit = NULL;
     return;
   }
@@ -110,8 +115,11 @@ static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
   } else {
     store(self, first);
   }
-  if (turned && self != &recorder_home->stray)
-    recorder_large_look();
+  if (self == &recorder_home->stray)
+    return; // its lock is held
+  recorder_large_look_if_due();
+  if (turned)
+    recorder_attach_news();
 }
 
 // A place for a thread that has none. NULL: all are taken.

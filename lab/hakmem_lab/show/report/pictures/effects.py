@@ -185,7 +185,7 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
         return None
     shown = [*candidates, *([confirmation] if confirmation else [])]
     rows = []
-    for candidate in candidates:
+    for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
         rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
     if confirmation:
@@ -213,8 +213,9 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
             else []
         ),
     )
+    most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
     caption = (
-        "Hollow: the selection runs, which flatter the best of many and are not to be quoted. "
+        f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
         "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
     )
     panel = _panel(rows, _style(run, shown[0]), _margin(run))

@@ -1,0 +1,144 @@
+"""hak record where something ends early or is out of reach: a disk, a signal, the time, children, a running process."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+STATIC = "int main(void) { for (int i = 0; i < 30; i++) usleep(10000); return 0; }"
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recorded") / "recorded"
+    words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", "-o", path, FOLDER / "recorded.c"]
+    subprocess.run(words, check=True)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "program.trace"
+
+
+def read(path: Path):
+    from hakmem_lab.trace.contents import contents
+
+    return contents(path)
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_program(hak, program, path):
+    from hakmem_lab.trace import native
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10))
+
+    assert native.recorder().exists() and native.collector().exists()
+    answer = hak("record", "-o", path, "--", program, "lots", preexec_fn=little)
+    assert (answer.status, answer.out) == (0, "done\n")
+    assert "partial: " in answer.err and "File too large" in answer.err
+    assert path.stat().st_size <= 16 << 10
+    assert not read(path).complete
+    assert list(path.parent.glob("*.spill*")) == []
+
+
+def test_the_seconds_end_the_recording_and_not_the_program(begin, program, path, until):
+    running = begin("record", "-o", path, "--seconds", "0.3", "--", program, "endless")
+    assert running.stdout.readline() == "going\n"
+    until(lambda: path.exists() and read_or_none(path))
+    assert running.poll() is None
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == -signal.SIGTERM
+    assert "complete" in said
+    end = read(path).end
+    assert end["operations"] > 1000
+    assert 0.3 <= end["recorded_s"] < 20
+
+
+def read_or_none(path: Path):
+    from hakmem_lab.errors import LabError
+
+    try:
+        return read(path).complete
+    except LabError:
+        return None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_the_programs_and_the_trace_is_whole(begin, program, path, number):
+    running = begin("record", "-o", path, "--", program, "signal")
+    assert running.stdout.readline() == "waiting\n"
+    running.send_signal(number)
+    out, said = running.communicate(timeout=30)
+    assert (running.returncode, out) == (5, "heard\n")
+    assert "1 operation of 1 process" in said
+    assert "complete" in said
+
+
+def test_children_out_of_reach_are_counted_and_named(hak, path, tmp_path):
+    static = tmp_path / "static"
+    words = ["cc", "-w", "-static", "-o", static, "-x", "c", "-"]
+    subprocess.run(words, input=STATIC, text=True, check=True)
+    answer = hak("record", "-o", path, "--", "sh", "-c", f"{static}; env -u LD_PRELOAD sleep 0.3; exit 6")
+    assert answer.status == 6
+    assert "static was not recorded (1 times)" in answer.err
+    assert "sleep was not recorded (1 times)" in answer.err
+    assert {Path(each["executable"]).name for each in read(path).end["not_recorded"]} == {"static", "sleep"}
+
+
+def test_a_static_program_is_refused_before_it_starts(hak, path, tmp_path):
+    static = tmp_path / "static"
+    subprocess.run(["cc", "-w", "-static", "-o", static, "-x", "c", "-"], input=STATIC, text=True, check=True)
+    answer = hak("record", "-o", path, "--", static)
+    assert answer.status == 2
+    assert "statically linked" in answer.message()
+    assert not path.exists()
+
+
+def test_standard_input_and_output_are_the_programs(hak, path):
+    answer = hak("record", "-o", path, "--", "sh", "-c", "cat; echo no >&2", input="what was typed\n")
+    assert answer.out == "what was typed\n"
+    first, said = answer.err.splitlines()
+    assert first == "no"
+    assert said.startswith(f"hak: {path}: ")
+    assert read(path).info["command"] == ["sh", "-c", "cat; echo no >&2"]
+
+
+def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
+    answer = hak("record", "-o", tmp_path / "none" / "x.trace", "--", "touch", tmp_path / "ran")
+    assert answer.status == 2
+    assert "is in no folder" in answer.message()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+@pytest.mark.parametrize("what", ["endless", "signal"])
+def test_a_running_process_is_recorded_and_goes_on(hak, program, path, what):
+    with subprocess.Popen([program, what], stdout=subprocess.PIPE, text=True) as running:
+        try:
+            running.stdout.readline()
+            for _ in range(2):  # once more, after the end
+                answer = hak("record", "-o", path, "--seconds", "0.3", str(running.pid))
+                assert answer.status == 0, answer.err
+                end = read(path).end
+                assert (end["operations"] > 1000) == (what == "endless")
+                assert end["lost_frees"] == 0
+            os.kill(running.pid, signal.SIGTERM)
+            assert running.wait(20) == (5 if what == "signal" else -signal.SIGTERM)
+        finally:
+            running.kill()
+
+
+def test_without_a_debugger_a_running_process_is_not_touched(here, program, path, monkeypatch):
+    from hakmem_lab.trace import attach
+
+    monkeypatch.setattr(attach.shutil, "which", lambda _: None)
+    answer = here("record", "-o", path, str(os.getpid()))
+    assert answer.status == 2
+    assert "install gdb" in answer.message()
