@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 MATTERS = 0.03  # smaller differences between live runs need no particular order
@@ -118,7 +118,7 @@ def half_width(
     """Of the interval of a prediction; others: by how much the model was off for the other arms."""
     if len(others) >= LEAST_OTHERS:
         model = math.sqrt(statistics.fmean(each**2 for each in others))
-        quantile = float(student.ppf((1 + LEVEL) / 2, len(others)))
+        quantile = float(stdtrit(len(others), (1 + LEVEL) / 2))
     else:
         model = math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
         quantile = 2.0
