@@ -31,6 +31,7 @@ next_t next = {.malloc = early_malloc,
                .valloc = early_page,
                .pvalloc = early_page};
 static __thread bool finding;
+__thread bool next_looking;
 static void *search = RTLD_NEXT;
 
 static void *reserve_take(size_t bytes) {
@@ -129,6 +130,7 @@ void next_find(void) {
   find(&next.free, "free");
   find(&next.malloc, "malloc");
   finding = false; // what is not there is said in blocks of the allocator's
+  next_looking = true;
   next.free_sized = free_without_size;
   next.free_aligned_sized = free_without_sizes;
   find(&next.memalign, "memalign");
@@ -139,6 +141,9 @@ void next_find(void) {
   find(&next.free_sized, "free_sized");
   find(&next.free_aligned_sized, "free_aligned_sized");
   allocator_base = base_of((const void *)next.malloc);
+  dlerror();
+  dlerror(); // gives back the last of these blocks
+  next_looking = false;
   errno = error;
 }
 

@@ -22,6 +22,7 @@ typedef struct {
 } next_t;
 
 extern next_t next;
+extern __thread bool next_looking; // for the allocator: what this thread asks for is not the program's
 
 void next_find_in(void *handle);             // as next_find, in what dlopen gave
 void next_find(void);                        // fills it; once is enough

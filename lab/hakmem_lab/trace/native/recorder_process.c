@@ -142,11 +142,11 @@ COLD static bool begin(recorder_home_t *home) {
 bool recorder_begin(void) {
   static _Atomic uint32_t making;
   if (UNLIKELY(recorder_home == NULL)) {
-    next_find(); // may allocate, which comes here again, and is recorded
+    next_find();
     // Before the C library knows the environment, it is too early.
     if (environ == NULL || atomic_load_explicit(&making, memory_order_relaxed) || atomic_exchange(&making, 1) ||
         !home_make(getenv(SEGMENT_SOCKET)))
-      return recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY;
+      return false;
   }
   recorder_home_t *home = recorder_home;
   uint32_t state = atomic_load_explicit(&home->state, memory_order_acquire);

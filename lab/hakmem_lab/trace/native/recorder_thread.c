@@ -1,5 +1,6 @@
 // Threads: their places, their buffers, the time marks in them.
 #include "recorder.h"
+#include "recorder_next.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,8 +30,8 @@ static uint32_t buffer_pop(segment_t *segment) {
   uint64_t head = atomic_load_explicit(&segment->free_head, memory_order_acquire);
   while ((uint32_t)head != 0) {
     uint32_t index = (uint32_t)head - 1;
-    uint64_t next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&segment->next[index], memory_order_relaxed);
-    if (atomic_compare_exchange_weak_explicit(&segment->free_head, &head, next, memory_order_acquire,
+    uint64_t rest = ((head >> 32) + 1) << 32 | atomic_load_explicit(&segment->next[index], memory_order_relaxed);
+    if (atomic_compare_exchange_weak_explicit(&segment->free_head, &head, rest, memory_order_acquire,
                                               memory_order_acquire))
       return index;
   }
@@ -153,7 +154,7 @@ static void append_stray(uint64_t first, uint64_t second) {
 
 void recorder_slow(uint64_t first, uint64_t second) {
   int error = errno;
-  if (recorder_begin()) {
+  if (!next_looking && recorder_begin()) {
     recorder_thread_t *self = recorder_self;
     if (thread_over || ((self == &recorder_nobody || self->number == 0) && (self = enrol()) == NULL))
       append_stray(first, second);
