@@ -14,6 +14,8 @@ enum {
   OWN_FRAMES = 24, /* of the library, from the sampler up to its caller */
 };
 
+#define READS_FRAMES __attribute__((no_sanitize("address"))) /* also what lies between a frame's variables */
+
 /* A frame, as every function that keeps a frame pointer lays it down. */
 typedef struct frame {
   const struct frame *caller;
@@ -109,7 +111,7 @@ static uintptr_t plain_pc(uintptr_t pc) {
 
 /* The frames of this library, and the one return address into the caller, are on the running stack, wherever that is.
  * Returns the frame that the caller's own link leads to. */
-__attribute__((no_sanitize("address"))) static const frame_t *leave_library(const frame_t *frame, uintptr_t *pc) {
+READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t *pc) {
   int left = OWN_FRAMES;
   while (hak_modules_is_mine(*pc = plain_pc(frame->pc)) && left-- > 0) {
     frame = frame->caller;
@@ -117,8 +119,7 @@ __attribute__((no_sanitize("address"))) static const frame_t *leave_library(cons
   return frame->caller;
 }
 
-__attribute__((no_sanitize("address"))) HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX],
-                                                                 bool (*is_code)(uintptr_t pc)) {
+HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bool (*is_code)(uintptr_t pc)) {
   size_t count = 0;
   uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
   frame = leave_library(frame, &pc);
@@ -183,7 +184,7 @@ static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) 
   return drop_own(pcs, collected.count);
 }
 
-HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
+READS_FRAMES HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
   int saved = errno;
   hak_unwinder_t which = (hak_unwinder_t)atomic_load_explicit(&unwinder, memory_order_acquire);
   size_t count = 0;
@@ -201,7 +202,7 @@ static bool may_be_code(uintptr_t pc) {
   return pc != 0;
 }
 
-HAK_NOINLINE size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]) {
+READS_FRAMES HAK_NOINLINE size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]) {
   bool frames = atomic_load_explicit(&unwinder, memory_order_relaxed) == (int)HAK_UNWIND_FRAMES;
   return frames ? follow(__builtin_frame_address(0), pcs, may_be_code) : 0;
 }

@@ -169,7 +169,9 @@ void read_trace(const char *path) {
         all = read_thread(trace, thread, NULL) && all;
       }
     }
-    count_process(trace, process);
+    if (trace_thread_count(trace, process) > 0) { // numbers may lie a million apart
+      count_process(trace, process);
+    }
   }
   if (all && trace_complete(trace) && threads < MOST_THREADS) {
     write_again(trace);

@@ -4,17 +4,23 @@
 #include <stdarg.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 static struct {
   uint32_t skip, count;
 } plans[SYSTEM_CALLS];
 static const int errors[SYSTEM_CALLS] = {
-    [SYSTEM_MMAP] = ENOMEM,         [SYSTEM_MUNMAP] = ENOMEM,    [SYSTEM_MADVISE] = EAGAIN,
-    [SYSTEM_MPROTECT] = ENOMEM,     [SYSTEM_MREMAP] = EFAULT,    [SYSTEM_WRITE] = EINTR,
-    [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRANDOM] = ENOSYS, [SYSTEM_OPEN] = EMFILE,
+    [SYSTEM_MMAP] = ENOMEM,   [SYSTEM_MUNMAP] = ENOMEM, [SYSTEM_MADVISE] = EAGAIN,      [SYSTEM_MPROTECT] = ENOMEM,
+    [SYSTEM_MREMAP] = EFAULT, [SYSTEM_WRITE] = EINTR,   [SYSTEM_CLOCK_GETTIME] = EPERM, [SYSTEM_GETRANDOM] = ENOSYS,
+    [SYSTEM_OPEN] = EMFILE,   [SYSTEM_NAME] = EINVAL,
 };
 
 static size_t refused_mappings_from;
@@ -37,6 +43,7 @@ static struct {
 } fixed_fault;
 enum { ADVICES = 32, ADVICE_COUNTED_FROM = 1 << 20 };
 static size_t advices[ADVICES];
+static SystemNamed named;
 
 void system_refuse(SystemCall call, uint32_t skip, uint32_t count) {
   plans[call].skip = skip;
@@ -100,6 +107,10 @@ size_t system_advices(int advice) {
   return advices[advice];
 }
 
+SystemNamed system_named(void) {
+  return named;
+}
+
 void system_set_fault_pages(size_t pages) {
   fixed_fault.set = true;
   fixed_fault.pages = pages;
@@ -115,6 +126,7 @@ int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __real_mprotect(void *at, size_t bytes, int protection);
 void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
+int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
 int __real_mincore(void *at, size_t bytes, unsigned char *resident);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 unsigned long __real_getauxval(unsigned long type);
@@ -161,6 +173,13 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
     return MAP_FAILED;
   }
   return __real_mremap(at, bytes, new_bytes, flags, to);
+}
+
+/* The core calls it for nothing else. Not every kernel has names: this one has, unless they are refused. */
+int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name) {
+  named = (SystemNamed){(const void *)at, bytes, named.times + 1, name}; /* NOLINT(performance-no-int-to-ptr) */
+  bool naming = option == PR_SET_VMA && what == PR_SET_VMA_ANON_NAME;
+  return !naming || is_refused(SYSTEM_NAME) ? -1 : 0;
 }
 
 int __wrap_mincore(void *at, size_t bytes, unsigned char *resident) {

@@ -19,6 +19,7 @@ typedef enum SystemCall {
   SYSTEM_OPEN,
   SYSTEM_CLOCK_GETTIME,
   SYSTEM_GETRANDOM,
+  SYSTEM_NAME, /* of a mapping */
   SYSTEM_CALLS
 } SystemCall;
 
@@ -45,6 +46,14 @@ void system_set_auxiliary(unsigned long type, unsigned long value);
 
 /* How often this advice was given for at least a MiB, refused or not. */
 size_t system_advices(int advice);
+
+/* The mapping that was last given a name, refused or not, and how often that was. */
+typedef struct SystemNamed {
+  const void *at;
+  size_t bytes, times;
+  const char *name;
+} SystemNamed;
+SystemNamed system_named(void);
 
 /* A kernel on which a touch makes so many pages resident, the touched one among them. 0: it does not tell. */
 void system_set_fault_pages(size_t pages);

@@ -31,10 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (
-    *(run, doctor, explain, profile, top, metrics, record, trace, replay),
-    *(measure, tune, suite, fleet, inspect, baseline),
-):
+ORDER = (run, doctor, explain, profile, top, metrics, record, trace, replay,
+         measure, tune, suite, fleet, inspect, baseline)  # fmt: skip
+for module in ORDER:
     module.register(app)
 
 

@@ -5,6 +5,7 @@ measurement could not be completed, 128 and the number of the signal that ended 
 """
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from hakmem_lab.errors import EXIT_BAD_INPUT, EXIT_SIGNAL, EXIT_STOPPED, Interrupted, LabError, Stopped, one_line
 from hakmem_lab.system import orphans, signals
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 
 
@@ -23,6 +25,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(sys.argv[1:])
+        sys.stdout.flush()
     except BrokenPipeError:
         sys.stderr.close()
         status = 0
@@ -63,6 +66,9 @@ def _known(error: BaseException) -> int | None:
         return _said(error, EXIT_BAD_INPUT)
     if isinstance(error, Stopped):
         return _said(error, EXIT_STOPPED)
+    if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in buffers
+        return _said(f"standard output cannot be written: {error.strerror}", EXIT_STOPPED)
     if hasattr(error, "format_message"):  # of the command line's parser
         return _said(error.format_message(), EXIT_BAD_INPUT)
     return None

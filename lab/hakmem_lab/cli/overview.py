@@ -27,7 +27,7 @@ GROUPS = {
             "hak record -o program.trace -- ./program args",
         ),
         "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
-        "replay": ("what other allocators would make of a recorded program", "hak replay program.trace"),
+        "replay": ("what other allocators would make of it", "hak replay program.trace"),
     },
     "Which one is better?": {
         "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
@@ -59,8 +59,6 @@ GROUPS = {
         ),
         "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
         "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
-    },
-    "Recorded once, asked without the program": {
     },
     "Runs that are kept": {
         "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),

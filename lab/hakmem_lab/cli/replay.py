@@ -6,8 +6,8 @@ import typer
 
 from hakmem_lab.cli import complete, measure
 from hakmem_lab.cli.measure import (
-    Alpha,
     Allocators,
+    Alpha,
     Format,
     JsonFile,
     Keys,

@@ -24,6 +24,29 @@ PROGRAM_PARTS = 3
 STACK_POINTER = {"EM_X86_64": 112 + 19 * 8, "EM_AARCH64": 112 + 31 * 8}
 
 
+class _WithoutSections:
+    """A core file for the parser. The table of sections is at the end, which one that was cut short has lost; only one
+    of very many segments needs it."""
+
+    FIELDS = ((40, 8), (60, 4))  # of the header: where it is; how many, and which has the names
+    COUNT_AT, MANY = 56, b"\xff\xff"
+
+    def __init__(self, file):
+        self.seek, self.tell, self._file = file.seek, file.tell, file
+        head = file.read(64)
+        wide = head[4:5] == b"\x02" and head[self.COUNT_AT : self.COUNT_AT + 2] != self.MANY
+        self._head = bytearray(head) if wide else bytearray()
+        for at, size in self.FIELDS if wide else ():
+            self._head[at : at + size] = bytes(size)
+        file.seek(0)
+
+    def read(self, size: int = -1) -> bytes:
+        at = self._file.tell()
+        data = self._file.read(size)
+        known = self._head[at : at + len(data)]
+        return bytes(known) + data[len(known) :]
+
+
 class Core:
     def __init__(self, path: Path):
         self.path, self.name, self.page = path, str(path), 4096
@@ -32,10 +55,11 @@ class Core:
         ] = []  # start, end, place and bytes in the file, permissions
         self._files: list[tuple[int, int, str, int]] = []
         self._pointers: list[int] = []
+        self.lost = 0  # bytes that were to be in the file, which is cut short
         try:
             with open(path, "rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                self._load(ELFFile(file))
+                self._load(ELFFile(_WithoutSections(file)))  # type: ignore[arg-type]
         except OSError as error:
             raise LabError(f"{path} cannot be read: {error.strerror}") from None
         except LabError:
@@ -60,7 +84,7 @@ class Core:
         for segment in elf.iter_segments():
             if segment["p_type"] == "PT_LOAD":
                 self._add(segment)
-            elif segment["p_type"] == "PT_NOTE":
+            elif segment["p_type"] == "PT_NOTE" and segment["p_offset"] + segment["p_filesz"] <= len(self._data):
                 for note in segment.iter_notes():
                     self._note(note, STACK_POINTER[elf["e_machine"]])
         self._segments.sort()
@@ -69,7 +93,9 @@ class Core:
 
     def _add(self, segment) -> None:
         start, flags = segment["p_vaddr"], segment["p_flags"]
-        present = min(segment["p_filesz"], segment["p_memsz"], max(0, len(self._data) - segment["p_offset"]))
+        wanted = min(segment["p_filesz"], segment["p_memsz"])
+        present = min(wanted, max(0, len(self._data) - segment["p_offset"]))
+        self.lost += wanted - present
         letters = "".join(letter if flags & bit else "-" for letter, bit in (("r", 4), ("w", 2), ("x", 1)))
         self._segments.append((start, start + segment["p_memsz"], segment["p_offset"], present, letters + "p"))
 

@@ -57,6 +57,8 @@ def find(memory: Memory) -> Layout:
     named = [each.path for each in memory.maps() if "libhakmem" in each.path]
     if named:
         raise LabError(f"{memory.name} has {named[0]}, which tells nothing of its layout: it is older than this hak")
+    if lost := getattr(memory, "lost", 0):
+        raise LabError(f"{memory.name} is cut short: {lost >> 20:,} MiB are missing, and the library's data with them")
     raise LabError(f"{memory.name} does not use hakmem: hak doctor says why, hak run -- COMMAND starts it on it")
 
 

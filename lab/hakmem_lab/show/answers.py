@@ -392,10 +392,9 @@ def _suite(result: Record) -> str:
             counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
     if not found or card.get("table") == "reference" or result.get("verdict"):
         return ""
-    subject = card.get("subject") or "hakmem"
     parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
-    return f"{subject} is surely better than {_list(parts)} measures"
+    return f"{card.get('subject') or 'hakmem'} is surely better than {_list(parts)} measures"
 
 
 _OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite,
-        "tune": lambda result: str(result["tune"].get("answer") or "")}  # fmt: skip
+        "tune": lambda result: str(result["tune"]["answer"])}  # fmt: skip

@@ -21,7 +21,7 @@ SUMMARY_KEYS = (
     "kind",
 )
 DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "hidden", "selection", "soak", "syscalls",
-               "latency", "aa", "suite", "tune", "fleet", "earlier", "failures", "warnings")  # fmt: skip
+               "latency", "aa", "suite", "tune", "fleet", "replay", "earlier", "failures", "warnings")  # fmt: skip
 
 
 def summary(result: dict) -> dict:

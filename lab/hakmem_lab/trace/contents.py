@@ -77,21 +77,24 @@ def counts(path: Path, process: int | None = None) -> dict[str, Any]:
     found = _ask(path, *([] if process is None else [str(process)]))
     ended = found["end"] is not None
     found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
-    own = _own_operations(found["end"])
+    recorded = _recorded(found["end"])
     for each in found["processes"]:
         each["about"] = _object(path, each["about"])
-        each["inherited"] = max(each["operations"] - own.get(each["process"], each["operations"]), 0)
+        own = recorded.get(each["process"], {})
+        forked = each["about"].get("forked") is True and "operations" in own
+        each["inherited"] = max(each["operations"] - own["operations"], 0) if forked else 0
+        each |= {key: own.get(key, 0) for key in ("unknown_frees", "lost_frees")}
     found["partial"] = None if found["complete"] else why_partial(found["end"], ended, found["cut_bytes"])
     return found
 
 
-def _own_operations(end: Mapping[str, Any]) -> dict[int, int]:
-    """As counted where they were recorded: without the allocations that a forked process begins with."""
+def _recorded(end: Mapping[str, Any]) -> dict[int, dict[str, int]]:
+    """By process, what was counted where it was recorded: without the blocks that a forked one begins with."""
     rows = end.get("processes")
     found = {}
     for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and type(row.get("process")) is int and type(row.get("operations")) is int:
-            found[row["process"]] = row["operations"]
+        if isinstance(row, dict) and type(row.get("process")) is int:
+            found[row["process"]] = {key: value for key, value in row.items() if type(value) is int}
     return found
 
 

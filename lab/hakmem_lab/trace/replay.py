@@ -80,6 +80,7 @@ class Used:
         add up, since processes are replayed one after the other; the peak is that of the largest."""
         cpu_s = sum(each["seconds"] for each in self.processes)
         largest = max(self.processes, key=lambda each: each["rss_peak_kib"])
+        series = [(int(at), kib) for at, kib in largest["series"]][:SERIES_POINTS]
         return replace(
             outcome,
             wall_s=max(sum(each["elapsed_s"] for each in self.processes), 1e-9),
@@ -87,7 +88,7 @@ class Used:
             system_s=0.0,
             rss_peak_kib=max(largest["rss_peak_kib"], 1),
             rss_mean_kib=max(largest["rss_mean_kib"], 1.0),
-            rss_series=[(int(at), kib) for at, kib in largest["series"]][:SERIES_POINTS],
+            rss_series=series if series and series[-1][0] else [],  # a trace need not tell times
         )
 
     def record(self) -> dict:

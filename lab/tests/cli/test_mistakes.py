@@ -1,6 +1,11 @@
 """Flags that cannot be: one line that names the flag; exit status 2; nothing started."""
 
+import subprocess
+import sys
+
 import pytest
+
+LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 
 AB = (
     "ab",
@@ -217,3 +222,12 @@ def test_a_tiny_alpha_is_refused_or_works(here):
     answer = here(*words, "--", "true")
     assert "Traceback" not in answer.err
     assert answer.status in (0, 2)
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_a_full_disk_is_told_in_one_line(word):
+    """Also where the text was kept until the end."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([*LAUNCH, word], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "hak: standard output cannot be written: No space left on device\n"

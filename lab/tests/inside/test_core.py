@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -149,6 +150,16 @@ def test_cores_that_are_cut_off(dumped, here, tmp_path):
         cut.write_bytes(whole[:size])
         refused += answers_in_one_line(here, cut).status == 2
     assert refused > len(sizes) // 2
+
+
+def test_a_core_that_lost_its_end_is_read_as_far_as_it_goes(dumped, here, explain, tmp_path):
+    """The table of sections is there, and what gdb tells of threads and files."""
+    whole = dumped[0].read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: len(whole) - 4096])
+    assert explain(cut)["classes"] == explain(dumped[0])["classes"]
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert re.search(r"cut short: [\d,]+ MiB are missing|is it complete", here("explain", cut).message())
 
 
 def test_cores_with_flipped_bits(dumped, here, tmp_path):

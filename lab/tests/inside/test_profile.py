@@ -171,6 +171,12 @@ def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
         assert len(answer.err.splitlines()) == 1
 
 
+def test_a_process_that_allocates_nothing(here, start, made, tmp_path):
+    answer = here("profile", "-o", tmp_path / "p.txt", "--seconds", "0.1", start(made("known.c")).pid)
+    assert answer.status == 0
+    assert "nothing that was allocated was sampled: a smaller --rate" in answer.err
+
+
 def test_a_process_without_the_library_is_refused(here, start, sites, tmp_path):
     running = start(sites, preload=False)
     answer = here("profile", "-o", tmp_path / "p.txt", running.pid)

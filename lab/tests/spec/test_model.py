@@ -8,14 +8,23 @@ from hypothesis import strategies as st
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.kinds.tune.spec import Spec as TuneSpec
 from hakmem_lab.plan.spec import AaSpec, AbSpec, CompareSpec, MatrixSpec, SweepSpec, build, normalised, spec_hash
 
-MODELS = {"ab": AbSpec, "compare": CompareSpec, "matrix": MatrixSpec, "sweep": SweepSpec, "aa": AaSpec}
+MODELS = {
+    "ab": AbSpec,
+    "compare": CompareSpec,
+    "matrix": MatrixSpec,
+    "sweep": SweepSpec,
+    "tune": TuneSpec,
+    "aa": AaSpec,
+}
 GOOD = {
     "ab": {"control": "glibc", "treatment": "hakmem"},
     "compare": {},
     "matrix": {"factors": {"a": "A=1", "b": "B=1"}},
     "sweep": {"default": "glibc", "candidates": {"a": "hakmem"}},
+    "tune": {},
     "aa": {},
 }
 TEXTS = st.text(max_size=12) | st.sampled_from(

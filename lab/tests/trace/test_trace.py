@@ -94,6 +94,18 @@ def test_threads_go_in_the_order_that_their_waits_ask_for(written, counted):
     assert (process["kept_blocks"], process["kept_bytes"]) == (3, 8 + 700 + 10)
 
 
+def test_each_of_many_that_wait_goes_on_at_its_count(written, counted):
+    """Each frees the block that the awaited operation allocated: earlier it would not be there."""
+    generator, blocks = random.Random(7), 400
+    waiting = []
+    for thread, count in enumerate(generator.sample(range(1, blocks + 1), 200), start=1):
+        waiting += [line(thread, c.WAIT, count, 0, 0), line(thread, c.FREE_FOREIGN, 0, count - 1, 0)]
+    made = [line(0, c.MALLOC, 8, slot, time=1 + slot * 100) for slot in range(blocks)]
+    (process,) = counted(written([*waiting, *made, "e 1 {}"]))["processes"]
+    assert (process["handed_over"], process["kept_blocks"]) == (200, blocks - 200)
+    assert process["peak_blocks"] <= blocks
+
+
 def test_touched_bytes(written, counted):
     big = 1 << 20
     lines = [line(0, c.MALLOC, big, slot) for slot in range(3)]
@@ -105,13 +117,20 @@ def test_touched_bytes(written, counted):
 
 def test_a_forked_process_and_what_it_began_with(written, counted, here):
     lines = ['t 2 0 {"command": ["/usr/bin/true", "-x"]}', line(0, c.MALLOC, 8), line(0, c.MALLOC, 8, 1)]
-    lines += ['t 2 1 {"parent": 0}', *(line(0, c.MALLOC, 8, n, process=1) for n in range(3))]
-    own = [{"process": 0, "operations": 2}, {"process": 1, "operations": 1}, {"process": 9, "operations": "x"}, 4]
+    lines += ['t 2 1 {"parent": 0, "forked": true}', *(line(0, c.MALLOC, 8, n, process=1) for n in range(3))]
+    own = [
+        {"process": 0, "operations": 1},
+        {"process": 1, "operations": 1, "lost_frees": 7},
+        {"process": 9, "operations": "x"},
+        4,
+    ]
     path = written([*lines, f"e 1 {json.dumps({'processes': own})}"])
     assert [each["inherited"] for each in counted(path)["processes"]] == [0, 2]
     text = here("trace", path).out
     assert "3 operations; 2 processes, 2 threads" in text and "true -x" in text
-    assert "begins with 2 blocks of the process that it was forked from" in here("trace", path, "--process", 1).out
+    text = here("trace", path, "--process", 1).out
+    assert "begins with 2 blocks of the process that it was forked from" in text
+    assert "0 frees of blocks that were not recorded, left out; 7 frees that were not seen" in text
 
 
 def test_what_it_says(written, here):
@@ -197,3 +216,17 @@ def test_resident_memory_and_texts_are_read_without_operations(written):
     for text in ("[[1]]", "[1]", "{}", '[["a", 1]]'):
         with pytest.raises(LabError, match="list of resident memory"):
             contents(written(["t 2 0 {}", f"t 4 0 {text}", "e 1 {}"]))
+
+
+def test_without_the_libraries_one_line_says_what_to_install(monkeypatch, tmp_path):
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.trace import native
+
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho 'zstd.h: no such file' >&2\nexit 1\n", encoding="utf-8")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    native.reader.cache_clear()
+    with pytest.raises(LabError, match="install libzstd-dev and zlib1g-dev"):
+        native.reader()

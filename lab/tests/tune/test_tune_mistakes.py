@@ -86,9 +86,7 @@ def test_a_program_that_nothing_can_be_preloaded_into(refused, fakes):
 
 def test_glibc_is_preloaded_where_a_program_brings_another_allocator(here, fakes):
     words = ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--allocators", "glibc,FAKE_OTHER=1"]
-    result = here(
-        "tune", *words, "--default", "default", "--quiet", "--json", "-", "--", fakes.linked_program, "burn", "5"
-    )
+    result = here("tune", *words, "--quiet", "--json", "-", "--", fakes.linked_program, "burn", "5")
     (note,) = [text for text in result.result()["tune"]["notes"] if "brings an allocator of its own" in text]
     assert str(fakes.allocator) in note
 

@@ -173,6 +173,19 @@ def test_shown_listed_and_reported(tune, here, tmp_path):
     assert here("report", run, "-o", page).status == 0
     text = page.read_text()
     assert "Use glibc,RATE=1300,TAIL=103" in text and "Candidates, and the one confirmed" in text
+    line = 'Environment="RATE=1300" "TAIL=103"'
+    assert line.replace('"', "&#34;") in text
+    markdown = here("show", run, "--format", "markdown").out
+    assert markdown.startswith("### GO: Use glibc,RATE=1300,TAIL=103") and f"`{line}`" in markdown
+    for name in ("junit", "github", "openmetrics"):
+        assert here("show", run, "--format", name).status == 0
+
+
+def test_of_many_candidates_those_that_came_furthest_are_shown(tune):
+    arms = [f"glibc,RATE={rate}" for rate in range(1010, 1250, 10)]
+    out = tune("--set", "select-blocks=1", arms=arms, out=("--quiet",)).out
+    assert out.count("… and 14 more: hak report") == 2
+    assert "glibc,RATE=1240" in out and "glibc,RATE=1010" not in out
 
 
 def test_a_real_tuning_of_a_real_program(here, tmp_path):

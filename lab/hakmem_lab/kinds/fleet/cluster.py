@@ -39,7 +39,8 @@ def connected(spec: FleetSpec) -> Iterator[Any]:
     extras.need("fleet", "hak fleet --engine dask")
     import distributed
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "asyncio"):  # what they say of workers that die is said here, in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:
         address: Any = spec.scheduler
         if spec.workers is not None:

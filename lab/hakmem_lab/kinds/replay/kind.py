@@ -65,7 +65,8 @@ class Spec(CompareSpec):
         live = bool(values.get("live"))
         values = {"pace": "recorded" if live else "fast"} | values
         touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
-        numbers = parse_numbers(values.get("processes", []))
+        numbers = parse_numbers(values.get("processes"))
+        numbers = numbers if isinstance(numbers, list) else []  # which the field itself refuses
         return values | {"command": replay.command(trace, touch, pace, numbers)}
 
 
@@ -83,10 +84,10 @@ def live_workload(spec: Spec, found: Contents) -> Workload:
                     stdin=check_file(stdin, "--live") if stdin else None)  # fmt: skip
 
 
-class TwoRunners:
+class TwoRunners(Runner):
     """Replays on the arms, and runs the recorded command on their twins."""
 
-    def __init__(self, own: Runner, live: Runner):
+    def __init__(self, own: Runner, live: Runner):  # its launchers are theirs
         self._own, self._live = own, live
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:

@@ -12,8 +12,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 MATTERS = 0.03  # smaller differences between live runs need no particular order
@@ -101,7 +102,7 @@ def rows(
         noise = [error_of_median(values) * rate for values in parts]
         noise += [error_of_median(values) for values in (columns[base].lives, column.lives)]
         half = half_width(noise, change[name], level, quantity, [off[other] for other in off if other != name])
-        row = {"arm": name, "replay": own[name], "predicted": level + change[name],
+        row: dict[str, Any] = {"arm": name, "replay": own[name], "predicted": level + change[name],
                "low": level + change[name] - half, "high": level + change[name] + half,
                "live": lives.get(name), "base": name == base}  # fmt: skip
         if name in lives and name != base:
@@ -117,7 +118,7 @@ def half_width(
     """Of the interval of a prediction; others: by how much the model was off for the other arms."""
     if len(others) >= LEAST_OTHERS:
         model = math.sqrt(statistics.fmean(each**2 for each in others))
-        quantile = float(student.ppf((1 + LEVEL) / 2, len(others)))
+        quantile = float(stdtrit(len(others), (1 + LEVEL) / 2))
     else:
         model = math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
         quantile = 2.0
@@ -126,7 +127,8 @@ def half_width(
 
 def ranking(rows_: Sequence[Mapping]) -> dict:
     """Whether predicted and live order agree, of every two arms whose live values differ by more than matters."""
-    agree, contrary = [], []
+    agree: list[list[str]] = []
+    contrary: list[list[str]] = []
     for first, second in itertools.combinations(rows_, 2):
         if abs(first["live"] / second["live"] - 1) <= MATTERS or abs(second["live"] / first["live"] - 1) <= MATTERS:
             continue

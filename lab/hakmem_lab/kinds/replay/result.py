@@ -57,13 +57,13 @@ def _runs(blocks: Blocks, name: str) -> list[dict]:
 
 def _replayed(blocks: Blocks, names: list[str]) -> dict:
     """Of the last run of the first arm: which processes were replayed, how much of the trace was left out."""
-    run = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), {})
+    run: dict = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), {})
     return {key: (run.get("replay") or {}).get(key) for key in ("processes", "left_out", "left_out_operations")}
 
 
 def base_arm(own: dict, recorded: dict) -> str | None:
     """The arm whose allocator served the program (its largest process) when it was recorded."""
-    largest = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
+    largest: dict = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
     served = _file(largest.get("allocator"))
     plain = [arm for arm in own["arms"] if not arm["variables"]]
     return next((arm["name"] for arm in plain if _file(arm["library"]) == served), None)

@@ -52,8 +52,9 @@ Key = Annotated[str, AfterValidator(check_key)]
 class WorkloadSpec(Model):
     """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
 
-    trace: what `hak record` wrote, which is replayed in place of a command. ops: instead of being timed, the workload's system calls are counted at these two lengths, which {ops} in the
-    command stands for; its bars are in calls per operation. hint: what is said besides where the program is missing.
+    trace: what `hak record` wrote, which is replayed in place of a command. ops: instead of being timed, the workload's
+    system calls are counted at these two lengths, which {ops} in the command stands for; its bars are in calls per
+    operation. hint: what is said besides where the program is missing.
     """
 
     key: Key

@@ -93,6 +93,7 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
         "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
+        "answer": "",
         "use": None,
         "service": None,
     }

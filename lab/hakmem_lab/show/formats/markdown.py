@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import answers
+from hakmem_lab.show import answers, tuning
 from hakmem_lab.show.formats.judgements import judgements, sentence
 from hakmem_lab.show.report import numbers
 
@@ -50,6 +50,9 @@ def _lines(result: dict) -> Iterator[str]:
     yield from _comparisons(result)
     yield from _effects(result)
     yield from _judged(result)
+    for where, line in tuning.service_lines(result):
+        yield f"{plain(where)} {code(line, cell=False)}"
+        yield ""
     details = [*_arms(result), *_notes(result)]
     yield f"<details><summary>Run {result['id']}, {result['blocks']} blocks</summary>"
     yield ""
@@ -91,8 +94,11 @@ def _judged(result: dict) -> Iterator[str]:
 
 def _arms(result: dict) -> Iterator[str]:
     heads, rows = answers.arms_table(result)
+    rows, more = tuning.foremost(result, rows, "name")
     cells = [(code(arm["name"]), *answers.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
     yield from table(("median of", *map(plain, heads)), cells)
+    if more:
+        yield from (plain(more), "")
 
 
 def _figure(value: object, unit: str) -> str:

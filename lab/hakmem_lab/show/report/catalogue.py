@@ -47,11 +47,17 @@ OWN: dict[str, dict[str, Draw]] = {
 
 # Their runs are of several workloads, whose figures have no common scale.
 MIXED = ("suite",)
+# Of these kinds there are too many arms to draw each of them.
+MANY = ("tune",)
+OF_EVERY_ARM = ("distribution", "memory-over-time", "memory")
 
 
 def pictures(kind: str) -> dict[str, Draw]:
     """The pictures of a kind by name, the leading one first."""
-    return OWN.get(kind, {}) | ({} if kind in MIXED else GENERAL)
+    general = {} if kind in MIXED else GENERAL
+    if kind in MANY:
+        general = {name: draw for name, draw in general.items() if name not in OF_EVERY_ARM}
+    return OWN.get(kind, {}) | general
 
 
 def names(kind: str) -> list[str]:

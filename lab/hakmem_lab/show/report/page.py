@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup
 
+from hakmem_lab.show import tuning
 from hakmem_lab.show.report import numbers, palette, reproduce, tables, verdicts
 from hakmem_lab.show.report.catalogue import draw
 from hakmem_lab.show.report.model import LoadedRun
@@ -85,6 +86,7 @@ def _article(
         "interim": run.result.get("final") is False,
         "pictures": [(picture, Markup(picture.svg)) for picture in pictures],
         "left_out": only is not None,
+        "service": tuning.service_lines(run.result),
         "findings": tables.findings(run),
         "arms": tables.arms(run),
         "failures": tables.failures(run),

@@ -1,7 +1,7 @@
 """A result on the terminal."""
 
-from hakmem_lab.show import answers
-from hakmem_lab.show.terminal import by_kind, fleet, tuning
+from hakmem_lab.show import answers, tuning
+from hakmem_lab.show.terminal import by_kind, fleet
 from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
 
 
@@ -30,8 +30,8 @@ def show(result: dict) -> None:
     console.print(
         f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", markup=False
     )
-    for text in tuning.service_lines(result):  # last, and in one piece: they are to be copied
-        console.print(text, markup=False, soft_wrap=True)
+    for where, line in tuning.service_lines(result):  # last, and in one piece: they are to be copied
+        console.print(f"{where}\n{line}", markup=False, soft_wrap=True)
 
 
 def _arms(result: dict):

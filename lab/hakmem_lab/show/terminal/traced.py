@@ -123,6 +123,11 @@ def facts(process: Mapping[str, Any]) -> list[str]:
     if process["touch_known_bytes"]:
         touched = share(process["touched_bytes"], process["touch_known_bytes"])
         found.append(f"of {size(process['touch_known_bytes'])} in large blocks {touched} were touched")
+    if process["unknown_frees"] or process["lost_frees"]:
+        found.append(
+            f"{process['unknown_frees']:,} frees of blocks that were not recorded, left out; "
+            f"{process['lost_frees']:,} frees that were not seen, put where the address was handed out again"
+        )
     if process["lost"]:
         found.append(f"{process['lost']:,} operations on blocks that are not in this partial trace")
     return found

@@ -48,6 +48,7 @@ long pack_process(pack_t *pack, long parent, uint64_t fork) {
   process->fork = fork;
   process->parent = fork != 0 && parent >= 0 && (size_t)parent < pack->process_count ? parent : -1;
   process->patience = PATIENCE;
+  pack->waiting_children += process->parent >= 0;
   pack->processes[pack->process_count++] = process;
   return (long)process->number;
 }
@@ -83,6 +84,31 @@ static bool is_sound(uint64_t word) {
   return field != 0 || may_be_zero;
 }
 
+// The sound ones of these words; a record whose second word is still to come waits in the thread.
+static int append_sound(pack_process_t *process, pack_thread_t *thread, const uint64_t *words, size_t count) {
+  size_t begin = 0;
+  size_t at = 0;
+  while (at < count && words[at] != 0) {
+    size_t length = pack_record_words(words[at]);
+    bool sound = is_sound(words[at]);
+    if (sound && length == 2 && at + 1 == count) {
+      thread->half = words[at];
+      break;
+    }
+    if (sound && (length == 1 || words[at + 1] != 0)) {
+      at += length;
+      continue;
+    }
+    process->counts.damaged++;
+    if (pack_words_append(thread, words + begin, at - begin) != 0) {
+      return -1;
+    }
+    begin = at += sound || at + length > count ? 1 : length;
+  }
+  process->any_word |= at > 0;
+  return pack_words_append(thread, words + begin, at - begin);
+}
+
 int pack_words(pack_t *pack, uint32_t number, uint32_t thread_number, const uint64_t *words, size_t count) {
   pack_process_t *process = process_at(pack, number);
   pack_thread_t *thread = process ? pack_thread_at(process, thread_number) : NULL;
@@ -93,47 +119,46 @@ int pack_words(pack_t *pack, uint32_t number, uint32_t thread_number, const uint
     process->counts.damaged += count;
     return 0;
   }
-  size_t begin = 0;
-  size_t at = 0;
-  while (at < count && words[at] != 0) {
-    size_t length = pack_record_words(words[at]);
-    bool whole = length == 1 || (at + 1 < count && words[at + 1] != 0);
-    if (whole && is_sound(words[at])) {
-      at += length;
-      continue;
-    }
-    process->counts.damaged++;
-    if (pack_words_append(thread, words + begin, at - begin) != 0) {
+  if (thread->half != 0 && count > 0) {
+    uint64_t record[] = {thread->half, words[0]};
+    thread->half = 0;
+    if (append_sound(process, thread, record, 2) != 0) {
       return -1;
     }
-    begin = at += whole ? length : 1;
+    words++;
+    count--;
   }
-  process->any_word |= at > 0;
-  return pack_words_append(thread, words + begin, at - begin);
+  return append_sound(process, thread, words, count) != 0 ? -1 : pack_list(process, thread_number);
+}
+
+static void inherit_nothing_more(pack_process_t *child) {
+  child->pack->waiting_children -= child->parent >= 0;
+  child->parent = -1;
 }
 
 // A child waits for what it begins with. True: it can go on.
 static int inherit(pack_process_t *process, bool *ready) {
-  if (process->parent >= 0 && process->any_word) {
-    if (pack_inherit(process) != 0) {
-      return -1;
-    }
-    pack_process_t *parent = process->pack->processes[process->parent < 0 ? 0 : process->parent];
-    if (process->parent >= 0 && (parent->closed || process->patience == 0)) {
-      process->parent = -1;
-    }
-  }
   *ready = process->parent < 0 || !process->any_word;
+  if (*ready) {
+    return 0;
+  }
+  bool found = pack_inheritance(process);
+  if (found || process->patience == 0 || process->pack->processes[process->parent]->closed) {
+    int status = found ? pack_inherit(process) : 0;
+    inherit_nothing_more(process);
+    *ready = true;
+    return status;
+  }
   return 0;
 }
 
 int pack_process_finish(pack_process_t *process) {
   int status = process->any_word ? pack_order(process, UINT64_MAX) : 0;
   for (size_t i = 0; i < process->thread_count; i++) {
-    if (process->threads[i]) {
+    if (process->threads[i] && !process->threads[i]->ended) {
       pack_thread_release(process->threads[i]);
-      free(process->threads[i]);
     }
+    free(process->threads[i]);
   }
   free(process->threads);
   free(process->busy);
@@ -145,15 +170,16 @@ int pack_process_finish(pack_process_t *process) {
   process->busy = NULL;
   process->turns = NULL;
   process->tags = NULL;
-  process->thread_count = 0;
+  process->thread_count = process->busy_count = 0;
   process->closed = true;
+  inherit_nothing_more(process);
   return status;
 }
 
 // Children that wait for this process's fork.
 static int serve_children(pack_process_t *parent) {
   pack_t *pack = parent->pack;
-  for (size_t i = parent->number + 1; i < pack->process_count; i++) {
+  for (size_t i = parent->number + 1; i < pack->process_count && pack->waiting_children > 0; i++) {
     pack_process_t *child = pack->processes[i];
     if (child->parent != (long)parent->number || child->closed) {
       continue;

@@ -28,7 +28,7 @@ static int wait_for_other(pack_process_t *process, uint32_t number, uint32_t oth
   }
   uint64_t done = process->threads[other]->count;
   count += (done - count) / 2;
-  if (pack_learn(&thread->knowledge, other, count) != 0) {
+  if (pack_learn(process, &thread->knowledge, other, count) != 0) {
     return -1;
   }
   return put(process, number, (trace_operation_t){.kind = TRACE_WAIT, .other = other, .size = count});
@@ -159,10 +159,10 @@ static bool is_alone(const pack_process_t *process, uint64_t address, pack_claim
     return true;
   }
   pack_tag_t *tag = pack_tag(process, address, claim);
-  if (tag->thread == PACK_SEVERAL) {
+  if (tag->other != 0) {
     return false;
   }
-  tag->thread = --tag->words == 0 ? 0 : tag->thread;
+  pack_tag_drop(tag);
   return true;
 }
 

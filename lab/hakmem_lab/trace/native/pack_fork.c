@@ -48,20 +48,26 @@ int pack_fork(pack_process_t *process, uint64_t fork) {
   return 0;
 }
 
-int pack_inherit(pack_process_t *process) {
-  for (pack_inheritance_t **at = &process->pack->inheritances; *at; at = &(*at)->next) {
-    pack_inheritance_t *found = *at;
-    if (found->process == (uint32_t)process->parent && found->fork == process->fork) {
-      process->parent = -1;
-      int status = 0;
-      for (size_t i = 0; i < found->count && status == 0; i++) {
-        status = pack_inherited(process, &found->blocks[i]);
-      }
-      forget(at);
-      return status;
-    }
+static pack_inheritance_t **find(const pack_process_t *child) {
+  pack_inheritance_t **at = &child->pack->inheritances;
+  while (*at && ((*at)->process != (uint32_t)child->parent || (*at)->fork != child->fork)) {
+    at = &(*at)->next;
   }
-  return 0;
+  return at;
+}
+
+bool pack_inheritance(const pack_process_t *child) {
+  return *find(child) != NULL;
+}
+
+int pack_inherit(pack_process_t *child) {
+  pack_inheritance_t **at = find(child);
+  int status = 0;
+  for (size_t i = 0; i < (*at)->count && status == 0; i++) {
+    status = pack_inherited(child, &(*at)->blocks[i]);
+  }
+  forget(at);
+  return status;
 }
 
 void pack_inheritances_close(pack_t *pack) {

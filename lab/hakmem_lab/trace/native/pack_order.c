@@ -121,7 +121,7 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   pack_place_t place;
   pack_claim_t claim = pack_claim(word);
   pack_tag_t *tag = process->tags && claim != PACK_NEITHER ? pack_tag(process, pack_field(word), claim) : NULL;
-  if (tag && tag->thread == PACK_SEVERAL && pack_rival(process, number, &place) && bring(process, number, place) < 0) {
+  if (tag && tag->other != 0 && pack_rival(process, number, tag, &place) && bring(process, number, place) < 0) {
     return -1;
   }
   int status = pack_apply(process, number, false);
@@ -132,8 +132,8 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   if (status == PACK_BLOCKED && forced) {
     status = pack_apply(process, number, true);
   }
-  if (status == PACK_DONE && tag && --tag->words == 0) {
-    tag->thread = 0;
+  if (status == PACK_DONE && tag) {
+    pack_tag_drop(tag);
   }
   return status;
 }
@@ -167,45 +167,64 @@ static int go_on(pack_process_t *process, uint32_t number) {
   return 0;
 }
 
-static int turns_room(pack_process_t *process) {
-  if (process->turns_capacity >= process->thread_count) {
+int pack_list(pack_process_t *process, uint32_t number) {
+  pack_thread_t *thread = process->threads[number];
+  if (thread->listed || thread->at == thread->end) {
     return 0;
   }
-  size_t capacity = process->thread_count * 2;
-  uint32_t *busy = realloc(process->busy, capacity * sizeof *busy);
-  process->busy = busy ? busy : process->busy;
-  pack_turn_t *turns = realloc(process->turns, capacity * sizeof *turns);
-  process->turns = turns ? turns : process->turns;
-  if (!busy || !turns) {
-    return -1;
+  if (process->busy_count == process->busy_capacity) {
+    size_t capacity = process->busy_capacity ? process->busy_capacity * 2 : 16;
+    uint32_t *busy = realloc(process->busy, capacity * sizeof *busy);
+    process->busy = busy ? busy : process->busy;
+    pack_turn_t *turns = realloc(process->turns, capacity * sizeof *turns);
+    process->turns = turns ? turns : process->turns;
+    if (!busy || !turns) {
+      return -1;
+    }
+    process->busy_capacity = capacity;
   }
-  process->turns_capacity = capacity;
+  process->busy[process->busy_count++] = number;
+  thread->listed = true;
   return 0;
 }
 
-static int find_busy(pack_process_t *process, uint64_t clock) {
+static int begin(pack_process_t *process, uint64_t clock) {
   process->clock = clock > process->clock ? clock : process->clock;
-  process->busy_count = 0;
   process->turns_count = 0;
-  for (uint32_t number = 0; number < process->thread_count; number++) {
-    pack_thread_t *thread = process->threads[number];
-    if (thread && thread->at < thread->end) {
-      thread->settled = clock == UINT64_MAX ? thread->end : thread->settled;
-      thread->stop = thread->at;
-      process->busy[process->busy_count++] = number;
-    }
-  }
-  return pack_tags_open(process, process->busy_count);
-}
-
-int pack_order(pack_process_t *process, uint64_t clock) {
-  if (turns_room(process) != 0 || find_busy(process, clock) != 0) {
+  if (pack_tags_open(process, process->busy_count) != 0) {
     return -1;
   }
   for (size_t i = 0; i < process->busy_count; i++) {
-    if (pack_next_part(process, process->busy[i]) && process->threads[process->busy[i]]->ripe) {
+    pack_thread_t *thread = process->threads[process->busy[i]];
+    thread->settled = clock == UINT64_MAX ? thread->end : thread->settled;
+    if (pack_next_part(process, process->busy[i]) && thread->ripe) {
       push(process, process->busy[i]);
     }
+  }
+  return 0;
+}
+
+static void finish(pack_process_t *process) {
+  size_t left = 0;
+  for (size_t i = 0; i < process->busy_count; i++) {
+    uint32_t number = process->busy[i];
+    pack_thread_t *thread = process->threads[number];
+    if (thread->ended) {
+      pack_thread_shrink(process, number);
+      continue;
+    }
+    pack_words_passed(thread);
+    thread->settled = thread->end;
+    thread->listed = thread->end > 0;
+    process->busy[left] = number;
+    left += thread->listed;
+  }
+  process->busy_count = left;
+}
+
+int pack_order(pack_process_t *process, uint64_t clock) {
+  if (begin(process, clock) != 0) {
+    return -1;
   }
   while (process->turns_count > 0) {
     pack_turn_t turn = pop(process);
@@ -218,10 +237,6 @@ int pack_order(pack_process_t *process, uint64_t clock) {
       return -1;
     }
   }
-  for (size_t i = 0; i < process->busy_count; i++) {
-    pack_thread_t *thread = process->threads[process->busy[i]];
-    pack_words_passed(thread);
-    thread->settled = thread->end;
-  }
+  finish(process);
   return 0;
 }

@@ -86,8 +86,13 @@ typedef struct {
 // The words between two marks are a part: they happened between these times, the first of them at the first one.
 #define PACK_SIGNATURE 4
 typedef struct {
+  uint64_t count;     // operations written
+  bool ended;         // only what is above is left of it
+  bool listed;        // among those with words left
+  bool waiting, ripe; // ripe: all that matters for the order of its part is at hand
   uint64_t *words;
   size_t at, end, capacity;
+  uint64_t half;                      // the first word of a record whose second was not handed over yet; 0: none
   size_t settled;                     // words before this one had been handed over before the last call of pack_advance
   size_t marked;                      // the word after the last mark passed
   size_t stop;                        // of the part that is being put in order
@@ -96,13 +101,9 @@ typedef struct {
   uint64_t key;                       // when its next word has its turn
   uint64_t deadline;                  // what its words wait for has happened by then
   uint64_t addresses[PACK_SIGNATURE]; // bits of the addresses it names
-  bool ripe;                          // all that matters for its order is at hand
-  bool waiting, ended;
-
-  uint64_t count;     // operations written
-  uint64_t time_ns;   // of a mark that no operation carries yet; 0: none
-  bool reallocating;  // moved holds the block of a RAW_REALLOC_FROM
-  pack_block_t moved; // address 0: an unknown one
+  uint64_t time_ns;                   // of a mark that no operation carries yet; 0: none
+  bool reallocating;                  // moved holds the block of a RAW_REALLOC_FROM
+  pack_block_t moved;                 // address 0: an unknown one
   pack_slots_t slots;
   pack_knowledge_t knowledge;
 } pack_thread_t;
@@ -114,7 +115,7 @@ typedef struct {
 
 // Who takes, or gives, an address in the parts of all threads, by its hash.
 typedef struct {
-  uint32_t thread; // + 1; PACK_SEVERAL
+  uint32_t thread, other; // + 1; other: 0: there is none, PACK_SEVERAL
   uint32_t words;
 } pack_tag_t;
 #define PACK_SEVERAL UINT32_MAX
@@ -125,12 +126,12 @@ typedef struct pack_process {
   pack_table_t table;
   pack_thread_t **threads; // NULL: not seen yet
   size_t thread_count;
-  uint64_t order;            // allocations so far
-  uint32_t last, last_ended; // threads + 1: whoever did the last operation, whoever ended last
-  uint32_t *busy;            // threads with words left
-  pack_turn_t *turns;        // a heap of those that may go on
-  size_t busy_count, turns_count, turns_capacity;
-  pack_tag_t *tags; // NULL: one thread only has words left
+  uint64_t order;                                // allocations so far
+  uint32_t last, last_ended;                     // threads + 1: whoever did the last operation, whoever ended last
+  uint32_t *busy;                                // threads with words left
+  pack_turn_t *turns;                            // a heap of those that may go on
+  size_t busy_count, turns_count, busy_capacity; // of both
+  pack_tag_t *tags;                              // NULL: one thread only has words left
   size_t tags_mask;
   uint64_t now;   // time, as far as the order has come
   uint64_t clock; // pack_advance's
@@ -159,6 +160,7 @@ struct pack {
   pack_process_t **processes;
   size_t process_count, process_capacity;
   pack_inheritance_t *inheritances; // the newest first
+  size_t waiting_children;          // for what they begin with
 };
 
 // pack_queue.c
@@ -167,8 +169,9 @@ void pack_words_passed(pack_thread_t *); // gives back the room of words passed
 int pack_slot_give(pack_slots_t *, uint32_t slot);
 int pack_slot_return(pack_slots_t *, pack_returned_t);
 uint64_t pack_known(const pack_knowledge_t *, uint32_t thread);
-int pack_learn(pack_knowledge_t *, uint32_t thread, uint64_t count);
+int pack_learn(pack_process_t *, pack_knowledge_t *, uint32_t thread, uint64_t count);
 void pack_thread_release(pack_thread_t *); // what an ended thread does not need
+void pack_thread_shrink(pack_process_t *, uint32_t thread);
 
 #define PACK_LOW_BITS(value, bits) \
   ((value) & (((uint64_t)1 << (bits)) - 1)) // an inline function would hide that it fits
@@ -197,6 +200,7 @@ int pack_apply(pack_process_t *, uint32_t thread, bool forced);
 // pack_order.c
 int pack_order(pack_process_t *, uint64_t clock);
 bool pack_next_part(pack_process_t *, uint32_t thread); // false: no words
+int pack_list(pack_process_t *, uint32_t thread);       // it has words left
 
 // pack_rival.c
 typedef struct {
@@ -205,14 +209,15 @@ typedef struct {
 } pack_place_t;
 int pack_tags_open(pack_process_t *, size_t words);    // room for so many
 void pack_tags_add(pack_process_t *, uint32_t thread); // the words of its part
-// Who should come before the next word of this thread, which could come now. False: nobody.
-bool pack_rival(const pack_process_t *, uint32_t thread, pack_place_t *);
+// Who should come before the next word of this thread, which could come now; tag: that word's. False: nobody.
+bool pack_rival(const pack_process_t *, uint32_t thread, const pack_tag_t *tag, pack_place_t *);
 // Who can do by now what the next word of this thread waits for. False: nobody.
 bool pack_provider(const pack_process_t *, uint32_t thread, pack_place_t *);
 
 // pack_fork.c
-int pack_fork(pack_process_t *, uint64_t fork); // keeps what is live
-int pack_inherit(pack_process_t *);             // where the inheritance is there
+int pack_fork(pack_process_t *, uint64_t fork);     // keeps what is live
+bool pack_inheritance(const pack_process_t *child); // whether it is there
+int pack_inherit(pack_process_t *child);            // it is
 void pack_inheritances_close(pack_t *);
 
 pack_thread_t *pack_thread_at(pack_process_t *, uint32_t thread); // NULL: ENOMEM
@@ -252,8 +257,15 @@ static inline pack_claim_t pack_claim(uint64_t word) {
   return pack_field(word) != 0 ? (pack_claim_t)pack_kind(word).claim : PACK_NEITHER; // realloc knows of no address 0
 }
 
+static inline void pack_tag_drop(pack_tag_t *tag) {
+  if (--tag->words == 0) {
+    *tag = (pack_tag_t){0};
+  }
+}
+
 static inline uint64_t pack_hash(uint64_t address) {
-  return address * 0x9e3779b97f4a7c15u >> 32;
+  uint64_t mixed = address * 0x9e3779b97f4a7c15u;
+  return (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u >> 32;
 }
 
 static inline pack_tag_t *pack_tag(const pack_process_t *process, uint64_t address, pack_claim_t claim) {

@@ -93,25 +93,34 @@ uint64_t pack_known(const pack_knowledge_t *knowledge, uint32_t thread) {
   return knowledge->capacity ? known_place(knowledge, thread)->count : 0;
 }
 
-static int known_grow(pack_knowledge_t *knowledge) {
-  pack_knowledge_t larger = {.capacity = knowledge->capacity ? knowledge->capacity * 2 : LIST_FIRST,
-                             .count = knowledge->count};
-  larger.entries = calloc(larger.capacity, sizeof *larger.entries);
-  if (!larger.entries) {
+// What is known of ended threads is not worth its room: at worst they are waited for once more.
+static int known_grow(pack_process_t *process, pack_knowledge_t *knowledge) {
+  pack_knowledge_t fresh = {0};
+  for (size_t i = 0; i < knowledge->capacity; i++) {
+    uint32_t thread = knowledge->entries[i].thread;
+    fresh.count += thread != 0 && !process->threads[thread - 1]->ended;
+  }
+  fresh.capacity = LIST_FIRST;
+  while (fresh.capacity < 4 * fresh.count) {
+    fresh.capacity *= 2;
+  }
+  fresh.entries = calloc(fresh.capacity, sizeof *fresh.entries);
+  if (!fresh.entries) {
     return -1;
   }
   for (size_t i = 0; i < knowledge->capacity; i++) {
-    if (knowledge->entries[i].thread != 0) {
-      *known_place(&larger, knowledge->entries[i].thread - 1) = knowledge->entries[i];
+    uint32_t thread = knowledge->entries[i].thread;
+    if (thread != 0 && !process->threads[thread - 1]->ended) {
+      *known_place(&fresh, thread - 1) = knowledge->entries[i];
     }
   }
   free(knowledge->entries);
-  *knowledge = larger;
+  *knowledge = fresh;
   return 0;
 }
 
-int pack_learn(pack_knowledge_t *knowledge, uint32_t thread, uint64_t count) {
-  if (knowledge->count * 2 >= knowledge->capacity && known_grow(knowledge) != 0) {
+int pack_learn(pack_process_t *process, pack_knowledge_t *knowledge, uint32_t thread, uint64_t count) {
+  if (knowledge->count * 2 >= knowledge->capacity && known_grow(process, knowledge) != 0) {
     return -1;
   }
   pack_known_t *place = known_place(knowledge, thread);
@@ -129,4 +138,11 @@ void pack_thread_release(pack_thread_t *thread) {
   thread->at = thread->end = thread->capacity = thread->settled = thread->stop = 0;
   thread->slots = (pack_slots_t){0};
   thread->knowledge = (pack_knowledge_t){0};
+}
+
+void pack_thread_shrink(pack_process_t *process, uint32_t number) {
+  pack_thread_t *smaller = realloc(process->threads[number], offsetof(pack_thread_t, words));
+  if (smaller) {
+    process->threads[number] = smaller;
+  }
 }

@@ -6,7 +6,7 @@
 
 #include "pack_parts.h"
 
-#define TAGS_PER_THREAD 1024 // 32 words a part: three in a hundred tags are in use
+#define TAGS_PER_THREAD 256 // 32 words a part: one in eight tags is in use
 #define TAGS_LEAST 4096
 #define RIVALS_MOST 6
 #define CLAIMS_MOST 8 // of one thread that are looked at
@@ -51,7 +51,11 @@ void pack_tags_add(pack_process_t *process, uint32_t number) {
     uint64_t bit = pack_hash(address) >> 24;
     thread->addresses[bit >> 6] |= (uint64_t)1 << (bit & 63);
     pack_tag_t *tag = pack_tag(process, address, claim);
-    tag->thread = tag->thread == 0 || tag->thread == number + 1 ? number + 1 : PACK_SEVERAL;
+    if (tag->thread == 0) {
+      tag->thread = number + 1;
+    } else if (tag->thread != number + 1 && tag->other != number + 1) {
+      tag->other = tag->other == 0 ? number + 1 : PACK_SEVERAL;
+    }
     tag->words++;
   }
 }
@@ -114,16 +118,26 @@ static void try_orders(contest_t *contest, bool live, unsigned used, unsigned fi
   }
 }
 
-bool pack_rival(const pack_process_t *process, uint32_t number, pack_place_t *place) {
+static void enter_if_rival(contest_t *contest, const pack_process_t *process, uint32_t number, uint32_t other_number,
+                           uint64_t address) {
+  const pack_thread_t *other = process->threads[other_number];
+  bool early = other_number != number && !other->ended && other->at < other->stop &&
+               other->mark <= process->threads[number]->key;
+  if (early && !other->waiting && in_signature(other, address)) {
+    enter(contest, process, other_number, address);
+  }
+}
+
+bool pack_rival(const pack_process_t *process, uint32_t number, const pack_tag_t *tag, pack_place_t *place) {
   const pack_thread_t *thread = process->threads[number];
   uint64_t address = pack_field(thread->words[thread->at]);
   contest_t contest = {0};
   enter(&contest, process, number, address);
-  for (size_t i = 0; i < process->busy_count && contest.count < RIVALS_MOST; i++) {
-    const pack_thread_t *other = process->threads[process->busy[i]];
-    bool early = other != thread && other->at < other->stop && other->mark <= thread->key;
-    if (early && !other->waiting && in_signature(other, address)) {
-      enter(&contest, process, process->busy[i], address);
+  if (tag->other != PACK_SEVERAL) {
+    enter_if_rival(&contest, process, number, (tag->other == number + 1 ? tag->thread : tag->other) - 1, address);
+  } else {
+    for (size_t i = 0; i < process->busy_count && contest.count < RIVALS_MOST; i++) {
+      enter_if_rival(&contest, process, number, process->busy[i], address);
     }
   }
   bool live = pack_table_find(&process->table, address)->address != 0;

@@ -1,5 +1,5 @@
-// Live blocks by address: open addressing, linear probing, at most two thirds full. Removal closes the gap, so that nothing
-// is left of blocks that are gone.
+// Live blocks by address: open addressing, linear probing, at most two thirds full. Removal closes the gap, so that
+// nothing is left of blocks that are gone.
 #include <errno.h>
 #include <sys/mman.h>
 

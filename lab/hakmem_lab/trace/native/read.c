@@ -48,6 +48,29 @@ static thread_entry_t *find_thread(trace_t *trace, uint32_t process_number, uint
   return thread;
 }
 
+static void append(trace_t *trace, chain_t *chain, uint32_t index) {
+  if (chain->count++ > 0) {
+    chunk_entry_t *last = table_entry(&trace->chunks, chain->last, sizeof *last);
+    last->next = index;
+  } else {
+    chain->first = index;
+  }
+  chain->last = index;
+}
+
+static const char *add_text(trace_t *trace, const trace_chunk_t *chunk, uint32_t index) {
+  if (chunk->kind == TRACE_INFO || chunk->kind == TRACE_END) {
+    append(trace, &trace->texts, index);
+    return NULL;
+  }
+  process_entry_t *process = table_entry(&trace->processes, chunk->process, sizeof *process);
+  if (process == NULL) {
+    return "leaves no memory to note its process";
+  }
+  append(trace, &process->texts, index);
+  return NULL;
+}
+
 // A chunk of operations, after those of its thread before it.
 static const char *add_to_thread(trace_t *trace, const trace_chunk_t *chunk, uint32_t index) {
   thread_entry_t *thread = find_thread(trace, chunk->process, chunk->thread);
@@ -61,14 +84,10 @@ static const char *add_to_thread(trace_t *trace, const trace_chunk_t *chunk, uin
   if (chunk->slots < thread->known.slots || chunk->slots > operations) {
     return "has a number of slots that cannot be";
   }
-  if (thread->known.operations != 0) {
-    chunk_entry_t *last = table_entry(&trace->chunks, thread->last, sizeof *last);
-    last->next = index;
-  } else {
-    thread->first = index;
+  if (thread->chain.count == 0) {
     thread->known.began_ns = chunk->time_ns;
   }
-  thread->last = index;
+  append(trace, &thread->chain, index);
   thread->known.operations = operations;
   thread->known.slots = chunk->slots;
   thread->most_bytes = chunk->bytes > thread->most_bytes ? chunk->bytes : thread->most_bytes;
@@ -85,10 +104,7 @@ static const char *add(trace_t *trace, const trace_chunk_t *chunk, uint64_t at) 
   trace->most_packed = chunk->packed_bytes > trace->most_packed ? chunk->packed_bytes : trace->most_packed;
   trace->ended = chunk->kind == TRACE_END;
   trace->complete = trace->ended && chunk->operations == 1;
-  if (chunk->kind == TRACE_PROCESS && table_entry(&trace->processes, chunk->process, sizeof(process_entry_t)) == NULL) {
-    return "leaves no memory to note its process";
-  }
-  return chunk->kind == TRACE_OPERATIONS ? add_to_thread(trace, chunk, index) : NULL;
+  return chunk->kind == TRACE_OPERATIONS ? add_to_thread(trace, chunk, index) : add_text(trace, chunk, index);
 }
 
 // All but operations, whose checksum is looked at when they are read: also of a kind that is skipped, which may be an
@@ -132,7 +148,8 @@ static bool scan(trace_t *trace, const char *path, char *error, size_t error_byt
       break;
     }
     wrong = wrong ? wrong : check_text(trace, &chunk, at);
-    wrong = wrong ? wrong : add(trace, &chunk, at);
+    bool is_known = chunk.kind >= TRACE_INFO && chunk.kind <= TRACE_END;
+    wrong = wrong || !is_known ? wrong : add(trace, &chunk, at);
     if (wrong != NULL) {
       snprintf(error, error_bytes, "%s is damaged: the chunk at byte %" PRIu64 " %s", path, at, wrong);
       return false;
@@ -228,12 +245,22 @@ const trace_thread_t *trace_thread(const trace_t *trace, uint32_t process, uint3
 
 long trace_text(trace_t *trace, trace_chunk_kind_t kind, uint32_t process, size_t *position, char *buffer,
                 size_t capacity) {
-  for (; *position < trace->chunks.count; ++*position) {
-    const chunk_entry_t *chunk = &((const chunk_entry_t *)trace->chunks.data)[*position];
-    if (chunk->head.kind == (uint32_t)kind && chunk->head.process == process) {
-      ++*position;
-      const char *wrong = chunk->head.bytes > capacity ? "too large" : chunk_unpack(trace, chunk, buffer);
-      return wrong == NULL ? (long)chunk->head.bytes : -2;
+  const chain_t *chain = &trace->texts;
+  if (kind != TRACE_INFO && kind != TRACE_END) {
+    if (process >= trace->processes.count) {
+      return -1;
+    }
+    chain = &((const process_entry_t *)trace->processes.data)[process].texts;
+  }
+  const chunk_entry_t *chunks = (const chunk_entry_t *)trace->chunks.data;
+  // The position is the number of the chunk looked at last, and one more: 0 is before all.
+  while (chain->count > 0 && *position != (size_t)chain->last + 1) {
+    size_t index = *position == 0 ? chain->first : chunks[*position - 1].next;
+    *position = index + 1;
+    if (chunks[index].head.kind == (uint32_t)kind) {
+      const char *wrong =
+          chunks[index].head.bytes > capacity ? "too large" : chunk_unpack(trace, &chunks[index], buffer);
+      return wrong == NULL ? (long)chunks[index].head.bytes : -2;
     }
   }
   return -1;

@@ -18,17 +18,22 @@ typedef struct {
 typedef struct {
   uint64_t at;
   trace_chunk_t head;
-  uint32_t next; // the thread's next chunk; its last one has none
+  uint32_t next; // the next chunk of its chain; the last one has none
 } chunk_entry_t;
 
 typedef struct {
+  uint32_t first, last, count; // chunks
+} chain_t;
+
+typedef struct {
   trace_thread_t known;
-  uint32_t first, last; // chunks
-  uint32_t most_bytes;  // of an unpacked chunk
+  chain_t chain;
+  uint32_t most_bytes; // of an unpacked chunk
 } thread_entry_t;
 
 typedef struct {
   table_t threads; // of thread_entry_t
+  chain_t texts;
 } process_entry_t;
 
 enum {
@@ -51,6 +56,7 @@ struct trace {
   bool ended, complete;
   uint64_t bytes, cut_bytes;
   table_t chunks, processes;
+  chain_t texts; // of no process
   uint32_t most_packed;
   uint32_t thread_count; // of all processes
   decoder_t decoders[DECODERS];

@@ -36,7 +36,7 @@ trace_stream_t *trace_stream_open(trace_t *trace, uint32_t process, uint32_t thr
   if (stream != NULL) {
     stream->trace = trace;
     stream->thread = entry;
-    stream->next = entry->first;
+    stream->next = entry->chain.first;
     stream->more = entry->known.operations > 0;
   }
   return stream;
@@ -107,7 +107,7 @@ static const char *next_chunk(trace_stream_t *stream) {
   const char *wrong = make_room(stream);
   wrong = wrong ? wrong : chunk_unpack(stream->trace, chunk, stream->plain);
   wrong = wrong ? wrong : divide(stream, &chunk->head);
-  stream->more = stream->next != stream->thread->last;
+  stream->more = stream->next != stream->thread->chain.last;
   stream->next = chunk->next;
   stream->left = chunk->head.operations;
   return wrong;

@@ -71,6 +71,7 @@ typedef struct {
   const replay_options_t *options;
   trace_t *trace;
   bool complete;
+  _Atomic bool refused; // the allocator has refused an allocation
   uint32_t process;
   worker_t *workers;
   uint32_t count;

@@ -61,9 +61,25 @@ static inline void *aligned(const trace_operation_t *o) {
   return posix_memalign(&block, alignment, o->size) == 0 ? block : NULL;
 }
 
+// A whole trace frees what it allocated, and a place again only when it is empty; unless the allocator refused some.
+static __attribute__((cold, noinline)) void check_whole(const worker_t *w, const trace_operation_t *o,
+                                                        const char *what) {
+  if (replay.complete && !atomic_load(&replay.refused)) {
+    replay_fail(REPLAY_BAD_INPUT, "damaged: thread %u %s place %u", w->number, what, o->slot);
+  }
+}
+
+static __attribute__((cold, noinline)) void refused(worker_t *w) {
+  w->counts.failed++;
+  atomic_store(&replay.refused, true);
+}
+
 static inline void put(worker_t *w, const trace_operation_t *o, void *block) {
   if (block == NULL) {
-    w->counts.failed++;
+    refused(w);
+  }
+  if (atomic_load_explicit(&w->slots[o->slot], memory_order_relaxed) != NULL) {
+    check_whole(w, o, "allocates into the occupied");
   }
   atomic_store_explicit(&w->slots[o->slot], block, memory_order_relaxed);
   touch(block, o->size, replay.touch_below);
@@ -71,25 +87,31 @@ static inline void put(worker_t *w, const trace_operation_t *o, void *block) {
   w->counts.allocations++;
 }
 
-static inline void release(worker_t *w, _Atomic(void *) *slot) {
-  void *block = atomic_load_explicit(slot, memory_order_relaxed);
+static inline void release(worker_t *w, const trace_operation_t *o, void *block) {
   w->counts.frees++;
   if (block == NULL) {
+    check_whole(w, o, "frees the empty");
     w->counts.skipped++;
-    return;
   }
-  atomic_store_explicit(slot, NULL, memory_order_relaxed);
   free(block);
 }
 
-static inline void resize(worker_t *w, _Atomic(void *) *slot, const trace_operation_t *o) {
+static inline void *take(_Atomic(void *) *slot) {
   void *block = atomic_load_explicit(slot, memory_order_relaxed);
+  atomic_store_explicit(slot, NULL, memory_order_relaxed);
+  return block;
+}
+
+static inline void resize(worker_t *w, _Atomic(void *) *slot, void *old, const trace_operation_t *o) {
+  if (old == NULL) {
+    check_whole(w, o, "reallocates the empty");
+  }
   // A size of 0 would free the block, which the trace says otherwise.
-  block = realloc(block, o->size ? o->size : 1);
+  void *block = realloc(old, o->size ? o->size : 1);
   w->counts.reallocations++;
   if (block == NULL) {
-    w->counts.failed++;
-    return;
+    refused(w);
+    block = old;
   }
   atomic_store_explicit(slot, block, memory_order_relaxed);
   touch(block, o->size, replay.touch_below);
@@ -104,10 +126,10 @@ static inline void one(worker_t *w, const trace_operation_t *o) {
     put(w, o, malloc(o->size));
     break;
   case TRACE_FREE:
-    release(w, &w->slots[o->slot]);
+    release(w, o, take(&w->slots[o->slot]));
     break;
-  case TRACE_FREE_FOREIGN:
-    release(w, &replay.workers[o->other].slots[o->slot]);
+  case TRACE_FREE_FOREIGN: // exchanged: two threads of a damaged trace must not free one block
+    release(w, o, atomic_exchange(&replay.workers[o->other].slots[o->slot], NULL));
     break;
   case TRACE_CALLOC:
     put(w, o, calloc(1, o->size));
@@ -116,11 +138,13 @@ static inline void one(worker_t *w, const trace_operation_t *o) {
     put(w, o, aligned(o));
     break;
   case TRACE_REALLOC:
-    resize(w, &w->slots[o->slot], o);
+    resize(w, &w->slots[o->slot], take(&w->slots[o->slot]), o);
     break;
-  case TRACE_REALLOC_FOREIGN:
-    resize(w, &replay.workers[o->other].slots[o->slot], o);
+  case TRACE_REALLOC_FOREIGN: {
+    _Atomic(void *) *slot = &replay.workers[o->other].slots[o->slot];
+    resize(w, slot, atomic_exchange(slot, NULL), o);
     break;
+  }
   case TRACE_TOUCHED:
     touch_recorded(atomic_load_explicit(&replay.workers[o->other].slots[o->slot], memory_order_relaxed), o->size);
     break;

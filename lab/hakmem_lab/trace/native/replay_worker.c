@@ -12,6 +12,7 @@
 #define SPINS 200u
 #define YIELDS 50u
 #define REST_NS 50000u
+#define CROWD 64u // as many threads rest at once, and the longer the more there are
 #define PAGE 4096u
 #define LARGE_PLACES 512u // large blocks of a batch that are remembered
 #define EMPTY_EVERY 16u   // batches
@@ -44,16 +45,17 @@ void replay_ring(void) {
   syscall(SYS_futex, &replay.bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-// Longer and longer, since there may be more threads than processors.
+// Longer and longer, since there may be more threads than processors, or thousands of them.
 static void rest(unsigned round) {
-  if (round < SPINS) {
+  uint32_t threads = atomic_load_explicit(&replay.started, memory_order_relaxed);
+  if (round < SPINS && threads < CROWD) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
-  } else if (round < SPINS + YIELDS) {
+  } else if (round < SPINS + YIELDS && threads < CROWD) {
     sched_yield();
   } else {
-    nanosleep(&(struct timespec){0, REST_NS}, NULL);
+    nanosleep(&(struct timespec){0, REST_NS * (1 + threads / CROWD)}, NULL);
   }
 }
 

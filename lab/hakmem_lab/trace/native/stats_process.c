@@ -15,11 +15,11 @@ typedef struct runner {
   trace_operation_t *batch;
   size_t at, count;
   uint64_t done;
-  uint64_t key;           // time of its next operation
-  uint64_t wake_at;       // the least that one of the waiting needs; UINT64_MAX: nobody waits
-  struct runner *waiting; // for this one
-  struct runner *next;    // in the list that it waits in
-  uint64_t needs;         // the count that it waits for
+  uint64_t key;                // time of its next operation
+  uint64_t wake_at;            // the least that one of the waiting needs; UINT64_MAX: nobody waits
+  struct runner *waiting;      // for this one: the one that needs least
+  struct runner *next, *below; // where it waits: beside it, and those that need more
+  uint64_t needs;              // the count that it waits for
   stats_block_t *blocks;
 } runner_t;
 
@@ -71,22 +71,53 @@ static void drop_first(run_t *run) {
   }
 }
 
+// The threads that wait for one are a pairing heap, the one that needs least on top: however many they are, none is
+// looked at in vain.
+static runner_t *meld(runner_t *one, runner_t *other) {
+  if (one == NULL || other == NULL) {
+    return one ? one : other;
+  }
+  if (other->needs < one->needs) {
+    runner_t *swapped = one;
+    one = other;
+    other = swapped;
+  }
+  other->next = one->below;
+  one->below = other;
+  return one;
+}
+
+static runner_t *without_top(runner_t *top) {
+  runner_t *pairs = NULL, *melded = NULL;
+  for (runner_t *one = top->below, *rest; one != NULL; one = rest) {
+    runner_t *other = one->next;
+    rest = other ? other->next : NULL;
+    one = meld(one, other);
+    one->next = pairs;
+    pairs = one;
+  }
+  for (runner_t *rest; pairs != NULL; pairs = rest) {
+    rest = pairs->next;
+    melded = meld(melded, pairs);
+  }
+  return melded;
+}
+
+static void wait_for(runner_t *runner, runner_t *awaited, uint64_t needs) {
+  runner->needs = needs;
+  runner->next = runner->below = NULL;
+  awaited->waiting = meld(awaited->waiting, runner);
+  awaited->wake_at = awaited->waiting->needs;
+}
+
 // Those whose count is reached go on.
 static void wake(run_t *run, runner_t *awaited) {
-  runner_t *waiting = awaited->waiting;
-  awaited->waiting = NULL;
-  awaited->wake_at = UINT64_MAX;
-  while (waiting != NULL) {
-    runner_t *next = waiting->next;
-    if (waiting->needs <= awaited->done) {
-      push(run, waiting);
-    } else {
-      waiting->next = awaited->waiting;
-      awaited->waiting = waiting;
-      awaited->wake_at = waiting->needs < awaited->wake_at ? waiting->needs : awaited->wake_at;
-    }
-    waiting = next;
+  while (awaited->waiting != NULL && awaited->waiting->needs <= awaited->done) {
+    runner_t *top = awaited->waiting;
+    awaited->waiting = without_top(top);
+    push(run, top);
   }
+  awaited->wake_at = awaited->waiting ? awaited->waiting->needs : UINT64_MAX;
 }
 
 static void close_runner(runner_t *runner) {
@@ -128,10 +159,7 @@ static bool passes(run_t *run, runner_t *runner, const trace_operation_t *operat
   if (awaited->done >= operation->size) {
     return true;
   }
-  runner->needs = operation->size;
-  runner->next = awaited->waiting;
-  awaited->waiting = runner;
-  awaited->wake_at = runner->needs < awaited->wake_at ? runner->needs : awaited->wake_at;
+  wait_for(runner, awaited, operation->size);
   return false;
 }
 

@@ -185,7 +185,7 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
         return None
     shown = [*candidates, *([confirmation] if confirmation else [])]
     rows = []
-    for candidate in candidates:
+    for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
         rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
     if confirmation:
@@ -213,8 +213,9 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
             else []
         ),
     )
+    most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
     caption = (
-        "Hollow: the selection runs, which flatter the best of many and are not to be quoted. "
+        f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
         "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
     )
     panel = _panel(rows, _style(run, shown[0]), _margin(run))
@@ -227,9 +228,11 @@ def hosts(run: LoadedRun, key: str) -> Picture | None:
     mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
     if not lines or mean is None:
         return None
-    groups = dict.fromkeys(line.group for line in lines)
+    groups = [group for group in (fleets.OF_HOSTS, fleets.OF_KINDS) if any(line.group == group for line in lines)]
     how, margin = lines[0].change.style, _margin(run)
-    panels = [_panel([_row(run, mean, "On average over the fleet")], how, margin, "Fleet")]
+    further = [line for line in lines if line.group == fleets.OF_A_FURTHER]
+    whole = [_row(run, mean, "On average"), *(_row(run, line.record | {"metric": None}, line.name) for line in further)]
+    panels = [_panel(whole, how, margin, "Fleet")]
     for group in groups:
         drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
         rows = [_row(run, line.record | {"metric": None}, line.name) for line in drawn]

@@ -1,0 +1,27 @@
+"""What whatever shows a tuning says of it: the candidates that came furthest, and what to put into the service file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+Record = dict[str, Any]
+
+DEFAULT = "default"
+FOREMOST = 10
+
+
+def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Record], str]:
+    """(rows to show, what to say of the others): of a tuning those of the default and of the candidates that came
+    furthest; of other kinds all."""
+    if not result.get("tune"):
+        return list(rows), ""
+    names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
+    shown = [row for row in rows if row[key] in (DEFAULT, *names)] if names else list(rows[: FOREMOST + 1])
+    return shown, f"… and {len(rows) - len(shown)} more: hak report" if len(shown) < len(rows) else ""
+
+
+def service_lines(result: Record) -> list[tuple[str, str]]:
+    """(where it goes, the line); nothing where the answer is to stay with what there is."""
+    service = (result.get("tune") or {}).get("service")
+    if not service:
+        return []
+    return [("In the [Service] section of the unit:", service["systemd"]), ("In a shell:", service["shell"])]

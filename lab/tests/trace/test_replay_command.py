@@ -1,0 +1,98 @@
+"""`hak replay`: from a trace to a comparison, predictions, and a stored run that other commands read."""
+
+import json
+
+import pytest
+
+ARMS = ("--allocators", "glibc", "glibc,MALLOC_TOP_PAD_=65536")
+FAST = (*ARMS, "--max-blocks", "6", "--alpha", "0.1", "--repeat", "1", "--quiet", "--seed", "7")
+KIB = 1024
+
+
+@pytest.fixture
+def trace(written, fakes):
+    """trace(complete=True): of a program that allocates for a while; its command is one that can be run."""
+
+    def make(complete: bool = True):
+        info = {"command": [str(fakes.program), "burn", "20"], "cwd": "/", "environment": {}}
+        end = {"reason": None if complete else "the disk was full", "wall_s": 2.0, "cpu_s": 1.0,
+               "processes": [{"process": 0, "rss_peak_kib": 30 * KIB}]}  # fmt: skip
+        lines = [f"t 1 0 {json.dumps(info)}", 't 2 0 {"executable": "/x", "command": ["x"], "allocator": null}']
+        for _ in range(40):
+            lines += [f"o 0 0 0 {1000 + slot} {slot} 0 0" for slot in range(500)]
+            lines += [f"o 0 0 3 0 {slot} 0 0" for slot in reversed(range(500))]
+        return written([*lines, f"e {int(complete)} {json.dumps(end)}"])
+
+    return make
+
+
+def test_a_trace_is_compared_on_several_allocators(here, trace):
+    result = here("replay", trace(), *FAST, "--json", "-").result()
+    assert result["kind"] == "replay"
+    assert [arm["name"] for arm in result["arms"]] == ["glibc", "glibc,MALLOC_TOP_PAD_=65536"]
+    found = result["replay"]
+    assert (found["base"], found["left_out"]) == ("glibc", 0)
+    assert found["processes"][0]["operations"] == 40_000
+    levels = {each["name"]: each["rows"][0]["predicted"] for each in found["quantities"]}
+    assert levels == {"wall": 2.0, "cpu": 1.0, "rss": 30 * KIB}
+
+
+def test_live_runs_stand_beside_the_predictions(here, trace):
+    result = here("replay", trace(), "--live", *FAST, "--json", "-").result()
+    for quantity in result["replay"]["quantities"]:
+        base, other = quantity["rows"]
+        assert base["predicted"] == base["live"] > 0
+        assert other["error"] == pytest.approx(other["predicted"] / other["live"] - 1)
+        assert set(quantity["ranking"]) == {"agree", "contrary", "predicted", "live"}
+    assert all(" live" not in row["name"] for row in result["comparisons"])
+
+
+def test_a_stored_replay_is_shown_and_reported(here, trace, tmp_path):
+    assert here("replay", trace(), *FAST).status == 0
+    shown = here("show", "last")
+    assert "replayed: 40,000 operations of 1 thread in 1 process" in shown.out
+    assert "as the replay predicts it" in shown.out
+    page = tmp_path / "page.html"
+    assert here("report", "last", "-o", page).status == 0
+    assert "hak replay" in page.read_text(encoding="utf-8")
+
+
+def test_a_partial_trace_says_so(here, trace):
+    result = here("replay", trace(complete=False), *FAST, "--json", "-").result()
+    assert any("incomplete" in text and "the disk was full" in text for text in result["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "which trace?"),
+        (("nowhere.trace",), "there is no trace 'nowhere.trace'"),
+        (("a", "b"), "one trace at a time"),
+        (("{trace}", "--touch", "some"), "touch"),
+        (("{trace}", "--processes", "x"), "processes"),
+    ],
+)
+def test_mistakes_are_one_line(here, trace, words, message):
+    path = str(trace())
+    answer = here("replay", *(path if word == "{trace}" else word for word in words))
+    assert answer.status == 2
+    assert message in answer.message()
+
+
+def test_something_that_is_no_trace_is_refused(here, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("no trace\n" * 10)
+    answer = here("replay", path, *ARMS)
+    assert answer.status == 2
+    assert "not a trace" in answer.message()
+
+
+def test_a_suite_takes_a_trace_in_place_of_a_command(here, trace, tmp_path):
+    spec = tmp_path / "suite.toml"
+    spec.write_text(
+        'kind = "suite"\nallocators = ["glibc", "default"]\nsubject = "default"\nmax-blocks = 2\n'
+        f'[[workload]]\nkey = "one"\ntrace = "{trace()}"\nrepeat = 1\n'
+    )
+    result = here("suite", spec, "--quiet", "--json", "-").result()
+    metrics = [row["metric"] for row in result["suite"]["rows"]]
+    assert len(metrics) == 2

@@ -1,0 +1,91 @@
+"""What replays predict of the live program: differences to the base, honest intervals, the order of the arms."""
+
+import pytest
+
+from hakmem_lab.kinds.replay import predict
+from hakmem_lab.kinds.replay.predict import QUANTITIES, Column
+from hakmem_lab.kinds.replay.result import base_arm
+
+WALL, CPU, RSS = QUANTITIES
+
+
+def by_arm(rows):
+    return {row["arm"]: row for row in rows}
+
+
+def test_an_arm_uses_as_much_more_than_the_base_as_its_replay_does():
+    columns = {"glibc": Column([1.0, 1.0, 1.0], []), "other": Column([0.6, 0.6, 0.6], [])}
+    rows = by_arm(predict.rows(columns, "glibc", CPU, 5.0))
+    assert rows["glibc"]["predicted"] == 5.0
+    assert rows["other"]["predicted"] == pytest.approx(4.6)
+    assert rows["other"]["low"] < 4.6 < rows["other"]["high"]
+
+
+def test_without_a_level_of_the_base_nothing_is_predicted():
+    assert predict.rows({"glibc": Column([1.0], [])}, "glibc", CPU, None) == []
+
+
+def test_live_runs_of_the_base_are_the_level():
+    columns = {"glibc": Column([1.0] * 3, [3.0, 3.0, 3.0]), "other": Column([2.0] * 3, [4.1, 4.1, 4.1])}
+    rows = by_arm(predict.rows(columns, "glibc", CPU, 99.0))
+    assert rows["other"]["predicted"] == pytest.approx(4.0)
+    assert rows["other"]["error"] == pytest.approx(4.0 / 4.1 - 1)
+    assert rows["other"]["inside"]
+    assert "error" not in rows["glibc"]
+
+
+def test_threads_at_once_make_less_wall_than_processor_time():
+    columns = {"glibc": Column([1.0], []), "other": Column([0.0], [])}
+    rows = by_arm(predict.rows(columns, "glibc", WALL, 4.0, cpu_level=8.0))
+    assert rows["other"]["predicted"] == pytest.approx(3.5)
+
+
+def test_the_error_of_an_arm_is_told_from_the_others_alone():
+    """The one that the model misses has a narrow interval, since it fits the others; theirs are wide for it."""
+    lives = {"glibc": 100.0, "a": 110.0, "b": 120.0, "c": 130.0, "odd": 200.0}
+    replays = {"glibc": 0.0, "a": 10.5, "b": 19.5, "c": 30.5, "odd": 40.0}
+    columns = {name: Column([replays[name]] * 4, [lives[name]] * 4) for name in lives}
+    rows = by_arm(predict.rows(columns, "glibc", RSS, None))
+    assert not rows["odd"]["inside"]
+    assert rows["a"]["inside"]
+    assert rows["a"]["high"] - rows["a"]["low"] > 10 * (rows["odd"]["high"] - rows["odd"]["low"])
+
+
+def test_noise_widens_the_interval():
+    def width(spread):
+        columns = {"glibc": Column([1.0] * 4, []),
+                   "other": Column([1.5 - spread, 1.5 + spread, 1.5 - spread, 1.5 + spread], [])}  # fmt: skip
+        row = by_arm(predict.rows(columns, "glibc", CPU, 10.0))["other"]
+        return row["high"] - row["low"]
+
+    assert width(0.5) > width(0.1) > width(0.0) > 0
+
+
+def test_the_order_of_arms_counts_where_live_values_differ_by_more_than_matters():
+    values = {"a": (100, 100), "b": (99, 102), "c": (120, 110), "d": (90, 130)}
+    rows = [{"arm": name, "predicted": predicted, "live": live} for name, (predicted, live) in values.items()]
+    found = predict.ranking(rows)
+    assert found["agree"] == [["a", "c"], ["b", "c"]]
+    assert found["contrary"] == [["a", "d"], ["b", "d"], ["c", "d"]]
+    assert found["live"] == ["a", "b", "c", "d"]
+    assert found["predicted"] == ["d", "b", "a", "c"]
+
+
+def test_the_peak_is_that_of_the_largest_process_with_what_it_holds_besides():
+    runs = [{"replay": {"processes": [{"process": 0, "rss_peak_kib": 100}, {"process": 1, "rss_peak_kib": 50}]}}]
+    beside = predict.offsets([{"process": 0, "peak_kib": 150.0}, {"process": 1, "peak_kib": 500.0}], runs)
+    assert beside == {0: 50.0, 1: 450.0}
+    assert predict.peak([{"process": 0, "rss_peak_kib": 300}, {"process": 1, "rss_peak_kib": 60}], beside) == 510.0
+
+
+@pytest.mark.parametrize(
+    ("served", "arm"),
+    [("", "glibc"), ("/lib/libc.so.6", "glibc"), ("/opt/libjemalloc.so.2", "jemalloc"), ("/opt/libother.so", None)],
+)
+def test_the_base_is_the_arm_that_served_the_largest_process(served, arm):
+    arms = [{"name": "tuned", "library": None, "variables": {"MALLOC_ARENA_MAX": "1"}},
+            {"name": "glibc", "library": "/usr/lib/libc.so.6", "variables": {}},
+            {"name": "jemalloc", "library": "/usr/lib/libjemalloc.so.2", "variables": {}}]  # fmt: skip
+    small = {"allocator": "/opt/libelse.so", "peak_kib": 10.0}
+    recorded = {"processes": [small, {"allocator": served, "peak_kib": 20.0}]}
+    assert base_arm({"arms": arms}, recorded) == arm
