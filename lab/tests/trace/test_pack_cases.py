@@ -140,6 +140,14 @@ def test_words_within_a_reallocation_do_not_end_it(packed):
     assert counts[0]["lost"] == 0
 
 
+def test_a_record_may_come_in_two_halves(packed):
+    made, counts = packed(
+        "process -1 0", words(at(1), f"{A}:{CALLOC}"), "advance 0 9000", words("+33", free(A)), "end 0"
+    )
+    assert made == ["0 0 calloc 33 0 0", "0 0 free 0 0 0"]
+    assert counts[0]["damaged"] == counts[0]["unknown"] == 0
+
+
 def test_a_reallocation_that_failed_leaves_the_block(packed):
     made, counts = packed("process -1 0", words(at(1), malloc(A, 10), realloc(A, 0, 99), free(A)), "end 0")
     assert made == ["0 0 malloc 10 0 0", "0 0 free 0 0 0"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order
@@ -119,7 +119,7 @@ def half_width(
     model = SIGMAS * math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
     if len(others) >= LEAST_OTHERS:
         off = math.sqrt(statistics.fmean(each**2 for each in others))
-        model = max(model, off * float(student.ppf((1 + LEVEL) / 2, len(others))))
+        model = max(model, off * float(stdtrit(len(others), (1 + LEVEL) / 2)))
     return math.hypot(model, SIGMAS * math.hypot(*noise))
 
 

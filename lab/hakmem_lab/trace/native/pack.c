@@ -84,6 +84,31 @@ static bool is_sound(uint64_t word) {
   return field != 0 || may_be_zero;
 }
 
+// The sound ones of these words; a record whose second word is still to come waits in the thread.
+static int append_sound(pack_process_t *process, pack_thread_t *thread, const uint64_t *words, size_t count) {
+  size_t begin = 0;
+  size_t at = 0;
+  while (at < count && words[at] != 0) {
+    size_t length = pack_record_words(words[at]);
+    bool sound = is_sound(words[at]);
+    if (sound && length == 2 && at + 1 == count) {
+      thread->half = words[at];
+      break;
+    }
+    if (sound && (length == 1 || words[at + 1] != 0)) {
+      at += length;
+      continue;
+    }
+    process->counts.damaged++;
+    if (pack_words_append(thread, words + begin, at - begin) != 0) {
+      return -1;
+    }
+    begin = at += sound || at + length > count ? 1 : length;
+  }
+  process->any_word |= at > 0;
+  return pack_words_append(thread, words + begin, at - begin);
+}
+
 int pack_words(pack_t *pack, uint32_t number, uint32_t thread_number, const uint64_t *words, size_t count) {
   pack_process_t *process = process_at(pack, number);
   pack_thread_t *thread = process ? pack_thread_at(process, thread_number) : NULL;
@@ -94,23 +119,16 @@ int pack_words(pack_t *pack, uint32_t number, uint32_t thread_number, const uint
     process->counts.damaged += count;
     return 0;
   }
-  size_t begin = 0;
-  size_t at = 0;
-  while (at < count && words[at] != 0) {
-    size_t length = pack_record_words(words[at]);
-    bool whole = length == 1 || (at + 1 < count && words[at + 1] != 0);
-    if (whole && is_sound(words[at])) {
-      at += length;
-      continue;
-    }
-    process->counts.damaged++;
-    if (pack_words_append(thread, words + begin, at - begin) != 0) {
+  if (thread->half != 0 && count > 0) {
+    uint64_t record[] = {thread->half, words[0]};
+    thread->half = 0;
+    if (append_sound(process, thread, record, 2) != 0) {
       return -1;
     }
-    begin = at += whole ? length : 1;
+    words++;
+    count--;
   }
-  process->any_word |= at > 0;
-  return pack_words_append(thread, words + begin, at - begin) != 0 ? -1 : pack_list(process, thread_number);
+  return append_sound(process, thread, words, count) != 0 ? -1 : pack_list(process, thread_number);
 }
 
 static void inherit_nothing_more(pack_process_t *child) {

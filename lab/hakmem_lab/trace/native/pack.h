@@ -13,7 +13,7 @@ pack_t *pack_open(trace_writer_t *, double ns_per_clock); // of a RAW_TIME's fie
 // A process appears. parent: its number, or -1; fork: the number of the RAW_FORK it began with (its live blocks are
 // inherited: allocated by thread 0 of the new process at its start), 0: it begins empty. Returns its number, or -1.
 long pack_process(pack_t *, long parent, uint64_t fork);
-// More words of a thread, in order; records are never split between calls. Threads are numbered from 0 by the caller.
+// More words of a thread, in order. Threads are numbered from 0 by the caller.
 int pack_words(pack_t *, uint32_t process, uint32_t thread, const uint64_t *words, size_t count);
 // All that happened in this process before this clock has been handed over: it can be put in order. UINT64_MAX: all of
 // it.

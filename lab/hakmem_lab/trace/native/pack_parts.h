@@ -92,6 +92,7 @@ typedef struct {
   bool waiting, ripe; // ripe: all that matters for the order of its part is at hand
   uint64_t *words;
   size_t at, end, capacity;
+  uint64_t half;                      // the first word of a record whose second was not handed over yet; 0: none
   size_t settled;                     // words before this one had been handed over before the last call of pack_advance
   size_t marked;                      // the word after the last mark passed
   size_t stop;                        // of the part that is being put in order

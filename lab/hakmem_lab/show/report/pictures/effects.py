@@ -228,9 +228,11 @@ def hosts(run: LoadedRun, key: str) -> Picture | None:
     mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
     if not lines or mean is None:
         return None
-    groups = dict.fromkeys(line.group for line in lines)
+    groups = [group for group in (fleets.OF_HOSTS, fleets.OF_KINDS) if any(line.group == group for line in lines)]
     how, margin = lines[0].change.style, _margin(run)
-    panels = [_panel([_row(run, mean, "On average over the fleet")], how, margin, "Fleet")]
+    further = [line for line in lines if line.group == fleets.OF_A_FURTHER]
+    whole = [_row(run, mean, "On average"), *(_row(run, line.record | {"metric": None}, line.name) for line in further)]
+    panels = [_panel(whole, how, margin, "Fleet")]
     for group in groups:
         drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
         rows = [_row(run, line.record | {"metric": None}, line.name) for line in drawn]
