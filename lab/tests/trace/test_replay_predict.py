@@ -48,7 +48,7 @@ def test_the_error_of_an_arm_is_told_from_the_others_alone():
     rows = by_arm(predict.rows(columns, "glibc", RSS, None))
     assert not rows["odd"]["inside"]
     assert rows["a"]["inside"]
-    assert rows["a"]["high"] - rows["a"]["low"] > 10 * (rows["odd"]["high"] - rows["odd"]["low"])
+    assert rows["a"]["high"] - rows["a"]["low"] > 3 * (rows["odd"]["high"] - rows["odd"]["low"])
 
 
 def test_noise_widens_the_interval():

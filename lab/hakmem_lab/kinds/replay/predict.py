@@ -2,9 +2,9 @@
 
 On the allocator that served the recorded program (the base) the program used a known amount. Of any other allocator it
 is predicted to use as much more as its replay uses more than the base's replay: whatever the program does besides
-allocating is the same. An interval has two parts: the noise of replays and live runs, and the error of this model,
-which is known from the other arms where they were run live as well (leaving out the one that is predicted), else taken
-from what was measured on other programs.
+allocating is the same. An interval has two parts: the noise of replays and live runs, and the error of this model. That
+is taken from what was measured on other programs, and is larger where the other arms, run live as well, say so (the arm
+that is predicted left out).
 """
 
 import itertools
@@ -16,7 +16,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-LEVEL = 0.95
+LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order
 LEAST_OTHERS = 2  # arms that were run live, besides the base, from which the model's error follows
 
@@ -24,7 +24,7 @@ LEAST_OTHERS = 2  # arms that were run live, besides the base, from which the mo
 @dataclass(frozen=True)
 class Quantity:
     """field: of a live run's record. of_level, of_change: standard error of the model, as a part of the base's value
-    and of the predicted change, where nothing was run live."""
+    and of the predicted change: what was seen of five programs."""
 
     name: str
     field: str
@@ -35,9 +35,9 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("wall", "wall_s", "s", False, 0.02, 0.5),
-    Quantity("cpu", "cpu_s", "s", False, 0.02, 0.5),
-    Quantity("rss", "rss_peak_kib", "KiB", True, 0.02, 0.15),
+    Quantity("wall", "wall_s", "s", False, 0.03, 1.0),
+    Quantity("cpu", "cpu_s", "s", False, 0.03, 1.0),
+    Quantity("rss", "rss_peak_kib", "KiB", True, 0.04, 0.15),
 )
 
 
@@ -116,13 +116,11 @@ def half_width(
     noise: Sequence[float], change: float, level: float, quantity: Quantity, others: Sequence[float]
 ) -> float:
     """Of the interval of a prediction; others: by how much the model was off for the other arms."""
+    model = SIGMAS * math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
     if len(others) >= LEAST_OTHERS:
-        model = math.sqrt(statistics.fmean(each**2 for each in others))
-        quantile = float(stdtrit(len(others), (1 + LEVEL) / 2))
-    else:
-        model = math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
-        quantile = 2.0
-    return math.hypot(quantile * model, 2.0 * math.hypot(*noise))
+        off = math.sqrt(statistics.fmean(each**2 for each in others))
+        model = max(model, off * float(stdtrit(len(others), (1 + LEVEL) / 2)))
+    return math.hypot(model, SIGMAS * math.hypot(*noise))
 
 
 def ranking(rows_: Sequence[Mapping]) -> dict:

@@ -12,6 +12,7 @@
 #define STACK_BYTES (512u << 10)
 #define STACK_GUESS_BYTES (16u << 10) // resident of a worker's stack; measured when it ends
 #define LOOK_NS 1000000
+#define MOST_AT_ONCE 256u
 #define CIRCLE_LOOKS 20u // so many looks in a row at which nobody has moved
 
 static uint32_t joined_below;
@@ -184,7 +185,11 @@ void replay_crew(uint32_t process) {
     replay_sample(now);
     if (started < replay.count) {
       if (due(started, &crew, now)) {
-        start(started);
+        // Several that are needed begin at once: a look is at all of them.
+        uint32_t wanted = atomic_load(&replay.wanted), until = started + MOST_AT_ONCE;
+        do {
+          start(started++);
+        } while (started < wanted && started < until && started < replay.count);
         continue;
       }
     } else if (joined_below == replay.count) {
