@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "trace_input.h"
-#include "write.h"
+#include "format/write.h"
 
 enum { THREADS = 3, BLOCKS = 64, TRACE_BYTES = 1 << 20 };
 

@@ -9,7 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "codec.h"
+#include "format/codec.h"
 
 enum {
   FILE_BYTES = 8 << 20,

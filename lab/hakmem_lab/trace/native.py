@@ -1,4 +1,4 @@
-"""The C of this group: which sources make which program. A file belongs to a program by the beginning of its name."""
+"""The C of this group: which sources make which program. A folder is a program, or what programs share."""
 
 from functools import cache
 from pathlib import Path
@@ -7,37 +7,44 @@ from hakmem_lab.system.compiled import compiled
 
 SOURCES = Path(__file__).parent / "native"
 # Linked into the program where the system has them so: nothing of ours is then loaded beside what is measured.
-ATTEMPTS = (("-pthread", "-l:libzstd.a", "-l:libz.a"), ("-pthread", "-lzstd", "-lz"))
+INCLUDE = ("-I", str(SOURCES))
+ATTEMPTS = (
+    (*INCLUDE, "-pthread", "-l:libzstd.a", "-l:libz.a"),
+    (*INCLUDE, "-pthread", "-lzstd", "-lz"),
+)
 NEEDS = "install libzstd-dev and zlib1g-dev"
 
 
-def sources(*beginnings: str) -> list[Path]:
-    """The headers, all of them, and the sources whose names begin so."""
-    return sorted(SOURCES.glob("*.h")) + sorted({path for each in beginnings for path in SOURCES.glob(f"{each}*.c")})
+READER, WRITER = "format/read*.c", "format/write*.c"
+
+
+def sources(*patterns: str) -> list[Path]:
+    """The headers, all of them, and the sources of these patterns."""
+    return sorted(SOURCES.glob("*/*.h")) + sorted({path for each in patterns for path in SOURCES.glob(each)})
 
 
 @cache
 def recorder() -> Path:
     """The library that is loaded into a program to record it."""
     # Its malloc is not the one that the compiler knows, and an exception of C++'s new passes through it.
-    flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
-    return compiled("libhakrecord.so", sources("recorder"), flags, purpose="recorder")
+    flags = (*INCLUDE, "-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
+    return compiled("libhakrecord.so", sources("recorder/*.c"), flags, purpose="recorder")
 
 
 @cache
 def collector() -> Path:
     """The program that takes what recorders say and writes a trace."""
-    found = sources("collect", "pack", "write")
+    found = sources("collect/*.c", "pack/*.c", WRITER)
     return compiled("hak-collect", found, *ATTEMPTS, purpose="collector of records", needs=NEEDS)
 
 
 @cache
 def replayer() -> Path:
     """The program that does what a trace says."""
-    return compiled("hak-replay", sources("replay", "read"), *ATTEMPTS, purpose="replay of traces", needs=NEEDS)
+    return compiled("hak-replay", sources("replay/*.c", READER), *ATTEMPTS, purpose="replay of traces", needs=NEEDS)
 
 
 @cache
 def reader() -> Path:
     """The program that counts what is in a trace."""
-    return compiled("hak-trace", sources("stats", "read"), *ATTEMPTS, purpose="reader of traces", needs=NEEDS)
+    return compiled("hak-trace", sources("stats/*.c", READER), *ATTEMPTS, purpose="reader of traces", needs=NEEDS)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hakmem_lab.trace import native
+
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # pytest's importlib mode does not: `crafted` lies beside the tests
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -15,18 +17,16 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """built(source or None, beginnings of the format's sources…): a program of this folder, or of the lab alone.
+    """built(source or None, patterns of the lab's sources…): a program of this folder, or of the lab alone.
 
     beside: more sources of this folder.
     """
-    from hakmem_lab.trace import native
-
     folder = tmp_path_factory.mktemp("programs")
 
-    def make(source: str | None, *beginnings: str, beside: Sequence[str] = ()) -> Path:
-        path = folder / (Path(source).stem if source else beginnings[0])
+    def make(source: str | None, *patterns: str, beside: Sequence[str] = ()) -> Path:
+        path = folder / (Path(source).stem if source else Path(patterns[0]).parent.name)
         if not path.exists():
-            units = [each for each in native.sources(*beginnings) if each.suffix == ".c"]
+            units = [each for each in native.sources(*patterns) if each.suffix == ".c"]
             units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
             words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, *units]
             subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-pthread"]], check=True)
@@ -41,7 +41,7 @@ def written(built, tmp_path: Path) -> Callable[..., Path]:
 
     def write(lines: Sequence[str], refused: str | None = "", name: str = "trace", **keywords) -> Path:
         path = tmp_path / name
-        program = built("write_trace.c", "write")
+        program = built("write_trace.c", native.WRITER)
         script = "".join(f"{line}\n" for line in lines)
         done = subprocess.run([program, path], input=script, capture_output=True, text=True, check=False, **keywords)
         assert (done.returncode, done.stderr) == (0, "")
@@ -56,7 +56,7 @@ def printed(built) -> Callable[..., list[str]]:
     """printed(path): its lines. With `mistake` in place of them where it is damaged: the one line that says so."""
 
     def read(path: Path, batch: int = 4096) -> list[str]:
-        program = built("print_trace.c", "read")
+        program = built("print_trace.c", native.READER)
         done = subprocess.run([program, path, str(batch)], capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1), done.stderr
         if done.returncode == 1:
@@ -70,4 +70,4 @@ def printed(built) -> Callable[..., list[str]]:
 @pytest.fixture(scope="session")
 def counter(built) -> Path:
     """The program that counts what is in a trace, under sanitizers."""
-    return built(None, "stats", "read")
+    return built(None, "stats/*.c", native.READER)

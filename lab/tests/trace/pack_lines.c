@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack.h"
+#include "pack/pack.h"
 
 #define WORDS_MOST 200000
 

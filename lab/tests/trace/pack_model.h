@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pack.h"
+#include "pack/pack.h"
 
 #define MODEL_THREADS 64
 

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pack.h"
+#include "pack/pack.h"
 
 #define NS_PER_CLOCK 20
 #define OPERATION_NS 25

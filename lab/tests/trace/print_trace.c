@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "read.h"
+#include "format/read.h"
 
 static char text[TRACE_CHUNK_BYTES];
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "write.h"
+#include "format/write.h"
 
 enum { LARGE = 1 << 20, LARGE_EVERY = 1000, STEP_NS = 40 };
 

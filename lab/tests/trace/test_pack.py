@@ -14,7 +14,7 @@ def packed(built):
     """packed(MODEL, seeds): what pack_check says of so many programs of a kind; it fails where a trace is not legal."""
 
     def run(model: str, seeds: int) -> dict[str, float]:
-        program = built("pack_check.c", "pack", beside=["pack_model.c"])
+        program = built("pack_check.c", "pack/*.c", beside=["pack_model.c"])
         done = subprocess.run([program, model, str(seeds)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         return fields(done.stdout)

@@ -35,7 +35,7 @@ def packed(built):
     """packed(lines): operations ["PROCESS THREAD kind size slot other", …] and counts of each process."""
 
     def run(*lines: str) -> tuple[list[str], list[dict[str, int]]]:
-        program = built("pack_lines.c", "pack")
+        program = built("pack_lines.c", "pack/*.c")
         script = "".join(f"{line}\n" for line in lines)
         done = subprocess.run([program], input=script, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")

@@ -53,7 +53,7 @@ def synthetic(tmp_path):
     from hakmem_lab.trace import native
 
     program = tmp_path / "synthetic"
-    units = [each for each in native.sources("write") if each.suffix == ".c"]
+    units = [each for each in native.sources(native.WRITER) if each.suffix == ".c"]
     words = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O1", "-I", native.SOURCES, "-o", program]
     words += [Path(__file__).parent / "synthetic.c", *units, "-lzstd", "-lz"]
     subprocess.run([str(word) for word in words], check=True)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "write.h"
+#include "format/write.h"
 
 static const char *text_of(const char *line, int words) {
   for (; words > 0 && *line; words--) {

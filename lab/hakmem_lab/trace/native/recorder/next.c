@@ -1,6 +1,6 @@
 // Finds the allocator behind the recorder. dlsym may allocate: meanwhile blocks come from a reserve that is never given
 // back, and is not recorded.
-#include "recorder_next.h"
+#include "next.h"
 #include "recorder.h"
 
 #include <dlfcn.h>

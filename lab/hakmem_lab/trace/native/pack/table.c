@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define FIRST_BITS 12
 #define HUGE_BYTES (4u << 20) // tables of this size and more ask for huge pages

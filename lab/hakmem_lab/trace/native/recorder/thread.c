@@ -1,6 +1,6 @@
 // Threads: their places, their buffers, the time marks in them.
+#include "next.h"
 #include "recorder.h"
-#include "recorder_next.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define TAGS_PER_THREAD 256 // 32 words a part: one in eight tags is in use
 #define TAGS_LEAST 4096

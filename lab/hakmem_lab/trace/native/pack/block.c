@@ -4,7 +4,7 @@
 // other.
 #include <errno.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 // As many slots that others freed stay unused before the owner takes one that it would have to wait for.
 #define RETURNED_SPARE 32

@@ -1,6 +1,6 @@
 // A process: how it gets its segment from the collector, and what happens when it forks and exits.
+#include "next.h"
 #include "recorder.h"
-#include "recorder_next.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "format/trace.h"
 #include "raw.h"
 #include "segment.h"
-#include "trace.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define WORDS_FIRST 64
 #define LIST_FIRST 16

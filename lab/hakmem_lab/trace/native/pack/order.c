@@ -7,7 +7,7 @@
 //   - what nobody does by the end of the part was lost, or is older than the recording.
 #include <stdlib.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define WAITERS_MOST 64 // threads that wait for each other in a row
 

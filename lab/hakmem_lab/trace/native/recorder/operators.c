@@ -1,8 +1,8 @@
 // C++'s new and delete. Those of the C++ library come through malloc, where they are recorded; an allocator's own ones
 // do not, or some do: whatever has moved this thread's cursor meanwhile was recorded. Every operator gets all the
 // registers that the longest one takes.
+#include "next.h"
 #include "recorder.h"
-#include "recorder_next.h"
 
 #include <stdlib.h>
 

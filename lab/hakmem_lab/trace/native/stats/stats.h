@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "read.h"
+#include "format/read.h"
 
 enum {
   BUCKETS = 252,  // of a 64-bit number: four to a power of two

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "read.h"
+#include "format/read.h"
 
 #define REPLAY_BATCH 4096u // operations that are decoded at once
 #define REPLAY_STRIDE 64u  // operations between two announcements of how far a worker is

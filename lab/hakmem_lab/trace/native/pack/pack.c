@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define SLACK_NS 4000 // clocks of different cores may differ by as much
 #define PATIENCE 4    // advances of the parent after which its fork will not be seen any more

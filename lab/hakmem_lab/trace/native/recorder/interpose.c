@@ -1,7 +1,7 @@
 // The interface of malloc. An allocation is recorded after the allocator has made it, a free before: so no block is
 // recorded as live twice.
+#include "next.h"
 #include "recorder.h"
-#include "recorder_next.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_parts.h"
+#include "parts.h"
 
 #define INHERITANCES_MOST 8 // that nobody has claimed
 

@@ -4,8 +4,8 @@
 #ifndef PACK_H
 #define PACK_H
 
-#include "raw.h"
-#include "write.h"
+#include "format/write.h"
+#include "recorder/raw.h"
 
 typedef struct pack pack_t;
 

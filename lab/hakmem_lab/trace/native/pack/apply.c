@@ -1,5 +1,5 @@
 // What a word does, whatever it says.
-#include "pack_parts.h"
+#include "parts.h"
 
 // The block was last touched by this thread, which has just done so.
 static void define(const pack_process_t *process, uint32_t number, pack_block_t *block) {

@@ -1,7 +1,7 @@
 // Recording a program that runs already: a debugger loads this library into it and calls hak_record_attach. The
 // jump slots of every loaded object that lead to malloc and the like are then led here; at the end, back again.
+#include "next.h"
 #include "recorder.h"
-#include "recorder_next.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "pack.h"
-#include "segment.h"
+#include "pack/pack.h"
+#include "recorder/segment.h"
 
 typedef struct {
   uint32_t taken;   // words that were put into the queue
