@@ -99,7 +99,7 @@ static bool is_listed(const char *controller, const char *list) {
 
 /* Of rows "number:controllers:path": the path, up to the row's end; NULL: there is none. */
 static const char *path_of(const char *rows, const char *controller) {
-  for (const char *row = rows; row; row = strchr(row, '\n'), row += row != NULL) {
+  for (const char *row = rows, *end; row; row = (end = strchr(row, '\n')) ? end + 1 : NULL) {
     const char *list = row + strspn(row, "0123456789");
     if (*list == ':' && is_listed(controller, list + 1)) {
       const char *path = list + 1 + strcspn(list + 1, ":\n");

@@ -8,8 +8,8 @@
 #include <zstd.h>
 
 #include "check.h"
-#include "trace_input.h"
 #include "format/write.h"
+#include "trace_input.h"
 
 enum { THREADS = 3, BLOCKS = 64, TRACE_BYTES = 1 << 20 };
 

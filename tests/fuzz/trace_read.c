@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "format/write.h"
 #include "stats/stats.h"
 #include "trace_input.h"
-#include "format/write.h"
 
 enum { MOST_THREADS = 64, BATCH = 7 };
 

@@ -52,7 +52,7 @@ def test_where_no_host_can_measure_each_is_named_with_the_reason(hak, tmp_path, 
     spec.write_text('command = ["true"]\ncontrol = "glibc"\ntreatment = "nope.so"\n')
     answer = hak("fleet", spec, *FIRST, "--workers", 2)
     assert answer.status == 2
-    assert re.search(r"no host can measure this: .*/0: treatment: there is no allocator 'nope\.so'", answer.message())
+    assert re.search(r"no host can measure this: .*/\d: treatment: there is no allocator 'nope\.so'", answer.message())
     assert not list(store.glob("*.jsonl"))
 
 

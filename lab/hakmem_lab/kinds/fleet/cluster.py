@@ -47,7 +47,7 @@ def connected(spec: FleetSpec) -> Iterator[Any]:
             address = stack.enter_context(
                 distributed.LocalCluster(
                     n_workers=spec.workers, threads_per_worker=1, processes=True, memory_limit=None,
-                    dashboard_address=None, silence_logs=logging.CRITICAL,
+                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
                 )
             )  # fmt: skip
         try:
