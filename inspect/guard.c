@@ -31,7 +31,7 @@ static void note_event(hak_guard_event_t *event) {
   size_t count = hak_unwind(pcs);
   event->count = (uint32_t)(count < HAK_GUARD_FRAMES ? count : HAK_GUARD_FRAMES);
   memcpy(event->pcs, pcs, event->count * sizeof *pcs);
-  event->thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
+  event->thread = hak_lock_my_id();
 }
 
 static void append(hak_guard_slot_t *slot) {

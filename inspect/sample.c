@@ -252,7 +252,7 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
       return NULL;
     }
   }
-  made.thread = hak_lock_id ? hak_lock_id : hak_lock_make_id();
+  made.thread = hak_lock_my_id();
   if (profile) {
     made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
     made.site = hak_profile_site();

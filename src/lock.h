@@ -27,11 +27,14 @@ extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec
 uint32_t hak_lock_make_id(void);
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self);
 
+HAK_INLINE uint32_t hak_lock_my_id(void) {
+  return HAK_LIKELY(hak_lock_id != 0) ? hak_lock_id : hak_lock_make_id();
+}
 HAK_INLINE void hak_lock(hak_lock_t *lock) {
   if (HAK_UNLIKELY(hak_lock_passes)) {
     return;
   }
-  uint32_t self = HAK_LIKELY(hak_lock_id != 0) ? hak_lock_id : hak_lock_make_id(), seen = 0;
+  uint32_t self = hak_lock_my_id(), seen = 0;
   /* acquire: pairs with hak_unlock */
   if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(&lock->word, &seen, self, memory_order_acquire,
                                                             memory_order_relaxed))) {
