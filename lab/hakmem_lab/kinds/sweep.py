@@ -1,12 +1,11 @@
 """`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import planning
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
 from hakmem_lab.judge.statistics import looks, multiple
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks, run_until_settled, verdict_parts
+from hakmem_lab.kinds.ab.kind import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
@@ -49,12 +48,8 @@ def measure(session: Session) -> None:
     session.check_fitness()
     chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
-    run_until_settled(session, "confirm", (DEFAULT, chosen), _pair(header, chosen))
-
-
-def _pair(header: dict, chosen: str) -> dict:
-    """The header as that of an A/B of the default and the chosen candidate."""
-    return header | {"arms": [arm for arm in header["arms"] if arm["name"] in (DEFAULT, chosen)]}
+    pair = DEFAULT, chosen
+    run_until_settled(session, "confirm", pair, of_pair(header, pair))
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -73,17 +68,12 @@ def analyse(header: dict, records: list[dict]) -> dict:
         ratio = intervals[name].ratio()
         rows.append({"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high})
     result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
-    plan = planning.plan_of(header, records)
-    if not plan.share:
-        confirming = confirming[: max((count for count in plan.looks if count <= len(confirming)), default=0)]
     result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
-    if confirming:
-        parts = verdict_parts(_pair(header, chosen), confirming, (DEFAULT, chosen), plan)
+    parts = confirmation(header, records, (DEFAULT, chosen), confirming)
+    if parts:
         shrunk = verdicts.percent(intervals[chosen].estimate)
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
-        ended = parts["settled"] or len(confirming) >= planning.most_blocks(header, records)
-        result["final"] = ended and len(confirming) >= planning.least_blocks(records)
         result["selection"]["confirmation"] = parts["comparisons"][0]
         withheld(result, records, DEFAULT, chosen)
     return blocked(result, records)

@@ -94,12 +94,7 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
 
 def rail_rows(decision: verdict.Decision) -> dict:
     """The result's keys about guardrails."""
-    rows = []
-    for rail in decision.guardrails:
-        ratio = rail.interval.ratio()
-        rows.append({"metric": rail.name, "limit": rail.limit, "estimate": ratio.estimate, "ci_low": ratio.low,
-                     "ci_high": ratio.high, "level": ratio.level, "status": guardrails.WORDS[rail.status]})  # fmt: skip
-    return {"guardrails": rows, "vetoed_by": list(decision.vetoed_by)}
+    return {"guardrails": [guardrails.row(rail) for rail in decision.guardrails], "vetoed_by": list(decision.vetoed_by)}
 
 
 def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
@@ -137,6 +132,29 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
     }
 
 
+def looked_at(blocks: Blocks, plan: Plan) -> Blocks:
+    """What may be judged: by planned looks alone, the blocks up to the last one that was reached."""
+    if plan.share:
+        return blocks
+    return blocks[: max((count for count in plan.looks if count <= len(blocks)), default=0)]
+
+
+def of_pair(header: dict, pair: tuple[str, str]) -> dict:
+    """The header as that of an A/B of these two of its arms."""
+    return header | {"arms": [arm for arm in header["arms"] if arm["name"] in pair]}
+
+
+def confirmation(header: dict, records: list[dict], pair: tuple[str, str], blocks: Blocks) -> dict:
+    """The verdict's keys, of fresh blocks of a chosen arm and the default; empty before they may be judged."""
+    plan = planning.plan_of(header, records)
+    blocks = looked_at(blocks, plan)
+    if not blocks:
+        return {}
+    parts = verdict_parts(of_pair(header, pair), blocks, pair, plan)
+    ended = parts["settled"] or len(blocks) >= planning.most_blocks(header, records)
+    return parts | {"final": ended and len(blocks) >= planning.least_blocks(records)}
+
+
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
     if builds.KEY in header:
@@ -144,8 +162,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     plan = planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
-    if not plan.share:
-        blocks = blocks[: max((count for count in plan.looks if count <= len(blocks)), default=0)]
+    blocks = looked_at(blocks, plan)
     if not blocks:
         result["headline"] = f"No verdict yet: {result['blocks']} blocks, the first look is after {plan.looks[0]}."
         if plan.share:

@@ -10,10 +10,10 @@ from hakmem_lab import extras
 from hakmem_lab.errors import Stopped
 from hakmem_lab.judge.statistics import looks
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import check_blocks, run_until_settled
+from hakmem_lab.kinds.ab.kind import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import halving, search
 from hakmem_lab.kinds.tune import space as spaces
-from hakmem_lab.kinds.tune.result import aim_of, analyse, candidates_of, events, groups_of, pair_header, state_of
+from hakmem_lab.kinds.tune.result import aim_of, analyse, candidates_of, events, groups_of, state_of, whole_header
 from hakmem_lab.kinds.tune.session import ASKED, CONFIRM, LEFT_OUT, SELECT, TuneSession
 from hakmem_lab.kinds.tune.space import Space
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec
@@ -52,8 +52,8 @@ def measure(session: TuneSession, space: Space) -> None:
     session.check_fitness()
     chosen = choose(session, space)
     session.progress.say(f"chosen for confirmation: {chosen}")
-    header = session.file.header()
-    run_until_settled(session, CONFIRM, (DEFAULT, chosen), pair_header(header, session.records(), chosen))
+    pair, header = (DEFAULT, chosen), whole_header(session.file.header(), session.records())
+    run_until_settled(session, CONFIRM, pair, of_pair(header, pair))
 
 
 def choose(session: TuneSession, space: Space) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from hakmem_lab.judge import planning, words
+from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
 from hakmem_lab.judge.statistics import multiple
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds.ab.kind import blocked, verdict_parts
+from hakmem_lab.kinds.ab.kind import blocked, confirmation
 from hakmem_lab.kinds.tune import halving, service
 from hakmem_lab.kinds.tune.session import ASKED, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
@@ -48,11 +48,6 @@ def state_of(header: dict, records: Sequence[dict]) -> halving.Course:
     return halving.course(groups, blocks, aim_of(header), header["spec"]["select-blocks"], gone, wanted > 0)
 
 
-def pair_header(header: dict, records: Sequence[dict], chosen: str) -> dict:
-    """The header as that of an A/B of the default and the chosen candidate."""
-    return header | {"arms": [arm for arm in whole_header(header, records)["arms"] if arm["name"] in (DEFAULT, chosen)]}
-
-
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict of the confirmation, the course of the choice for information, and what follows for the service."""
     blocks, state = finished_blocks(records, SELECT), state_of(header, records)
@@ -67,16 +62,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     chosen = state.chosen
     result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
-    plan = planning.plan_of(header, records)
-    if not plan.share:
-        confirming = confirming[: max((count for count in plan.looks if count <= len(confirming)), default=0)]
-    if not confirming:
+    parts = confirmation(header, records, (DEFAULT, chosen), confirming)
+    if not parts:
         result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
         return result
-    parts = verdict_parts(pair_header(header, records, chosen), confirming, (DEFAULT, chosen), plan)
     result |= parts
-    ended = parts["settled"] or len(confirming) >= planning.most_blocks(header, records)
-    result["final"] = ended and len(confirming) >= planning.least_blocks(records)
     result["selection"]["confirmation"] = parts["comparisons"][0]
     blocked(withheld(result, records, DEFAULT, chosen), records)
     return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
