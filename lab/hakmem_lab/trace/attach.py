@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hakmem_lab.run.preflight import program_problem
 from hakmem_lab.system import signals
 from hakmem_lab.trace import native
 from hakmem_lab.trace.collector import Collector, Recorded
-from hakmem_lab.trace.record import information, stopped_by_signals
+from hakmem_lab.trace.record import information, stopped_after, stopped_by_signals
 
 # Where malloc begins, its thread holds no lock of the allocator. A process that does not come there is in no malloc.
 QUIET_S, LIMIT_S = 2.0, 60.0
@@ -32,17 +31,10 @@ def process(pid: int, output: Path, seconds: float | None = None) -> Recorded:
     info = information(command, None) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
         _inject(debugger, pid, collector.socket)
-        timer = threading.Timer(seconds, collector.tell, ("stop",)) if seconds is not None else None
         with stopped_by_signals(collector):
             collector.tell("exited 0 0 0 0")  # nothing of ours is to be waited for
-            if timer:
-                timer.daemon = True
-                timer.start()
-            try:
+            with stopped_after(collector, seconds):
                 return collector.wait()
-            finally:
-                if timer:
-                    timer.cancel()
 
 
 def _command(pid: int) -> list[str]:

@@ -84,18 +84,27 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
         raise LabError(f"command: {words[0]} cannot be started: {error.strerror}") from None
     with signals.handed_on(process.pid):
         collector.tell(f"root {process.pid}")
-        timer = threading.Timer(seconds, collector.tell, ("stop",)) if seconds is not None else None
-        if timer:
-            timer.daemon = True
-            timer.start()
-        _, status, usage = os.wait4(process.pid, 0)
+        with stopped_after(collector, seconds):
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = code = os.waitstatus_to_exitcode(status)
-        if timer:
-            timer.cancel()
         cpu_s = usage.ru_utime + usage.ru_stime
         ended = f"{max(code, 0)} {max(-code, 0)}"
         collector.tell(f"exited {ended} {time.monotonic() - began:.6f} {cpu_s:.6f}")
     return code
+
+
+@contextlib.contextmanager
+def stopped_after(collector: Collector, seconds: float | None) -> Iterator[None]:
+    """The recording ends after so long, if not before; None: it does not."""
+    timer = threading.Timer(seconds, collector.tell, ("stop",)) if seconds is not None else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
 
 
 @contextlib.contextmanager
