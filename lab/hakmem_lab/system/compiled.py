@@ -13,11 +13,19 @@ from hakmem_lab.errors import LabError
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
 
 
-def compiled(name: str, sources: Sequence[Path], *attempts: Sequence[str], purpose: str, needs: str = "") -> Path:
+def compiled(
+    name: str,
+    sources: Sequence[Path],
+    *attempts: Sequence[str],
+    purpose: str,
+    needs: str = "",
+    include: Path | None = None,
+) -> Path:
     """The file built from these sources (headers among them are only looked at), of this version of them.
 
     attempts: flags beyond FLAGS, the first that the system can link counts; none: no further flags.
     purpose: what it is to hak, for messages. needs: what to install where no attempt succeeds.
+    include: the folder from which they include each other; where it lies makes no other version.
     """
     attempts = attempts or ((),)
     digest = hashlib.sha256(repr(attempts).encode())
@@ -26,7 +34,8 @@ def compiled(name: str, sources: Sequence[Path], *attempts: Sequence[str], purpo
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
     path = cache / f"{name}-{digest.hexdigest()[:16]}"
     if not path.exists():
-        _compile(path, name, sources, attempts, purpose, needs)
+        folder = ("-I", str(include)) if include else ()
+        _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, needs)
     return path
 
 

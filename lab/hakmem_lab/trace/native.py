@@ -7,14 +7,8 @@ from hakmem_lab.system.compiled import compiled
 
 SOURCES = Path(__file__).parent / "native"
 # Linked into the program where the system has them so: nothing of ours is then loaded beside what is measured.
-INCLUDE = ("-I", str(SOURCES))
-ATTEMPTS = (
-    (*INCLUDE, "-pthread", "-l:libzstd.a", "-l:libz.a"),
-    (*INCLUDE, "-pthread", "-lzstd", "-lz"),
-)
+ATTEMPTS = (("-pthread", "-l:libzstd.a", "-l:libz.a"), ("-pthread", "-lzstd", "-lz"))
 NEEDS = "install libzstd-dev and zlib1g-dev"
-
-
 READER, WRITER = "format/read*.c", "format/write*.c"
 
 
@@ -27,24 +21,28 @@ def sources(*patterns: str) -> list[Path]:
 def recorder() -> Path:
     """The library that is loaded into a program to record it."""
     # Its malloc is not the one that the compiler knows, and an exception of C++'s new passes through it.
-    flags = (*INCLUDE, "-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
-    return compiled("libhakrecord.so", sources("recorder/*.c"), flags, purpose="recorder")
+    flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
+    return compiled("libhakrecord.so", sources("recorder/*.c"), flags, purpose="recorder", include=SOURCES)
 
 
 @cache
 def collector() -> Path:
     """The program that takes what recorders say and writes a trace."""
     found = sources("collect/*.c", "pack/*.c", WRITER)
-    return compiled("hak-collect", found, *ATTEMPTS, purpose="collector of records", needs=NEEDS)
+    return compiled("hak-collect", found, *ATTEMPTS, purpose="collector of records", needs=NEEDS, include=SOURCES)
 
 
 @cache
 def replayer() -> Path:
     """The program that does what a trace says."""
-    return compiled("hak-replay", sources("replay/*.c", READER), *ATTEMPTS, purpose="replay of traces", needs=NEEDS)
+    return compiled(
+        "hak-replay", sources("replay/*.c", READER), *ATTEMPTS, purpose="replay of traces", needs=NEEDS, include=SOURCES
+    )
 
 
 @cache
 def reader() -> Path:
     """The program that counts what is in a trace."""
-    return compiled("hak-trace", sources("stats/*.c", READER), *ATTEMPTS, purpose="reader of traces", needs=NEEDS)
+    return compiled(
+        "hak-trace", sources("stats/*.c", READER), *ATTEMPTS, purpose="reader of traces", needs=NEEDS, include=SOURCES
+    )
