@@ -1,5 +1,6 @@
 #define ZSTD_STATIC_LINKING_ONLY // a decoder in memory of the caller's
 #include "read_file.h"
+#include "resident.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { TABLE_ENTRIES_FIRST = 64, PAGES_AT_ONCE = 256 };
+enum { TABLE_ENTRIES_FIRST = 64 };
 
 void *memory_get(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -21,25 +22,12 @@ void memory_put(void *memory, size_t bytes) {
   }
 }
 
-// A decoder is resident only once it was used.
-static size_t resident_bytes(const void *memory, size_t bytes) {
-  unsigned char pages[PAGES_AT_ONCE];
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
-  for (size_t at = 0; at < bytes; at += PAGES_AT_ONCE * page) {
-    size_t part = bytes - at < PAGES_AT_ONCE * page ? bytes - at : PAGES_AT_ONCE * page;
-    if (mincore((char *)memory + at, part, pages) != 0) {
-      return bytes;
-    }
-    for (size_t i = 0; i < (part + page - 1) / page; i++) {
-      resident += pages[i] & 1 ? page : 0;
-    }
-  }
-  return resident;
-}
-
 size_t trace_memory_bytes(const trace_t *trace) {
-  return resident_bytes(trace->workspace, trace->workspace_bytes) + atomic_load(&trace->stream_bytes) +
-         trace->chunks.count * trace->chunks.entry_bytes;
+  size_t workspace; // a decoder is resident only once it was used
+  if (!resident_bytes(trace->workspace, trace->workspace_bytes, &workspace)) {
+    workspace = trace->workspace_bytes;
+  }
+  return workspace + atomic_load(&trace->stream_bytes) + trace->chunks.count * trace->chunks.entry_bytes;
 }
 
 void *table_entry(table_t *table, uint32_t index, size_t entry_bytes) {

@@ -1,10 +1,9 @@
 // Large blocks: how much of each the program touched. The kernel is asked when the block is freed, and of blocks that
 // live on every now and then: every millisecond, or so much more rarely that it takes a twentieth of the time.
+#include "format/resident.h"
 #include "recorder.h"
 
-#include <sys/mman.h>
-
-enum { TABLE = 4096, PROBES = 16, PAGE_BYTES = 4096, VECTOR_PAGES = 1024, LOOK_PERIOD = 80, LOOK_SHARE = 20 };
+enum { TABLE = 4096, PROBES = 16, LOOK_PERIOD = 80, LOOK_SHARE = 20 };
 
 typedef struct {
   _Atomic uintptr_t block; // 0: free
@@ -18,20 +17,9 @@ static _Atomic uint32_t in_table; // none: nothing to look at
 static _Atomic uint64_t next_look;
 
 static size_t touched_bytes(uintptr_t block, size_t bytes) {
-  unsigned char vector[VECTOR_PAGES];
-  uintptr_t at = block & ~(uintptr_t)(PAGE_BYTES - 1), end = block + bytes;
-  size_t pages = 0;
-  while (at < end) {
-    size_t count = (end - at + PAGE_BYTES - 1) / PAGE_BYTES;
-    if (count > VECTOR_PAGES)
-      count = VECTOR_PAGES;
-    if (mincore((void *)at, count * PAGE_BYTES, vector) != 0)
-      break;
-    for (size_t i = 0; i < count; i++)
-      pages += vector[i] & 1;
-    at += count * PAGE_BYTES;
-  }
-  return pages * PAGE_BYTES < bytes ? pages * PAGE_BYTES : bytes;
+  size_t found;
+  resident_bytes((const void *)block, bytes, &found);
+  return found < bytes ? found : bytes;
 }
 
 static large_t *find(uintptr_t wanted, const void *block) {

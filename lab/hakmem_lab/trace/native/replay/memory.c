@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "format/resident.h"
 #include "replay.h"
 
 #define PAGE 4096u
@@ -51,18 +52,8 @@ size_t replay_own_bytes(void) {
 }
 
 size_t replay_resident_bytes(const void *mapping, size_t bytes) {
-  unsigned char pages[256];
-  size_t resident = 0;
-  for (size_t at = 0; at < bytes; at += sizeof pages * PAGE) {
-    size_t part = bytes - at < sizeof pages * PAGE ? bytes - at : sizeof pages * PAGE;
-    if (mincore((char *)mapping + at, part, pages) != 0) {
-      return 0;
-    }
-    for (size_t i = 0; i < part / PAGE; i++) {
-      resident += pages[i] & 1 ? PAGE : 0;
-    }
-  }
-  return resident;
+  size_t found;
+  return resident_bytes(mapping, bytes, &found) ? found : 0;
 }
 
 // Without stdio, which allocates.
