@@ -20,6 +20,9 @@ COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 
 def main() -> None:
     signals.listen()
+    # Closed by whoever started us: what is written is for nobody.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     # Words of commands may hold bytes that are no UTF-8.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -37,6 +40,10 @@ def main() -> None:
 
 
 def _run(words: Sequence[str]) -> int | None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise LabError("the folder that hak was started in is gone: change to another one") from None
     # Slow to import: a signal that comes meanwhile ends in one line, too.
     from hakmem_lab.cli import commands, measure, overview
 

@@ -14,6 +14,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.trace import native
 
 SOCKET = "HAK_RECORD_SOCKET"
+ADDRESS_BYTES = 107  # of a socket's path, at most
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Recorded:
 
     def headline(self) -> str:
         """The one line about it."""
-        processes = len(self.end.get("processes", ()))
+        processes = self.end.get("process_count", 0)
         each = f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
         words = [
             f"{self.operations:,} operation{'s' * (self.operations != 1)} of {processes} "
@@ -43,14 +44,25 @@ class Recorded:
         return f"{self.path}: " + "; ".join(words)
 
 
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """A new one in which a socket can be: TMPDIR may be too long for its address."""
+    folder = tempfile.TemporaryDirectory(prefix="hak-record-")
+    if len(os.fsencode(f"{folder.name}/socket")) <= ADDRESS_BYTES:
+        return folder
+    folder.cleanup()
+    return tempfile.TemporaryDirectory(prefix="hak-record-", dir="/tmp")
+
+
 class Collector:
     """A context manager; on leaving, one that still runs finishes its trace."""
 
     def __init__(self, output: Path, info: Mapping[str, Any]):
-        if output.is_dir() or not output.absolute().parent.is_dir():
-            what = "is a folder" if output.is_dir() else "is in no folder that there is"
-            raise LabError(f"--output: {output} {what}: name a file to write the trace to")
-        self._path, self._folder = output, tempfile.TemporaryDirectory(prefix="hak-record-")
+        wrong = "is in no folder that there is" if not output.absolute().parent.is_dir() else None
+        if output.exists() and not output.is_file():
+            wrong = "is a folder" if output.is_dir() else "is no regular file"
+        if wrong:
+            raise LabError(f"--output: {output} {wrong}: name a file to write the trace to")
+        self._path, self._folder = output, _folder()
         folder = Path(self._folder.name)
         folder.chmod(0o711)  # a server that has dropped its rights connects, too
         self.socket = folder / "socket"
