@@ -1,8 +1,10 @@
-// A program to be recorded where it is hard: strained WHAT [NUMBER or PATH]. It prints "done" where it comes to its end.
+// A program to be recorded where it is hard: strained WHAT [NUMBER or PATH]. It prints "done" where it comes to its
+// end.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +135,16 @@ static void unloads(const char *path) {
   }
 }
 
+// Sizes of which nothing makes less: 4 bytes an allocation.
+static void incompressible(const char *number) {
+  uint64_t random = 1;
+  for (int i = 0; i < atoi(number); i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    free(kept[random >> 40 & 511]);
+    kept[random >> 40 & 511] = malloc((random >> 33) % 100000);
+  }
+}
+
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -179,6 +191,7 @@ int main(int count, char **words) {
                {"little_room", little_room},
                {"late_children", late_children},
                {"children", children},
+               {"random", incompressible},
                {"unloads", unloads},
                {"starts", starts}};
   for (size_t i = 0; count > 1 && i < sizeof table / sizeof *table; i++)

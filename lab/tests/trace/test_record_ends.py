@@ -1,7 +1,6 @@
 """hak record where something ends early or is out of reach: a disk, a signal, the time, children, a running process."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -30,21 +29,6 @@ def read(path: Path):
     from hakmem_lab.trace.contents import contents
 
     return contents(path)
-
-
-def test_a_full_disk_ends_the_recording_and_not_the_program(hak, program, path):
-    from hakmem_lab.trace import native
-
-    def little() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10))
-
-    assert native.recorder().exists() and native.collector().exists()
-    answer = hak("record", "-o", path, "--", program, "lots", preexec_fn=little)
-    assert (answer.status, answer.out) == (0, "done\n")
-    assert "partial: " in answer.err and "File too large" in answer.err
-    assert path.stat().st_size <= 16 << 10
-    assert not read(path).complete
-    assert list(path.parent.glob("*.spill*")) == []
 
 
 def test_the_seconds_end_the_recording_and_not_the_program(begin, program, path, until):

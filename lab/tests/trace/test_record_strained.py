@@ -1,10 +1,10 @@
 """hak record where a program leaves little room: threads, stacks, address space, descriptors, unloaded libraries."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -100,13 +100,11 @@ def test_a_library_that_was_unloaded_while_a_process_is_recorded_is_left_alone(b
     with subprocess.Popen([program, "unloads", library], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout.readline() == "going\n"
-            recording = begin("record", "-o", path, str(running.pid))
-            until(lambda: path.exists() and "libhakrecord" in Path(f"/proc/{running.pid}/maps").read_text())
+            recording = begin("record", "-o", path, "--seconds", "2", str(running.pid))
             until(lambda: "hak-record" in Path(f"/proc/{running.pid}/maps").read_text())
             until(lambda: not traced(running.pid))
             os.kill(running.pid, signal.SIGUSR1)
             assert running.stdout.readline() == "unloaded\n"
-            recording.send_signal(signal.SIGINT)
             _, said = recording.communicate(timeout=30)
             assert "complete" in said
             with pytest.raises(subprocess.TimeoutExpired):
@@ -120,18 +118,37 @@ def traced(pid: int) -> bool:
     return "TracerPid:\t0\n" not in status
 
 
-def test_an_end_that_finds_no_room_is_partial_and_says_why(record, program, path):
-    def little() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+@pytest.fixture
+def small_disk(tmp_path) -> Callable:
+    """small_disk(words of the command…): (how hak ended, the trace): it was recorded where there is room for 32 KiB."""
+    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=32k none "$0" && "$@"', tmp_path / "disk"]
 
-    from hakmem_lab.trace import native
+    def call(*words: object) -> tuple:
+        (tmp_path / "disk").mkdir()
+        if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("this user can mount nothing")
+        hak = (sys.executable, "-m", "hakmem_lab.cli.main", "record", "-o", "disk/trace", "--")
+        done = subprocess.run(
+            [*mount, "sh", "-c", '"$@"; status=$?; cp disk/trace .; exit $status', "sh", *hak, *words],
+            capture_output=True, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+        return done, tmp_path / "trace"
 
-    assert native.recorder().exists() and native.collector().exists() and native.reader().exists()
-    answer, found = record(program, "crowd", "200", preexec_fn=little)
-    assert (answer.status, answer.out) == (0, "done\n")
-    assert "partial: the trace: File too large" in answer.err
-    assert path.stat().st_size <= 3000
-    assert found["partial"]
+    return call
+
+
+@pytest.mark.parametrize(("count", "operations"), [("20000", 0), ("400000", 1000)])
+def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program, count, operations):
+    from hakmem_lab.trace.contents import contents
+
+    done, trace = small_disk(program, "random", count)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "partial: the trace: No space left on device" in done.stderr
+    assert trace.stat().st_size <= 32 << 10
+    found = contents(trace)
+    assert not found.complete
+    assert found.partial == "the trace: No space left on device"
+    assert found.end["operations"] >= operations
 
 
 def test_two_recordings_do_not_write_into_one_file(begin, hak, path, until):

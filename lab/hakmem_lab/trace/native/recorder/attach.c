@@ -209,7 +209,8 @@ void recorder_detach(void) {
     dl_iterate_phdr(restore_object, NULL);
 }
 
-// So many slots lead here now; -1: no allocator was found, -2: it is recorded already, or the collector does not answer.
+// So many slots lead here now; -1: no allocator was found, -2: it is recorded already, or the collector does not
+// answer.
 EXPORT int hak_record_attach(const char *socket_path) {
   void *handle = find_allocator();
   if (handle == NULL)
