@@ -135,12 +135,10 @@ def test_nothing_comes_after_a_threads_end(written, printed):
     assert printed(written(lines, refused="3 EINVAL\n")) == [*lines[:2], "e 0 0"]
 
 
-def test_a_process_is_written_at_its_end_and_nothing_comes_after(written, printed):
+def test_nothing_comes_after_a_processes_end(written, printed):
     lines = [f"o {process} 0 {MALLOC} 8 0 0 0" for process in (1, 0)]
     path = written([*lines, "p 0", "p 7", f"o 0 0 {MALLOC} 8 1 0 0"], refused="5 EINVAL\n")
-    assert printed(path) == [lines[1], "e 0 0"]
-    path = written([*lines, "p 0", "e 1 {}"])
-    assert sorted(printed(path)) == sorted([*lines, "t 5 0 {}", "e 1 0"])
+    assert printed(path) == [lines[1], lines[0], "e 0 0"]
 
 
 @pytest.mark.parametrize(("limit", "parts"), [(40, 0), (5_000, 1), (13_000, 2)])

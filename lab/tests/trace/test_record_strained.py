@@ -188,6 +188,16 @@ def test_a_long_name_of_the_folder_for_temporary_files_is_none_of_the_users_busi
     assert found["process_count"] == 1
 
 
+def test_of_many_long_commands_the_later_ones_are_cut_short(record):
+    loop = 'i=0; while [ $i -lt 160 ]; do /bin/true "$0"; i=$((i+1)); done'
+    answer, found = record("sh", "-c", loop, "x" * 100_000)
+    assert answer.status == 0
+    assert found["partial"] is None
+    lengths = [len(" ".join(each["about"]["command"])) for each in found["processes"]]
+    assert lengths[0] > 60_000
+    assert lengths[-1] < 256
+
+
 @pytest.mark.parametrize("seconds", ["inf", "1e30"])
 def test_more_seconds_than_a_clock_has_are_no_limit(record, seconds):
     answer, found = record("true", flags=("--seconds", seconds))
