@@ -204,3 +204,12 @@ def test_more_seconds_than_a_clock_has_are_no_limit(record, seconds):
     assert answer.status == 0
     assert "Traceback" not in answer.err
     assert found["partial"] is None
+
+
+def test_children_that_live_for_an_instant_are_counted(record, program):
+    answer, found = record(program, "children", "60")
+    assert (answer.status, answer.out) == (0, "done\n")
+    children = [each for each in found["processes"] if each["about"]["forked"]]
+    assert len(children) == 60
+    assert all(each["operations"] - each["inherited"] >= 2 for each in children)
+    assert found["end"]["operations"] >= 120

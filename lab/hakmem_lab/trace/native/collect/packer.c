@@ -79,10 +79,8 @@ static void run(const _Atomic bool *enough) {
     }
     if (failure().error == 0)
       pack_item(&item);
-    if (item.kind == ITEM_PROCESS_END) {
-      pack_counts(pack, item.process->number, &item.process->counts);
+    if (item.kind == ITEM_PROCESS_END)
       process_forget_memory(item.process);
-    }
     queue_done(&item);
   }
 }
@@ -113,6 +111,9 @@ void packer_wait(void) {
   pthread_join(thread, NULL);
   if (!last_seen)
     run(&never);
+  // A forked child may end before its parent has come to the fork: only now is all of it counted.
+  for (process_t *process = processes_first(); process != NULL; process = process->next)
+    pack_counts(pack, process->number, &process->counts);
 }
 
 uint64_t packer_close(bool complete, const char *end) {
