@@ -68,6 +68,8 @@ def _inject(debugger: str, pid: int, socket: Path) -> None:
         words += ["-ex", step]
     with signals.held():
         done = _watched(words)
+    if _link(pid, "exe") is None:
+        raise LabError(f"process {pid} cannot be recorded: it has ended")
     values = _VALUE.findall(done)
     if "Operation not permitted" in done or "ptrace:" in done:
         raise LabError(f"process {pid} may not be debugged: be its user with kernel.yama.ptrace_scope at 0, or root")

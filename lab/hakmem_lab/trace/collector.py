@@ -30,13 +30,20 @@ class Recorded:
     def operations(self) -> int:
         return self.end.get("operations", 0)
 
+    def _counted(self) -> str:
+        processes = self.end.get("process_count")
+        if processes is None:  # nobody could count them
+            return ""
+        operations = f"{self.operations:,} operation{'s' * (self.operations != 1)}"
+        return f"{operations} of {processes} process{'es' * (processes != 1)} in "
+
+    def _share(self) -> str:
+        return f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
+
     def headline(self) -> str:
         """The one line about it."""
-        processes = self.end.get("process_count", 0)
-        each = f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
         words = [
-            f"{self.operations:,} operation{'s' * (self.operations != 1)} of {processes} "
-            f"process{'es' * (processes != 1)} in {self.trace_bytes:,} bytes{each}",
+            f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             "complete" if self.complete else f"partial: {self.end.get('reason')}",
         ]
         for each_one in self.end.get("not_recorded", ()):
@@ -74,7 +81,9 @@ class Collector:
             stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
-            start_new_session=True,  # what is typed is for the program
+            # What is typed is for the program. Of the same session, because the scheduler shares the processors out
+            # by sessions, and what the packer asks for, to come after all others, holds within one only.
+            process_group=0,
             env={},
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr

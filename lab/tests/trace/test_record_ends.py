@@ -101,6 +101,38 @@ def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_collector_that_is_killed_leaves_a_partial_trace_and_the_program(begin, program, path):
+    running = begin("record", "-o", path, "--", program, "endless")
+    assert running.stdout.readline() == "going\n"
+    (collector,) = (pid for pid in children_of(running.pid) if "hak-collect" in os.readlink(f"/proc/{pid}/exe"))
+    os.kill(collector, signal.SIGKILL)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == -signal.SIGTERM
+    assert said.startswith(f"hak: {path}: ") and "bytes; partial: the collector was killed" in said
+    assert "operation" not in said
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_a_process_that_ends_meanwhile_or_is_recorded_already_is_refused(begin, hak, program, path, tmp_path):
+    with subprocess.Popen(["sleep", "1"]) as short:
+        answer = hak("record", "-o", path, str(short.pid))
+        assert answer.status == 2
+        assert "has ended" in answer.message()
+    running = begin("record", "-o", path, "--", program, "endless")
+    assert running.stdout.readline() == "going\n"
+    (recorded,) = (int(pid) for pid in children_of(running.pid) if "recorded" in os.readlink(f"/proc/{pid}/exe"))
+    answer = hak("record", "-o", tmp_path / "other.trace", str(recorded))
+    assert answer.status == 2
+    assert "it is recorded already" in answer.message()
+    running.send_signal(signal.SIGTERM)
+    assert "complete" in running.communicate(timeout=30)[1]
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 @pytest.mark.parametrize("what", ["endless", "signal"])
 def test_a_running_process_is_recorded_and_goes_on(hak, program, path, what):
