@@ -75,7 +75,7 @@ void sample_cpu(process_t *process) {
     process->cpu_ms = stat.cpu_ms;
   const char *peak = read_proc(process->pid, "status", text, sizeof text) > 0 ? strstr(text, "VmHWM:") : NULL;
   uint64_t kib = peak ? strtoull(peak + sizeof "VmHWM:" - 1, NULL, 10) : 0;
-  uint64_t own_kib = process->own_pages * 4;
+  uint64_t own_kib = process_own_kib(process);
   if (kib > own_kib && kib - own_kib > process->peak_kib)
     process->peak_kib = kib - own_kib;
 }
@@ -115,15 +115,16 @@ void sample_resident(process_t *process) {
   text[got] = '\0';
   char *second = text;
   strtoull(text, &second, 10);
-  uint64_t pages = strtoull(second, NULL, 10);
-  if (pages <= process->own_pages)
+  uint64_t kib = strtoull(second, NULL, 10) * ((uint64_t)sysconf(_SC_PAGESIZE) >> 10);
+  uint64_t own_kib = process_own_kib(process);
+  if (kib <= own_kib)
     return;
   if (process->samples == NULL)
     process->samples = open_memstream(&process->samples_text, &process->samples_bytes);
   if (process->samples == NULL)
     return;
   fprintf(process->samples, "%s[%" PRIu64 ",%" PRIu64 "]", process->sample_count ? "," : "[",
-          clock_ns_since(process->segment->origin), (pages - process->own_pages) * 4);
+          clock_ns_since(process->segment->origin), kib - own_kib);
   if (++process->sample_count == SAMPLES_A_CHUNK)
     sample_flush(process);
 }

@@ -8,7 +8,6 @@
 #include "format/resident.h"
 #include "replay.h"
 
-#define PAGE 4096u
 #define POINTS 2048u
 #define SERIES_POINTS 64u
 #define MOST_OF_MEMORY 0.9 // of what is available at the start
@@ -33,7 +32,7 @@ void *replay_reserve(size_t bytes) {
 void *replay_map(size_t bytes) {
   void *mapping = replay_reserve(bytes);
   if (mapping != NULL) {
-    replay_count((bytes + PAGE - 1) / PAGE * PAGE);
+    replay_count((bytes + replay.page_bytes - 1) / replay.page_bytes * replay.page_bytes);
   }
   return mapping;
 }
@@ -87,7 +86,7 @@ static uint64_t resident_kib(void) {
   char text[128], *end = NULL;
   read_file(statm, text, sizeof text);
   strtoull(text, &end, 10);
-  return strtoull(end, NULL, 10) * (PAGE >> 10);
+  return strtoull(end, NULL, 10) * (replay.page_bytes >> 10);
 }
 
 static void keep(uint64_t at_ns, uint64_t kib) {
@@ -119,6 +118,10 @@ void replay_sample(uint64_t time_ns) {
   last_ns = time_ns;
   last_kib = kib;
   keep(time_ns, kib);
+}
+
+uint64_t replay_highest_kib(void) {
+  return highest_kib;
 }
 
 static bool is_image(const char *line) {
