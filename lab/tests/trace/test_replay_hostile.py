@@ -1,5 +1,6 @@
 """hak-replay on traces that ask for more than can be: one line, soon. And on systems with other pages."""
 
+import json
 import subprocess
 import time
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_thousands_of_threads_that_wait_for_one_are_replayed(ended):
     all_for_one = [waiting(number, count - 1) for number in range(count - 1)]
     last = c.thread(count - 1, bytes([NEW, c.FREE, c.THREAD_END]), c.leb(64), slots=1)
     assert ended(c.trace(*all_for_one, last)) == (0, "")
+
+
+def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
+    """500 at once, of which each has 8 bytes: the replay's own memory at the peak, and not that at the end, counts."""
+    from hakmem_lab.trace import native
+
+    count, path = 500, tmp_path / "trace"
+    codes = bytes([c.WAIT, NEW, c.FREE]) + bytes([c.MALLOC, c.FREE]) * 2000
+    many = [c.thread(number, codes, c.leb(8) * 2001, b"", b"", c.leb(count - 1) + c.zigzag(1), slots=1)
+            for number in range(count - 1)]  # fmt: skip
+    path.write_bytes(c.trace(*many, c.thread(count - 1, bytes([NEW, c.FREE, c.THREAD_END]), c.leb(64), slots=1)))
+    done = subprocess.run([native.replayer(), path], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["raw_peak_kib"] > 20 * 1024
+    assert found["rss_peak_kib"] < 8 * 1024
 
 
 def test_a_few_operations_that_touch_terabytes(ended):

@@ -40,7 +40,7 @@ static void prepare(uint32_t number) {
   if (w->stream == NULL) {
     replay_fail(REPLAY_FAILED, "thread %u cannot be read: %s", number, strerror(errno));
   }
-  w->batch = must_map(replay_map(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
+  w->batch = must_map(replay_reserve(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
   if (replay_decode(w)) {
     uint32_t first = 0;
     while (first + 1 < w->in_batch && w->batch[first].kind == TRACE_WAIT && w->batch[first].time_ns == 0) {
@@ -61,22 +61,26 @@ static bool has_its_turn(const worker_t *w) {
   return true;
 }
 
-static void start(uint32_t number) {
-  worker_t *w = &replay.workers[number];
+static pthread_t begin_thread(char *stack, void *(*run)(void *), void *argument) {
   pthread_attr_t attributes;
   pthread_t thread;
-  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
-  replay_count(STACK_GUESS_BYTES);
   pthread_attr_init(&attributes);
-  pthread_attr_setstack(&attributes, w->stack, STACK_BYTES);
-  atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
-  atomic_store_explicit(&replay.started, number + 1, memory_order_release);
-  int error = pthread_create(&thread, &attributes, replay_worker, w);
+  pthread_attr_setstack(&attributes, stack, STACK_BYTES);
+  int error = pthread_create(&thread, &attributes, run, argument);
   pthread_attr_destroy(&attributes);
   if (error != 0) {
-    replay_fail(REPLAY_FAILED, "thread %u cannot be started: %s", number, strerror(error));
+    replay_fail(REPLAY_FAILED, "a thread cannot be started: %s", strerror(error));
   }
-  w->thread = (uint64_t)thread;
+  return thread;
+}
+
+static void start(uint32_t number) {
+  worker_t *w = &replay.workers[number];
+  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
+  replay_count(STACK_GUESS_BYTES);
+  atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
+  atomic_store_explicit(&replay.started, number + 1, memory_order_release);
+  w->thread = (uint64_t)begin_thread(w->stack, replay_worker, w);
   living[living_count++] = number;
   atomic_store_explicit(&replay.living, living_count, memory_order_relaxed);
   if (number + 1 < replay.count) {
@@ -91,7 +95,7 @@ static void finish(worker_t *w) {
   size_t resident = replay_resident_bytes(w->stack, STACK_BYTES);
   replay_count(resident - STACK_GUESS_BYTES);
   replay_unmap(w->stack, STACK_BYTES, resident);
-  replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), REPLAY_BATCH * sizeof(trace_operation_t));
+  replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), w->own_bytes);
   trace_stream_close(w->stream);
   done_by_dead += atomic_load_explicit(&w->done, memory_order_relaxed);
 }
@@ -161,11 +165,9 @@ static void fail_if_endless(const crew_t *crew, uint64_t now_ns) {
   if (looks++ % BUDGET_LOOKS != 0) {
     return;
   }
-  struct timespec used;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  double used_ns = (double)replay_clock_of(CLOCK_PROCESS_CPUTIME_ID);
   double budget = BUDGET_NS + (double)now_ns * BUDGET_OF_TIME * living_count +
                   (double)crew->done * BUDGET_OF_OPERATION_NS + (double)replay_highest_kib() * BUDGET_OF_KIB_NS;
-  double used_ns = (double)used.tv_sec * 1e9 + (double)used.tv_nsec;
   if (used_ns > budget) {
     replay_fail(REPLAY_FAILED,
                 "it takes far longer than the program can have taken, %.0f s of processor time so far: its touched "

@@ -58,8 +58,8 @@ static uint64_t operations_of(const trace_t *trace, uint32_t process) {
 
 static void one_process(const replay_options_t *options) {
   uint64_t begin = replay_clock_ns();
-  replay = (replay_t){
-      .options = options, .trace = open_trace(options->path), .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
+  replay =
+      (replay_t){.options = options, .trace = open_trace(options->path), .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
   replay.complete = trace_complete(replay.trace);
   replay.count = trace_thread_count(replay.trace, (uint32_t)options->process);
   replay.touch_below = options->touch == TOUCH_NONE ? 0 : options->touch == TOUCH_ALL ? UINT64_MAX : TRACE_TOUCH_BYTES;

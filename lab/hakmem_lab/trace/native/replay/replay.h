@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "format/read.h"
 
@@ -61,6 +62,7 @@ typedef struct {
   trace_stream_t *stream;
   trace_operation_t *batch;
   long in_batch;
+  size_t batch_bytes, own_bytes; // resident: of the batch, of that and the stream
   uint64_t highest_slot;
   uint64_t horizon_ns; // up to here it need not look where the others are
   char *stack;
@@ -82,11 +84,11 @@ typedef struct {
   _Atomic uint32_t living;  // started, and not gone
   _Atomic uint64_t next_start_ns;
   _Atomic uint64_t slowest_ns; // by the trace, as the main thread saw it last
-  _Atomic uint32_t bell; // rung when the main thread should look
-  uint64_t begin_ns;     // of the clock, where paced operations count from
-  uint64_t page_bytes;   // the system's
-  uint64_t touch_below;  // blocks smaller than this are touched when they are allocated
-  uint64_t clock_ns;     // what reading the clock twice costs
+  _Atomic uint32_t bell;       // rung when the main thread should look
+  uint64_t begin_ns;           // of the clock, where paced operations count from
+  uint64_t page_bytes;         // the system's
+  uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
+  uint64_t clock_ns;           // what reading the clock twice costs
 } replay_t;
 
 // replay.c
@@ -103,6 +105,7 @@ void replay_stop_clock(worker_t *, const stretch_t *);
 extern replay_t replay;
 bool replay_decode(worker_t *); // the next batch, checked; false: the end
 void replay_ring(void);
+uint64_t replay_clock_of(clockid_t);
 uint64_t replay_clock_ns(void);
 uint64_t replay_clock_cost_ns(void);
 

@@ -14,21 +14,21 @@
 
 replay_t replay;
 
-static uint64_t read_clock(clockid_t clock) {
+uint64_t replay_clock_of(clockid_t clock) {
   struct timespec now;
   clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 uint64_t replay_clock_ns(void) {
-  return read_clock(CLOCK_MONOTONIC);
+  return replay_clock_of(CLOCK_MONOTONIC);
 }
 
 uint64_t replay_clock_cost_ns(void) {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 200; i++) {
-    uint64_t first = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t second = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t first = replay_clock_of(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t second = replay_clock_of(CLOCK_THREAD_CPUTIME_ID);
     least = second - first < least ? second - first : least;
   }
   return least;
@@ -65,6 +65,12 @@ bool replay_decode(worker_t *w) {
   if (w->in_batch < 0) {
     replay_fail(REPLAY_BAD_INPUT, "%s", trace_stream_error(w->stream));
   }
+  size_t batch_bytes = (size_t)w->in_batch * sizeof(trace_operation_t);
+  batch_bytes = (batch_bytes + replay.page_bytes - 1) / replay.page_bytes * replay.page_bytes;
+  w->batch_bytes = batch_bytes > w->batch_bytes ? batch_bytes : w->batch_bytes;
+  size_t own_bytes = w->batch_bytes + trace_stream_bytes(w->stream);
+  replay_count(own_bytes - w->own_bytes);
+  w->own_bytes = own_bytes;
   uint64_t highest = w->highest_slot, slots_of_page = replay.page_bytes / sizeof(void *);
   for (long i = 0; i < w->in_batch; i++) {
     trace_operation_t *o = &w->batch[i];
@@ -80,11 +86,11 @@ bool replay_decode(worker_t *w) {
 
 void replay_start_clock(stretch_t *s) {
   s->elapsed_ns = replay_clock_ns();
-  s->cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  s->cpu_ns = replay_clock_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void replay_stop_clock(worker_t *w, const stretch_t *s) {
-  uint64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - s->cpu_ns;
+  uint64_t cpu = replay_clock_of(CLOCK_THREAD_CPUTIME_ID) - s->cpu_ns;
   uint64_t elapsed = replay_clock_ns() - s->elapsed_ns;
   w->counts.cpu_ns += cpu > replay.clock_ns ? cpu - replay.clock_ns : 0;
   w->counts.elapsed_ns += elapsed;
@@ -125,9 +131,9 @@ static void run_batch(worker_t *w) {
 }
 
 static void measure_loop(worker_t *w) {
-  uint64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t begin = replay_clock_of(CLOCK_THREAD_CPUTIME_ID);
   replay_run_empty(w, w->batch, (size_t)w->in_batch);
-  uint64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+  uint64_t cpu = replay_clock_of(CLOCK_THREAD_CPUTIME_ID) - begin;
   w->counts.empty_ns += cpu > replay.clock_ns ? cpu - replay.clock_ns : 0;
   w->counts.empty_operations += (uint64_t)w->in_batch;
 }
