@@ -25,6 +25,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     blocks = measured(records)
     if blocks:
         result["replay"] = _replay(header, own, blocks)
+        result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
     return result
 
 
@@ -49,6 +50,15 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
             found["quantities"].append({"name": quantity.name, "unit": quantity.unit, "rows": rows,
                                         "ranking": ranking})  # fmt: skip
     return found | _replayed(blocks, names)
+
+
+def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
+    """Of arms on which the allocator refused allocations: what they did not do took them no time and no memory."""
+    counts = {name: max((sum(each["failed"] for each in run["replay"]["processes"])
+                         for run in _runs(blocks, name) if run.get("replay")), default=0)
+              for name in names}  # fmt: skip
+    return [f"{name} refused {count:,} of the allocations: its figures are of less work than was recorded"
+            for name, count in counts.items() if count]  # fmt: skip
 
 
 def _runs(blocks: Blocks, name: str) -> list[dict]:
