@@ -59,6 +59,13 @@ def test_a_stored_replay_is_shown_and_reported(here, trace, tmp_path):
     assert "The live program as the replay predicts it" in text and "30.0 MiB" in text
 
 
+@pytest.mark.parametrize("touch", ["all", "none"])
+def test_what_is_touched_otherwise_predicts_nothing(here, trace, touch):
+    answer = here("replay", trace(), *FAST, "--touch", touch)
+    assert f"no prediction for the live program: it touched its memory otherwise than --touch {touch}" in answer.out
+    assert "30.0 MiB" not in answer.out
+
+
 def test_an_allocator_that_refuses_is_told_of(here, written):
     path = written([f"o 0 0 0 {1 << 47} 0 0 0", 'e 1 {"processes": []}'])
     result = here("replay", path, *FAST, "--json", "-").result()

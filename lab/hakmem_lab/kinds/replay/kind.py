@@ -105,7 +105,7 @@ class ReplaySession(ReplayBlocks):
     """Blocks of replays, and of live runs where they are asked for."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
-        self.found = contents(Path(spec.trace))
+        self.trace, self.found = spec.trace, contents(Path(spec.trace))
         self.live = live_workload(spec, self.found) if spec.live else None
         if missing := sorted(set(spec.processes) - {each.number for each in self.found.processes}):
             there = ", ".join(str(each.number) for each in self.found.processes[:MOST_NAMED]) or "none"
@@ -121,7 +121,7 @@ class ReplaySession(ReplayBlocks):
         self.progress.restart()
 
     def said_of(self, arm: Arm) -> str:
-        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.spec.trace}"
+        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         super().create(folder, source, recorded=replay.recorded(self.found), **more)

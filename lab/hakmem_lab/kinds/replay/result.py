@@ -32,8 +32,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     names, recorded = [arm["name"] for arm in own["arms"]], header["recorded"]
     base, live = base_arm(own, recorded), header["spec"]["live"]
-    found = {"recorded": recorded, "base": base, "live": live, "quantities": []}
-    if base is None:
+    found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": []}
+    # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
+    if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)
     beside = predict.offsets(recorded["processes"], _runs(blocks, base))
     cpu = recorded["cpu_s"]

@@ -13,6 +13,9 @@ def tables(found: dict) -> Iterator:
     if found["base"] is None:
         yield _no_base(found)
         return
+    if found["touch"] != "recorded" and not found["live"]:
+        yield f"no prediction for the live program: it touched its memory otherwise than --touch {found['touch']} does"
+        return
     yield from _predictions(found)
     for quantity in found["quantities"]:
         if quantity["ranking"]:
