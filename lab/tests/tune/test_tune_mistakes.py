@@ -101,3 +101,37 @@ def test_a_spec_of_a_tuning(here, tmp_path, fakes):
     assert result["tune"]["limits"] == {"rss": 0.05}
     path.write_text('kind = "tune"\ncommand = "true"\nalocators = ["glibc"]\n')
     assert "did you mean 'allocators'" in here("tune", path).message()
+
+
+REFUSED = {
+    "hakmem": ("HAKMEM_RETAIN=abc", "hakmem: warning: HAKMEM_RETAIN: value not understood"),
+    "jemalloc": ("MALLOC_CONF=dirty_decay:0", "<jemalloc>: Invalid conf pair: dirty_decay:0"),
+    "scudo": ("SCUDO_OPTIONS=release=1", "Scudo WARNING: found 1 unrecognized flag"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_the_allocator_refuses_is_no_candidate(here, fakes, name):
+    """Whichever arm of the library was looked at first; and it keeps no other arm of it from taking part."""
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.plan import peers
+
+    try:
+        peers.library(name)
+    except LabError as error:
+        pytest.skip(str(error))
+    (setting, says), words = REFUSED[name], ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--quiet"]
+    for arms in ([f"{name},{setting}", f"{name},OTHER=1"], [f"{name},OTHER=1", f"{name},{setting}"]):
+        answer = here("tune", *words, "--allocators", *arms, "--json", "-", "--", fakes.program, "exit", "0")
+        result = answer.result()
+        assert result["selection"]["chosen"] == f"{name},OTHER=1"
+        (line,) = result["tune"]["left_out"]
+        assert line.startswith(f"{name},{setting} is left out: {says}")
+
+
+def test_what_it_runs_on_now_by_another_name_is_no_candidate(here, fakes):
+    """The C library serves the program already: glibc as it is would be the default under another name."""
+    words = ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--set", "select-blocks=1", "--quiet"]
+    answer = here("tune", *words, "--allocators", "glibc", "--json", "-", "--", fakes.program, "exit", "0").result()
+    assert "glibc is left out: it is what the program runs on now" in answer["tune"]["left_out"]
+    assert "glibc" not in [row["arm"] for row in answer["selection"]["candidates"]]
