@@ -124,6 +124,16 @@ def test_the_terminal_ends_with_the_line_for_the_service(tune, fakes, program):
     assert "ops 1200" in done.stdout
 
 
+def test_the_line_takes_the_settings_of_the_default_away(tune):
+    answer = tune("--default", "glibc,RATE=500", arms=["glibc,TAIL=1"], out=("--quiet",))
+    *_, first, line, second, shell = answer.out.splitlines()[-6:]
+    assert (first, line) == ("and below it, so that what it runs on now is gone:", "UnsetEnvironment=RATE")
+    assert second == "In a shell:" and shell.startswith("env -u RATE TAIL=1 ")
+    alone = tune("--default", "glibc,RATE=500", arms=["glibc"], out=("--quiet",)).out
+    assert "In the [Service] section of the unit:\nUnsetEnvironment=RATE\n" in alone
+    assert "\nEnvironment=" not in alone
+
+
 def test_a_candidate_that_fails_takes_no_further_part(tune, records):
     arms = ["glibc,RATE=1100", "glibc,RATE=2000,BREAK=8", "glibc,RATE=3000,BREAK=1"]
     answer = tune(arms=arms)

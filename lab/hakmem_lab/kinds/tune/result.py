@@ -109,14 +109,10 @@ def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
     """With what follows from the verdict: the arm to use and its line, or to stay with what there is."""
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":
-        (arm,) = (arm for arm in header["arms"] if arm["name"] == chosen)
-        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"), brought)
+        arms = {arm["name"]: arm for arm in header["arms"]}
+        command = spec["server"]["command"] if spec["server"] else spec["command"]
         tune["use"] = chosen
-        tune["service"] = {
-            "systemd": service.systemd(variables),
-            "shell": service.shell(variables, spec["server"]["command"] if spec["server"] else spec["command"]),
-            "environment": variables,
-        }
+        tune["service"] = service.lines(arms[chosen], arms[DEFAULT], spec["env"].get("LD_PRELOAD"), brought, command)
     tune["answer"] = _answer(result, spec["default"], chosen)
     return result
 
