@@ -1,10 +1,12 @@
 """From the records of a tuning to its result: the course of the choice, the verdict on the winner, the line to use."""
 
+import shlex
 from collections.abc import Sequence
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
-from hakmem_lab.judge.statistics import multiple
+from hakmem_lab.judge.statistics import multiple, sentences
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, confirmation
 from hakmem_lab.kinds.tune import halving, service
@@ -62,7 +64,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     chosen = state.chosen
     result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
+    result["tune"]["runner_up"] = runner_up = _runner_up(header, blocks, state)
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)
+    if runner_up and (not parts or parts["verdict"] != "GO"):
+        result["tune"]["notes"].append(_told(runner_up))
     if not parts:
         result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
         return result
@@ -84,9 +89,30 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
         "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
         "answer": "",
+        "runner_up": None,
         "use": None,
         "service": None,
     }
+
+
+def _runner_up(header: dict, blocks: Blocks, state: halving.Course) -> dict | None:
+    """Who was in the last rung beside the chosen one, if its blocks promise as much as matters, and keep the limits."""
+    if not state.rungs:
+        return None
+    aim = aim_of(header)
+    for name in state.rungs[-1].arms:
+        found = halving.score(blocks, name, aim, 0.0)
+        if name != state.chosen and found.slack >= 0 and found.estimate >= as_log(header["spec"]["margin"]):
+            return {"arm": name, "estimate": as_ratio(found.estimate), "blocks": len(shared(blocks, DEFAULT, name))}
+    return None
+
+
+def _told(runner_up: dict) -> str:
+    name, better = runner_up["arm"], sentences.size(as_log(runner_up["estimate"]))
+    return (
+        f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
+        f"which is no verdict: --allocators {shlex.quote(name)} confirms it, as a question of its own"
+    )
 
 
 def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
