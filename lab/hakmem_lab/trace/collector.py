@@ -62,7 +62,9 @@ class Collector:
             stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
-            start_new_session=True,  # what is typed is for the program
+            # What is typed is for the program. Of the same session, because the scheduler shares the processors out
+            # by sessions, and what the packer asks for, to come after all others, holds within one only.
+            process_group=0,
             env={},
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr

@@ -183,6 +183,8 @@ static void ends(const char *how) {
     raise(SIGKILL);
   else if (strcmp(how, "abort") == 0)
     abort();
+  else if (strcmp(how, "wild") == 0)
+    free((char *)kept[0] + 1);
   else if (strcmp(how, "_exit") == 0)
     _exit(3);
   exit(4);

@@ -138,6 +138,15 @@ def test_nothing_is_lost_however_a_program_ends(record, program, how, status):
     assert ended.get("signal", -ended.get("exit", 0)) == -status
 
 
+def test_a_free_of_what_is_no_block_does_not_harm_the_trace(record, program):
+    answer, trace = record(program, "wild")
+    assert answer.status == -6
+    assert trace.complete
+    operations = list(trace.of(0))
+    assert len(operations) == 20000 + (20000 - 8192) + 2
+    assert operations[-2] == (MALLOC, 31000, 8192, 0)
+
+
 def test_a_long_program_loses_nothing(record, program):
     answer, trace = record(program, "lots")
     assert answer.out == "done\n"

@@ -8,21 +8,21 @@
 
 #define ALIAS(name) EXPORT __attribute__((alias("recorder_" #name)))
 
-COLD static void large(void *block, size_t bytes, uint32_t kind) {
+COLD static void *large(void *block, size_t bytes, uint32_t kind) {
   if (kind == RAW_FREE && bytes < RAW_SIZE_LIMIT) // malloc's short form
     recorder_put(recorder_word(block, (uint32_t)bytes));
   else
     recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + (kind == RAW_FREE ? RAW_LARGE : kind)), bytes + 1);
   recorder_large_new(block, bytes);
+  return block;
 }
 
-static inline void allocated(void *block, size_t bytes) {
+static inline void *allocated(void *block, size_t bytes) {
   if (UNLIKELY(block == NULL))
-    return;
+    return NULL;
   if (LIKELY(bytes < TRACE_TOUCH_BYTES))
-    recorder_put(recorder_word(block, (uint32_t)bytes));
-  else
-    large(block, bytes, RAW_FREE);
+    return recorder_put_of(recorder_word(block, (uint32_t)bytes), block);
+  return large(block, bytes, RAW_FREE);
 }
 
 static void aligned(void *block, size_t alignment, size_t bytes) {
@@ -34,29 +34,27 @@ static void aligned(void *block, size_t alignment, size_t bytes) {
     recorder_large_new(block, bytes);
 }
 
-// True: there is nothing to free.
-COLD static bool special(void *block) {
+COLD static void *special(void *block) {
   if (next_is_reserve(block))
-    return true;
+    return NULL;
   recorder_large_gone(block);
-  return false;
-}
-
-static inline bool freed(void *block) {
-  if (UNLIKELY(block == NULL) || (UNLIKELY(recorder_maybe_large(block)) && special(block)))
-    return false;
-  recorder_put(recorder_word(block, RAW_SIZE_LIMIT + RAW_FREE));
-  return true;
-}
-
-void *recorder_malloc(size_t bytes) {
-  void *block = next.malloc(bytes);
-  allocated(block, bytes);
   return block;
 }
 
+// The block, or NULL: there is nothing to free.
+static inline void *freed(void *block) {
+  if (LIKELY(block != NULL) && UNLIKELY(recorder_maybe_special(block)))
+    block = special(block);
+  return LIKELY(block != NULL) ? recorder_put_of(recorder_word(block, RAW_SIZE_LIMIT + RAW_FREE), block) : NULL;
+}
+
+void *recorder_malloc(size_t bytes) {
+  return allocated(next.malloc(bytes), bytes);
+}
+
 void recorder_free(void *block) {
-  if (freed(block))
+  block = freed(block);
+  if (LIKELY(block != NULL))
     next.free(block);
 }
 
@@ -76,10 +74,9 @@ void *recorder_realloc(void *old, size_t bytes) {
     return recorder_malloc(bytes);
   if (UNLIKELY(bytes == 0)) { // free, and where the allocator says so, an empty block
     void *empty = freed(old) ? next.realloc(old, 0) : NULL;
-    allocated(empty, 0);
-    return empty;
+    return allocated(empty, 0);
   }
-  if (UNLIKELY(recorder_maybe_large(old)))
+  if (UNLIKELY(recorder_maybe_special(old)))
     recorder_large_gone(old);
   recorder_put(recorder_word(old, RAW_SIZE_LIMIT + RAW_REALLOC_FROM));
   void *block = next.realloc(old, bytes);

@@ -11,7 +11,8 @@ typedef struct {
   size_t touched; // when it was last said
 } large_t;
 
-uint8_t recorder_large_filter[TABLE];
+_Atomic uint32_t recorder_filtered;
+uint8_t recorder_filter[TABLE];
 static large_t table[TABLE];      // guarded by recorder_home->large_lock, which a forked child finds open
 static _Atomic uint32_t in_table; // none: nothing to look at
 static _Atomic uint64_t next_look;
@@ -23,7 +24,7 @@ static size_t touched_bytes(uintptr_t block, size_t bytes) {
 }
 
 static large_t *find(uintptr_t wanted, const void *block) {
-  size_t at = recorder_large_hash(block);
+  size_t at = recorder_filter_hash(block);
   for (size_t i = 0; i < PROBES; i++) {
     large_t *entry = &table[(at + i) % TABLE];
     if (atomic_load_explicit(&entry->block, memory_order_relaxed) == wanted)
@@ -40,6 +41,20 @@ static void say(uintptr_t block, size_t bytes) {
   recorder_put_pair(recorder_word((const void *)block, RAW_SIZE_LIMIT + RAW_TOUCHED), bytes + 1);
 }
 
+// A count that is full stays so.
+void recorder_filter_add(const void *block, uint8_t times) {
+  uint8_t *count = &recorder_filter[recorder_filter_hash(block)];
+  *count = *count < UINT8_MAX - times ? (uint8_t)(*count + times) : UINT8_MAX;
+  atomic_fetch_add(&recorder_filtered, 1);
+}
+
+static void filter_remove(const void *block) {
+  uint8_t *count = &recorder_filter[recorder_filter_hash(block)];
+  if (*count < UINT8_MAX)
+    (*count)--;
+  atomic_fetch_sub(&recorder_filtered, 1);
+}
+
 // A block that finds no room is not looked at, and counts as touched.
 void recorder_large_new(void *block, size_t bytes) {
   if (!ready())
@@ -51,9 +66,7 @@ void recorder_large_new(void *block, size_t bytes) {
     entry->touched = 0;
     atomic_store_explicit(&entry->block, (uintptr_t)block, memory_order_relaxed);
     atomic_fetch_add(&in_table, 1);
-    uint8_t *count = &recorder_large_filter[recorder_large_hash(block)];
-    if (*count < UINT8_MAX)
-      (*count)++;
+    recorder_filter_add(block, 1);
   }
   recorder_unlock(&recorder_home->large_lock);
 }
@@ -67,9 +80,7 @@ void recorder_large_gone(void *block) {
   if (entry != NULL) {
     atomic_store_explicit(&entry->block, 0, memory_order_relaxed);
     atomic_fetch_sub(&in_table, 1);
-    uint8_t *count = &recorder_large_filter[recorder_large_hash(block)];
-    if (*count < UINT8_MAX)
-      (*count)--;
+    filter_remove(block);
   }
   recorder_unlock(&recorder_home->large_lock);
   if (bytes != 0)

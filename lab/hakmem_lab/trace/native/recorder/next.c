@@ -41,7 +41,7 @@ static void *reserve_take(size_t bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  recorder_large_filter[recorder_large_hash(reserve + at)] = UINT8_MAX; // so that free looks at it
+  recorder_filter_add(reserve + at, UINT8_MAX); // so that free looks at it
   return reserve + at;
 }
 

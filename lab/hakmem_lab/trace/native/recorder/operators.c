@@ -92,7 +92,7 @@ static inline void drop(operator_t *what, const char *name, void *block, size_t 
   if (UNLIKELY(function == NULL))
     function = look_at_drop(what, name);
   if (what->records && LIKELY(block != NULL)) {
-    if (UNLIKELY(recorder_maybe_large(block)))
+    if (UNLIKELY(recorder_maybe_special(block)))
       recorder_large_gone(block);
     recorder_put(recorder_word(block, RAW_SIZE_LIMIT + RAW_FREE));
   }

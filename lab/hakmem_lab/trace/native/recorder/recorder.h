@@ -64,8 +64,8 @@ void recorder_lock(_Atomic uint32_t *lock);
 void recorder_unlock(_Atomic uint32_t *lock);
 
 // recorder_thread.c: writes a record where the fast path cannot: behind a time mark, into a new buffer, or nowhere.
-// second: of a pair, else 0. Keeps errno.
-void recorder_slow(uint64_t first, uint64_t second);
+// second: of a pair, else 0. Keeps errno. Returns block, so that malloc may leave by it.
+void *recorder_slow(uint64_t first, uint64_t second, void *block);
 bool recorder_make_key(void);
 
 // recorder_attach.c: in a program that was running already.
@@ -73,33 +73,43 @@ void recorder_attach_news(void); // libraries that it has loaded since
 void recorder_detach(void);      // its calls go to its allocator again
 
 // recorder_large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
-extern uint8_t recorder_large_filter[4096];
 void recorder_large_new(void *block, size_t bytes);
 void recorder_large_gone(void *block); // writes RAW_TOUCHED where it is one
 void recorder_large_look(void);        // at all
 void recorder_large_look_if_due(void); // the last time is a while ago
+// Which blocks free has to look at: these, and those of next.c's reserve.
+extern _Atomic uint32_t recorder_filtered; // how many; mostly none, and the filter's lines stay out of the caches
+extern uint8_t recorder_filter[4096];
+void recorder_filter_add(const void *block, uint8_t times);
 
-static inline size_t recorder_large_hash(const void *block) {
+static inline size_t recorder_filter_hash(const void *block) {
   return ((uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 52;
 }
 
-static inline bool recorder_maybe_large(const void *block) {
-  return recorder_large_filter[recorder_large_hash(block)] != 0;
+static inline bool recorder_maybe_special(const void *block) {
+  return UNLIKELY(atomic_load_explicit(&recorder_filtered, memory_order_relaxed) != 0) &&
+         recorder_filter[recorder_filter_hash(block)] != 0;
 }
 
+// The last three bits of an address are none. Where a program frees what was never allocated, they fall on bits of the
+// code that are set already.
 static inline uint64_t recorder_word(const void *block, uint32_t code) {
-  return (uint64_t)(uintptr_t)block >> 3 << RAW_CODE_BITS | code;
+  return (uint64_t)(uintptr_t)block << (RAW_CODE_BITS - 3) | code;
+}
+
+// Returns block.
+static inline void *recorder_put_of(uint64_t word, void *block) {
+  recorder_thread_t *self = recorder_self;
+  uint64_t *at = self->cursor;
+  if (UNLIKELY(at >= self->limit))
+    return recorder_slow(word, 0, block);
+  atomic_store_explicit((_Atomic uint64_t *)at, word, memory_order_release);
+  self->cursor = at + 1;
+  return block;
 }
 
 static inline void recorder_put(uint64_t word) {
-  recorder_thread_t *self = recorder_self;
-  uint64_t *at = self->cursor;
-  if (UNLIKELY(at >= self->limit)) {
-    recorder_slow(word, 0);
-    return;
-  }
-  atomic_store_explicit((_Atomic uint64_t *)at, word, memory_order_release);
-  self->cursor = at + 1;
+  recorder_put_of(word, NULL);
 }
 
 // The second word is there before the first, whenever the program may die.
@@ -107,7 +117,7 @@ static inline void recorder_put_pair(uint64_t first, uint64_t second) {
   recorder_thread_t *self = recorder_self;
   uint64_t *at = self->cursor;
   if (UNLIKELY(at >= self->limit)) {
-    recorder_slow(first, second);
+    recorder_slow(first, second, NULL);
     return;
   }
   atomic_store_explicit((_Atomic uint64_t *)(at + 1), second, memory_order_release);

@@ -26,7 +26,7 @@ typedef struct {
   uint32_t version;
   uint32_t process;    // its number in the trace
   uint64_t origin;     // the processor's clock when it began
-  uint64_t slow_ticks; // RAW_TIME units: 64 words that take longer than this are slow
+  uint64_t slow_ticks; // RAW_TIME units: where 64 words take longer than this, a thread is slow
   _Atomic uint32_t stop;
   _Atomic uint32_t heartbeat; // changes while the collector lives
   _Atomic uint32_t threads;   // the next thread's number

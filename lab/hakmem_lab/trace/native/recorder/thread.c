@@ -9,10 +9,12 @@
 #include <time.h>
 
 enum {
-  PERIOD_FAST = 64,  // words between marks
-  PERIOD_SLOW = 2,   // where 64 take longer than segment->slow_ticks
-  WAIT_NS = 200000,  // for a free buffer, between looks
-  WAITS_MOST = 25000 // without a sign of the collector's life
+  PERIOD_LEAST = 2,   // words between marks: so many in a thread that is slow,
+  PERIOD_MOST = 64,   // each time twice as many in one that is not, up to so many
+  PERIOD_ALONE = 512, // where there is no other thread, whose blocks would need an order
+  SLOW_WORDS = 64,    // of segment->slow_ticks
+  WAIT_NS = 200000,   // for a free buffer, between looks
+  WAITS_MOST = 25000  // without a sign of the collector's life
 };
 
 recorder_thread_t recorder_nobody;
@@ -92,8 +94,11 @@ static void store(recorder_thread_t *self, uint64_t word) {
 
 static void mark(const segment_t *segment, recorder_thread_t *self) {
   uint64_t ticks = (segment_clock() - segment->origin) >> SEGMENT_CLOCK_SHIFT;
-  uint64_t took = (ticks - self->last_ticks) * PERIOD_FAST;
-  self->period = took > segment->slow_ticks * (self->period ? self->period : PERIOD_FAST) ? PERIOD_SLOW : PERIOD_FAST;
+  uint32_t most = atomic_load_explicit(&segment->threads, memory_order_relaxed) > 1 ? PERIOD_MOST : PERIOD_ALONE;
+  if ((ticks - self->last_ticks) * SLOW_WORDS > segment->slow_ticks * self->period)
+    self->period = PERIOD_LEAST;
+  else
+    self->period = self->period * 2 < most ? self->period * 2 : most;
   self->last_ticks = ticks;
   store(self, ticks << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_TIME));
   self->limit = self->cursor + self->period < self->end ? self->cursor + self->period : self->end;
@@ -136,7 +141,7 @@ static recorder_thread_t *enrol(void) {
   }
   recorder_unlock(&home->threads_lock);
   if (self != NULL) {
-    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1};
+    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1, .period = PERIOD_LEAST};
     recorder_self = self;
     pthread_setspecific(thread_key, self); // may allocate, which finds the place
   }
@@ -146,13 +151,15 @@ static recorder_thread_t *enrol(void) {
 static void append_stray(uint64_t first, uint64_t second) {
   recorder_home_t *home = recorder_home;
   recorder_lock(&home->stray_lock);
-  if (home->stray.number == 0)
+  if (home->stray.number == 0) {
     home->stray.number = atomic_fetch_add(&home->segment->threads, 1) + 1;
+    home->stray.period = PERIOD_LEAST;
+  }
   append(&home->stray, first, second);
   recorder_unlock(&home->stray_lock);
 }
 
-void recorder_slow(uint64_t first, uint64_t second) {
+void *recorder_slow(uint64_t first, uint64_t second, void *block) {
   int error = errno;
   if (!next_looking && recorder_begin()) {
     recorder_thread_t *self = recorder_self;
@@ -162,6 +169,7 @@ void recorder_slow(uint64_t first, uint64_t second) {
       append(self, first, second);
   }
   errno = error;
+  return block;
 }
 
 // Other destructors may allocate: this one asks to be called again as long as the C library does it.
