@@ -94,12 +94,12 @@ class TuneSession(Session):
 
     def _brought(self) -> str | None:
         """The allocator that a program brings by itself; None where the C library serves it, or nobody can say. What
-        the C library serves runs on glibc as it is already."""
+        the C library serves runs on glibc as it is already; a search begins there all the same."""
         arm = self.arms[DEFAULT]
         if arm.library.path is not None:
             return None
         found, libc = preflight.serving(arm, self.workload), os.path.realpath(str(peers.libc().path))
-        if found == {libc} and not arm.variables and "glibc" in self.arms:
+        if found == {libc} and not arm.variables and "glibc" in self.arms and not self.search:
             self._leave_out("glibc", "it is what the program runs on now")
         return ", ".join(sorted(found - {libc})) or None
 
