@@ -98,8 +98,10 @@ def test_the_next_best_is_named_where_it_promises_something(tune, here, arms, to
     end."""
     answer = tune("--subject-to", "p99=+2%", arms=arms)
     assert answer.status == (3 if told else 0)
-    notes = here("show", "last", "--json", "-").result()["tune"]["notes"]
-    assert any("next best" in text for text in notes) == told
+    tuned = here("show", "last", "--json", "-").result()["tune"]
+    assert any("next best" in text for text in tuned["notes"]) == told
+    broke = f"Not confirmed, stay with default: {arms[0]} failed in block "
+    assert tuned["answer"].startswith(broke) == told
 
 
 @pytest.mark.parametrize(("fall", "use"), [("-5%", "glibc,TAIL=80,RATE=960"), ("-20%", "glibc,TAIL=50,RATE=900")])

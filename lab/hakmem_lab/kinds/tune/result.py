@@ -10,7 +10,7 @@ from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, confirmation
 from hakmem_lab.kinds.tune import halving, service
-from hakmem_lab.kinds.tune.session import ASKED, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
+from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks, finished_blocks
@@ -69,12 +69,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if runner_up and (not parts or parts["verdict"] != "GO"):
         result["tune"]["notes"].append(_told(runner_up))
     if not parts:
-        result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
+        broke = events(records, BROKE)
+        result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
         return result
     result |= parts
     result["selection"]["confirmation"] = parts["comparisons"][0]
     blocked(withheld(result, records, DEFAULT, chosen), records)
-    return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
+    result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
+    if (broke := events(records, BROKE)) and not result["final"]:
+        result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"
+    return result
 
 
 def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dict:

@@ -20,7 +20,7 @@ from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.runs import RunFile
 
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
-BROUGHT = "brought"
+BROUGHT, BROKE = "brought", "broke"
 SELECT, CONFIRM = "select", "confirm"
 PAIR = 4  # runs of a block of the confirmation
 
