@@ -86,6 +86,15 @@ def test_a_program_keeps_the_descriptors_that_it_was_given(record, tmp_path):
     assert answer.out == "what it reads\n"
 
 
+def test_a_program_of_another_c_library_is_refused(hak, path, tmp_path):
+    program = tmp_path / "program"
+    words = ["cc", "-w", "-o", program, "-Wl,--dynamic-linker=/lib/ld-other.so.1", "-x", "c", "-"]
+    subprocess.run(words, input="int main(void) { return 0; }", text=True, check=True)
+    answer = hak("record", "-o", path, "--", program)
+    assert answer.status == 2
+    assert "/lib/ld-other.so.1 starts it" in answer.message()
+
+
 def test_after_the_end_of_a_recording_no_program_waits_for_it(record, program):
     answer, found = record(program, "starts", "3", flags=("--seconds", "1"))
     assert answer.out == "0 slow starts\ndone\n"
