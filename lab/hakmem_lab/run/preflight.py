@@ -10,10 +10,13 @@ import os
 import re
 import shutil
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -36,6 +39,8 @@ _BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `
 OWN = ("malloc", "calloc", "realloc")
 _LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
+# How a line begins by which an allocator says that it does not take a setting; those that say nothing are not known.
+COMPLAINTS = ("hakmem: warning", "<jemalloc>: Invalid conf", "Scudo WARNING", "Scudo ERROR")
 
 
 def is_starter(name: str) -> bool:
@@ -71,11 +76,22 @@ def program_problem(path: Path) -> str | None:
         return f"it cannot be read: {error.strerror}"
 
 
+@cache
+def _own_linker() -> str | None:
+    """What starts the programs of the system that our libraries are built for; None: it is not known."""
+    with contextlib.suppress(OSError, Damaged), Elf(Path(sys.executable)) as elf:
+        return os.path.basename(elf.interpreter() or "") or None
+    return None
+
+
 def _elf_problem(path: Path) -> str | None:
     try:
         with Elf(path) as elf:
-            if not elf.has_interpreter():
+            linker = elf.interpreter()
+            if linker is None:
                 return "it is statically linked, and brings its own malloc"
+            if _own_linker() not in (None, os.path.basename(linker)):
+                return f"{linker} starts it, into which no library of this system's can be preloaded"
             own = sorted(elf.kept_functions(OWN))
     except Damaged as error:
         return str(error)
@@ -195,9 +211,21 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
     if complaint := seen.unloadable():
         raise LabError(f"{arm.name}: {complaint}")
     for line in seen.said.splitlines():
-        if line.startswith("hakmem: warning"):
+        if line.startswith(COMPLAINTS):
             raise LabError(f"{arm.name}: {line}")
     check_served(arm, program, seen)
+
+
+def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
+    """Raises LabError where the allocator complains about the arm's settings, which some do when they are first asked
+    for memory."""
+    asks = ["/bin/true", "--version"]
+    with contextlib.suppress(OSError):
+        done = subprocess.run(
+            asks, env=arm.environment(env), capture_output=True, text=True, errors="replace", check=False
+        )
+        if line := next((line for line in done.stderr.splitlines() if line.startswith(COMPLAINTS)), None):
+            raise LabError(f"{arm.name}: {line}")
 
 
 def check_served(arm: Arm, program: Path, seen: Seen) -> None:
