@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from hakmem_lab.errors import EXIT_BAD_INPUT, EXIT_SIGNAL, EXIT_STOPPED, Interrupted, LabError, Stopped, one_line
 from hakmem_lab.system import orphans, signals
@@ -20,6 +21,9 @@ COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 
 def main() -> None:
     signals.listen()
+    # Closed by whoever started us: what is written is for nobody.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     # Words of commands may hold bytes that are no UTF-8.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -36,7 +40,15 @@ def main() -> None:
     sys.exit(status)
 
 
+def _nowhere() -> TextIO:
+    return io.TextIOWrapper(io.FileIO(os.devnull, "w"))
+
+
 def _run(words: Sequence[str]) -> int | None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise LabError("the folder that hak was started in is gone: change to another one") from None
     # Slow to import: a signal that comes meanwhile ends in one line, too.
     from hakmem_lab.cli import commands, measure, overview
 

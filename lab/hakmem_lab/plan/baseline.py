@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import project
 from hakmem_lab.store.runs import now_utc
+from hakmem_lab.system.compiled import cache_folder
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.arms import Arm
@@ -110,7 +111,7 @@ def _members(file: Path, where: str) -> dict[str, bytes]:
 
 def _unpacked(library: bytes, digest: str) -> Path:
     """The library under a name that says what is in it: two baselines never share a path."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab" / "baselines"
+    cache = cache_folder() / "baselines"
     path = cache / f"{digest[:32]}.so"
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
         return path

@@ -11,10 +11,12 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -74,11 +76,22 @@ def program_problem(path: Path) -> str | None:
         return f"it cannot be read: {error.strerror}"
 
 
+@cache
+def _own_linker() -> str | None:
+    """What starts the programs of the system that our libraries are built for; None: it is not known."""
+    with contextlib.suppress(OSError, Damaged), Elf(Path(sys.executable)) as elf:
+        return os.path.basename(elf.interpreter() or "") or None
+    return None
+
+
 def _elf_problem(path: Path) -> str | None:
     try:
         with Elf(path) as elf:
-            if not elf.has_interpreter():
+            linker = elf.interpreter()
+            if linker is None:
                 return "it is statically linked, and brings its own malloc"
+            if _own_linker() not in (None, os.path.basename(linker)):
+                return f"{linker} starts it, into which no library of this system's can be preloaded"
             own = sorted(elf.kept_functions(OWN))
     except Damaged as error:
         return str(error)

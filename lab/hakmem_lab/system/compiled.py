@@ -13,6 +13,14 @@ from hakmem_lab.errors import LabError
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
 
 
+def cache_folder() -> Path:
+    """The user's, for what can be made again."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if not os.path.isabs(cache):
+        raise LabError("hak knows no folder to keep what it compiles in: set XDG_CACHE_HOME to one")
+    return Path(cache) / "hakmem-lab"
+
+
 def compiled(
     name: str,
     sources: Sequence[Path],
@@ -28,15 +36,25 @@ def compiled(
     include: the folder from which they include each other; where it lies makes no other version.
     """
     attempts = attempts or ((),)
-    digest = hashlib.sha256(repr(attempts).encode())
+    # The cache may lie in a home that several machines share.
+    digest = hashlib.sha256(repr((attempts, os.uname().machine)).encode())
     for path in sorted(sources):
         digest.update(path.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem-lab"
-    path = cache / f"{name}-{digest.hexdigest()[:16]}"
+    path = cache_folder() / f"{name}-{digest.hexdigest()[:16]}"
     if not path.exists():
         folder = ("-I", str(include)) if include else ()
         _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, needs)
     return path
+
+
+def _folder_in(cache: Path, purpose: str) -> tempfile.TemporaryDirectory[str]:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=cache)
+    except OSError as error:
+        raise LabError(
+            f"hak cannot keep its {purpose} in {cache}: {error.strerror}; set XDG_CACHE_HOME to another folder"
+        ) from None
 
 
 def _compile(
@@ -45,9 +63,8 @@ def _compile(
     compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
     if compiler is None:
         raise LabError(f"hak needs a C compiler once, for its {purpose}: install gcc or clang")
-    path.parent.mkdir(parents=True, exist_ok=True)
     units = [str(source) for source in sorted(sources) if source.suffix == ".c"]
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with _folder_in(path.parent, purpose) as folder:
         built = Path(folder) / name
         for flags in attempts:
             command = [compiler, *FLAGS, "-o", str(built), *units, *flags]

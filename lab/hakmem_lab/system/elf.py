@@ -4,6 +4,7 @@ Every function raises Damaged where the file contradicts itself.
 """
 
 import mmap
+import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,11 +52,15 @@ class Elf:
         except (struct.error, OverflowError):
             raise Damaged("its ELF header is damaged") from None
 
-    def has_interpreter(self) -> bool:
-        """Whether it asks for a dynamic linker."""
+    def interpreter(self) -> str | None:
+        """The dynamic linker that it asks for."""
         (offset,) = self._read("Q" if self._wide else "I", 32 if self._wide else 28)
         size, count = self._read("HH", 54 if self._wide else 42)
-        return any(self._read("I", offset + i * size)[0] == INTERPRETER for i in range(count))
+        for at in range(offset, offset + count * size, size or 1):
+            kind, begin, length = self._read("I4xQ16xQ" if self._wide else "II8xI", at)
+            if kind == INTERPRETER:
+                return os.fsdecode(self._data[begin : begin + length].rstrip(b"\0"))
+        return None
 
     def kept_functions(self, names: Iterable[str]) -> set[str]:
         """Those of the names that it keeps to itself. Empty where the file has no symbol table, as that of a stripped

@@ -19,6 +19,7 @@ from hakmem_lab.trace.record import information, stopped_after, stopped_by_signa
 # Where malloc begins, its thread holds no lock of the allocator. A process that does not come there is in no malloc.
 QUIET_S, LIMIT_S = 2.0, 60.0
 RTLD_NOW_NODELETE = 0x1002
+UNREACHED = -2  # of hak_record_attach
 _VALUE = re.compile(r"^\$\d+ = (?:\(void \*\) )?(-?(?:0x)?[0-9a-f]+)", re.M)
 
 
@@ -67,9 +68,13 @@ def _inject(debugger: str, pid: int, socket: Path) -> None:
         words += ["-ex", step]
     with signals.held():
         done = _watched(words)
+    if _link(pid, "exe") is None:
+        raise LabError(f"process {pid} cannot be recorded: it has ended")
     values = _VALUE.findall(done)
     if "Operation not permitted" in done or "ptrace:" in done:
         raise LabError(f"process {pid} may not be debugged: be its user with kernel.yama.ptrace_scope at 0, or root")
+    if len(values) == 2 and int(values[-1], 0) == UNREACHED:
+        raise LabError(f"process {pid} cannot be recorded: it is recorded already, or cannot reach {socket.parent}")
     if len(values) < 2 or int(values[-1], 0) <= 0:
         why = " ".join(line for line in done.splitlines() if "rror" in line or "No symbol" in line)[-300:]
         raise LabError(f"process {pid} cannot be recorded: the recorder could not be loaded into it{why and ': '}{why}")

@@ -14,6 +14,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.trace import native
 
 SOCKET = "HAK_RECORD_SOCKET"
+ADDRESS_BYTES = 107  # of a socket's path, at most
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,20 @@ class Recorded:
     def operations(self) -> int:
         return self.end.get("operations", 0)
 
+    def _counted(self) -> str:
+        processes = self.end.get("process_count")
+        if processes is None:  # nobody could count them
+            return ""
+        operations = f"{self.operations:,} operation{'s' * (self.operations != 1)}"
+        return f"{operations} of {processes} process{'es' * (processes != 1)} in "
+
+    def _share(self) -> str:
+        return f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
+
     def headline(self) -> str:
         """The one line about it."""
-        processes = len(self.end.get("processes", ()))
-        each = f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
         words = [
-            f"{self.operations:,} operation{'s' * (self.operations != 1)} of {processes} "
-            f"process{'es' * (processes != 1)} in {self.trace_bytes:,} bytes{each}",
+            f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             "complete" if self.complete else f"partial: {self.end.get('reason')}",
         ]
         for each_one in self.end.get("not_recorded", ()):
@@ -43,14 +51,25 @@ class Recorded:
         return f"{self.path}: " + "; ".join(words)
 
 
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """A new one in which a socket can be: TMPDIR may be too long for its address."""
+    folder = tempfile.TemporaryDirectory(prefix="hak-record-")
+    if len(os.fsencode(f"{folder.name}/socket")) <= ADDRESS_BYTES:
+        return folder
+    folder.cleanup()
+    return tempfile.TemporaryDirectory(prefix="hak-record-", dir="/tmp")
+
+
 class Collector:
     """A context manager; on leaving, one that still runs finishes its trace."""
 
     def __init__(self, output: Path, info: Mapping[str, Any]):
-        if output.is_dir() or not output.absolute().parent.is_dir():
-            what = "is a folder" if output.is_dir() else "is in no folder that there is"
-            raise LabError(f"--output: {output} {what}: name a file to write the trace to")
-        self._path, self._folder = output, tempfile.TemporaryDirectory(prefix="hak-record-")
+        wrong = "is in no folder that there is" if not output.absolute().parent.is_dir() else None
+        if output.exists() and not output.is_file():
+            wrong = "is a folder" if output.is_dir() else "is no regular file"
+        if wrong:
+            raise LabError(f"--output: {output} {wrong}: name a file to write the trace to")
+        self._path, self._folder = output, _folder()
         folder = Path(self._folder.name)
         folder.chmod(0o711)  # a server that has dropped its rights connects, too
         self.socket = folder / "socket"

@@ -67,7 +67,7 @@ def command(
     if problem := program_problem(Path(workload.argv[0])):
         raise LabError(f"command: {words[0]} cannot be recorded: {problem}")
     check_arm(arm, workload, env)
-    env["LD_PRELOAD"] = f"{native.recorder()}:{others}" if others else str(native.recorder())
+    env["LD_PRELOAD"] = f"{_preloadable()}:{others}" if others else str(_preloadable())
     with Collector(output, information(words, arm)) as collector:
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
@@ -75,11 +75,21 @@ def command(
             return collector.wait(), status
 
 
+def _preloadable() -> Path:
+    library = native.recorder()
+    if re.search("[ :]", str(library)):
+        raise LabError(
+            f"{library.parent}: a library there cannot be preloaded, as its path has a space or a colon in it; "
+            "set XDG_CACHE_HOME to another folder"
+        )
+    return library
+
+
 def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Collector, seconds: float | None) -> int:
     """Its status. What is typed is for the program, which decides what it makes of a signal."""
     began = time.monotonic()
     try:
-        process = subprocess.Popen(list(words), executable=program, env=env)
+        process = subprocess.Popen(list(words), executable=program, env=env, close_fds=False)
     except OSError as error:
         raise LabError(f"command: {words[0]} cannot be started: {error.strerror}") from None
     with signals.handed_on(process.pid):
@@ -96,8 +106,9 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
 @contextlib.contextmanager
 def stopped_after(collector: Collector, seconds: float | None) -> Iterator[None]:
     """The recording ends after so long, if not before; None: it does not."""
-    timer = threading.Timer(seconds, collector.tell, ("stop",)) if seconds is not None else None
-    if timer:
+    timer = None
+    if seconds is not None:
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), collector.tell, ("stop",))
         timer.daemon = True
         timer.start()
     try:

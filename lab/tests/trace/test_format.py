@@ -135,6 +135,12 @@ def test_nothing_comes_after_a_threads_end(written, printed):
     assert printed(written(lines, refused="3 EINVAL\n")) == [*lines[:2], "e 0 0"]
 
 
+def test_nothing_comes_after_a_processes_end(written, printed):
+    lines = [f"o {process} 0 {MALLOC} 8 0 0 0" for process in (1, 0)]
+    path = written([*lines, "p 0", "p 7", f"o 0 0 {MALLOC} 8 1 0 0"], refused="5 EINVAL\n")
+    assert printed(path) == [lines[1], lines[0], "e 0 0"]
+
+
 @pytest.mark.parametrize(("limit", "parts"), [(40, 0), (5_000, 1), (13_000, 2)])
 def test_a_full_disk_leaves_what_was_written_before(written, printed, limit, parts):
     def full():

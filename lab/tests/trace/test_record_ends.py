@@ -1,7 +1,6 @@
 """hak record where something ends early or is out of reach: a disk, a signal, the time, children, a running process."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -30,21 +29,6 @@ def read(path: Path):
     from hakmem_lab.trace.contents import contents
 
     return contents(path)
-
-
-def test_a_full_disk_ends_the_recording_and_not_the_program(hak, program, path):
-    from hakmem_lab.trace import native
-
-    def little() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, 16 << 10))
-
-    assert native.recorder().exists() and native.collector().exists()
-    answer = hak("record", "-o", path, "--", program, "lots", preexec_fn=little)
-    assert (answer.status, answer.out) == (0, "done\n")
-    assert "partial: " in answer.err and "File too large" in answer.err
-    assert path.stat().st_size <= 16 << 10
-    assert not read(path).complete
-    assert list(path.parent.glob("*.spill*")) == []
 
 
 def test_the_seconds_end_the_recording_and_not_the_program(begin, program, path, until):
@@ -115,6 +99,38 @@ def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
     assert answer.status == 2
     assert "is in no folder" in answer.message()
     assert not (tmp_path / "ran").exists()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_collector_that_is_killed_leaves_a_partial_trace_and_the_program(begin, program, path):
+    running = begin("record", "-o", path, "--", program, "endless")
+    assert running.stdout.readline() == "going\n"
+    (collector,) = (pid for pid in children_of(running.pid) if "hak-collect" in os.readlink(f"/proc/{pid}/exe"))
+    os.kill(collector, signal.SIGKILL)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == -signal.SIGTERM
+    assert said.startswith(f"hak: {path}: ") and "bytes; partial: the collector was killed" in said
+    assert "operation" not in said
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_a_process_that_ends_meanwhile_or_is_recorded_already_is_refused(begin, hak, program, path, tmp_path):
+    with subprocess.Popen(["sleep", "1"]) as short:
+        answer = hak("record", "-o", path, str(short.pid))
+        assert answer.status == 2
+        assert "has ended" in answer.message()
+    running = begin("record", "-o", path, "--", program, "endless")
+    assert running.stdout.readline() == "going\n"
+    (recorded,) = (int(pid) for pid in children_of(running.pid) if "recorded" in os.readlink(f"/proc/{pid}/exe"))
+    answer = hak("record", "-o", tmp_path / "other.trace", str(recorded))
+    assert answer.status == 2
+    assert "it is recorded already" in answer.message()
+    running.send_signal(signal.SIGTERM)
+    assert "complete" in running.communicate(timeout=30)[1]
 
 
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")

@@ -43,7 +43,7 @@ def test_live_runs_stand_beside_the_predictions(here, trace):
         base, other = quantity["rows"]
         assert base["predicted"] == base["live"] > 0
         assert other["error"] == pytest.approx(other["predicted"] / other["live"] - 1)
-        assert set(quantity["ranking"]) == {"agree", "contrary", "predicted", "live"}
+        assert set(quantity["ranking"]) == {"agree", "contrary", "unsure", "predicted", "live"}
     assert all(" live" not in row["name"] for row in result["comparisons"])
 
 

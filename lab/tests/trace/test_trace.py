@@ -1,7 +1,10 @@
 """`hak trace`: counts against what is known of a made-up program; what is partial or damaged is said in one line."""
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -191,6 +194,25 @@ def test_what_is_no_trace(here, tmp_path, content, why):
     answer = here("trace", path)
     assert answer.status == 2 and why in answer.message()
     assert str(path) in answer.message()
+
+
+def test_a_pipe_is_no_trace_and_nobody_waits_for_what_comes_through_it(here, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    answer = here("trace", tmp_path / "pipe")
+    assert answer.status == 2
+    assert "is no regular file" in answer.message()
+
+
+def test_a_closed_output_is_no_mistake(written, tmp_path):
+    words = [sys.executable, "-m", "hakmem_lab.cli.main", "trace", written(["e 1 {}"])]
+    for options in ((), ("--json", "-")):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words, *options], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_peak_is_told_from_the_first_operation_on(written, here):
+    path = written([line(0, c.MALLOC, 100, time=5_000_000_000), line(0, c.FREE, time=7_000_000_000), "e 1 {}"])
+    assert "most live: 100 B, 0 ns after the begin; 1 block\n" in here("trace", path).out
 
 
 def test_a_process_that_is_not_there(written, here):

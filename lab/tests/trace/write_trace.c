@@ -2,6 +2,7 @@
  *   o PROCESS THREAD KIND SIZE SLOT OTHER TIME    an operation, all as numbers
  *   t KIND PROCESS TEXT                           a chunk of text
  *   f                                             flush
+ *   p PROCESS                                     the end of a process
  *   e COMPLETE TEXT                               the end; a script without it leaves a trace that has none
  * What is refused is said on standard output: LINE, name of the error. */
 #include <errno.h>
@@ -35,6 +36,9 @@ static int run(trace_writer_t *writer, const char *line) {
   if (sscanf(line, "t %u %u ", &kind, &first) == 2) {
     const char *text = text_of(line, 3);
     return trace_write_text(writer, (trace_chunk_kind_t)kind, first, text, strlen(text));
+  }
+  if (sscanf(line, "p %u", &first) == 1) {
+    return trace_write_process_end(writer, first);
   }
   if (strcmp(line, "f") == 0) {
     return trace_write_flush(writer);

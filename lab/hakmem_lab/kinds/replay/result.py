@@ -45,7 +45,7 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
         level = None if live else predict.recorded_level(recorded, quantity)
         rows = predict.rows(columns, base, quantity, level, cpu)
         if rows:
-            ranking = predict.ranking(rows) if live else None
+            ranking = predict.ranking(rows, _lives(blocks, names, quantity)) if live else None
             found["quantities"].append({"name": quantity.name, "unit": quantity.unit, "rows": rows,
                                         "ranking": ranking})  # fmt: skip
     return found | _replayed(blocks, names)
@@ -53,6 +53,11 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
 
 def _runs(blocks: Blocks, name: str) -> list[dict]:
     return [run for block in blocks for run in block.get(name, [])]
+
+
+def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:
+    """Of each arm, block by block: what its live runs used."""
+    return {name: [[run[quantity.field] for run in block[name + LIVE]] for block in blocks] for name in names}
 
 
 def _replayed(blocks: Blocks, names: list[str]) -> dict:

@@ -72,11 +72,12 @@ def cells(row: dict, unit: str, live: bool) -> list[str]:
 def ranked(quantity: dict) -> str:
     """Whether the order by this metric is that of the live runs."""
     ranking, title = quantity["ranking"], TITLES[quantity["name"]]
-    agree, contrary = len(ranking["agree"]), ranking["contrary"]
+    agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
+    chance = f"; {_counted(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
-        return f"order by {title}: no two arms differ by more than 3 % live"
+        return f"order by {title}: no two arms are shown to differ by more than 3 % live{chance}"
     pairs = f"of {_counted(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
     if not contrary:
-        return f"order by {title}: as live, {pairs} all"
+        return f"order by {title}: as live, {pairs} all{chance}"
     wrong = ", ".join(" and ".join(pair) for pair in contrary)
-    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}"
+    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}{chance}"

@@ -37,7 +37,7 @@ def headline(result: Mapping[str, Any]) -> str:
     processes = result["processes"]
     operations = sum(each["operations"] - each["inherited"] for each in processes)
     parts = [
-        f"{operations:,} operations",
+        many(operations, "operation"),
         f"{many(len(processes), 'process', 'processes')}, "
         f"{many(sum(each['thread_count'] for each in processes), 'thread')}",
         f"{number(result['file_bytes'] / KIB, 'KiB')}",
@@ -111,8 +111,8 @@ def facts(process: Mapping[str, Any]) -> list[str]:
         f"{process['grown'] + process['shrunk']:,} reallocations that changed a size, {process['grown']:,} of them up",
         f"{process['handed_over']:,} operations on a block of another thread "
         f"({share(process['handed_over'], process['operations'])}), {kinds['wait']:,} waits that keep their order",
-        f"most live: {size(process['peak_bytes'])}, {seconds(process['peak_time_ns'])} after the begin; "
-        f"{process['peak_blocks']:,} blocks",
+        f"most live: {size(process['peak_bytes'])}, {seconds(process['peak_time_ns'] - process['began_ns'])} after the "
+        f"begin; {many(process['peak_blocks'], 'block')}",
         f"never freed: {many(process['kept_blocks'], 'block')}, {size(process['kept_bytes'])}",
     ]
     frequent = [row for row in process["small_sizes"] if row[1] >= FREQUENT * made]

@@ -130,6 +130,7 @@ void json_string(FILE *out, const char *text, size_t bytes);
 
 // collect_strangers.c: children of recorded processes that are not recorded themselves.
 void strangers_look(process_t *first, pid_t root);
+void strangers_add(pid_t pid);   // it cannot be recorded, and has said so
 void strangers_write(FILE *out); // JSON
 
 #endif

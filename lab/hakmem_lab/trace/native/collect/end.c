@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROOM_BYTES = 256 << 10 }; // for what comes behind the processes
+
 static void write_counts(FILE *out, const pack_counts_t *counts) {
   fprintf(out,
           "\"operations\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"frees\": %" PRIu64
@@ -42,6 +44,21 @@ static void add(pack_counts_t *sum, const pack_counts_t *counts) {
   sum->live_blocks += counts->live_blocks;
 }
 
+// One line each, as far as there is room in one text; all of them are counted.
+static void write_processes(FILE *out, const size_t *written, pack_counts_t *sum) {
+  unsigned count = 0;
+  fputs(", \"processes\": [", out);
+  for (const process_t *process = processes_first(); process != NULL; process = process->next, count++) {
+    add(sum, &process->counts);
+    fflush(out);
+    if (*written > TRACE_CHUNK_BYTES - ROOM_BYTES)
+      continue;
+    fputs(count ? ", " : "", out);
+    write_process(out, process);
+  }
+  fprintf(out, "], \"process_count\": %u, ", count);
+}
+
 char *end_describe(const ending_t *ending) {
   char *text = NULL;
   size_t bytes = 0;
@@ -57,13 +74,7 @@ char *end_describe(const ending_t *ending) {
   if (ending->wall_s > 0)
     fprintf(out, ", \"wall_s\": %.6f, \"cpu_s\": %.6f", ending->wall_s, ending->cpu_s);
   pack_counts_t sum = {0};
-  fputs(", \"processes\": [", out);
-  for (const process_t *process = processes_first(); process != NULL; process = process->next) {
-    write_process(out, process);
-    add(&sum, &process->counts);
-    fputs(process->next ? ", " : "", out);
-  }
-  fputs("], ", out);
+  write_processes(out, &bytes, &sum);
   write_counts(out, &sum);
   fputs(", \"not_recorded\": ", out);
   strangers_write(out);

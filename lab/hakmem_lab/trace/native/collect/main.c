@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -134,6 +135,20 @@ static void record(void) {
   packer_wait();
 }
 
+// Nobody else writes it, and what was in it is gone.
+static int open_trace(const char *path) {
+  int trace = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (trace < 0)
+    fail(path);
+  if (flock(trace, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    fprintf(stderr, "hak-collect: another recording is writing %s\n", path);
+    exit(EXIT_FAILURE);
+  }
+  if (ftruncate(trace, 0) != 0)
+    fail(path);
+  return trace;
+}
+
 static void prepare(const char *socket_path, const char *trace_path, const char *info_path) {
   static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
@@ -145,14 +160,35 @@ static void prepare(const char *socket_path, const char *trace_path, const char 
   }
   fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
   uint64_t origin = clock_start();
-  int trace = open(trace_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (trace < 0 || !queue_open(trace_path))
+  int trace = open_trace(trace_path);
+  if (!queue_open(trace_path))
     fail(trace_path);
   char *info = read_info(info_path);
   packer_start(trace, info);
   free(info);
   if (!processes_open(socket_path, origin))
     fail(socket_path);
+}
+
+static void note_failure(void) {
+  failure_t why = failure();
+  if (why.error == 0)
+    return;
+  snprintf(state.reason, sizeof state.reason, "%s: %s", why.what, strerror(why.error));
+  state.ending.reason = state.reason;
+}
+
+// What fails at the very end, hak says; the trace itself has only room for that it is partial.
+static void finish(void) {
+  note_failure();
+  char *end = end_describe(&state.ending);
+  uint64_t bytes = packer_close(state.ending.reason == NULL, end ? end : "{}");
+  free(end);
+  note_failure();
+  end = end_describe(&state.ending);
+  printf("{\"bytes\": %" PRIu64 ", \"complete\": %s, \"end\": %s}\n", bytes,
+         state.ending.reason == NULL ? "true" : "false", end ? end : "{}");
+  free(end);
 }
 
 int main(int argc, char **argv) {
@@ -164,15 +200,6 @@ int main(int argc, char **argv) {
   puts("ready");
   fflush(stdout);
   record();
-  failure_t why = failure();
-  if (why.error != 0) {
-    snprintf(state.reason, sizeof state.reason, "%s: %s", why.what, strerror(why.error));
-    state.ending.reason = state.reason;
-  }
-  char *end = end_describe(&state.ending);
-  bool complete = state.ending.reason == NULL;
-  uint64_t bytes = packer_close(complete, end ? end : "{}");
-  printf("{\"bytes\": %" PRIu64 ", \"complete\": %s, \"end\": %s}\n", bytes, complete ? "true" : "false",
-         end ? end : "{}");
+  finish();
   return EXIT_SUCCESS;
 }

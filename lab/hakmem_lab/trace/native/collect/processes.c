@@ -19,7 +19,6 @@ static process_t *first, **last = &first;
 static uint32_t count;
 static uint64_t trace_origin;
 static int events = -1, listener = -1;
-static bool stopped;
 
 process_t *processes_first(void) {
   return first;
@@ -160,9 +159,14 @@ static void greet(int connection) {
   segment_hello_t hello;
   struct ucred who;
   socklen_t bytes = sizeof who;
-  if (recv(connection, &hello, sizeof hello, 0) == (ssize_t)sizeof hello && hello.version == SEGMENT_VERSION &&
-      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && !stopped)
+  ssize_t got = recv(connection, &hello, sizeof hello, 0);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0)
+    got = 0;
+  hello.allocator[sizeof hello.allocator - 1] = '\0';
+  if (got == (ssize_t)sizeof hello && hello.version == SEGMENT_VERSION)
     process_begins(connection, who.pid, &hello);
+  else if (got == 1)
+    strangers_add(who.pid);
   close(connection);
 }
 
@@ -207,8 +211,9 @@ bool processes_any(void) {
   return false;
 }
 
+// Who comes from now on finds nobody, and need not wait for an answer.
 void processes_stop(void) {
-  stopped = true;
+  close(listener);
   for (process_t *process = first; process != NULL; process = process->next)
     if (!process->over)
       process_stop(process);

@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #define SAMPLE_NS UINT64_C(20000000)
+#define COMMANDS_BYTES (TRACE_TEXT_BYTES / 8) // whole ones; as text they may be several times as long
+#define SAMPLES_BYTES (TRACE_TEXT_BYTES / 4)
 enum {
   SAMPLES_A_CHUNK = 512,
   SAMPLES_TO_DOUBLE = 1500,
   TEXT_BYTES = 65536,
+  CUT_BYTES = 256,
   FIELD_PARENT = 1,
   FIELD_USER = 11,
   FIELD_EXIT = 49
@@ -84,10 +87,14 @@ void sample_flush(process_t *process) {
   if (process->samples == NULL)
     return;
   fputs("]", process->samples);
+  static size_t all_bytes;
   bool good = fclose(process->samples) == 0;
   process->samples = NULL;
   process->sample_count = 0;
-  if (good)
+  all_bytes += process->samples_bytes;
+  if (good && all_bytes > SAMPLES_BYTES)
+    free(process->samples_text);
+  else if (good)
     queue_put((item_t){.kind = ITEM_TEXT, .process = process, .sort = TRACE_RESIDENT, .text = process->samples_text});
 }
 
@@ -115,22 +122,26 @@ void sample_resident(process_t *process) {
   text[got] = '\0';
   char *second = text;
   strtoull(text, &second, 10);
-  uint64_t pages = strtoull(second, NULL, 10);
-  if (pages <= process->own_pages)
+  uint64_t kib = strtoull(second, NULL, 10) * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024),
+           own_kib = process->own_pages * 4;
+  if (kib <= own_kib)
     return;
   if (process->samples == NULL)
     process->samples = open_memstream(&process->samples_text, &process->samples_bytes);
   if (process->samples == NULL)
     return;
   fprintf(process->samples, "%s[%" PRIu64 ",%" PRIu64 "]", process->sample_count ? "," : "[",
-          clock_ns_since(process->segment->origin), (pages - process->own_pages) * 4);
+          clock_ns_since(process->segment->origin), kib - own_kib);
   if (++process->sample_count == SAMPLES_A_CHUNK)
     sample_flush(process);
 }
 
+// Of many long commands the later ones are cut short: a trace has room for so much text.
 static void write_command(FILE *out, pid_t pid) {
   static char text[TEXT_BYTES];
-  ssize_t got = read_proc(pid, "cmdline", text, sizeof text);
+  static size_t all_bytes;
+  ssize_t got = read_proc(pid, "cmdline", text, all_bytes < COMMANDS_BYTES ? sizeof text : CUT_BYTES);
+  all_bytes += got > 0 ? (size_t)got : 0;
   putc('[', out);
   for (ssize_t at = 0; at < got;) {
     size_t length = strlen(text + at);

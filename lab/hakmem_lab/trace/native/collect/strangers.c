@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KNOWN_MOST = 1024, LOOKS = 3, PATHS_MOST = 64, THREADS_A_LOOK = 64 };
+enum { KNOWN_MOST = 1024, LOOKS = 3, PATH_BYTES = 256, PATHS_MOST = 64, THREADS_A_LOOK = 64 };
 
 typedef struct {
   pid_t pid;
@@ -17,7 +17,7 @@ typedef struct {
 static stranger_t known[KNOWN_MOST];
 static size_t next_known;
 static struct {
-  char path[256];
+  char path[PATH_BYTES];
   unsigned count;
 } programs[PATHS_MOST];
 
@@ -48,16 +48,34 @@ static void count_program(const char *path) {
   }
 }
 
+// The file that it runs; false: nobody may know.
+static bool program_of(pid_t pid, char *path, size_t bytes) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+  ssize_t length = readlink(link, path, bytes - 1);
+  path[length > 0 ? length : 0] = '\0';
+  return length > 0;
+}
+
+void strangers_add(pid_t pid) {
+  char path[PATH_BYTES];
+  count_program(program_of(pid, path, sizeof path) ? path : "a process");
+}
+
+// Whether this is the program that was recorded: its file may have been deleted since.
+static bool is_program(const char *path, const process_t *recorded) {
+  size_t length = strlen(recorded->executable);
+  bool begins = strncmp(path, recorded->executable, length) == 0;
+  return length == 0 || (begins && (path[length] == '\0' || strcmp(path + length, " (deleted)") == 0));
+}
+
 // parent: whose child it is; a child that has not become another program yet, or allocates nothing, is no stranger.
 static void look_at(const process_t *first, const process_t *parent, pid_t pid) {
-  char link[64], path[256];
-  snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
-  ssize_t length = readlink(link, path, sizeof path - 1);
-  if (length <= 0)
+  char path[PATH_BYTES];
+  if (!program_of(pid, path, sizeof path))
     return;
-  path[length] = '\0';
   const process_t *recorded = process_of(first, pid); // or its former program was
-  if (recorded != NULL && strncmp(path, recorded->executable, strlen(recorded->executable)) == 0)
+  if (recorded != NULL && is_program(path, recorded))
     return;
   stranger_t *stranger = stranger_of(pid);
   if (stranger->looks >= LOOKS || (parent != NULL && strcmp(path, parent->executable) == 0))

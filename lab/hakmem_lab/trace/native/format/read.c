@@ -161,14 +161,18 @@ static bool scan(trace_t *trace, const char *path, char *error, size_t error_byt
 }
 
 static bool open_file(trace_t *trace, const char *path, char *error, size_t error_bytes) {
-  trace->fd = open(path, O_RDONLY | O_CLOEXEC);
+  trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // no wait for somebody who writes into a pipe
   struct stat status;
   if (trace->fd < 0 || fstat(trace->fd, &status) != 0) {
     snprintf(error, error_bytes, "%s cannot be opened: %s", path, strerror(errno));
     return false;
   }
+  if (!S_ISREG(status.st_mode)) {
+    snprintf(error, error_bytes, "%s is no regular file, as a trace is", path);
+    return false;
+  }
   trace_header_t header;
-  trace->bytes = S_ISREG(status.st_mode) ? (uint64_t)status.st_size : 0;
+  trace->bytes = (uint64_t)status.st_size;
   if (trace->bytes < sizeof header || !file_read(trace, &header, sizeof header, 0) ||
       memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0) {
     snprintf(error, error_bytes, "%s is not a trace of hak record", path);

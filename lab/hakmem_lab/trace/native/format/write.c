@@ -160,6 +160,12 @@ static void count_open(trace_writer_t *writer, bool opened) {
   writer->chunk_operations = share < TRACE_CHUNK_OPERATIONS ? share : TRACE_CHUNK_OPERATIONS;
 }
 
+static void end_thread(trace_writer_t *writer, thread_t **thread) {
+  thread_free(*thread);
+  *thread = &ended;
+  count_open(writer, false);
+}
+
 // NULL: no memory.
 static thread_t *find_thread(trace_writer_t *writer, uint32_t number_of_process, uint32_t number) {
   process_t *processes = grown(writer->processes, &writer->process_count, number_of_process, sizeof *processes);
@@ -208,23 +214,45 @@ int trace_write_operation(trace_writer_t *writer, uint32_t process, uint32_t num
   if (thread->operations >= writer->chunk_operations || operation->kind == TRACE_THREAD_END) {
     int result = flush_thread(writer, process, number, thread);
     if (operation->kind == TRACE_THREAD_END) {
-      thread_free(thread);
-      writer->processes[process].threads[number] = &ended;
-      count_open(writer, false);
+      end_thread(writer, &writer->processes[process].threads[number]);
     }
     return result;
   }
   return 0;
 }
 
+static int flush_process(trace_writer_t *writer, uint32_t number_of_process) {
+  process_t *process = &writer->processes[number_of_process];
+  for (uint32_t number = 0; number < process->count; number++) {
+    thread_t *thread = process->threads[number];
+    if (thread != NULL && thread != &ended && flush_thread(writer, number_of_process, number, thread) != 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int trace_write_process_end(trace_writer_t *writer, uint32_t number) {
+  if (writer->failed != 0) {
+    return fail(writer, writer->failed);
+  }
+  if (number >= writer->process_count) {
+    return 0;
+  }
+  int result = flush_process(writer, number);
+  process_t *process = &writer->processes[number];
+  for (uint32_t i = 0; i < process->count; i++) {
+    if (process->threads[i] != NULL && process->threads[i] != &ended) {
+      end_thread(writer, &process->threads[i]);
+    }
+  }
+  return result;
+}
+
 int trace_write_flush(trace_writer_t *writer) {
   for (uint32_t i = 0; i < writer->process_count; i++) {
-    process_t *process = &writer->processes[i];
-    for (uint32_t number = 0; number < process->count; number++) {
-      thread_t *thread = process->threads[number];
-      if (thread != NULL && thread != &ended && flush_thread(writer, i, number, thread) != 0) {
-        return -1;
-      }
+    if (flush_process(writer, i) != 0) {
+      return -1;
     }
   }
   return 0;

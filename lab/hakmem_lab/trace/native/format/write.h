@@ -16,7 +16,8 @@ int trace_write_text(trace_writer_t *, trace_chunk_kind_t kind, uint32_t process
 // operation->time_ns: 0 = not known; a mark (one byte) is written where it differs from the last one of this thread.
 // Buffered by thread; a chunk is written when it is full, and at TRACE_THREAD_END.
 int trace_write_operation(trace_writer_t *, uint32_t process, uint32_t thread, const trace_operation_t *operation);
-int trace_write_flush(trace_writer_t *); // all buffered chunks
+int trace_write_process_end(trace_writer_t *, uint32_t process); // its buffered chunks; no more operations of it
+int trace_write_flush(trace_writer_t *);                         // all buffered chunks
 // Flushes, writes TRACE_END with that JSON, also after a failure if there is room for it; does not close fd.
 int trace_writer_close(trace_writer_t *, bool complete, const char *json, size_t bytes);
 

@@ -5,7 +5,11 @@
 
 #include "parts.h"
 
-#define INHERITANCES_MOST 8 // that nobody has claimed
+// Of what nobody has claimed, the newest is kept: most children become another program at once, but a server's may
+// begin long after it has forked them all.
+#define INHERITANCES_LEAST 8
+#define INHERITANCES_MOST 1024
+#define INHERITED_BYTES_MOST (256u << 20)
 
 static uint64_t order_of(const pack_block_t *block) {
   return (uint64_t)block->order_high << 20 | block->order_low;
@@ -38,8 +42,11 @@ int pack_fork(pack_process_t *process, uint64_t fork) {
   qsort(kept->blocks, kept->count, sizeof kept->blocks[0], by_order);
   process->pack->inheritances = kept;
   size_t count = 1;
+  size_t bytes = kept->count * sizeof kept->blocks[0];
   for (pack_inheritance_t **at = &kept->next; *at;) {
-    if (count++ >= INHERITANCES_MOST) {
+    bytes += (*at)->count * sizeof kept->blocks[0];
+    bool too_much = bytes > INHERITED_BYTES_MOST && count >= INHERITANCES_LEAST;
+    if (count++ >= INHERITANCES_MOST || too_much) {
       forget(at);
     } else {
       at = &(*at)->next;

@@ -218,7 +218,9 @@ int pack_process_end(pack_t *pack, uint32_t number) {
   if (!ready) {
     return 0;
   }
-  return pack_process_finish(process) != 0 || serve_children(process) != 0 ? -1 : 0;
+  int status = pack_process_finish(process);
+  status = trace_write_process_end(pack->writer, number) != 0 ? -1 : status;
+  return serve_children(process) != 0 ? -1 : status;
 }
 
 void pack_counts(const pack_t *pack, uint32_t number, pack_counts_t *counts) {

@@ -8,8 +8,9 @@
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { SLOTS_MOST = 16384, NAMES_MOST = 1024, PAGE_BYTES = 4096 };
+enum { SLOTS_MOST = 16384, NAMES_MOST = 1024 };
 
 #if defined(__x86_64__)
 enum { RELOCATION_SLOT = R_X86_64_JUMP_SLOT, RELOCATION_DATA = R_X86_64_GLOB_DAT, RELOCATION_POINTER = R_X86_64_64 };
@@ -35,18 +36,18 @@ enum { TABLE = sizeof table / sizeof *table };
 
 typedef struct {
   _Atomic uintptr_t *place;
-  uintptr_t before;
+  uintptr_t before, ours;
   bool sealed; // its page is read-only
 } slot_t;
 
 static const char *names[NAMES_MOST]; // of the loaded objects
 static size_t name_count;
 static uintptr_t values[TABLE]; // what a pointer to each of the functions holds
+// From here on guarded by the lock that dl_iterate_phdr holds while it calls: so nothing is unloaded meanwhile.
 static slot_t slots[SLOTS_MOST];
 static size_t slot_count;
-static _Atomic uint32_t slots_lock;
-static _Atomic bool attached;
 static unsigned long long loads_seen;
+static _Atomic bool attached;
 
 typedef struct {
   ElfW(Addr) base;
@@ -55,14 +56,26 @@ typedef struct {
   uintptr_t sealed_from, sealed_to;
 } object_t;
 
+static uintptr_t page_bytes(void) {
+  return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
 static bool set(const slot_t *slot, uintptr_t value) {
-  void *page = (void *)((uintptr_t)slot->place & ~(uintptr_t)(PAGE_BYTES - 1));
-  if (slot->sealed && mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
+  void *page = (void *)((uintptr_t)slot->place & ~(page_bytes() - 1));
+  if (slot->sealed && mprotect(page, page_bytes(), PROT_READ | PROT_WRITE) != 0)
     return false;
   atomic_store(slot->place, value);
   if (slot->sealed)
-    mprotect(page, PAGE_BYTES, PROT_READ);
+    mprotect(page, page_bytes(), PROT_READ);
   return true;
+}
+
+// Where an object lies that was unloaded, another one may have been loaded since.
+static slot_t *entry_of(const _Atomic uintptr_t *place) {
+  size_t i = 0;
+  while (i < slot_count && slots[i].place != place)
+    i++;
+  return i < SLOTS_MOST ? &slots[i] : NULL;
 }
 
 static void redirect(const object_t *object, const ElfW(Rela) * relocation) {
@@ -73,14 +86,17 @@ static void redirect(const object_t *object, const ElfW(Rela) * relocation) {
   for (size_t i = 0; i < TABLE; i++) {
     if (strcmp(name, table[i].name) != 0)
       continue;
-    slot_t slot = {(_Atomic uintptr_t *)(object->base + relocation->r_offset), 0, false};
+    slot_t slot = {.place = (_Atomic uintptr_t *)(object->base + relocation->r_offset)};
     slot.before = atomic_load(slot.place);
+    slot.ours = (uintptr_t)table[i].function;
     slot.sealed = (uintptr_t)slot.place >= object->sealed_from && (uintptr_t)slot.place < object->sealed_to;
     // A pointer in data may have been given another value since.
-    bool ours = slot.before == (uintptr_t)table[i].function;
-    if (!ours && (type == RELOCATION_SLOT || slot.before == values[i]) && slot_count < SLOTS_MOST &&
-        set(&slot, (uintptr_t)table[i].function))
-      slots[slot_count++] = slot;
+    bool wanted = slot.before != slot.ours && (type == RELOCATION_SLOT || slot.before == values[i]);
+    slot_t *entry = wanted ? entry_of(slot.place) : NULL;
+    if (entry != NULL && set(&slot, slot.ours)) {
+      *entry = slot;
+      slot_count += entry == &slots[slot_count];
+    }
     return;
   }
 }
@@ -101,12 +117,12 @@ static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *own) {
     if (header->p_type == PT_DYNAMIC)
       dynamic = (const ElfW(Dyn) *)at;
     if (header->p_type == PT_GNU_RELRO) {
-      object.sealed_from = at & ~(uintptr_t)(PAGE_BYTES - 1);
-      object.sealed_to = (at + header->p_memsz) & ~(uintptr_t)(PAGE_BYTES - 1);
+      object.sealed_from = at & ~(page_bytes() - 1);
+      object.sealed_to = (at + header->p_memsz) & ~(page_bytes() - 1);
     }
   }
   loads_seen = info->dlpi_adds;
-  if (is_own || dynamic == NULL || strstr(info->dlpi_name, "linux-vdso") != NULL)
+  if (!atomic_load(&attached) || is_own || dynamic == NULL || strstr(info->dlpi_name, "linux-vdso") != NULL)
     return 0;
   uintptr_t tables[2] = {0, 0};
   size_t sizes[2] = {0, 0};
@@ -154,34 +170,47 @@ static void *find_allocator(void) {
   return NULL;
 }
 
-static int count_loads(struct dl_phdr_info *info, size_t bytes, void *loads) {
+static int look_for_loads(struct dl_phdr_info *info, size_t bytes, void *loaded) {
   (void)bytes;
-  *(unsigned long long *)loads = info->dlpi_adds;
+  *(bool *)loaded = info->dlpi_adds != loads_seen;
   return 1;
 }
 
 void recorder_attach_news(void) {
-  unsigned long long loads = 0;
+  bool loaded = false;
   if (!atomic_load_explicit(&attached, memory_order_relaxed))
     return;
-  dl_iterate_phdr(count_loads, &loads);
-  if (loads == loads_seen || atomic_exchange(&slots_lock, 1))
-    return;
-  dl_iterate_phdr(redirect_object, (void *)redirect_object);
-  atomic_store(&slots_lock, 0);
+  dl_iterate_phdr(look_for_loads, &loaded);
+  if (loaded)
+    dl_iterate_phdr(redirect_object, (void *)redirect_object);
+}
+
+static bool lies_in(const struct dl_phdr_info *info, const _Atomic uintptr_t *place) {
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type == PT_LOAD && (uintptr_t)place - (info->dlpi_addr + header->p_vaddr) < header->p_memsz)
+      return true;
+  }
+  return false;
+}
+
+// What was unloaded since is left alone, and so is what lies in its place now, unless it leads here, too.
+static int restore_object(struct dl_phdr_info *info, size_t bytes, void *unused) {
+  (void)bytes;
+  (void)unused;
+  for (size_t i = 0; i < slot_count; i++)
+    if (lies_in(info, slots[i].place) && atomic_load(slots[i].place) == slots[i].ours)
+      set(&slots[i], slots[i].before);
+  return 0;
 }
 
 void recorder_detach(void) {
-  if (!atomic_exchange(&attached, false))
-    return;
-  recorder_lock(&slots_lock);
-  for (size_t i = 0; i < slot_count; i++)
-    set(&slots[i], slots[i].before);
-  slot_count = 0;
-  recorder_unlock(&slots_lock);
+  if (atomic_exchange(&attached, false))
+    dl_iterate_phdr(restore_object, NULL);
 }
 
-// So many slots lead here now; -1: no allocator was found, -2: the collector does not answer.
+// So many slots lead here now; -1: no allocator was found, -2: it is recorded already, or the collector does not
+// answer.
 EXPORT int hak_record_attach(const char *socket_path) {
   void *handle = find_allocator();
   if (handle == NULL)
@@ -189,9 +218,8 @@ EXPORT int hak_record_attach(const char *socket_path) {
   next_find_in(handle);
   if (!recorder_begin_anew(socket_path))
     return -2;
-  recorder_lock(&slots_lock);
-  dl_iterate_phdr(redirect_object, (void *)redirect_object);
-  recorder_unlock(&slots_lock);
+  slot_count = 0;
   atomic_store(&attached, true);
+  dl_iterate_phdr(redirect_object, (void *)redirect_object);
   return (int)slot_count;
 }

@@ -108,19 +108,25 @@ static int answered(int fd) {
   return memory;
 }
 
+// A process whose address space has no room for the segment says so, in a byte.
 static segment_t *segment_take(void) {
   segment_hello_t hello = {SEGMENT_VERSION, parent_fork ? parent_number : 0, parent_fork, ""};
   next_file(hello.allocator, sizeof hello.allocator);
   int fd = connected(), memory = -1;
   if (fd < 0)
     return NULL;
-  if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello)
+  void *room = mmap(NULL, SEGMENT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    send(fd, "", 1, MSG_NOSIGNAL);
+  else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello)
     memory = answered(fd);
   void *segment = MAP_FAILED;
   if (memory >= 0) {
-    segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    segment = mmap(room, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory, 0);
     close(memory);
   }
+  if (segment == MAP_FAILED && room != MAP_FAILED)
+    munmap(room, SEGMENT_BYTES);
   close(fd);
   return segment == MAP_FAILED ? NULL : segment;
 }
@@ -178,9 +184,10 @@ bool recorder_begin_anew(const char *path) {
   return recorder_begin();
 }
 
-// VmHWM: unlike getrusage's, it does not count what the process was before it became this program.
+// VmHWM: unlike getrusage's, it does not count what the process was before it became this program. Called once: the
+// stack may be a small one, of a handler of signals.
 static uint64_t peak_kib(void) {
-  char text[4096];
+  static char text[4096];
   int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
   if (fd >= 0)
@@ -198,8 +205,10 @@ __attribute__((constructor)) static void process_starts(void) {
 
 // Not of a child by vfork, which lives in its parent's memory.
 __attribute__((destructor)) static void process_exits(void) {
+  static _Atomic bool exiting;
   int error = errno;
-  if (recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY && getpid() == recorder_home->pid) {
+  if (recorder_home != NULL && atomic_load(&recorder_home->state) == HOME_READY && getpid() == recorder_home->pid &&
+      !atomic_exchange(&exiting, true)) {
     struct timespec used = {0};
     recorder_large_look();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

@@ -36,7 +36,8 @@ typedef struct {
   uint32_t ended;           // how often its end was announced
 } __attribute__((aligned(128))) recorder_thread_t;
 
-#define RECORDER_THREADS 65536u // at once; further ones share the stray place
+// At once, each with a buffer; further ones share the stray place. The buffers that are left go round.
+#define RECORDER_THREADS (SEGMENT_BUFFERS / 4 * 3)
 #define RECORDER_SLACK_WORDS 4
 
 typedef enum { HOME_NEW, HOME_BEGINNING, HOME_READY, HOME_OFF } home_state_t;
@@ -49,7 +50,7 @@ typedef struct {
   pid_t pid;
   _Atomic uint32_t threads_lock, stray_lock, large_lock;
   uint32_t used_places, free_places; // guarded by threads_lock; the latter + 1
-  recorder_thread_t stray;           // guarded by stray_lock: what threads do after their end
+  recorder_thread_t stray;           // guarded by stray_lock: what threads do after their end, or have no place for
   recorder_thread_t threads[RECORDER_THREADS];
 } recorder_home_t;
 
