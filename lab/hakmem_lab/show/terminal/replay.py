@@ -13,6 +13,9 @@ def tables(found: dict) -> Iterator:
     if found["base"] is None:
         yield _no_base(found)
         return
+    if found["touch"] != "recorded" and not found["live"]:
+        yield f"no prediction for the live program: it touched its memory otherwise than --touch {found['touch']} does"
+        return
     yield from _predictions(found)
     for quantity in found["quantities"]:
         if quantity["ranking"]:
@@ -24,12 +27,12 @@ def replayed(found: dict) -> str:
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
-    text = f"replayed: {operations:,} operations of {_counted(threads, 'thread')}"
+    text = f"replayed: {_counted(operations, 'operation')} of {_counted(threads, 'thread')}"
     text += f" in {_counted(len(processes), 'process', 'processes')}"
     if found["left_out"]:
         left = _counted(found["left_out"], "process", "processes")
         text += f"; left out: {left} with {found['left_out_operations']:,} operations"
-    for key, words in (("skipped", "frees of blocks that are not in the trace"), ("failed", "allocations were refused"),
+    for key, words in (("skipped", "frees of blocks that are not in the trace"),
                        ("unordered", "waits for what the trace lacks")):  # fmt: skip
         if count := sum(each[key] for each in processes):
             text += f"; {count:,} {words}"

@@ -75,7 +75,7 @@ static void process_died(process_t *process) {
   sample_cpu(process);
   process_take_all(process);
   segment_t *segment = process->segment;
-  uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process->own_pages * 4;
+  uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process_own_kib(process);
   if (peak_kib > own_kib + process->peak_kib)
     process->peak_kib = peak_kib - own_kib;
   if (atomic_load(&segment->cpu_ms) > process->cpu_ms)
