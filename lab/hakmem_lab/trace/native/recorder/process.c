@@ -108,7 +108,7 @@ static int answered(int fd) {
   return memory;
 }
 
-// A process whose address space has no room for the segment says so, in a byte.
+// A process whose address space has no room for the segment says so, in a byte, and waits until it is known by name.
 static segment_t *segment_take(void) {
   segment_hello_t hello = {SEGMENT_VERSION, parent_fork ? parent_number : 0, parent_fork, ""};
   next_file(hello.allocator, sizeof hello.allocator);
@@ -116,12 +116,11 @@ static segment_t *segment_take(void) {
   if (fd < 0)
     return NULL;
   void *room = mmap(NULL, SEGMENT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED)
-    send(fd, "", 1, MSG_NOSIGNAL);
-  else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello)
+  ssize_t bytes = room == MAP_FAILED ? 1 : (ssize_t)sizeof hello;
+  if (send(fd, room == MAP_FAILED ? "" : (const void *)&hello, (size_t)bytes, MSG_NOSIGNAL) == bytes)
     memory = answered(fd);
   void *segment = MAP_FAILED;
-  if (memory >= 0) {
+  if (memory >= 0 && room != MAP_FAILED) {
     segment = mmap(room, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory, 0);
     close(memory);
   }
