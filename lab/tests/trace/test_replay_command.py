@@ -52,10 +52,11 @@ def test_a_stored_replay_is_shown_and_reported(here, trace, tmp_path):
     shown = here("show", "last")
     assert "replayed: 40,000 operations of 1 thread in 1 process" in shown.out
     assert "as the replay predicts it" in shown.out
+    assert "hak-replay" not in here("list").out
     page = tmp_path / "page.html"
     assert here("report", "last", "-o", page).status == 0
     text = page.read_text(encoding="utf-8")
-    assert "hak replay" in text
+    assert "hak replay" in text and "against glibc on trace" in text
     assert "The live program as the replay predicts it" in text and "30.0 MiB" in text
 
 

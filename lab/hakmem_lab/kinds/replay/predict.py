@@ -38,8 +38,8 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("wall", "wall_s", "s", False, 0.03, 1.0),
-    Quantity("cpu", "cpu_s", "s", False, 0.03, 1.0),
+    Quantity("wall", "wall_s", "s", False, 0.03, 0.5),
+    Quantity("cpu", "cpu_s", "s", False, 0.03, 0.5),
     Quantity("rss", "rss_peak_kib", "KiB", True, 0.04, 0.15),
 )
 
