@@ -1,5 +1,6 @@
 """`hak fleet`: a spec of the kind ab on many hosts, through an engine that is there."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,12 +117,14 @@ def _write(
         raise LabError(f"{flag} is missing: {spec.engine} gets files")
     if spec.engine == "kubernetes":
         engines.check_kubernetes(image, claim)
+    else:
+        engines.check_slurm(output)
     folder = Folder.create(output, spec, shares, source)
     if spec.engine == "slurm":
-        print(f"sbatch {engines.slurm(folder)}")
+        print(shlex.join(["sbatch", str(engines.slurm(folder))]))
     else:
-        print(f"kubectl create -f {engines.kubernetes(folder, image, claim)}")
-    print(f"hak fleet --merge {output}")
+        print(shlex.join(["kubectl", "create", "-f", str(engines.kubernetes(folder, image, claim))]))
+    print(shlex.join(["hak", "fleet", "--merge", str(output)]))
 
 
 def _share(path: Path, share: int | None, quiet: bool) -> None:

@@ -60,7 +60,7 @@ def list_runs(store: StoreFolder = None) -> None:
         for record in file.records():
             result = record if record["type"] == "result" else result
         arms = " ".join(arm["name"] for arm in header["arms"])
-        about = header["question"] or " ".join(header["command"]["argv"])
+        about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
         blocks = str((result or {}).get("blocks", ""))
         add_row(table, header["id"], header["kind"], state, blocks, arms[:60], about[:60])

@@ -1,6 +1,7 @@
 """`hak tune`: which allocator, with which options, needs the least (or gives the most) of a metric, within limits."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
 
@@ -68,16 +69,29 @@ def tune(
     params = {name: value for name, value in ctx.params.items() if name not in own}
     if least is not None and most is not None:
         raise LabError("--least and --most: one thing at a time; what else matters is a limit: --subject-to METRIC=+2%")
-    if least is not None or most is not None:
-        params |= {"metric": least or most, "higher_is_better": most is not None}
+    for flag, metric in (("--least", least), ("--most", most)):
+        if metric is not None:
+            if not metric.strip():
+                raise LabError(f"{flag}: no metric is named: wall, rss, a figure that the program prints ...")
+            params |= {"metric": metric, "higher_is_better": flag == "--most"}
     if allocators:
         params["allocators"] = [name for text in allocators for name in _separated(text)]
     below: dict = {}
     if subject_to:
-        below["guardrails"] = dict(map(limit, subject_to))
+        below["guardrails"] = _once("--subject-to", map(limit, subject_to))
     if read:
-        below["readings"] = dict(map(_reading, read))
+        below["readings"] = _once("--read", map(_reading, read))
     measure.measure_with("tune", params, below)
+
+
+def _once(flag: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs by name. Raises LabError where a name comes twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise LabError(f"{flag}: '{name}' is given twice")
+        found[name] = value
+    return found
 
 
 def _separated(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from scipy.special import bdtrc
 
-from hakmem_lab.judge.planning import most_blocks
+from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
 from hakmem_lab.judge.pressure import shared
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
@@ -156,7 +156,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
-    if tries := sentence(header.get("earlier", [])):
+    if tries := sentence(header.get("earlier", []), header["kind"] in PROLONGED_KINDS):
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ _BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `
 OWN = ("malloc", "calloc", "realloc")
 _LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
+# How a line begins by which an allocator says that it does not take a setting; those that say nothing are not known.
+COMPLAINTS = ("hakmem: warning", "<jemalloc>: Invalid conf", "Scudo WARNING", "Scudo ERROR")
 
 
 def is_starter(name: str) -> bool:
@@ -208,9 +211,21 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
     if complaint := seen.unloadable():
         raise LabError(f"{arm.name}: {complaint}")
     for line in seen.said.splitlines():
-        if line.startswith("hakmem: warning"):
+        if line.startswith(COMPLAINTS):
             raise LabError(f"{arm.name}: {line}")
     check_served(arm, program, seen)
+
+
+def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
+    """Raises LabError where the allocator complains about the arm's settings, which some do when they are first asked
+    for memory."""
+    asks = ["/bin/true", "--version"]
+    with contextlib.suppress(OSError):
+        done = subprocess.run(
+            asks, env=arm.environment(env), capture_output=True, text=True, errors="replace", check=False
+        )
+        if line := next((line for line in done.stderr.splitlines() if line.startswith(COMPLAINTS)), None):
+            raise LabError(f"{arm.name}: {line}")
 
 
 def check_served(arm: Arm, program: Path, seen: Seen) -> None:

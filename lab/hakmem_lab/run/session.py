@@ -100,7 +100,7 @@ class Session(Recorder):
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
             trial = self.runner.run(arm, 0)
             if not trial["ok"]:
-                raise LabError(f"{arm.name}: {' '.join(self.workload.argv)}: {trial['why']}")
+                raise LabError(f"{arm.name}: {self.said_of(arm)}: {trial['why']}")
             trials.append(trial)
         self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
         return trials
@@ -254,6 +254,10 @@ class Session(Recorder):
             kept = "its blocks so far are kept, start a new run"
             raise Stopped(f"{self._place()}{changed} changed during run {self.file.id}; {kept}")
         return runs, failed
+
+    def said_of(self, arm: Arm) -> str:
+        """What runs on it, for messages."""
+        return " ".join(self.workload.argv)
 
     def _place(self) -> str:
         """What leads a message: the workload, of a suite's session."""

@@ -24,4 +24,7 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
     service = (result.get("tune") or {}).get("service")
     if not service:
         return []
-    return [("In the [Service] section of the unit:", service["systemd"]), ("In a shell:", service["shell"])]
+    unit = [line for line in (service["systemd"], service.get("unset")) if line]
+    found = [("In the [Service] section of the unit:", line) for line in unit[:1]]
+    found += [("and below it, so that what it runs on now is gone:", line) for line in unit[1:]]
+    return [*found, ("In a shell:", service["shell"])]

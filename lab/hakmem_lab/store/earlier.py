@@ -12,7 +12,7 @@ from hakmem_lab.store.runs import Store
 
 ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server", "control", "treatment", "allocators",
          "baseline", "base", "factors", "default", "candidates", "rate", "duration", "ops",
-         "workload", "only")  # fmt: skip
+         "workload", "only", "readings")  # fmt: skip
 
 
 def question_hash(header: dict) -> str:
@@ -37,13 +37,13 @@ def earlier_runs(folder: Path, header: dict) -> list[dict]:
     return found
 
 
-def sentence(runs: list[dict]) -> str | None:
-    """What a reader should know of them; None where there are none."""
+def sentence(runs: list[dict], prolonged: bool) -> str | None:
+    """What a reader should know of them; None where there are none. prolonged: whether such a run can be."""
     if not runs:
         return None
     tries = ", ".join(f"{run['id']} ({run['verdict'] or 'no verdict'})" for run in runs)
     times = "once" if len(runs) == 1 else f"{len(runs)} times"
     return (
-        f"this question was asked {times} before: {tries}; every try is one more chance to be wrong, where "
-        "hak resume --more goes on with the same one"
+        f"this question was asked {times} before: {tries}; every try is one more chance to be wrong"
+        + ", where hak resume --more goes on with the same one" * prolonged
     )

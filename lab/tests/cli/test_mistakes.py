@@ -231,3 +231,21 @@ def test_a_full_disk_is_told_in_one_line(word):
         done = subprocess.run([*LAUNCH, word], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "hak: standard output cannot be written: No space left on device\n"
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    words = [*LAUNCH, "trace", "program.trace"]
+    gone = ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", *words]
+    done = subprocess.run(gone, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "hak: the folder that hak was started in is gone: change to another one\n"
+
+
+def test_without_a_home_there_is_one_line(monkeypatch):
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.system.compiled import cache_folder
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "nowhere")
+    with pytest.raises(LabError, match="set XDG_CACHE_HOME"):
+        cache_folder()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -34,6 +35,14 @@ def test_the_script_is_one_that_bash_reads(written):
     assert re.search(r"^exec .*fleet --measure '.*/my jobs'$", text, re.M)
     directives = dict(re.findall(r"^#SBATCH --([a-z-]+)(?:=(.*))?$", text, re.M))
     assert (directives["array"], directives["exclusive"], directives["requeue"]) == (f"0-{SHARES - 1}", "", "")
+
+
+def test_what_to_do_next_is_what_a_shell_reads(here, spec_file, tmp_path):
+    folder = tmp_path / "my jobs"
+    answer = here("fleet", spec_file(blocks=6), "--engine", "slurm", "-o", folder, "--shares", 2)
+    submit, merge = map(shlex.split, answer.out.splitlines())
+    assert submit == ["sbatch", str(folder / "job.sbatch")]
+    assert merge == ["hak", "fleet", "--merge", str(folder)]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import re
 import pytest
 
 DASK, SLURM, KUBERNETES = (("--engine", engine) for engine in ("dask", "slurm", "kubernetes"))
+POD = (*KUBERNETES, "-o", "out", "--shares", "2")
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,10 @@ DASK, SLURM, KUBERNETES = (("--engine", engine) for engine in ("dask", "slurm", 
         ((*SLURM, "-o", "out", "--shares", "99"), "99 shares of 12 blocks: some would have none"),
         ((*KUBERNETES, "-o", "out", "--shares", "2"), "--image is missing: an image with hak and the program"),
         ((*KUBERNETES, "-o", "out", "--shares", "2", "--image", "x"), "--claim is missing"),
+        ((*POD, "--image", "a b", "--claim", "x"), "--image: 'a b' names no image"),
+        ((*POD, "--image", "x", "--claim", "My_Claim"), "--claim: 'My_Claim' is no name of Kubernetes"),
+        ((*POD, "--image", "x", "--claim", "c." + 252 * "d"), "is no name of Kubernetes"),
+        ((*SLURM, "-o", 'out/"x"', "--shares", "2"), "-o: Slurm takes no quote, backslash or line break"),
         ((*DASK, "--workers", "2", "--set", "duet=true"), "duet: both arms at once need an A/A of every host"),
         ((*DASK, "--workers", "2", "--set", "builds=3"), "builds: several builds are for one machine"),
         ((*DASK, "--workers", "2", "--set", "detect=2%"), "detect: a fleet measures max-blocks blocks"),

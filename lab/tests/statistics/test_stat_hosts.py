@@ -49,6 +49,24 @@ def test_tau_is_at_the_maximum_of_the_restricted_likelihood():
     assert likelihood(best) > max(likelihood(best * 0.999), likelihood(best * 1.001))
 
 
+def test_tau_is_the_best_one_also_where_errors_are_very_unlike():
+    """One that is found by steps along the slope goes to and fro here, and hosts would seem not to differ."""
+    rng, apart = np.random.default_rng(1), 0
+    for _ in range(400):
+        count = rng.integers(2, 12)
+        v = rng.lognormal(-8, 1.5, count)
+        y = rng.normal(0, np.sqrt(v + rng.choice([0, 1e-5, 1e-4, 1e-3])))
+
+        def likelihood(tau2, y=y, v=v):
+            w = 1 / (v + tau2)
+            return -0.5 * (np.log(v + tau2).sum() + np.log(w.sum()) + w @ (y - w @ y / w.sum()) ** 2)
+
+        best = fleet([Host(*each, 5) for each in zip(y, v, strict=True)]).tau2
+        assert likelihood(best) >= max(map(likelihood, [0.0, *np.geomspace(1e-9, 1e-1, 120)])) - 1e-9
+        apart += best > 0
+    assert 100 < apart < 350
+
+
 def test_hosts_that_agree_have_no_spread_of_their_own():
     hosts = [Host(0.02, 1e-4, 8), Host(0.021, 1e-4, 8), Host(0.019, 1e-4, 8)]
     found = fleet(hosts)

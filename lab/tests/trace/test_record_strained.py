@@ -86,6 +86,15 @@ def test_a_program_keeps_the_descriptors_that_it_was_given(record, tmp_path):
     assert answer.out == "what it reads\n"
 
 
+def test_a_program_of_another_c_library_is_refused(hak, path, tmp_path):
+    program = tmp_path / "program"
+    words = ["cc", "-w", "-o", program, "-Wl,--dynamic-linker=/lib/ld-other.so.1", "-x", "c", "-"]
+    subprocess.run(words, input="int main(void) { return 0; }", text=True, check=True)
+    answer = hak("record", "-o", path, "--", program)
+    assert answer.status == 2
+    assert "/lib/ld-other.so.1 starts it" in answer.message()
+
+
 def test_after_the_end_of_a_recording_no_program_waits_for_it(record, program):
     answer, found = record(program, "starts", "3", flags=("--seconds", "1"))
     assert answer.out == "0 slow starts\ndone\n"
@@ -143,16 +152,16 @@ def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program,
 
     done, trace = small_disk(program, "random", count)
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "partial: the trace: No space left on device" in done.stderr
+    assert "; partial: the " in done.stderr and ": No space left on device" in done.stderr
     assert trace.stat().st_size <= 32 << 10
     found = contents(trace)
     assert not found.complete
-    assert found.partial == "the trace: No space left on device"
+    assert found.partial.endswith(": No space left on device")
     assert found.end["operations"] >= operations
 
 
 def test_two_recordings_do_not_write_into_one_file(begin, hak, path, until):
-    first = begin("record", "-o", path, "--", "sh", "-c", "echo going; sleep 30")
+    first = begin("record", "-o", path, "--", "sh", "-c", "echo going; exec sleep 30")
     assert first.stdout.readline() == "going\n"
     refused = hak("record", "-o", path, "--", "true")
     assert refused.status == 2

@@ -43,7 +43,7 @@ def test_live_runs_stand_beside_the_predictions(here, trace):
         base, other = quantity["rows"]
         assert base["predicted"] == base["live"] > 0
         assert other["error"] == pytest.approx(other["predicted"] / other["live"] - 1)
-        assert set(quantity["ranking"]) == {"agree", "contrary", "predicted", "live"}
+        assert set(quantity["ranking"]) == {"agree", "contrary", "unsure", "predicted", "live"}
     assert all(" live" not in row["name"] for row in result["comparisons"])
 
 
@@ -52,9 +52,34 @@ def test_a_stored_replay_is_shown_and_reported(here, trace, tmp_path):
     shown = here("show", "last")
     assert "replayed: 40,000 operations of 1 thread in 1 process" in shown.out
     assert "as the replay predicts it" in shown.out
+    assert "hak-replay" not in here("list").out
     page = tmp_path / "page.html"
     assert here("report", "last", "-o", page).status == 0
-    assert "hak replay" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "hak replay" in text and "against glibc on trace" in text
+    assert "The live program as the replay predicts it" in text and "30.0 MiB" in text
+
+
+@pytest.mark.parametrize("touch", ["all", "none"])
+def test_what_is_touched_otherwise_predicts_nothing(here, trace, touch):
+    answer = here("replay", trace(), *FAST, "--touch", touch)
+    assert f"no prediction for the live program: it touched its memory otherwise than --touch {touch}" in answer.out
+    assert "30.0 MiB" not in answer.out
+
+
+def test_an_allocator_that_refuses_is_told_of(here, written):
+    path = written([f"o 0 0 0 {1 << 47} 0 0 0", 'e 1 {"processes": []}'])
+    result = here("replay", path, *FAST, "--json", "-").result()
+    refused = [text for text in result["warnings"] if "refused 1 of the allocations" in text]
+    assert [text.split()[0] for text in refused] == ["glibc", "glibc,MALLOC_TOP_PAD_=65536"]
+
+
+def test_a_live_command_that_fails_is_named(here, written, fakes):
+    info = {"command": [str(fakes.program), "exit", "3"], "cwd": "/", "environment": {}}
+    path = written([f"t 1 0 {json.dumps(info)}", "o 0 0 0 64 0 0 0", 'e 1 {"processes": []}'])
+    answer = here("replay", path, "--live", *FAST)
+    assert answer.status == 2
+    assert str(fakes.program) in answer.message() and "hak-replay" not in answer.message()
 
 
 def test_a_partial_trace_says_so(here, trace):
@@ -70,6 +95,7 @@ def test_a_partial_trace_says_so(here, trace):
         (("a", "b"), "one trace at a time"),
         (("{trace}", "--touch", "some"), "touch"),
         (("{trace}", "--processes", "x"), "processes"),
+        (("{trace}", *ARMS, "--processes", "0,7"), "has no process 7; it has: 0"),
     ],
 )
 def test_mistakes_are_one_line(here, trace, words, message):

@@ -61,14 +61,26 @@ def test_noise_widens_the_interval():
     assert width(0.5) > width(0.1) > width(0.0) > 0
 
 
-def test_the_order_of_arms_counts_where_live_values_differ_by_more_than_matters():
+def test_the_order_of_arms_counts_where_live_runs_differ_by_more_than_matters():
     values = {"a": (100, 100), "b": (99, 102), "c": (120, 110), "d": (90, 130)}
     rows = [{"arm": name, "predicted": predicted, "live": live} for name, (predicted, live) in values.items()]
-    found = predict.ranking(rows)
+    lives = {name: [[live + 0.1 * block] for block in range(12)] for name, (_, live) in values.items()}
+    found = predict.ranking(rows, lives)
+    assert found["unsure"] == []
     assert found["agree"] == [["a", "c"], ["b", "c"]]
     assert found["contrary"] == [["a", "d"], ["b", "d"], ["c", "d"]]
     assert found["live"] == ["a", "b", "c", "d"]
     assert found["predicted"] == ["d", "b", "a", "c"]
+
+
+def test_a_difference_that_may_be_chance_asks_for_no_order():
+    rows = [{"arm": "a", "predicted": 100, "live": 100}, {"arm": "b", "predicted": 99, "live": 110}]
+    steady = [[100.0 + block % 3] for block in range(12)]
+    jumping = [[100.0 + off] for off in (31, -17, 24, -12, 19, -8, 27, -15, 14, -5, 22, -10)]
+    found = predict.ranking(rows, {"a": steady, "b": jumping})
+    assert (found["agree"], found["contrary"], found["unsure"]) == ([], [], [["a", "b"]])
+    few = predict.ranking(rows, {"a": steady[:3], "b": [[120.0]] * 3})
+    assert few["unsure"] == [["a", "b"]]
 
 
 def test_the_peak_is_that_of_the_largest_process_with_what_it_holds_besides():

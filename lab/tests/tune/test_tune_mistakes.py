@@ -27,6 +27,12 @@ def refused(here, store, fakes):
         (["--subject-to", "rss=+200%"], "not METRIC=+N%"),
         (["--subject-to", "rss=+nan%"], "not METRIC=+N%"),
         (["--subject-to", "speed=+2%"], "guardrails: no metric 'speed'"),
+        (["--subject-to", "rss=-2%"], "more of 'rss' is not better"),
+        (["--subject-to", "p99=-2%"], "a limit says by how much it may grow"),
+        (["--subject-to", "rss=+2%", "--subject-to", "rss=+5%"], "--subject-to: 'rss' is given twice"),
+        (["--read", "x=regex:a (.)", "--read", "x=regex:b (.)"], "--read: 'x' is given twice"),
+        (["--least", ""], "--least: no metric is named"),
+        (["--most", " "], "--most: no metric is named"),
         (["--read", "x=ops"], "not NAME=regex:PATTERN"),
         (["--read", "wall=regex:(a)"], "cannot be the name of a figure"),
         (["--read", "x=regex:a"], "needs exactly one group"),
@@ -101,3 +107,37 @@ def test_a_spec_of_a_tuning(here, tmp_path, fakes):
     assert result["tune"]["limits"] == {"rss": 0.05}
     path.write_text('kind = "tune"\ncommand = "true"\nalocators = ["glibc"]\n')
     assert "did you mean 'allocators'" in here("tune", path).message()
+
+
+REFUSED = {
+    "hakmem": ("HAKMEM_RETAIN=abc", "hakmem: warning: HAKMEM_RETAIN: value not understood"),
+    "jemalloc": ("MALLOC_CONF=dirty_decay:0", "<jemalloc>: Invalid conf pair: dirty_decay:0"),
+    "scudo": ("SCUDO_OPTIONS=release=1", "Scudo WARNING: found 1 unrecognized flag"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_the_allocator_refuses_is_no_candidate(here, fakes, name):
+    """Whichever arm of the library was looked at first; and it keeps no other arm of it from taking part."""
+    from hakmem_lab.errors import LabError
+    from hakmem_lab.plan import peers
+
+    try:
+        peers.library(name)
+    except LabError as error:
+        pytest.skip(str(error))
+    (setting, says), words = REFUSED[name], ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--quiet"]
+    for arms in ([f"{name},{setting}", f"{name},OTHER=1"], [f"{name},OTHER=1", f"{name},{setting}"]):
+        answer = here("tune", *words, "--allocators", *arms, "--json", "-", "--", fakes.program, "exit", "0")
+        result = answer.result()
+        assert result["selection"]["chosen"] == f"{name},OTHER=1"
+        (line,) = result["tune"]["left_out"]
+        assert line.startswith(f"{name},{setting} is left out: {says}")
+
+
+def test_what_it_runs_on_now_by_another_name_is_no_candidate(here, fakes):
+    """The C library serves the program already: glibc as it is would be the default under another name."""
+    words = ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--set", "select-blocks=1", "--quiet"]
+    answer = here("tune", *words, "--allocators", "glibc", "--json", "-", "--", fakes.program, "exit", "0").result()
+    assert "glibc is left out: it is what the program runs on now" in answer["tune"]["left_out"]
+    assert "glibc" not in [row["arm"] for row in answer["selection"]["candidates"]]

@@ -15,6 +15,7 @@ n=$(wc -l < "{folder}/count")
 [ "$n" = "${{HANG:-0}}" ] && exec sleep 60
 [ -n "$BREAK" ] && [ "$n" -ge "$BREAK" ] && exit 7
 echo "ops ${{RATE:-1000}}"
+[ "$n" -lt "${{LATE:-0}}" ] && TAIL=100
 echo "p99 ${{TAIL:-100}} us"
 """
 READ = ["--read", r"ops=regex:ops (\d+)", "--read", r"p99=regex:p99 (\d+) us"]
@@ -72,6 +73,37 @@ def test_a_limit_vetoes_the_winner(tune):
     assert "breaks the limit on p99" in result["tune"]["answer"]
 
 
+def test_where_the_winner_is_refused_the_next_best_is_named(tune):
+    """One that breaks its limit only in the confirmation; what was next while choosing is told, as no verdict."""
+    arms = ["glibc,RATE=1300,TAIL=110,LATE=15", "glibc,RATE=1200"]
+    result = tune("--subject-to", "p99=+2%", arms=arms).result()
+    assert (result["verdict"], result["tune"]["use"]) == ("NO-GO", None)
+    assert result["tune"]["runner_up"] == {"arm": arms[1], "estimate": pytest.approx(0.2), "blocks": 2}
+    (note,) = [text for text in result["tune"]["notes"] if "next best" in text]
+    assert f"was {arms[1]}, better by about 20.00 % in the 2 blocks" in note
+    assert f"--allocators {arms[1]} confirms it" in note
+
+
+@pytest.mark.parametrize(
+    ("arms", "told"),
+    [
+        (["glibc,RATE=1300", "glibc,RATE=1200"], False),
+        (["glibc,RATE=1300,BREAK=15", "glibc,RATE=1200"], True),
+        (["glibc,RATE=1300,TAIL=110,LATE=15", "glibc,RATE=1200,TAIL=110"], False),
+        (["glibc,RATE=1300,TAIL=110,LATE=15", "glibc,RATE=1005"], False),
+    ],
+)
+def test_the_next_best_is_named_where_it_promises_something(tune, here, arms, told):
+    """Not beside a winner, nor where it broke a limit or would not matter; but where the winner cannot be run to the
+    end."""
+    answer = tune("--subject-to", "p99=+2%", arms=arms)
+    assert answer.status == (3 if told else 0)
+    tuned = here("show", "last", "--json", "-").result()["tune"]
+    assert any("next best" in text for text in tuned["notes"]) == told
+    broke = f"Not confirmed, stay with default: {arms[0]} failed in block "
+    assert tuned["answer"].startswith(broke) == told
+
+
 @pytest.mark.parametrize(("fall", "use"), [("-5%", "glibc,TAIL=80,RATE=960"), ("-20%", "glibc,TAIL=50,RATE=900")])
 def test_a_rate_may_fall_by_so_much(tune, fall, use):
     """4 % fewer operations with a tail of 80, 10 % fewer with one of 50."""
@@ -122,6 +154,16 @@ def test_the_terminal_ends_with_the_line_for_the_service(tune, fakes, program):
     assert words == [f"LD_PRELOAD={fakes.allocator}", "RATE=1200", 'FAKE_TEXT=a "b" 5%', str(program)]
     done = subprocess.run(["sh", "-c", lines[-1]], capture_output=True, text=True, check=True)
     assert "ops 1200" in done.stdout
+
+
+def test_the_line_takes_the_settings_of_the_default_away(tune):
+    answer = tune("--default", "glibc,RATE=500", arms=["glibc,TAIL=1"], out=("--quiet",))
+    *_, first, line, second, shell = answer.out.splitlines()[-6:]
+    assert (first, line) == ("and below it, so that what it runs on now is gone:", "UnsetEnvironment=RATE")
+    assert second == "In a shell:" and shell.startswith("env -u RATE TAIL=1 ")
+    alone = tune("--default", "glibc,RATE=500", arms=["glibc"], out=("--quiet",)).out
+    assert "In the [Service] section of the unit:\nUnsetEnvironment=RATE\n" in alone
+    assert "\nEnvironment=" not in alone
 
 
 def test_a_candidate_that_fails_takes_no_further_part(tune, records):

@@ -148,6 +148,28 @@ def test_what_else_is_preloaded_stays():
     assert service.environment(libc, None, brought=True) == {"LD_PRELOAD": "/lib/libc.so.6", "A": "1"}
 
 
+def lines(winner, now, others=None):
+    found = service.lines(winner, now, others, False, ["prog"])
+    return found["systemd"], found["unset"], found["shell"]
+
+
+def test_what_it_runs_on_now_is_taken_away():
+    """Settings of the default would hold beside the winner's; and a bare Environment= would take all others away."""
+    glibc, now = arm({}, "/lib/libc.so.6", "glibc"), arm({"A": "1"}, "/lib/j.so", "jemalloc")
+    assert lines(glibc, now) == ("", "UnsetEnvironment=LD_PRELOAD A", "env -u LD_PRELOAD -u A prog")
+    assert lines(glibc, now, "/b.so") == (
+        'Environment="LD_PRELOAD=/b.so"',
+        "UnsetEnvironment=A",
+        "env -u A LD_PRELOAD=/b.so prog",
+    )
+    assert lines(arm({"A": "2"}), now) == (
+        'Environment="LD_PRELOAD=/lib/x.so" "A=2"',
+        "",
+        "LD_PRELOAD=/lib/x.so A=2 prog",
+    )
+    assert lines(glibc, glibc) == ("", "", "prog")
+
+
 def points(found, texts):
     from hakmem_lab.kinds.tune import search
 

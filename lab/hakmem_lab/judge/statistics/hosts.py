@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import chdtrc, stdtr, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
@@ -25,7 +26,7 @@ from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
 LEAST_HOSTS = 3
 PRIOR_BLOCKS = 4
 NO_VARIANCE = 1e-18  # what never varied is given the error of rounding
-STEPS, CLOSE = 200, 1e-10
+LOOKED_AT, LOOKED_AT_DECADES, CLOSE = 200, 10, 1e-9
 
 
 @dataclass(frozen=True)
@@ -115,21 +116,24 @@ def _typical_variance(weights: np.ndarray) -> float:
 
 
 def _tau2(y: np.ndarray, v: np.ndarray) -> float:
-    """Restricted maximum likelihood by Fisher scoring; never below 0."""
-    tau2 = max(0.0, float(y.var(ddof=1) - v.mean()))
-    for _ in range(STEPS):
-        w = 1 / (v + tau2)
-        total = w.sum()
-        residual = y - w @ y / total
-        trace = total - (w**2).sum() / total
-        information = (w**2).sum() - 2 * (w**3).sum() / total + ((w**2).sum() / total) ** 2
-        step = (float(w**2 @ residual**2) - trace) / information
-        after = max(0.0, tau2 + step)
-        done = abs(after - tau2) <= CLOSE * (tau2 + v.mean())
-        tau2 = float(after)
-        if done:
-            break
-    return tau2
+    """Restricted maximum likelihood; never below 0. Looked for everywhere first: where errors are very unlike, steps
+    along the slope may go to and fro for ever, or end at the lower one of two maxima."""
+
+    def deviance(tau2: np.ndarray | float) -> np.ndarray:
+        spread = v + np.asarray(tau2)[..., np.newaxis]
+        w = 1 / spread
+        total = w.sum(axis=-1)
+        mean = np.asarray(w @ y / total)[..., np.newaxis]
+        return np.log(spread).sum(axis=-1) + np.log(total) + (w * (y - mean) ** 2).sum(axis=-1)
+
+    most = float(np.ptp(y)) ** 2
+    if most <= NO_VARIANCE:
+        return 0.0
+    tries = np.concatenate([[0.0], most * np.logspace(-LOOKED_AT_DECADES, 0, LOOKED_AT)])
+    best = int(deviance(tries).argmin())
+    around = tries[max(best - 1, 0)], tries[min(best + 1, LOOKED_AT)]
+    found = float(minimize_scalar(deviance, bounds=around, method="bounded", options={"xatol": CLOSE * around[1]}).x)
+    return found if deviance(found) < deviance(0.0) else 0.0
 
 
 def together(hosts: Sequence[Host], level: float) -> Interval:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -13,6 +14,8 @@ from hakmem_lab.kinds.fleet.folder import JOB, Folder
 SCRIPT, MANIFEST, LOGS = "job.sbatch", "job.yaml", "logs"
 MOUNT = "/fleet"
 RETRIES_OF_A_SHARE = 3
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN, LONGEST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*"), 253  # RFC 1123, as Kubernetes has it
 
 
 def _write(path: Path, text: str) -> Path:
@@ -33,13 +36,17 @@ def _hak() -> list[str]:
     return [found] if found else [sys.executable, "-m", "hakmem_lab.cli.main"]
 
 
+def check_slurm(place: Path) -> None:
+    """Raises LabError where a path could not stand in a script of Slurm's."""
+    for path in (place.resolve(), Path.cwd()):
+        if any(sign in str(path) for sign in '"\\\n'):
+            raise LabError(f"-o: Slurm takes no quote, backslash or line break in a path: {path}")
+
+
 def slurm(folder: Folder) -> Path:
     """A job array, a task a share, alone on its node; one whose node dies is queued again, and goes on."""
     place = folder.path.resolve()
     logs = place / LOGS
-    for path in (place, Path.cwd()):
-        if any(sign in str(path) for sign in '"\\\n'):
-            raise LabError(f"-o: Slurm takes no quote, backslash or line break in a path: {path}")
     measure = shlex.join([*_hak(), "fleet", "--measure", str(place)])
     output = str(logs).replace("%", "%%")
     text = f"""#!/bin/bash
@@ -61,12 +68,19 @@ exec {measure}
 
 
 def check_kubernetes(image: str | None, claim: str | None) -> None:
-    """Raises LabError where one of the two is missing."""
+    """Raises LabError where one of the two is missing, or none that Kubernetes takes."""
     missing = [flag for flag, value in (("--image", image), ("--claim", claim)) if not value]
     if missing:
         raise LabError(
             f"{missing[0]} is missing: an image with hak and the program, and a PersistentVolumeClaim that several "
             "nodes may write (ReadWriteMany)"
+        )
+    if re.search(r"\s", str(image)):
+        raise LabError(f"--image: '{image}' names no image: there is no space in a name")
+    if len(str(claim)) > LONGEST_NAME or not SUBDOMAIN.fullmatch(str(claim)):
+        raise LabError(
+            f"--claim: '{claim}' is no name of Kubernetes: small letters, digits, '-' and '.', a letter or digit at "
+            "both ends"
         )
 
 

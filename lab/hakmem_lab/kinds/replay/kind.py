@@ -35,6 +35,7 @@ from hakmem_lab.trace.replay import ReplayBlocks
 
 __all__ = ["Spec", "analyse", "run"]
 
+MOST_NAMED = 20
 LIVE_METRICS = ("wall", "cpu", "rss")
 
 
@@ -104,8 +105,11 @@ class ReplaySession(ReplayBlocks):
     """Blocks of replays, and of live runs where they are asked for."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
-        self.found = contents(Path(spec.trace))
+        self.trace, self.found = spec.trace, contents(Path(spec.trace))
         self.live = live_workload(spec, self.found) if spec.live else None
+        if missing := sorted(set(spec.processes) - {each.number for each in self.found.processes}):
+            there = ", ".join(str(each.number) for each in self.found.processes[:MOST_NAMED]) or "none"
+            raise LabError(f"--processes: {spec.trace} has no process {missing[0]}; it has: {there}")
         super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
         if self.live:
             self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
@@ -115,6 +119,9 @@ class ReplaySession(ReplayBlocks):
             self.progress.update(0, 1, f"preflight: {arm.name}")
             preflight.check_arm(arm, self.live if self.live and arm.name.endswith(LIVE) else self.workload)
         self.progress.restart()
+
+    def said_of(self, arm: Arm) -> str:
+        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         super().create(folder, source, recorded=replay.recorded(self.found), **more)

@@ -16,6 +16,9 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import as_log, block_log_ratio
+
 LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order
 LEAST_OTHERS = 2  # arms that were run live, besides the base, from which the model's error follows
@@ -35,8 +38,8 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("wall", "wall_s", "s", False, 0.03, 1.0),
-    Quantity("cpu", "cpu_s", "s", False, 0.03, 1.0),
+    Quantity("wall", "wall_s", "s", False, 0.03, 0.5),
+    Quantity("cpu", "cpu_s", "s", False, 0.03, 0.5),
     Quantity("rss", "rss_peak_kib", "KiB", True, 0.04, 0.15),
 )
 
@@ -123,17 +126,28 @@ def half_width(
     return math.hypot(model, SIGMAS * math.hypot(*noise))
 
 
-def ranking(rows_: Sequence[Mapping]) -> dict:
-    """Whether predicted and live order agree, of every two arms whose live values differ by more than matters."""
-    agree: list[list[str]] = []
-    contrary: list[list[str]] = []
-    for first, second in itertools.combinations(rows_, 2):
-        if abs(first["live"] / second["live"] - 1) <= MATTERS or abs(second["live"] / first["live"] - 1) <= MATTERS:
+def ranking(rows_: Sequence[Mapping], lives: Mapping[str, Sequence[Sequence[float]]]) -> dict:
+    """Whether predicted and live order agree, of every two arms whose live runs differ by more than matters.
+
+    lives: of each arm, block by block, the values of its live runs. A difference counts where it is more than chance:
+    where the interval of all pairs together excludes that there is none. The others that look as large are unsure.
+    """
+    found: dict[str, list[list[str]]] = {"agree": [], "contrary": [], "unsure": []}
+    rows_of = {row["arm"]: row for row in rows_}
+    pairs = {" and ".join(pair): pair for pair in itertools.combinations(rows_of, 2)}
+    differences = {
+        key: [block_log_ratio(*block, True) for block in zip(lives[first], lives[second], strict=True)]
+        for key, (first, second) in pairs.items()
+    }
+    for key, more in simultaneous_intervals(differences, LEVEL).items():
+        first, second = pairs[key]
+        if abs(more.estimate) <= as_log(MATTERS):
             continue
-        same = (first["live"] < second["live"]) == (first["predicted"] < second["predicted"])
-        (agree if same else contrary).append([first["arm"], second["arm"]])
+        same = (more.estimate > 0) == (rows_of[second]["predicted"] > rows_of[first]["predicted"])
+        word = "unsure" if not more.excludes_zero() else "agree" if same else "contrary"
+        found[word].append([first, second])
     order = {key: [row["arm"] for row in sorted(rows_, key=lambda row: row[key])] for key in ("predicted", "live")}
-    return {"agree": agree, "contrary": contrary, **order}
+    return {**found, **order}
 
 
 def recorded_level(recorded: Mapping, quantity: Quantity) -> float | None:

@@ -25,14 +25,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     blocks = measured(records)
     if blocks:
         result["replay"] = _replay(header, own, blocks)
+        result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
     return result
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     names, recorded = [arm["name"] for arm in own["arms"]], header["recorded"]
     base, live = base_arm(own, recorded), header["spec"]["live"]
-    found = {"recorded": recorded, "base": base, "live": live, "quantities": []}
-    if base is None:
+    found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": []}
+    # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
+    if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)
     beside = predict.offsets(recorded["processes"], _runs(blocks, base))
     cpu = recorded["cpu_s"]
@@ -45,14 +47,28 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
         level = None if live else predict.recorded_level(recorded, quantity)
         rows = predict.rows(columns, base, quantity, level, cpu)
         if rows:
-            ranking = predict.ranking(rows) if live else None
+            ranking = predict.ranking(rows, _lives(blocks, names, quantity)) if live else None
             found["quantities"].append({"name": quantity.name, "unit": quantity.unit, "rows": rows,
                                         "ranking": ranking})  # fmt: skip
     return found | _replayed(blocks, names)
 
 
+def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
+    """Of arms on which the allocator refused allocations: what they did not do took them no time and no memory."""
+    counts = {name: max((sum(each["failed"] for each in run["replay"]["processes"])
+                         for run in _runs(blocks, name) if run.get("replay")), default=0)
+              for name in names}  # fmt: skip
+    return [f"{name} refused {count:,} of the allocations: its figures are of less work than was recorded"
+            for name, count in counts.items() if count]  # fmt: skip
+
+
 def _runs(blocks: Blocks, name: str) -> list[dict]:
     return [run for block in blocks for run in block.get(name, [])]
+
+
+def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:
+    """Of each arm, block by block: what its live runs used."""
+    return {name: [[run[quantity.field] for run in block[name + LIVE]] for block in blocks] for name in names}
 
 
 def _replayed(blocks: Blocks, names: list[str]) -> dict:

@@ -14,13 +14,14 @@ from hakmem_lab.kinds.ab.kind import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import halving, search
 from hakmem_lab.kinds.tune import space as spaces
 from hakmem_lab.kinds.tune.result import aim_of, analyse, candidates_of, events, groups_of, state_of, whole_header
-from hakmem_lab.kinds.tune.session import ASKED, CONFIRM, LEFT_OUT, SELECT, TuneSession
+from hakmem_lab.kinds.tune.session import ASKED, BROKE, CONFIRM, LEFT_OUT, SELECT, TuneSession
 from hakmem_lab.kinds.tune.space import Space
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.context import Context
 from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.session import ArmFailed
 from hakmem_lab.store.blocks import finished_blocks
 
 __all__ = ["Spec", "analyse", "run"]
@@ -53,7 +54,12 @@ def measure(session: TuneSession, space: Space) -> None:
     chosen = choose(session, space)
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair, header = (DEFAULT, chosen), whole_header(session.file.header(), session.records())
-    run_until_settled(session, CONFIRM, pair, of_pair(header, pair))
+    try:
+        run_until_settled(session, CONFIRM, pair, of_pair(header, pair))
+    except ArmFailed as failed:
+        if failed.arm == chosen:
+            session.event(BROKE, f"{chosen} failed in block {failed.index} of its confirmation", arm=chosen)
+        raise
 
 
 def choose(session: TuneSession, space: Space) -> str:

@@ -1,14 +1,16 @@
 """From the records of a tuning to its result: the course of the choice, the verdict on the winner, the line to use."""
 
+import shlex
 from collections.abc import Sequence
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
-from hakmem_lab.judge.statistics import multiple
+from hakmem_lab.judge.statistics import multiple, sentences
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, confirmation
 from hakmem_lab.kinds.tune import halving, service
-from hakmem_lab.kinds.tune.session import ASKED, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
+from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.blocks import Blocks, finished_blocks
@@ -62,14 +64,21 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     chosen = state.chosen
     result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
+    result["tune"]["runner_up"] = runner_up = _runner_up(header, blocks, state)
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)
+    if runner_up and (not parts or parts["verdict"] != "GO"):
+        result["tune"]["notes"].append(_told(runner_up))
     if not parts:
-        result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
+        broke = events(records, BROKE)
+        result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
         return result
     result |= parts
     result["selection"]["confirmation"] = parts["comparisons"][0]
     blocked(withheld(result, records, DEFAULT, chosen), records)
-    return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
+    result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
+    if (broke := events(records, BROKE)) and not result["final"]:
+        result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"
+    return result
 
 
 def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dict:
@@ -84,9 +93,30 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
         "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
         "answer": "",
+        "runner_up": None,
         "use": None,
         "service": None,
     }
+
+
+def _runner_up(header: dict, blocks: Blocks, state: halving.Course) -> dict | None:
+    """Who was in the last rung beside the chosen one, if its blocks promise as much as matters, and keep the limits."""
+    if not state.rungs:
+        return None
+    aim = aim_of(header)
+    for name in state.rungs[-1].arms:
+        found = halving.score(blocks, name, aim, 0.0)
+        if name != state.chosen and found.slack >= 0 and found.estimate >= as_log(header["spec"]["margin"]):
+            return {"arm": name, "estimate": as_ratio(found.estimate), "blocks": len(shared(blocks, DEFAULT, name))}
+    return None
+
+
+def _told(runner_up: dict) -> str:
+    name, better = runner_up["arm"], sentences.size(as_log(runner_up["estimate"]))
+    return (
+        f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
+        f"which is no verdict: --allocators {shlex.quote(name)} confirms it, as a question of its own"
+    )
 
 
 def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
@@ -109,14 +139,10 @@ def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
     """With what follows from the verdict: the arm to use and its line, or to stay with what there is."""
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":
-        (arm,) = (arm for arm in header["arms"] if arm["name"] == chosen)
-        variables = service.environment(arm, spec["env"].get("LD_PRELOAD"), brought)
+        arms = {arm["name"]: arm for arm in header["arms"]}
+        command = spec["server"]["command"] if spec["server"] else spec["command"]
         tune["use"] = chosen
-        tune["service"] = {
-            "systemd": service.systemd(variables),
-            "shell": service.shell(variables, spec["server"]["command"] if spec["server"] else spec["command"]),
-            "environment": variables,
-        }
+        tune["service"] = service.lines(arms[chosen], arms[DEFAULT], spec["env"].get("LD_PRELOAD"), brought, command)
     tune["answer"] = _answer(result, spec["default"], chosen)
     return result
 

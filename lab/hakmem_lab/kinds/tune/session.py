@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import planning
@@ -19,7 +20,7 @@ from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.runs import RunFile
 
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
-BROUGHT = "brought"
+BROUGHT, BROKE = "brought", "broke"
 SELECT, CONFIRM = "select", "confirm"
 PAIR = 4  # runs of a block of the confirmation
 
@@ -70,32 +71,37 @@ class TuneSession(Session):
             self.event(planning.PLANNED, text, blocks=self.planned)
 
     def check_arms(self) -> None:
-        """Preflight of every library once; what does not serve the program is left out, with one line."""
+        """Every library once in the program, every setting once; what is refused is left out, with one line."""
         self.brought = self._brought()
-        refused: dict[Path | None, bool] = {}
+        refused: dict[Path | None, str | None] = {}  # a library -> why it does not serve
         for arm in list(self.arms.values()):
             self.progress.update(0, 1, f"preflight: {arm.name}")
             library = arm.library.path
-            try:
-                if library not in refused or arm.name == DEFAULT:
-                    refused[library] = True
-                    preflight.check_arm(arm, self.workload)
-                    refused[library] = False
-            except LabError as error:
-                if arm.name == DEFAULT:
-                    raise
-                self.left_out[arm.allocator] = str(error)
+            if arm.name == DEFAULT:
+                preflight.check_arm(arm, self.workload)
+                refused[library] = None
+                continue
+            if why := _refusal(preflight.check_settings, arm, self.workload.env):
+                self._leave_out(arm.name, why)
+                continue
+            if library not in refused:
+                refused[library] = _refusal(preflight.check_arm, arm, self.workload)
+                if why := refused[library]:
+                    self.left_out[arm.allocator] = why
             if refused[library]:
                 del self.arms[arm.name]
         self.progress.restart()
 
     def _brought(self) -> str | None:
-        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say."""
+        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say. What
+        the C library serves runs on glibc as it is already; a search begins there all the same."""
         arm = self.arms[DEFAULT]
         if arm.library.path is not None:
             return None
-        found = preflight.serving(arm, self.workload) - {os.path.realpath(str(peers.libc().path))}
-        return ", ".join(sorted(found)) or None
+        found, libc = preflight.serving(arm, self.workload), os.path.realpath(str(peers.libc().path))
+        if found == {libc} and not arm.variables and "glibc" in self.arms and not self.search:
+            self._leave_out("glibc", "it is what the program runs on now")
+        return ", ".join(sorted(found - {libc})) or None
 
     def _leave_out(self, name: str, why: str) -> None:
         self.left_out[name] = why
@@ -194,3 +200,12 @@ class TuneSession(Session):
             text = f"{failed.arm} failed in block {failed.index}, and takes no further part"
             self.event(GONE, text, arm=failed.arm, block=failed.index)
             self.progress.say(text)
+
+
+def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
+    """Why the check refuses the arm."""
+    try:
+        check(arm, about)
+    except LabError as error:
+        return str(error).removeprefix(f"{arm.name}: ")
+    return None

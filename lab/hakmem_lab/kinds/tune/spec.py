@@ -68,9 +68,19 @@ class Spec(BlockSpec):
     def _known_metrics(self) -> "Spec":
         for key, name in (("metric", self.metric), *(("guardrails", name) for name in self.guardrails)):
             self._check_known(key, name)
-        if self.higher_is_better and self.metric in (*KNOWN, *PERCENTILES) and self.metric not in self.readings:
+        if self.higher_is_better and self._is_cost(self.metric):
             raise ValueError(f"metric: the most of '{self.metric}' is not better: ask for the least")
+        for name, guardrail in self.guardrails.items():
+            if guardrail.higher_is_better and self._is_cost(name):
+                raise ValueError(
+                    f"guardrails: more of '{name}' is not better: a limit says by how much it may grow, as +2%; what "
+                    "is wanted less of is what --least names"
+                )
         return self
+
+    def _is_cost(self, name: str) -> bool:
+        """Whether less of it is better in any program."""
+        return name in (*KNOWN, *PERCENTILES) and name not in self.readings
 
     def _check_known(self, key: str, name: str) -> None:
         if name in self.readings or name in PERCENTILES:

@@ -90,7 +90,8 @@ class LoadedRun:
             return str(asked)
         first, *others = self.arm_names or [self.kind]
         subject = f"{', '.join(others)} against {first}" if others else first
-        program = str((self.header.get("command") or {}).get("program") or "").rpartition("/")[2]
+        replayed = (self.header.get("spec") or {}).get("trace")
+        program = str(replayed or (self.header.get("command") or {}).get("program") or "").rpartition("/")[2]
         return f"{subject} on {program}" if program else subject
 
     @property

@@ -1,6 +1,6 @@
 """The tables of the report, as text: numbers, arms, environment, failures.
 
-May import: model, numbers, svg (for Table), pictures (for names of rows).
+May import: model, numbers, svg (for Table), pictures (for names of rows), terminal.replay (for its cells).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hakmem_lab.show.report.numbers import UNKNOWN, finite
 from hakmem_lab.show.report.pictures.effects import comparison_name
 from hakmem_lab.show.report.pictures.scores import figure_text, ratio_text, row_arms, row_name
 from hakmem_lab.show.report.svg import Table
+from hakmem_lab.show.terminal import replay as replays
 
 FAILURE_ROWS = 200
 
@@ -212,11 +213,24 @@ def _heat(record: Record, row: Record) -> str | Cell:
     return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
 
 
+def _replay(result: Record) -> list[Table | None]:
+    """What a replay predicts of the live program, beside what it is where it was run."""
+    found = result.get("replay") or {}
+    live = bool(found.get("live"))
+    columns = ["Arm", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
+    rows = [
+        [row["arm"], replays.TITLES[quantity["name"]], *replays.cells(row, quantity["unit"], live)]
+        for quantity in found.get("quantities", [])
+        for row in quantity["rows"]
+    ]
+    return [Table("The live program as the replay predicts it", columns, rows) if rows else None]
+
+
 def findings(run: LoadedRun) -> list[Table]:
     """Tables of what was found, in the order of reading."""
     result = run.result
     tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_hosts(result)]
-    tables += _suite(result)
+    tables += [*_replay(result), *_suite(result)]
     return [table for table in tables if table is not None]
 
 

@@ -13,6 +13,9 @@ def tables(found: dict) -> Iterator:
     if found["base"] is None:
         yield _no_base(found)
         return
+    if found["touch"] != "recorded" and not found["live"]:
+        yield f"no prediction for the live program: it touched its memory otherwise than --touch {found['touch']} does"
+        return
     yield from _predictions(found)
     for quantity in found["quantities"]:
         if quantity["ranking"]:
@@ -24,12 +27,12 @@ def replayed(found: dict) -> str:
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
-    text = f"replayed: {operations:,} operations of {_counted(threads, 'thread')}"
+    text = f"replayed: {_counted(operations, 'operation')} of {_counted(threads, 'thread')}"
     text += f" in {_counted(len(processes), 'process', 'processes')}"
     if found["left_out"]:
         left = _counted(found["left_out"], "process", "processes")
         text += f"; left out: {left} with {found['left_out_operations']:,} operations"
-    for key, words in (("skipped", "frees of blocks that are not in the trace"), ("failed", "allocations were refused"),
+    for key, words in (("skipped", "frees of blocks that are not in the trace"),
                        ("unordered", "waits for what the trace lacks")):  # fmt: skip
         if count := sum(each[key] for each in processes):
             text += f"; {count:,} {words}"
@@ -72,11 +75,12 @@ def cells(row: dict, unit: str, live: bool) -> list[str]:
 def ranked(quantity: dict) -> str:
     """Whether the order by this metric is that of the live runs."""
     ranking, title = quantity["ranking"], TITLES[quantity["name"]]
-    agree, contrary = len(ranking["agree"]), ranking["contrary"]
+    agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
+    chance = f"; {_counted(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
-        return f"order by {title}: no two arms differ by more than 3 % live"
+        return f"order by {title}: no two arms are shown to differ by more than 3 % live{chance}"
     pairs = f"of {_counted(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
     if not contrary:
-        return f"order by {title}: as live, {pairs} all"
+        return f"order by {title}: as live, {pairs} all{chance}"
     wrong = ", ".join(" and ".join(pair) for pair in contrary)
-    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}"
+    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}{chance}"

@@ -35,7 +35,7 @@ typedef struct process {
   uint32_t forks_claimed;
   uint64_t began_ns, died_ns; // since the trace began; died: 0: it lives
   bool over;                  // the packer has been told of its end, and forgets its memory
-  uint64_t own_pages;         // of the segment, that it has touched
+  uint64_t own_pages;         // of the segment, that it has touched; of 4 KiB whatever the system's are
   uint64_t peak_kib, cpu_ms;
   uint32_t waits;
   int statm;   // its file in /proc
@@ -50,6 +50,10 @@ typedef struct process {
   pack_counts_t counts; // the packer's, once it has ended
   buffer_t *buffers;    // of each in the segment
 } process_t;
+
+static inline uint64_t process_own_kib(const process_t *process) {
+  return process->own_pages * 4;
+}
 
 typedef enum { ITEM_PROCESS, ITEM_WORDS, ITEM_ADVANCE, ITEM_TEXT, ITEM_PROCESS_END, ITEM_LAST } item_kind_t;
 

@@ -22,7 +22,7 @@ static void write_process(FILE *out, const process_t *process) {
           ", \"recorder_kib\": %" PRIu64,
           process->number, (int)process->pid,
           (double)((process->died_ns ? process->died_ns : processes_now_ns()) - process->began_ns) / 1e9,
-          (double)process->cpu_ms / 1e3, process->peak_kib, process->own_pages * 4);
+          (double)process->cpu_ms / 1e3, process->peak_kib, process_own_kib(process));
   if (process->exited && process->signal)
     fprintf(out, ", \"signal\": %d", process->signal);
   else if (process->exited)

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, HELLO_US = 200000, TRIES = 100, BACKLOG = 4096 };
+enum { EVENTS = 64, HELLO_S = 2, TRIES = 100, BACKLOG = 4096 };
 #define ORPHAN_NS UINT64_C(1000000000) // so long after a process's end, a child that it forked may begin
 
 static process_t *first, **last = &first;
@@ -75,7 +75,7 @@ static void process_died(process_t *process) {
   sample_cpu(process);
   process_take_all(process);
   segment_t *segment = process->segment;
-  uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process->own_pages * 4;
+  uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process_own_kib(process);
   if (peak_kib > own_kib + process->peak_kib)
     process->peak_kib = peak_kib - own_kib;
   if (atomic_load(&segment->cpu_ms) > process->cpu_ms)
@@ -154,7 +154,7 @@ static void process_begins(int connection, pid_t pid, segment_hello_t *hello) {
 }
 
 static void greet(int connection) {
-  struct timeval patience = {0, HELLO_US};
+  struct timeval patience = {HELLO_S, 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   segment_hello_t hello;
   struct ucred who;

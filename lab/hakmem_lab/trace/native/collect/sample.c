@@ -78,7 +78,7 @@ void sample_cpu(process_t *process) {
     process->cpu_ms = stat.cpu_ms;
   const char *peak = read_proc(process->pid, "status", text, sizeof text) > 0 ? strstr(text, "VmHWM:") : NULL;
   uint64_t kib = peak ? strtoull(peak + sizeof "VmHWM:" - 1, NULL, 10) : 0;
-  uint64_t own_kib = process->own_pages * 4;
+  uint64_t own_kib = process_own_kib(process);
   if (kib > own_kib && kib - own_kib > process->peak_kib)
     process->peak_kib = kib - own_kib;
 }
@@ -122,8 +122,8 @@ void sample_resident(process_t *process) {
   text[got] = '\0';
   char *second = text;
   strtoull(text, &second, 10);
-  uint64_t kib = strtoull(second, NULL, 10) * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024),
-           own_kib = process->own_pages * 4;
+  uint64_t kib = strtoull(second, NULL, 10) * ((uint64_t)sysconf(_SC_PAGESIZE) >> 10);
+  uint64_t own_kib = process_own_kib(process);
   if (kib <= own_kib)
     return;
   if (process->samples == NULL)

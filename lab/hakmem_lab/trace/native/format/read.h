@@ -41,6 +41,7 @@ long trace_text(trace_t *, trace_chunk_kind_t kind, uint32_t process, size_t *po
 
 trace_stream_t *trace_stream_open(trace_t *, uint32_t process, uint32_t thread); // NULL with errno
 void trace_stream_close(trace_stream_t *);
+size_t trace_stream_bytes(const trace_stream_t *); // resident, beside what trace_memory_bytes counts
 // Decodes up to capacity operations; 0 = the end, -1 = damaged (trace_stream_error says what, in one line).
 long trace_stream_next(trace_stream_t *, trace_operation_t *operations, size_t capacity);
 const char *trace_stream_error(const trace_stream_t *);

@@ -6,6 +6,7 @@
 
 #include "codec.h"
 #include "read_file.h"
+#include "resident.h"
 
 typedef struct {
   const unsigned char *at, *end;
@@ -53,6 +54,11 @@ static void free_plain(trace_stream_t *stream) {
 void trace_stream_close(trace_stream_t *stream) {
   free_plain(stream);
   memory_put(stream, sizeof *stream);
+}
+
+size_t trace_stream_bytes(const trace_stream_t *stream) {
+  size_t found;
+  return resident_bytes(stream, sizeof *stream, &found) ? found : sizeof *stream;
 }
 
 const char *trace_stream_error(const trace_stream_t *stream) {

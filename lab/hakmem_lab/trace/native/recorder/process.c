@@ -108,26 +108,24 @@ static int answered(int fd) {
   return memory;
 }
 
-// A process whose address space has no room for the segment says so, in a byte.
+// A process whose address space has no room for the segment says so, in a byte, and waits until it is known by name.
 static segment_t *segment_take(void) {
   segment_hello_t hello = {SEGMENT_VERSION, parent_fork ? parent_number : 0, parent_fork, ""};
   next_file(hello.allocator, sizeof hello.allocator);
-  int fd = connected(), memory = -1;
-  if (fd < 0)
-    return NULL;
   void *room = mmap(NULL, SEGMENT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED)
-    send(fd, "", 1, MSG_NOSIGNAL);
-  else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello)
-    memory = answered(fd);
   void *segment = MAP_FAILED;
-  if (memory >= 0) {
+  ssize_t bytes = room == MAP_FAILED ? 1 : (ssize_t)sizeof hello;
+  int fd = connected(), memory = -1;
+  if (fd >= 0 && send(fd, room == MAP_FAILED ? "" : (const void *)&hello, (size_t)bytes, MSG_NOSIGNAL) == bytes)
+    memory = answered(fd);
+  if (memory >= 0 && room != MAP_FAILED) {
     segment = mmap(room, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory, 0);
     close(memory);
   }
   if (segment == MAP_FAILED && room != MAP_FAILED)
     munmap(room, SEGMENT_BYTES);
-  close(fd);
+  if (fd >= 0)
+    close(fd);
   return segment == MAP_FAILED ? NULL : segment;
 }
 

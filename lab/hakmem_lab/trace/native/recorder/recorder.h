@@ -37,7 +37,7 @@ typedef struct {
 } __attribute__((aligned(128))) recorder_thread_t;
 
 // At once, each with a buffer; further ones share the stray place. The buffers that are left go round.
-#define RECORDER_THREADS (SEGMENT_BUFFERS / 4 * 3)
+#define RECORDER_THREADS (SEGMENT_BUFFERS / 4)
 #define RECORDER_SLACK_WORDS 4
 
 typedef enum { HOME_NEW, HOME_BEGINNING, HOME_READY, HOME_OFF } home_state_t;

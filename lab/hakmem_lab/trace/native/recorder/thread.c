@@ -13,9 +13,10 @@ enum {
   PERIOD_MOST = 64,   // each time twice as many in one that is not, up to so many
   PERIOD_ALONE = 512, // where there is no other thread, whose blocks would need an order
   SLOW_WORDS = 64,    // of segment->slow_ticks
-  WAIT_NS = 200000,   // for a free buffer, between looks
-  WAITS_MOST = 25000  // without a sign of the collector's life
+  NAP_NS = 200000,    // between looks for a free buffer, each time twice as long,
+  NAP_MOST_NS = 12800000
 };
+#define PATIENCE_NS UINT64_C(5000000000) // without a sign of the collector's life
 
 recorder_thread_t recorder_nobody;
 __thread recorder_thread_t *recorder_self = &recorder_nobody;
@@ -51,14 +52,17 @@ static uint32_t buffer_pop(segment_t *segment) {
 COLD static uint32_t buffer_wait(segment_t *segment) {
   atomic_fetch_add_explicit(&segment->waits, 1, memory_order_relaxed);
   uint32_t beat = atomic_load(&segment->heartbeat);
-  for (unsigned waited = 0; waited < WAITS_MOST && !atomic_load(&segment->stop); waited++) {
+  long nap_ns = NAP_NS;
+  for (uint64_t waited_ns = 0; waited_ns < PATIENCE_NS && !atomic_load(&segment->stop);) {
     uint32_t index = buffer_pop(segment);
     if (index != UINT32_MAX)
       return index;
-    nanosleep(&(struct timespec){0, WAIT_NS}, NULL);
+    nanosleep(&(struct timespec){0, nap_ns}, NULL);
+    waited_ns += (uint64_t)nap_ns;
+    nap_ns = nap_ns < NAP_MOST_NS ? 2 * nap_ns : nap_ns;
     if (atomic_load(&segment->heartbeat) != beat) {
       beat = atomic_load(&segment->heartbeat);
-      waited = 0;
+      waited_ns = 0;
     }
   }
   atomic_store(&segment->stop, 1);

@@ -15,8 +15,15 @@
 #define MOST_AT_ONCE 256u
 #define CIRCLE_LOOKS 20u // so many looks in a row at which nobody has moved
 
-static uint32_t joined_below;
-static bool *joined;
+#define BUDGET_LOOKS 64u
+#define BUDGET_NS 5000000000u // of processor time, that any replay may take
+#define BUDGET_OF_OPERATION_NS 50000u
+#define BUDGET_OF_TIME 20u // times as much as the program can have had
+#define BUDGET_OF_KIB_NS 2000u
+
+static uint32_t *living; // numbers of workers that have begun and are not joined
+static uint32_t living_count;
+static uint64_t done_by_dead;
 
 static void *must_map(void *mapping, const char *what) {
   if (mapping == NULL) {
@@ -33,7 +40,7 @@ static void prepare(uint32_t number) {
   if (w->stream == NULL) {
     replay_fail(REPLAY_FAILED, "thread %u cannot be read: %s", number, strerror(errno));
   }
-  w->batch = must_map(replay_map(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
+  w->batch = must_map(replay_reserve(REPLAY_BATCH * sizeof(trace_operation_t)), "a batch of operations");
   if (replay_decode(w)) {
     uint32_t first = 0;
     while (first + 1 < w->in_batch && w->batch[first].kind == TRACE_WAIT && w->batch[first].time_ns == 0) {
@@ -54,22 +61,28 @@ static bool has_its_turn(const worker_t *w) {
   return true;
 }
 
-static void start(uint32_t number) {
-  worker_t *w = &replay.workers[number];
+static pthread_t begin_thread(char *stack, void *(*run)(void *), void *argument) {
   pthread_attr_t attributes;
   pthread_t thread;
-  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
-  replay_count(STACK_GUESS_BYTES);
   pthread_attr_init(&attributes);
-  pthread_attr_setstack(&attributes, w->stack, STACK_BYTES);
-  atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
-  atomic_store_explicit(&replay.started, number + 1, memory_order_release);
-  int error = pthread_create(&thread, &attributes, replay_worker, w);
+  pthread_attr_setstack(&attributes, stack, STACK_BYTES);
+  int error = pthread_create(&thread, &attributes, run, argument);
   pthread_attr_destroy(&attributes);
   if (error != 0) {
-    replay_fail(REPLAY_FAILED, "thread %u cannot be started: %s", number, strerror(error));
+    replay_fail(REPLAY_FAILED, "a thread cannot be started: %s", strerror(error));
   }
-  w->thread = (uint64_t)thread;
+  return thread;
+}
+
+static void start(uint32_t number) {
+  worker_t *w = &replay.workers[number];
+  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
+  replay_count(STACK_GUESS_BYTES);
+  atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
+  atomic_store_explicit(&replay.started, number + 1, memory_order_release);
+  w->thread = (uint64_t)begin_thread(w->stack, replay_worker, w);
+  living[living_count++] = number;
+  atomic_store_explicit(&replay.living, living_count, memory_order_relaxed);
   if (number + 1 < replay.count) {
     prepare(number + 1);
   } else {
@@ -82,12 +95,9 @@ static void finish(worker_t *w) {
   size_t resident = replay_resident_bytes(w->stack, STACK_BYTES);
   replay_count(resident - STACK_GUESS_BYTES);
   replay_unmap(w->stack, STACK_BYTES, resident);
-  replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), REPLAY_BATCH * sizeof(trace_operation_t));
+  replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), w->own_bytes);
   trace_stream_close(w->stream);
-  joined[w->number] = true;
-  while (joined_below < replay.count && joined[joined_below]) {
-    joined_below++;
-  }
+  done_by_dead += atomic_load_explicit(&w->done, memory_order_relaxed);
 }
 
 typedef struct {
@@ -102,23 +112,35 @@ static bool goes_on(const worker_t *w) {
          atomic_load(&replay.workers[other].state) == WORKER_ENDED;
 }
 
-static crew_t look(uint32_t started) {
+static void look_at(crew_t *crew, const worker_t *w) {
+  uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+  crew->done += atomic_load_explicit(&w->done, memory_order_relaxed);
+  bool waits = state == WORKER_WAITING && !goes_on(w);
+  crew->waiting += waits;
+  crew->ahead += state == WORKER_AHEAD;
+  crew->running += state == WORKER_RUNNING || (state == WORKER_WAITING && !waits);
+  if (state == WORKER_RUNNING || state == WORKER_AHEAD) {
+    uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
+    crew->time_ns = time < crew->time_ns ? time : crew->time_ns;
+  }
+}
+
+static crew_t look(void) {
   crew_t crew = {.time_ns = atomic_load(&replay.next_start_ns)};
-  for (uint32_t i = joined_below; i < started; i++) {
-    worker_t *w = &replay.workers[i];
-    uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
-    crew.done += atomic_load_explicit(&w->done, memory_order_relaxed);
-    if (state == WORKER_ENDED && !joined[i]) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < living_count; i++) {
+    worker_t *w = &replay.workers[living[i]];
+    if (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_ENDED) {
       finish(w);
-    }
-    crew.waiting += state == WORKER_WAITING && !goes_on(w);
-    crew.ahead += state == WORKER_AHEAD;
-    crew.running += state == WORKER_RUNNING || (state == WORKER_WAITING && goes_on(w));
-    if (state == WORKER_RUNNING || state == WORKER_AHEAD) {
-      uint64_t time = atomic_load_explicit(&w->time_ns, memory_order_relaxed);
-      crew.time_ns = time < crew.time_ns ? time : crew.time_ns;
+    } else {
+      living[kept++] = living[i];
+      look_at(&crew, w);
     }
   }
+  living_count = kept;
+  crew.done += done_by_dead;
+  atomic_store_explicit(&replay.living, living_count, memory_order_relaxed);
+  atomic_store_explicit(&replay.slowest_ns, crew.time_ns, memory_order_relaxed);
   return crew;
 }
 
@@ -132,13 +154,25 @@ static void fail_if_circle(const crew_t *crew) {
   if (looks < CIRCLE_LOOKS) {
     return;
   }
-  for (uint32_t i = joined_below; i < replay.count; i++) {
-    const worker_t *w = &replay.workers[i];
-    if (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_WAITING) {
-      replay_fail(REPLAY_BAD_INPUT,
-                  "damaged: all threads wait for each other, thread %u for operation %llu of thread %u", i,
-                  (unsigned long long)atomic_load(&w->waits_count), atomic_load(&w->waits_for));
-    }
+  const worker_t *w = &replay.workers[living[0]];
+  replay_fail(REPLAY_BAD_INPUT, "damaged: all threads wait for each other, thread %u for operation %llu of thread %u",
+              w->number, (unsigned long long)atomic_load(&w->waits_count), atomic_load(&w->waits_for));
+}
+
+// A few operations can ask for any amount of work. What a program did in its time is not nearly as long in a replay.
+static void fail_if_endless(const crew_t *crew, uint64_t now_ns) {
+  static unsigned looks;
+  if (looks++ % BUDGET_LOOKS != 0) {
+    return;
+  }
+  double used_ns = (double)replay_clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  double budget = BUDGET_NS + (double)now_ns * BUDGET_OF_TIME * living_count +
+                  (double)crew->done * BUDGET_OF_OPERATION_NS + (double)replay_highest_kib() * BUDGET_OF_KIB_NS;
+  if (used_ns > budget) {
+    replay_fail(REPLAY_FAILED,
+                "it takes far longer than the program can have taken, %.0f s of processor time so far: its touched "
+                "blocks are large and many; --touch none leaves that out",
+                used_ns / 1e9);
   }
 }
 
@@ -173,14 +207,14 @@ static void reserve_slots(void) {
 void replay_crew(uint32_t process) {
   replay.process = process;
   reserve_slots();
-  joined = must_map(replay_map(replay.count * sizeof(bool)), "the threads");
+  living = must_map(replay_map(replay.count * sizeof *living), "the threads");
   prepare(0);
   start(0);
   uint64_t now = 0; // by the trace
   for (;;) {
     uint32_t seen = atomic_load_explicit(&replay.bell, memory_order_acquire);
     uint32_t started = atomic_load(&replay.started);
-    crew_t crew = look(started);
+    crew_t crew = look();
     now = crew.time_ns != UINT64_MAX && crew.time_ns > now ? crew.time_ns : now;
     replay_sample(now);
     if (started < replay.count) {
@@ -192,10 +226,11 @@ void replay_crew(uint32_t process) {
         } while (started < wanted && started < until && started < replay.count);
         continue;
       }
-    } else if (joined_below == replay.count) {
+    } else if (living_count == 0) {
       return;
     }
     fail_if_circle(&crew);
+    fail_if_endless(&crew, now);
     await_bell(seen);
   }
 }

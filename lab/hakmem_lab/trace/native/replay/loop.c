@@ -5,7 +5,6 @@
 #include "replay.h"
 
 #define LINE 64u
-#define PAGE 4096u
 #define LINES_BYTES 512u // of a block's beginning every line is written to, beyond it every page
 
 // Opaque to the compiler, and as far away as the functions of a preloaded library.
@@ -28,7 +27,7 @@ static inline void touch(void *block, uint64_t size, uint64_t below) {
   for (uint64_t i = 0; i < lines; i += LINE) {
     at[i] = 1;
   }
-  for (uint64_t i = PAGE; i < size; i += PAGE) {
+  for (uint64_t page = replay.page_bytes, i = page; i < size; i += page) {
     at[i] = 1;
   }
   at[size - 1] = 1;
@@ -38,7 +37,7 @@ static inline void touch(void *block, uint64_t size, uint64_t below) {
 static inline void touch_pages(void *block, const trace_operation_t *o) {
   if (o->size >= TRACE_TOUCH_BYTES && o->other != 0 && o->kind != TRACE_ALIGNED &&
       replay.options->touch == TOUCH_RECORDED) {
-    uint64_t bytes = (uint64_t)o->other * PAGE;
+    uint64_t bytes = o->other * replay.page_bytes;
     touch(block, bytes < o->size ? bytes : o->size, UINT64_MAX);
   }
 }

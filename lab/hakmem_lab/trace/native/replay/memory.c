@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "format/resident.h"
 #include "replay.h"
 
-#define PAGE 4096u
 #define POINTS 2048u
 #define SERIES_POINTS 64u
 #define MOST_OF_MEMORY 0.9 // of what is available at the start
@@ -17,7 +17,7 @@ static _Atomic size_t own_bytes;
 static size_t limit_kib;
 static replay_point_t points[POINTS];
 static size_t point_count;
-static uint64_t point_gap_ns, highest_kib, last_ns, last_kib, samples;
+static uint64_t point_gap_ns, highest_kib, last_ns, last_kib, last_own_kib, last_peak_kib, samples;
 static double area, weight, plain_sum;
 static int statm = -1;
 
@@ -33,7 +33,7 @@ void *replay_reserve(size_t bytes) {
 void *replay_map(size_t bytes) {
   void *mapping = replay_reserve(bytes);
   if (mapping != NULL) {
-    replay_count((bytes + PAGE - 1) / PAGE * PAGE);
+    replay_count((bytes + replay.page_bytes - 1) / replay.page_bytes * replay.page_bytes);
   }
   return mapping;
 }
@@ -87,7 +87,7 @@ static uint64_t resident_kib(void) {
   char text[128], *end = NULL;
   read_file(statm, text, sizeof text);
   strtoull(text, &end, 10);
-  return strtoull(end, NULL, 10) * (PAGE >> 10);
+  return strtoull(end, NULL, 10) * (replay.page_bytes >> 10);
 }
 
 static void keep(uint64_t at_ns, uint64_t kib) {
@@ -104,6 +104,18 @@ static void keep(uint64_t at_ns, uint64_t kib) {
   points[point_count++] = (replay_point_t){at_ns, kib};
 }
 
+// What was held between two samples, if that was more than ever before.
+static void note_peak(uint64_t own) {
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  uint64_t peak = (uint64_t)used.ru_maxrss, most_own = own > last_own_kib ? own : last_own_kib;
+  if (peak > last_peak_kib && samples > 0 && peak > most_own + highest_kib) {
+    highest_kib = peak - most_own;
+  }
+  last_peak_kib = peak;
+  last_own_kib = own;
+}
+
 // The mean is over the trace's time: a program that rests holds its memory longer.
 void replay_sample(uint64_t time_ns) {
   uint64_t raw = resident_kib(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
@@ -111,6 +123,7 @@ void replay_sample(uint64_t time_ns) {
     replay_fail(REPLAY_FAILED, "it needs more than the %zu MiB of memory that are available here", limit_kib >> 10);
   }
   highest_kib = kib > highest_kib ? kib : highest_kib;
+  note_peak(own);
   plain_sum += (double)kib;
   if (samples++ > 0 && time_ns > last_ns) {
     area += (double)(time_ns - last_ns) * (double)(last_kib + kib) / 2;
@@ -119,6 +132,10 @@ void replay_sample(uint64_t time_ns) {
   last_ns = time_ns;
   last_kib = kib;
   keep(time_ns, kib);
+}
+
+uint64_t replay_highest_kib(void) {
+  return highest_kib;
 }
 
 static bool is_image(const char *line) {
@@ -162,12 +179,11 @@ static uint64_t less(uint64_t kib, uint64_t other) {
 
 replay_memory_t replay_memory_end(void) {
   uint64_t peak = field_kib("/proc/self/status", "VmHWM:"), own = replay_own_bytes() >> 10, image = image_kib();
-  uint64_t highest = less(peak, own) > highest_kib ? less(peak, own) : highest_kib;
   double mean = weight > 0 ? area / weight : plain_sum / (double)(samples ? samples : 1);
   size_t step = (point_count + SERIES_POINTS - 1) / SERIES_POINTS, kept = 0;
   for (size_t i = 0; i < point_count; i += step) {
     points[kept++] = (replay_point_t){points[i].at_ns, less(points[i].kib, image)};
   }
   return (replay_memory_t){
-      less(highest, image), peak, own, image, mean > (double)image ? mean - (double)image : 0, kept, points};
+      less(highest_kib, image), peak, own, image, mean > (double)image ? mean - (double)image : 0, kept, points};
 }

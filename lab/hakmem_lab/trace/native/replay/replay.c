@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,7 +58,8 @@ static uint64_t operations_of(const trace_t *trace, uint32_t process) {
 
 static void one_process(const replay_options_t *options) {
   uint64_t begin = replay_clock_ns();
-  replay = (replay_t){.options = options, .trace = open_trace(options->path)};
+  replay =
+      (replay_t){.options = options, .trace = open_trace(options->path), .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
   replay.complete = trace_complete(replay.trace);
   replay.count = trace_thread_count(replay.trace, (uint32_t)options->process);
   replay.touch_below = options->touch == TOUCH_NONE ? 0 : options->touch == TOUCH_ALL ? UINT64_MAX : TRACE_TOUCH_BYTES;
@@ -71,6 +74,9 @@ static void one_process(const replay_options_t *options) {
   replay.workers = replay_map(replay.count * sizeof(worker_t));
   if (replay.workers == NULL) {
     replay_fail(REPLAY_FAILED, "no memory for %u threads", replay.count);
+  }
+  for (uint32_t i = 0; i < replay.count; i++) {
+    atomic_store_explicit(&replay.workers[i].awaited, UINT64_MAX, memory_order_relaxed);
   }
   replay_memory_begin();
   replay.begin_ns = replay_clock_ns();
@@ -91,6 +97,7 @@ static void start_one(char **arguments, uint32_t process) {
     replay_fail(REPLAY_FAILED, "no process can be started: %s", strerror(errno));
   }
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // whoever ends this one wants nothing of that one
     execv("/proc/self/exe", argv);
     _exit(REPLAY_FAILED);
   }
@@ -99,8 +106,9 @@ static void start_one(char **arguments, uint32_t process) {
     continue;
   }
   if (WIFSIGNALED(status)) {
-    replay_fail(REPLAY_FAILED, "process %u: killed by signal %d (%s): the allocator, or a damaged trace", process,
-                WTERMSIG(status), strsignal(WTERMSIG(status)));
+    int ended_by = WTERMSIG(status);
+    replay_fail(REPLAY_FAILED, "process %u: killed by signal %d (%s): %s", process, ended_by, strsignal(ended_by),
+                ended_by == SIGKILL ? "there may be too little memory" : "the allocator, or a damaged trace");
   }
   if (WEXITSTATUS(status) != 0) {
     exit(WEXITSTATUS(status));

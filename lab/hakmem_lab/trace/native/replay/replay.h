@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "format/read.h"
 
@@ -52,6 +53,8 @@ typedef struct {
 typedef struct {
   _Alignas(128) _Atomic uint64_t done; // operations; whoever reads it sees the slots as they were by then
   _Atomic uint64_t time_ns;            // of the next operation, by the trace
+  _Atomic uint64_t awaited;            // the least number done that somebody sleeps for; UINT64_MAX: nobody does
+  _Atomic uint32_t moved;              // changes when sleepers are to look
   _Atomic uint32_t state;              // worker_state_t
   _Atomic uint32_t waits_for;
   _Atomic uint64_t waits_count;
@@ -59,6 +62,7 @@ typedef struct {
   trace_stream_t *stream;
   trace_operation_t *batch;
   long in_batch;
+  size_t batch_bytes, own_bytes; // resident: of the batch, of that and the stream
   uint64_t highest_slot;
   uint64_t horizon_ns; // up to here it need not look where the others are
   char *stack;
@@ -77,23 +81,38 @@ typedef struct {
   uint32_t count;
   _Atomic uint32_t started; // workers below are not unborn
   _Atomic uint32_t wanted;  // workers below are needed now
+  _Atomic uint32_t living;  // started, and not gone
   _Atomic uint64_t next_start_ns;
-  _Atomic uint32_t bell; // rung when the main thread should look
-  uint64_t begin_ns;     // of the clock, where paced operations count from
-  uint64_t touch_below;  // blocks smaller than this are touched when they are allocated
-  uint64_t clock_ns;     // what reading the clock twice costs
+  _Atomic uint64_t slowest_ns; // by the trace, as the main thread saw it last
+  _Atomic uint32_t bell;       // rung when the main thread should look
+  uint64_t begin_ns;           // of the clock, where paced operations count from
+  uint64_t page_bytes;         // the system's
+  uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
+  uint64_t clock_ns;           // what reading the clock twice costs
 } replay_t;
 
 // replay.c
 _Noreturn void replay_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+typedef struct {
+  uint64_t cpu_ns, elapsed_ns; // when it began
+} stretch_t;
+
 // replay_worker.c: what a thread does. The worker's stream is open, its first batch decoded.
 void *replay_worker(void *worker);
+void replay_start_clock(stretch_t *);
+void replay_stop_clock(worker_t *, const stretch_t *);
 extern replay_t replay;
 bool replay_decode(worker_t *); // the next batch, checked; false: the end
 void replay_ring(void);
+uint64_t replay_clock_of(clockid_t);
 uint64_t replay_clock_ns(void);
 uint64_t replay_clock_cost_ns(void);
+
+// replay_order.c: the clock stops while it waits.
+void replay_wait_for(worker_t *, const trace_operation_t *, stretch_t *);
+void replay_keep_order(worker_t *, uint64_t time_ns, stretch_t *);
+void replay_wake(worker_t *); // those who sleep for it
 
 // replay_loop.c
 size_t replay_run(worker_t *, const trace_operation_t *, size_t count); // up to the first TRACE_WAIT, or all
@@ -111,6 +130,7 @@ size_t replay_own_bytes(void);
 size_t replay_resident_bytes(const void *, size_t bytes); // a multiple of pages
 void replay_memory_begin(void);
 void replay_sample(uint64_t time_ns);
+uint64_t replay_highest_kib(void); // so far, without its own
 typedef struct {
   uint64_t at_ns, kib;
 } replay_point_t;
