@@ -81,6 +81,15 @@ static void little_room(const char *unused) {
   wait(NULL);
 }
 
+static void holds(const char *unused) {
+  (void)unused;
+  for (int i = 0; i < 10; i++) {
+    void *block = malloc(30300);
+    usleep(20000);
+    free(block);
+  }
+}
+
 // Children that begin long after all of them were forked, with what they inherit.
 static void late_children(const char *number) {
   for (int i = 0; i < 100; i++)
@@ -186,14 +195,10 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     void (*run)(const char *);
-  } table[] = {{"crowd", crowd},
-               {"small_stack", small_stack},
-               {"little_room", little_room},
-               {"late_children", late_children},
-               {"children", children},
-               {"random", incompressible},
-               {"unloads", unloads},
-               {"starts", starts}};
+  } table[] = {
+      {"crowd", crowd},  {"small_stack", small_stack}, {"little_room", little_room}, {"late_children", late_children},
+      {"holds", holds},  {"children", children},       {"random", incompressible},   {"unloads", unloads},
+      {"starts", starts}};
   for (size_t i = 0; count > 1 && i < sizeof table / sizeof *table; i++)
     if (strcmp(words[1], table[i].name) == 0) {
       table[i].run(count > 2 ? words[2] : "0");

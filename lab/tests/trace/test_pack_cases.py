@@ -224,6 +224,25 @@ def test_an_idle_thread_holds_nobody_up(packed):
     ]
 
 
+def test_words_that_were_written_since_the_clock_was_read_keep_their_time(packed):
+    made, counts = packed(
+        "process -1 0",
+        words(at(100), malloc(A, 10)),
+        words(at(7500), malloc(A, 20), at(7600), free(A), thread=1),
+        "advance 0 1000",
+        words(at(5200), free(A), at(5300)),
+        "advance 0 20000",
+        "end 0",
+    )
+    assert sorted(each for each in made if "wait" not in each) == [
+        "0 0 free 0 0 0",
+        "0 0 malloc 10 0 0",
+        "0 1 free 0 0 0",
+        "0 1 malloc 20 0 0",
+    ]
+    assert counts[0]["unknown"] == counts[0]["lost"] == 0
+
+
 def test_a_clock_that_steps_back_or_far_ahead(packed):
     made, counts = packed(
         "process -1 0",

@@ -71,6 +71,12 @@ def test_a_process_whose_address_space_is_full_is_named(record, program):
     assert [each["process"] for each in found["processes"]] == [0]
 
 
+def test_a_block_that_a_slow_thread_holds_has_its_lifetime(record, program):
+    _, found = record(program, "holds")
+    (process,) = found["processes"]
+    assert sum(blocks for least, blocks, _ in process["life_ns"] if least >= 16_000_000) >= 10
+
+
 def test_children_that_begin_late_inherit_what_lived_when_they_were_forked(record, program):
     answer, found = record(program, "late_children", "40")
     assert (answer.status, answer.out) == (0, "done\n")

@@ -22,10 +22,14 @@ static size_t next_mark(const pack_thread_t *thread, size_t at) {
   return at;
 }
 
-// A clock that steps back stands still; one ahead of the collector's is damaged.
+// A clock that steps back stands still. One ahead of the collector's was written since that was read, and its words
+// wait; what was there at the advance before cannot be: it is damaged.
 static void pass_marks(const pack_process_t *process, pack_thread_t *thread) {
   for (; thread->at < thread->end && is_mark(thread->words[thread->at]); thread->at++) {
     uint64_t field = pack_field(thread->words[thread->at]);
+    if (field > process->clock && thread->at >= thread->settled) {
+      return;
+    }
     if (field <= process->clock) {
       thread->lasted = field > thread->mark ? field - thread->mark : 0;
       thread->mark = field > thread->mark ? field : thread->mark;

@@ -6,8 +6,8 @@
 // they say in place of the address or in further words. Allocations are recorded after the allocator returned, frees
 // before it is called: so by time, a block's free comes before the next allocation at its address, in whichever
 // threads. RAW_TIME: the field is the clock, in ticks >> 6 since the process's origin; one stands at the start of each
-// buffer. 2 words later comes the next one, and so on after twice as many each time, up to 64 (512 in a process of one
-// thread) for as long as the thread is not slow: what lies between two marks happened between these times.
+// buffer. The next one comes after 1 word, and so on after twice as many each time, up to 64 (512 in a process of one
+// thread), for as long as the thread is not slow: what lies between two marks happened between these times.
 #ifndef RAW_H
 #define RAW_H
 

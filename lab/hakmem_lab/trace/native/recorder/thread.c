@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum {
-  PERIOD_LEAST = 2,   // words between marks: so many in a thread that is slow,
+  PERIOD_LEAST = 1,   // words between marks: in a thread that is slow, each has its time;
   PERIOD_MOST = 64,   // each time twice as many in one that is not, up to so many
   PERIOD_ALONE = 512, // where there is no other thread, whose blocks would need an order
   SLOW_WORDS = 64,    // of segment->slow_ticks
