@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import chdtrc, stdtr, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
@@ -118,6 +117,7 @@ def _typical_variance(weights: np.ndarray) -> float:
 def _tau2(y: np.ndarray, v: np.ndarray) -> float:
     """Restricted maximum likelihood; never below 0. Looked for everywhere first: where errors are very unlike, steps
     along the slope may go to and fro for ever, or end at the lower one of two maxima."""
+    from scipy.optimize import minimize_scalar  # loading it takes long, and most runs are on one host
 
     def deviance(tau2: np.ndarray | float) -> np.ndarray:
         spread = v + np.asarray(tau2)[..., np.newaxis]
