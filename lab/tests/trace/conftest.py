@@ -35,6 +35,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """plain(source): a program of this folder as users have them, without sanitizers."""
+
+    def make(source: str) -> Path:
+        path = tmp_path_factory.mktemp("plain") / Path(source).stem
+        words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", "-o", path, FOLDER / source, "-ldl"]
+        subprocess.run(words, check=True)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a trace is to be."""
+    return tmp_path / "program.trace"
+
+
 @pytest.fixture
 def written(built, tmp_path: Path) -> Callable[..., Path]:
     """written(lines, refused=what it says, None: anything): the file of the trace that these lines make."""

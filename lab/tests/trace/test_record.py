@@ -1,21 +1,17 @@
 """hak record: what a program asks of malloc is in the trace, with its threads and processes, and it notices nothing."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 MALLOC, CALLOC, ALIGNED, FREE, FREE_FOREIGN, REALLOC, _, TOUCHED, WAIT, END = range(10)
-PROGRAM = Path(__file__).parent / "recorded.c"
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recorded") / "recorded"
-    subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", "-o", path, PROGRAM], check=True)
-    return path
+def program(plain) -> Path:
+    return plain("recorded.c")
 
 
 class Trace:
@@ -48,11 +44,10 @@ class Trace:
 
 
 @pytest.fixture
-def record(hak, printed, tmp_path: Path) -> Callable[..., tuple]:
+def record(hak, printed, path) -> Callable[..., tuple]:
     """record(words of the command…): (how hak ended, the trace)."""
 
     def call(*words: object, flags: tuple = (), **keywords) -> tuple:
-        path = tmp_path / "program.trace"
         answer = hak("record", "-o", path, *flags, "--", *words, **keywords)
         return answer, Trace(printed(path))
 

@@ -13,16 +13,8 @@ STATIC = "int main(void) { for (int i = 0; i < 30; i++) usleep(10000); return 0;
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recorded") / "recorded"
-    words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", "-o", path, FOLDER / "recorded.c"]
-    subprocess.run(words, check=True)
-    return path
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "program.trace"
+def program(plain) -> Path:
+    return plain("recorded.c")
 
 
 def read(path: Path):

@@ -16,16 +16,8 @@ PLUGIN = "#include <stdlib.h>\nvoid *make(void) { return malloc(30401); }\n"
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("strained") / "strained"
-    words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", "-o", path, FOLDER / "strained.c", "-ldl"]
-    subprocess.run(words, check=True)
-    return path
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "program.trace"
+def program(plain) -> Path:
+    return plain("strained.c")
 
 
 @pytest.fixture
