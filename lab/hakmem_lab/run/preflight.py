@@ -210,9 +210,7 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
     seen = look(argv, arm.environment(workload.env) if env is None else env, workload)
     if complaint := seen.unloadable():
         raise LabError(f"{arm.name}: {complaint}")
-    for line in seen.said.splitlines():
-        if line.startswith(COMPLAINTS):
-            raise LabError(f"{arm.name}: {line}")
+    _heed(arm, seen.said)
     check_served(arm, program, seen)
 
 
@@ -224,7 +222,13 @@ def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
         done = subprocess.run(
             asks, env=arm.environment(env), capture_output=True, text=True, errors="replace", check=False
         )
-        if line := next((line for line in done.stderr.splitlines() if line.startswith(COMPLAINTS)), None):
+        _heed(arm, done.stderr)
+
+
+def _heed(arm: Arm, said: str) -> None:
+    """Raises LabError with the first line by which an allocator does not take a setting."""
+    for line in said.splitlines():
+        if line.startswith(COMPLAINTS):
             raise LabError(f"{arm.name}: {line}")
 
 

@@ -68,15 +68,15 @@ def analyse(header: dict, records: list[dict]) -> dict:
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)
     if runner_up and (not parts or parts["verdict"] != "GO"):
         result["tune"]["notes"].append(_told(runner_up))
+    broke = events(records, BROKE)
     if not parts:
-        broke = events(records, BROKE)
         result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
         return result
     result |= parts
     result["selection"]["confirmation"] = parts["comparisons"][0]
     blocked(withheld(result, records, DEFAULT, chosen), records)
     result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
-    if (broke := events(records, BROKE)) and not result["final"]:
+    if broke and not result["final"]:
         result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"
     return result
 
