@@ -8,7 +8,6 @@
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { SLOTS_MOST = 16384, NAMES_MOST = 1024 };
 
@@ -56,17 +55,13 @@ typedef struct {
   uintptr_t sealed_from, sealed_to;
 } object_t;
 
-static uintptr_t page_bytes(void) {
-  return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
-
 static bool set(const slot_t *slot, uintptr_t value) {
-  void *page = (void *)((uintptr_t)slot->place & ~(page_bytes() - 1));
-  if (slot->sealed && mprotect(page, page_bytes(), PROT_READ | PROT_WRITE) != 0)
+  void *page = (void *)((uintptr_t)slot->place & ~(recorder_page_bytes() - 1));
+  if (slot->sealed && mprotect(page, recorder_page_bytes(), PROT_READ | PROT_WRITE) != 0)
     return false;
   atomic_store(slot->place, value);
   if (slot->sealed)
-    mprotect(page, page_bytes(), PROT_READ);
+    mprotect(page, recorder_page_bytes(), PROT_READ);
   return true;
 }
 
@@ -117,8 +112,8 @@ static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *own) {
     if (header->p_type == PT_DYNAMIC)
       dynamic = (const ElfW(Dyn) *)at;
     if (header->p_type == PT_GNU_RELRO) {
-      object.sealed_from = at & ~(page_bytes() - 1);
-      object.sealed_to = (at + header->p_memsz) & ~(page_bytes() - 1);
+      object.sealed_from = at & ~(recorder_page_bytes() - 1);
+      object.sealed_to = (at + header->p_memsz) & ~(recorder_page_bytes() - 1);
     }
   }
   loads_seen = info->dlpi_adds;

@@ -114,17 +114,16 @@ int recorder_posix_memalign(void **block, size_t alignment, size_t bytes) {
   return error;
 }
 
-enum { PAGE_BYTES = 4096 };
-
 void *recorder_valloc(size_t bytes) {
   void *block = next.valloc(bytes);
-  aligned(block, PAGE_BYTES, bytes);
+  aligned(block, recorder_page_bytes(), bytes);
   return block;
 }
 
 void *recorder_pvalloc(size_t bytes) {
   void *block = next.pvalloc(bytes);
-  aligned(block, PAGE_BYTES, (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+  size_t page = recorder_page_bytes();
+  aligned(block, page, (bytes + page - 1) & ~(page - 1));
   return block;
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "format/trace.h"
 #include "raw.h"
@@ -82,6 +83,10 @@ void recorder_large_look_if_due(void); // the last time is a while ago
 extern _Atomic uint32_t recorder_filtered; // how many; mostly none, and the filter's lines stay out of the caches
 extern uint8_t recorder_filter[4096];
 void recorder_filter_add(const void *block, uint8_t times);
+
+static inline size_t recorder_page_bytes(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static inline size_t recorder_filter_hash(const void *block) {
   return ((uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 52;
