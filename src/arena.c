@@ -73,7 +73,7 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
     relist_dirty(chunk, 0);
     hak_arena.dirty_slices -= hak_mask_count(chunk->dirty);
     hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0, chunk->epoch};
-    hak_set_chunk(chunk->base, 1, NULL); /* joined with both neighbours, it is no end of an extent */
+    hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
     hak_chunk_spare_locked(chunk);
     hak_extent_put_locked(extent);
     return;

@@ -91,9 +91,12 @@ typedef struct hak_extent {
   uint32_t epoch; /* when some of it last became free and dirty */
 } hak_extent_t;
 
+/* In the page map for all free and unmapped chunks but the ends of extents. */
+extern hak_chunk_t hak_chunk_gone;
+
 /* Put an extent into the lists, joined with its neighbours of the same kind. */
 void hak_extent_put_locked(hak_extent_t extent);
-/* Take an extent out of the lists, by its first descriptor; nothing in the page map leads to it any more. */
+/* Take an extent out of the lists, by its first descriptor; in the page map all of it is GONE. */
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);

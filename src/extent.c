@@ -82,6 +82,8 @@ hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
 
 /* Extents */
 
+hak_chunk_t hak_chunk_gone = {.state = HAK_CHUNK_GONE};
+
 static uint32_t list_of(size_t chunks) {
   return 63 - (uint32_t)__builtin_clzll(chunks);
 }
@@ -101,8 +103,8 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   if (extent.dirty) {
     hak_arena.dirty_slices -= extent.chunks * HAK_CHUNK_SLICES;
   }
-  hak_set_chunk(first->base, 1, NULL);
-  hak_set_chunk(last->base, 1, NULL);
+  hak_set_chunk(first->base, 1, &hak_chunk_gone);
+  hak_set_chunk(last->base, 1, &hak_chunk_gone);
   if (last != first) {
     hak_chunk_spare_locked(last);
   }
@@ -279,7 +281,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
 void hak_arena_give_chunks(void *base) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t chunks = huge->chunks;
-  hak_set_chunk(base, chunks, NULL);
+  hak_set_chunk(base, chunks, &hak_chunk_gone);
   hak_lock(&hak_arena.lock);
   hak_chunk_spare_locked(huge->mate);
   hak_chunk_spare_locked(huge);
@@ -301,7 +303,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   }
   huge->chunks = keep;
   hak_arena_count_used_locked(given, false);
-  hak_set_chunk(end, chunks - keep, NULL);
+  hak_set_chunk(end, chunks - keep, &hak_chunk_gone);
   if (tail) {
     take_tail_locked((hak_extent_t){end, 1, true, hak_arena.epoch}, tail);
     end += HAK_CHUNK_BYTES;

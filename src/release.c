@@ -18,8 +18,6 @@ typedef struct range {
   hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
 } range_t;
 
-static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
-
 typedef struct step {
   range_t range[STEP_RANGES];
   size_t ranges, slices;
@@ -105,7 +103,6 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
         hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
         held->base = extent.base;
         held->chunks = extent.chunks;
@@ -220,7 +217,6 @@ static void spare_all_locked(hak_chunk_t *held) {
 /* Mapped as ever, again. */
 static void put_back_locked(hak_extent_t extent, hak_chunk_t *held) {
   spare_all_locked(held);
-  hak_set_chunk(extent.base, extent.chunks, NULL);
   hak_extent_put_locked(extent);
 }
 

@@ -84,9 +84,9 @@ typedef unsigned __int128 hak_mask_t;
 /* What a chunk is; lock: the arena's.
  *
  *   SLICED  its slices are free, or taken as slabs, runs, and parts of huge blocks
- *   FREE    the first and the last of an extent of whole free chunks; those between have no descriptor
+ *   FREE    the first and the last of an extent of whole free chunks
  *   HUGE    the first of a huge block of whole chunks; the page map leads there from all of them
- *   GONE    was unmapped: one descriptor for all such chunks, for messages */
+ *   GONE    between these, or unmapped: one descriptor for all such chunks, for messages */
 typedef enum hak_chunk_state {
   HAK_CHUNK_SPARE,
   HAK_CHUNK_SLICED,
