@@ -4,15 +4,10 @@
  * Data: the semaphores; the kernel counts them up and down, and we only read. Layers below: sample. */
 #pragma once
 
-#include "base.h"
+#include "hook.h"
 
-extern volatile uint16_t hak_probe_alloc_semaphore, hak_probe_free_semaphore;
+extern volatile uint16_t hak_probe_free_semaphore;
 
-/* Whether the tracer of the first one has come or gone since it was asked about. */
-extern _Atomic bool hak_probes_seen;
-HAK_INLINE bool hak_probes_changed(void) {
-  return (hak_probe_alloc_semaphore != 0) != atomic_load_explicit(&hak_probes_seen, memory_order_relaxed);
-}
 /* Starts to sample, where nobody did, until it goes. On the way to a block, with no lock held. */
 HAK_COLD void hak_probes_follow(void);
 

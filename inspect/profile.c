@@ -240,7 +240,7 @@ void hak_profile_freed(const hak_sample_t *sample) {
   }
 }
 
-void hak_profile_refused(size_t bytes) {
+void hak_hook_refused(size_t bytes) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&

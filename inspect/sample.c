@@ -1,11 +1,10 @@
 #include "sample.h"
 
+#include "cache.h"
 #include "chance.h"
-#include "fast.h"
 #include "fault.h"
 #include "guard.h"
 #include "large.h"
-#include "lent.h"
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
@@ -161,13 +160,12 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_lent_take_back(heap, c);
+      hak_policy_take_back(heap, c);
     }
   }
 }
 
-/* The thread's heap, or NULL, and the setting that it goes by. */
-static hak_heap_t *up_to_date(uint64_t *setting) {
+hak_heap_t *hak_sample_catch_up(uint64_t *setting) {
   hak_heap_t *heap = hak_heap;
   *setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* not so of the heap of threads without one */
@@ -272,38 +270,9 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
   return made.block;
 }
 
-/* On the way to a block */
-
-void *hak_sample_count(size_t bytes) {
-  uint64_t setting;
-  uint32_t cls = hak_class_of(bytes);
-  hak_heap_t *heap = up_to_date(&setting);
-  if (!hak_sample_takes(setting)) {
-    return NULL;
-  }
-  if (heap && cls <= HAK_GRANT_LAST) {
-    hak_grant_t *grant = &heap->grant[cls - 1];
-    if (grant->head != HAK_LIST_END || hak_grant_cut(heap, cls)) { /* the table is being changed; or before a sample */
-      void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
-      if (!block) {
-        hak_slab_damaged("malloc", grant->head);
-      }
-      return block;
-    }
-  }
-  return is_due(heap, cls, hak_class_sizes[cls], setting)
-             ? sample(heap, NULL, cls, bytes, hak_class_sizes[cls], setting)
-             : NULL;
-}
-
-void hak_sample_large(void *block, size_t bytes) {
-  uint64_t setting;
-  hak_heap_t *heap = up_to_date(&setting);
-  uint32_t cls = hak_class_at(block);
-  size_t counted = hak_large_usable(block, cls);
-  if (hak_sample_takes(setting) && is_due(heap, cls, counted, setting)) {
-    sample(heap, block, cls, bytes, counted, setting);
-  }
+void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+  bool due = hak_sample_takes(setting) && is_due(heap, cls, bytes, setting);
+  return due ? sample(heap, block, cls, asked, bytes, setting) : NULL;
 }
 
 /* Looking */

@@ -5,13 +5,6 @@
 #include "sites.h"
 #include "slots.h"
 
-void hak_sample_put_back(hak_sample_t *record) {
-  hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
-  hak_lock(&hak_samples_lock);
-  hak_record_put_locked(record);
-  hak_unlock(&hak_samples_lock);
-}
-
 static void uncount_locked(const hak_sample_t *was) {
   if (was->weight_bytes > 0) {
     hak_site_remove_locked(was->site, was->weight_bytes, was->bytes);
@@ -35,15 +28,23 @@ static void tell_freed(const hak_sample_t *was) {
   }
 }
 
-void hak_sample_end(hak_sample_t *record) {
-  tell_freed(record);
+void hak_hook_put_back(hak_sample_t *record, bool changed) {
+  if (changed) {
+    tell_freed(record);
+  } else {
+    hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
+  }
   hak_lock(&hak_samples_lock);
-  uncount_locked(record);
-  hak_record_drop_locked(record);
+  if (changed) {
+    uncount_locked(record);
+    hak_record_drop_locked(record);
+  } else {
+    hak_record_put_locked(record);
+  }
   hak_unlock(&hak_samples_lock);
 }
 
-hak_sample_t *hak_sample_lift(const void *block) {
+hak_sample_t *hak_hook_lift(const void *block) {
   hak_lock(&hak_samples_lock);
   hak_sample_t *record = hak_record_take_locked(block);
   if (record && record->cls < HAK_RUN_FIRST) {
@@ -57,7 +58,7 @@ hak_sample_t *hak_sample_lift(const void *block) {
   return record;
 }
 
-uint32_t hak_sample_free(void *block) {
+uint32_t hak_hook_free(void *block) {
   hak_sample_t was;
   if (HAK_UNLIKELY(hak_profile_tells_frees()) && hak_record_find(block, &was)) {
     tell_freed(&was);
@@ -85,7 +86,7 @@ uint32_t hak_sample_free(void *block) {
   return HAK_CLASS_NONE;
 }
 
-size_t hak_sample_usable(const void *block, const char *function) {
+size_t hak_hook_usable(const void *block, const char *function) {
   hak_sample_t copy;
   if (!hak_record_find(block, &copy)) {
     refuse(block, function);

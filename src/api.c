@@ -4,10 +4,9 @@
 
 #include "arena.h"
 #include "fast.h"
+#include "hook.h"
 #include "large.h"
 #include "os.h"
-#include "sample.h"
-#include "slots.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -73,8 +72,8 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
   if (!block) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_sample_is_on())) {
-    hak_sample_large(block, bytes);
+  if (HAK_UNLIKELY(hak_hook_is_on())) {
+    hak_hook_allocated(block, bytes);
   }
   errno = saved;
   return block;
@@ -147,6 +146,5 @@ void hak_check(void) {
   hak_heap_check();
   hak_slab_check();
   hak_arena_check();
-  hak_record_check();
-  hak_slot_check();
+  hak_hook_check();
 }

@@ -3,8 +3,8 @@
 
 #include "fast.h"
 #include "foreign.h"
+#include "hook.h"
 #include "large.h"
-#include "sample.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
-    return hak_sample_usable(block, function);
+    return hak_hook_usable(block, function);
   }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
@@ -76,8 +76,8 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   if (!fresh && bytes > usable) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_sample_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
-    hak_sample_large(fresh, bytes); /* which counts it as freed and allocated */
+  if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
+    hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
@@ -85,14 +85,12 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
 
 /* A run or a huge block is no sample meanwhile, and again if nothing comes of it. */
 static void *resize_sampled(void *block, size_t bytes) {
-  hak_sample_t *sample = hak_sample_lift(block);
+  struct hak_sample *sample = hak_hook_lift(block);
   uint32_t cls = hak_class_at(block);
   size_t before = sample ? large_bytes(block) : 0;
   void *fresh = resize(block, cls, bytes);
-  if (sample && (!fresh || (fresh == block && hak_class_at(block) == cls && large_bytes(block) == before))) {
-    hak_sample_put_back(sample);
-  } else if (sample) {
-    hak_sample_end(sample);
+  if (sample) {
+    hak_hook_put_back(sample, fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
   }
   return fresh;
 }
