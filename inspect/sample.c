@@ -8,6 +8,7 @@
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
+#include "probes.h"
 #include "sites.h"
 #include "slab.h"
 #include "slots.h"
@@ -235,6 +236,13 @@ static hak_sample_t *record_and_lock(hak_sample_t *record, hak_sample_t *made) {
   return record;
 }
 
+/* Where the calling thread allocates: a stack that has a site was looked at before. */
+static hak_site_t *site_here(void) {
+  uintptr_t pcs[HAK_UNWIND_MAX];
+  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
+  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
+}
+
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
 static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
@@ -253,7 +261,7 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
   made.thread = hak_lock_my_id();
   if (profile) {
     made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
-    made.site = hak_profile_site();
+    made.site = site_here();
   }
   if (!(record = record_and_lock(record, &made))) {
     atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
@@ -264,8 +272,8 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
   }
   put_locked(record, &made);
   hak_unlock(&hak_samples_lock);
-  if (profile) {
-    hak_profile_allocated(&made);
+  if (profile && hak_probe_alloc_semaphore) {
+    hak_probe_alloc(made.block, asked, (size_t)(made.weight_bytes + 0.5));
   }
   return made.block;
 }

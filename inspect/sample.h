@@ -41,17 +41,13 @@ typedef struct hak_sample_totals {
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 
-/* profile.c defines these, which may neither allocate nor free, and are called without a lock. */
+/* What the hook asks about blocks of the class SAMPLED. */
+uint32_t hak_sample_free(void *block);
+size_t hak_sample_usable(const void *block, const char *function);
+hak_sample_t *hak_sample_lift(const void *block);
+void hak_sample_put_back(hak_sample_t *sample, bool changed);
 
-/* Where the calling thread allocates. */
-struct hak_site *hak_profile_site(void);
-/* The block is counted, and not handed out yet. */
-void hak_profile_allocated(const hak_sample_t *sample);
-/* Whether somebody wants to know of frees; then, before anyone else can have the block. */
-bool hak_profile_tells_frees(void);
-void hak_profile_freed(const hak_sample_t *sample);
-
-/* For hook.c. */
+/* For grants.c. */
 
 enum { HAK_GRANT_CUT_MOST = 256 }; /* blocks before a sample that are walked over at a time */
 

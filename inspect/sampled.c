@@ -1,6 +1,7 @@
 /* Blocks that are samples: asked about, freed, resized. */
 #include "guard.h"
 #include "pagemap.h"
+#include "probes.h"
 #include "sample.h"
 #include "sites.h"
 #include "slots.h"
@@ -23,12 +24,12 @@ _Noreturn static void refuse(const void *block, const char *function) {
 }
 
 static void tell_freed(const hak_sample_t *was) {
-  if (was->weight_bytes > 0) {
-    hak_profile_freed(was);
+  if (was->weight_bytes > 0 && hak_probe_free_semaphore) {
+    hak_probe_free(was->block);
   }
 }
 
-void hak_hook_put_back(hak_sample_t *record, bool changed) {
+void hak_sample_put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
@@ -44,7 +45,7 @@ void hak_hook_put_back(hak_sample_t *record, bool changed) {
   hak_unlock(&hak_samples_lock);
 }
 
-hak_sample_t *hak_hook_lift(const void *block) {
+hak_sample_t *hak_sample_lift(const void *block) {
   hak_lock(&hak_samples_lock);
   hak_sample_t *record = hak_record_take_locked(block);
   if (record && record->cls < HAK_RUN_FIRST) {
@@ -58,9 +59,9 @@ hak_sample_t *hak_hook_lift(const void *block) {
   return record;
 }
 
-uint32_t hak_hook_free(void *block) {
+uint32_t hak_sample_free(void *block) {
   hak_sample_t was;
-  if (HAK_UNLIKELY(hak_profile_tells_frees()) && hak_record_find(block, &was)) {
+  if (HAK_UNLIKELY(hak_probe_free_semaphore != 0) && hak_record_find(block, &was)) {
     tell_freed(&was);
   }
   hak_lock(&hak_samples_lock);
@@ -86,7 +87,7 @@ uint32_t hak_hook_free(void *block) {
   return HAK_CLASS_NONE;
 }
 
-size_t hak_hook_usable(const void *block, const char *function) {
+size_t hak_sample_usable(const void *block, const char *function) {
   hak_sample_t copy;
   if (!hak_record_find(block, &copy)) {
     refuse(block, function);

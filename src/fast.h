@@ -1,21 +1,10 @@
 /* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
- * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap, cache. */
+ * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: slow, heap. */
 #pragma once
 
-#include "heap.h"
 #include "observe.h"
 #include "pagemap.h"
-#include "slab.h"
-
-/* The rest, in slow.c. */
-HAK_COLD void *hak_alloc_slow(size_t bytes);
-HAK_COLD void hak_free_slow(void *block);
-/* HAK_SMALL_MAX < bytes */
-HAK_NOINLINE void *hak_alloc_large(size_t bytes);
-/* As malloc; *zeroed: all of it reads as zeros. */
-void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
-/* NULL, with ENOMEM. */
-void *hak_no_memory(void);
+#include "slow.h"
 
 /* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
  * anew. */
@@ -23,20 +12,6 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
   hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)(void *)heap->bin + code);
   __asm__("" : "+r"(bin));
   return bin;
-}
-
-/* The first block of the list. NULL: the list is empty; or the block was freed twice, or written to while it was free.
- */
-HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
-  hak_free_block_t *block = bin->head, *next = block->link;
-  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
-    return NULL;
-  }
-  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
-  bin->head = next;
-  hak_count_up(&bin->room);
-  hak_mark_taken(block); /* a second list that holds it will notice */
-  return block;
 }
 
 HAK_INLINE void *hak_fast_alloc(size_t bytes) {

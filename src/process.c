@@ -1,6 +1,7 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
 #include "arena_internal.h"
 #include "foreign.h"
+#include "grants.h"
 #include "heap.h"
 #include "layout.h"
 #include "meta.h"
@@ -23,6 +24,8 @@ extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
 /* The same for layout.c. */
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
+
+const hak_hook_t *const hak_hook = &hak_inspection;
 
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {

@@ -1,8 +1,11 @@
-#include "fast.h"
+#include "slow.h"
 
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
+#include "observe.h"
+#include "pagemap.h"
+#include "slab.h"
 
 #include <errno.h>
 
@@ -50,16 +53,16 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
-  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
+  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook->alloc(bytes) : NULL;
   if (!block) {
     block =
         bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
     if (watched && block) {
-      hak_hook_allocated(block, bytes);
+      hak_hook->allocated(block, bytes);
     }
   }
   if (HAK_UNLIKELY(!block)) {
-    hak_hook_refused(bytes);
+    hak_hook->refused(bytes);
     return hak_no_memory();
   }
   HAK_OBSERVE(hak_observe_alloc(block, bytes));
@@ -117,7 +120,7 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
-  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_free(block)) == HAK_CLASS_NONE) {
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook->free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;
   }

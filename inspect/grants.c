@@ -1,11 +1,12 @@
 /* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are lists of
  * such blocks, which its bins fill. */
-#include "hook.h"
+#include "grants.h"
 
-#include "fast.h"
 #include "large.h"
-#include "probes.h"
+#include "pagemap.h"
+#include "profile.h"
 #include "sample.h"
+#include "slab.h"
 #include "slots.h"
 
 enum {
@@ -14,9 +15,17 @@ enum {
   GRANT_FIRST_BLOCKS = 8, /* a few first */
 };
 
-static void follow_tracer(void) {
-  if (HAK_UNLIKELY(hak_probes_changed())) {
-    hak_probes_follow();
+/* A tracer that comes starts to sample, where nobody did, until it goes. */
+HAK_COLD static void follow_tracer(void) {
+  static _Atomic bool started;
+  bool wanted = hak_probe_alloc_semaphore != 0;
+  if (atomic_exchange_explicit(&hak_probes_seen, wanted, memory_order_relaxed) == wanted) {
+    return; /* another thread was first */
+  }
+  if (wanted && hak_sample_rate() == 0) {
+    atomic_store_explicit(&started, hak_sample_start(HAK_SAMPLE_MEAN_USUAL), memory_order_relaxed);
+  } else if (!wanted && atomic_exchange_explicit(&started, false, memory_order_relaxed)) {
+    hak_sample_stop();
   }
 }
 
@@ -97,8 +106,18 @@ static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
   return true;
 }
 
-void *hak_hook_alloc(size_t bytes) {
-  follow_tracer();
+static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+  void *sample = hak_sample_if_due(heap, block, cls, asked, bytes, setting);
+  if (sample) {
+    hak_profile_write_due();
+  }
+  return sample;
+}
+
+static void *alloc(size_t bytes) {
+  if (HAK_UNLIKELY(hak_probes_changed())) {
+    follow_tracer();
+  }
   void *block = grant_all(bytes);
   if (HAK_LIKELY(block != NULL)) {
     return block;
@@ -116,7 +135,7 @@ void *hak_hook_alloc(size_t bytes) {
       return block;
     }
   }
-  return hak_sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
+  return sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
 }
 
 /* A class with few blocks in its cycle gets more of them, step by step, as far as memory for that goes. */
@@ -154,19 +173,30 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   }
 }
 
-void hak_hook_allocated(void *block, size_t bytes) {
+static void allocated(void *block, size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_at(block);
-  follow_tracer();
+  if (HAK_UNLIKELY(hak_probes_changed())) {
+    follow_tracer();
+  }
   if (hak_class_is_run(cls) || cls == HAK_CLASS_HUGE) {
     hak_heap_t *heap = hak_sample_catch_up(&setting);
-    hak_sample_if_due(heap, block, cls, bytes, hak_large_usable(block, cls), setting);
+    sample_if_due(heap, block, cls, bytes, hak_large_usable(block, cls), setting);
   } else {
     grant_rest(hak_heap, hak_class_of(bytes));
   }
 }
 
-void hak_hook_check(void) {
+static void check(void) {
   hak_record_check();
   hak_slot_check();
 }
+
+const hak_hook_t hak_inspection = {.alloc = alloc,
+                                   .allocated = allocated,
+                                   .refused = hak_profile_refused,
+                                   .free = hak_sample_free,
+                                   .usable = hak_sample_usable,
+                                   .lift = hak_sample_lift,
+                                   .put_back = hak_sample_put_back,
+                                   .check = check};
