@@ -135,7 +135,7 @@ static void count_metadata(void) {
         *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
       }
     }
-    *row += biased != 0 ? (double)resident_bytes(&leaf->next, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
+    *row += biased != 0 ? (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
   }
 }
 

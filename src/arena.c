@@ -4,7 +4,7 @@
 
 enum { PROBES = 16 }; /* chunks that are looked at before the next list */
 
-hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
+hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT, .floor_slices = {SIZE_MAX, SIZE_MAX}};
 
 void hak_arena_count_used_locked(size_t slices, bool up) {
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
@@ -14,6 +14,7 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   hak_arena.peak_slices = hak_arena.peak_slices > used ? hak_arena.peak_slices : used;
+  hak_release_use_locked(used);
 }
 
 static void relist_run(hak_chunk_t *chunk, uint32_t run) {
@@ -243,6 +244,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   if (!base) {
     hak_release_end_promise(slices);
   }
+  hak_release_after_take();
   return base;
 }
 

@@ -10,7 +10,14 @@
 enum {
   HAK_DIRTY_LISTS = 16,  /* of SLICED chunks with free dirty slices, by free slices; the fullest in the first */
   HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
+  HAK_PLACES = 32,
 };
+
+/* Addresses where nothing is mapped, as far as is known. */
+typedef struct hak_place {
+  char *base;
+  size_t bytes; /* 0: none */
+} hak_place_t;
 
 /* SLICED chunks by their longest run, a bit tells which lists are not empty; and those with free dirty slices, of which
  * what became free last stands first. */
@@ -29,6 +36,8 @@ typedef struct hak_arena {
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t peak_slices;          /* most slices ever used */
+  size_t low_slices;           /* fewest used since use last rose by half of what is learned, */
+  size_t floor_slices[2];      /* and from where it did: the lowest of this decay time, and of one before */
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
@@ -41,7 +50,11 @@ typedef struct hak_arena {
   hak_slabs_t *spare_slabs;
   size_t spare_chunks_count, spare_slabs_count;
   hak_chunk_t *transit; /* chunks with slices in transit */
-  char *wish;           /* where the next chunks are mapped if nothing is there */
+  hak_chunk_t *leaving; /* extents in transit that are still mapped: a descriptor each, with another one behind it */
+  char *wish;           /* below, nothing was mapped yet: the place for what fits in none of these */
+  hak_place_t places[HAK_PLACES]; /* that were unmapped */
+  size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
+  _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */
   uint32_t first_slice; /* of every chunk, as far as it is free */
   /* release policy */
   size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
@@ -87,6 +100,9 @@ hak_chunk_t *hak_extent_slice_locked(void);
 
 /* grow.c */
 
+/* Unmapped: where the next mappings go. */
+void hak_place_remember_locked(char *base, size_t bytes);
+
 /* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
  * `slices` slices. `for_slabs`: these should get pages as large as slabs. False: no memory. */
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs);
@@ -96,10 +112,14 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs)
 size_t hak_release_target_locked(void);
 /* Whether a step is due: more is free and dirty than the target, or decays. */
 bool hak_release_due_locked(void);
+/* Now so many slices are used. */
+void hak_release_use_locked(size_t used);
 /* Slices that were given back lately are taken again. */
 void hak_release_refaulted_locked(size_t slices);
 /* After `given` slices became free, without the lock: as many steps as they are worth. */
 void hak_release_after_give(size_t given);
+/* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. */
+void hak_release_after_take(void);
 /* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
  * to the caller until it uses them, or says that it does not. */
 bool hak_release_promise(size_t slices);

@@ -259,6 +259,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
     }
     if (base) {
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
+      hak_release_after_take();
       return base;
     }
     if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, false)) {

@@ -21,19 +21,17 @@ static void count_mapped_locked(size_t slices) {
   }
 }
 
-/* Where the kernel would put the first chunk, less a random distance. */
-static char *choose_first_place(void) {
+/* Below where the kernel would put the first chunk, at a random distance. */
+static void choose_first_place(void) {
   uint64_t random = hak_os_random();
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   if (near) {
     hak_os_unmap(near, HAK_CHUNK_BYTES);
-    near -= (random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT;
     hak_lock(&hak_arena.lock);
-    hak_arena.wish = near;
+    hak_arena.wish = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
     hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
     hak_unlock(&hak_arena.lock);
   }
-  return near;
 }
 
 /* Pages of 16 to 128 KiB, where the kernel has them for who asks. What it has is not read but tried, once: files can be
@@ -56,23 +54,91 @@ static bool prefer_medium(char *base) {
   return hak_arena.medium || hak_os_set_huge(from, bytes, false);
 }
 
-static char *map(size_t bytes, size_t align, bool for_slabs) {
+/* What was unmapped is mapped again, so that a program in a steady state stays within the addresses that it has. These
+ * are hints: what they are worth by now is for the kernel to say. */
+void hak_place_remember_locked(char *base, size_t bytes) {
+  hak_place_t *least = hak_arena.places;
+  for (hak_place_t *place = hak_arena.places; place < hak_arena.places + HAK_PLACES; place++) {
+    if (place->bytes && (place->base + place->bytes == base || base + bytes == place->base)) {
+      base = place->base < base ? place->base : base;
+      bytes += place->bytes;
+      place->bytes = 0;
+    }
+    least = place->bytes < least->bytes ? place : least;
+  }
+  size_t lost = bytes < least->bytes ? bytes : least->bytes;
+  hak_arena.lost_bytes += lost;
+  if (lost < bytes) {
+    *least = (hak_place_t){base, bytes};
+  }
+}
+
+/* The end of the smallest place where it fits. NULL: there is none. */
+static char *recall_locked(size_t bytes, size_t align) {
+  hak_place_t *best = NULL;
+  char *found = NULL;
+  for (hak_place_t *place = hak_arena.places; place < hak_arena.places + HAK_PLACES; place++) {
+    if (place->bytes >= bytes && (!best || place->bytes < best->bytes)) {
+      size_t offset = place->bytes - bytes, over = ((uintptr_t)place->base + offset) & (align - 1);
+      if (offset >= over) {
+        best = place;
+        found = place->base + offset - over;
+      }
+    }
+  }
+  if (best) {
+    char *end = best->base + best->bytes, *behind = found + bytes;
+    best->bytes = (size_t)(found - best->base);
+    if (behind < end) {
+      hak_place_remember_locked(behind, (size_t)(end - behind));
+    }
+  }
+  return found;
+}
+
+/* Where it should be mapped; *recalled: in a place that was unmapped. NULL: the kernel may find what was lost. */
+static char *choose_place(size_t bytes, size_t align, bool *recalled) {
   hak_lock(&hak_arena.lock);
-  char *wish = hak_arena.wish;
-  size_t mapped = hak_arena.mapped_slices, used = hak_arena.used_slices;
+  if (!hak_arena.wish) {
+    hak_unlock(&hak_arena.lock);
+    choose_first_place();
+    hak_lock(&hak_arena.lock);
+  }
+  char *place = recall_locked(bytes, align), *wish = hak_arena.lost_bytes < bytes ? hak_arena.wish : NULL;
   hak_unlock(&hak_arena.lock);
-  wish = wish ? wish : choose_first_place();
   size_t below = bytes + (((uintptr_t)wish - bytes) & (align - 1));
-  char *base = hak_os_map_aligned((uintptr_t)wish > below ? wish - below : NULL, bytes, align);
+  *recalled = place != NULL;
+  return place || (uintptr_t)wish <= below ? place : wish - below;
+}
+
+/* It was mapped there (NULL: it was not), where another place may have been chosen. */
+static void settle_place(char *base, size_t bytes, char *place, bool recalled) {
+  hak_lock(&hak_arena.lock);
+  if (recalled && base != place) {
+    hak_arena.lost_bytes += bytes; /* others are there */
+  } else if (!place) {
+    hak_arena.lost_bytes -= bytes < hak_arena.lost_bytes ? bytes : hak_arena.lost_bytes;
+  } else if (!recalled && base) {
+    hak_arena.wish = base;
+  }
+  hak_unlock(&hak_arena.lock);
+}
+
+static char *map(size_t bytes, size_t align, bool for_slabs) {
+  bool recalled;
+  char *place = choose_place(bytes, align, &recalled), *base = hak_os_map_aligned(place, bytes, align);
+  settle_place(base, bytes, place, recalled);
   if (!base) {
     return NULL;
   }
+  size_t mapped = hak_arena_totals().mapped_slices, used = hak_arena_used_slices();
   bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
   if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    hak_os_set_huge(base, bytes, false);
+    size_t avoided = (HUGE_PAGES_AVOIDED_BELOW - mapped) << HAK_SLICE_SHIFT;
+    hak_os_set_huge(base, bytes < avoided ? bytes : avoided, false);
   } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
   }
@@ -120,6 +186,13 @@ static bool grow_by_slices(size_t slices) {
   return true;
 }
 
+/* Of what was just mapped: by mlockall(MCL_FUTURE). */
+static bool is_resident(char *page) {
+  unsigned char resident = 0;
+  hak_os_residency(page, hak_os_page_bytes(), &resident);
+  return resident & 1;
+}
+
 bool hak_arena_is_tight(void) {
   return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
@@ -127,16 +200,16 @@ bool hak_arena_is_tight(void) {
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = map(bytes, align, for_slabs);
-  bool ok = lock_to_add(base, bytes);
+  bool locked = base && is_resident(base + bytes - hak_os_page_bytes()), ok = lock_to_add(base, bytes);
   if (slices > 0) {
     atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);
   }
   if (!ok) {
     return slices > 0 && grow_by_slices(slices);
   }
-  hak_arena.wish = base;
+  hak_arena.locked = locked;
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, false, hak_arena.epoch});
+  hak_extent_put_locked((hak_extent_t){base, chunks, locked, hak_arena.epoch});
   hak_unlock(&hak_arena.lock);
   return true;
 }

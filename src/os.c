@@ -17,6 +17,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
 #define PR_SET_VMA_ANON_NAME 0
@@ -131,7 +134,8 @@ bool hak_os_unmap(void *at, size_t bytes) {
 
 bool hak_os_discard(void *at, size_t bytes) {
   count(&counters.madvise, 1);
-  return succeeded(madvise(at, bytes, MADV_DONTNEED) == 0);
+  return succeeded(madvise(at, bytes, MADV_DONTNEED) == 0 ||
+                   (errno == EINVAL && madvise(at, bytes, MADV_DONTNEED_LOCKED) == 0));
 }
 
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {

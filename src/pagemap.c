@@ -3,7 +3,8 @@
 #include "os.h"
 
 _Atomic uintptr_t hak_leaves[HAK_LEAVES];
-static _Atomic(hak_leaf_t *) all_leaves;
+/* A bit for each leaf that there is or is about to be, set before anybody can find it: a fork meets none without. */
+static _Atomic uint64_t leaf_bits[HAK_LEAVES / 64];
 
 static uintptr_t first_slice(size_t index) {
   return (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
@@ -28,8 +29,14 @@ hak_chunk_t *hak_chunk_at(const void *address) {
 }
 
 void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
-  for (size_t i = 0; i < chunks; i++, base += HAK_CHUNK_BYTES) {
-    atomic_store_explicit(&leaf_at(leaf_index(base))->chunks[chunk_index(base)], chunk, memory_order_relaxed);
+  while (chunks > 0) {
+    size_t first = chunk_index(base), rest = HAK_LEAF_CHUNKS - first, count = chunks < rest ? chunks : rest;
+    _Atomic(hak_chunk_t *) *at = &leaf_at(leaf_index(base))->chunks[first];
+    for (size_t i = 0; i < count; i++) {
+      atomic_store_explicit(&at[i], chunk, memory_order_relaxed);
+    }
+    base += count << HAK_CHUNK_SHIFT;
+    chunks -= count;
   }
 }
 
@@ -44,70 +51,103 @@ static bool make_leaf(size_t index) {
     return false;
   }
   uintptr_t none = 0;
-  bool ok = hak_os_make_writable(&leaf->next, rest_bytes());
+  bool ok = hak_os_make_writable(leaf->pieces, rest_bytes());
+  atomic_fetch_or_explicit(&leaf_bits[index / 64], 1ULL << index % 64, memory_order_relaxed);
   if (!ok || !atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
                                                       memory_order_acq_rel, memory_order_acquire)) {
     hak_os_unmap(leaf, bytes);
-    return ok; /* another thread was first */
   }
-  leaf->next = atomic_load_explicit(&all_leaves, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(&all_leaves, &leaf->next, leaf, memory_order_release,
-                                                memory_order_relaxed)) {
-  }
-  return true;
+  return ok; /* another thread may have been first */
 }
-_Static_assert(offsetof(hak_leaf_t, next) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
+_Static_assert(offsetof(hak_leaf_t, pieces) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
+
+/* The next leaf, this one included; HAK_LEAVES: there is none. */
+static size_t next_leaf(size_t index) {
+  for (; index < HAK_LEAVES; index = (index | 63) + 1) {
+    uint64_t bits = atomic_load_explicit(&leaf_bits[index / 64], memory_order_relaxed) >> index % 64;
+    for (; bits; bits &= bits - 1) {
+      size_t found = index + (size_t)__builtin_ctzll(bits);
+      if (leaf_at(found)) {
+        return found;
+      }
+    }
+  }
+  return HAK_LEAVES;
+}
 
 enum { READ_ONLY, CLAIMED, WRITABLE };
 
-/* One thread makes a piece writable, others wait for it. A page may be several pieces: then the first stands for all.
- */
-static bool make_writable(hak_leaf_t *leaf, size_t piece) {
-  size_t page = hak_os_page_bytes(), bytes = page > HAK_LEAF_PIECE_BYTES ? page : HAK_LEAF_PIECE_BYTES;
-  piece -= piece % (bytes / HAK_LEAF_PIECE_BYTES);
-  _Atomic uint8_t *state = &leaf->pieces[piece];
-  for (;;) {
-    uint8_t seen = READ_ONLY;
-    if (atomic_compare_exchange_strong_explicit(state, &seen, CLAIMED, memory_order_acquire, memory_order_acquire)) {
-      bool ok = hak_os_make_writable((char *)leaf + piece * HAK_LEAF_PIECE_BYTES, bytes);
-      atomic_store_explicit(state, ok ? WRITABLE : READ_ONLY, memory_order_release);
-      return ok;
-    }
-    if (seen == WRITABLE) {
-      return true;
-    }
-    hak_os_yield();
+static bool claim(_Atomic uint8_t *piece) {
+  uint8_t seen = atomic_load_explicit(piece, memory_order_acquire);
+  return seen == READ_ONLY &&
+         atomic_compare_exchange_strong_explicit(piece, &seen, CLAIMED, memory_order_acquire, memory_order_relaxed);
+}
+
+/* So many pieces in a row that the caller has claimed, `every` to a page, of which the first stands for all. */
+static bool settle(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
+  bool ok = hak_os_make_writable((char *)leaf + first * HAK_LEAF_PIECE_BYTES, count * HAK_LEAF_PIECE_BYTES);
+  for (size_t i = 0; i < count; i += every) {
+    atomic_store_explicit(&leaf->pieces[first + i], ok ? WRITABLE : READ_ONLY, memory_order_release);
   }
+  atomic_fetch_add_explicit(&leaf->settled, 1, memory_order_release);
+  hak_os_wake(&leaf->settled);
+  return ok;
+}
+
+/* The pieces that hold these bytes of the leaf's tables. One thread makes a piece writable, others wait for it. */
+static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
+  size_t page = hak_os_page_bytes(), every = page > HAK_LEAF_PIECE_BYTES ? page / HAK_LEAF_PIECE_BYTES : 1;
+  size_t at = from / HAK_LEAF_PIECE_BYTES / every * every, end = (from + bytes - 1) / HAK_LEAF_PIECE_BYTES + 1;
+  while (at < end) {
+    uint32_t settled = atomic_load_explicit(&leaf->settled, memory_order_acquire);
+    size_t count = 0;
+    for (; at + count < end && claim(&leaf->pieces[at + count]); count += every) {
+    }
+    if (count > 0 && !settle(leaf, at, count, every)) {
+      return false;
+    }
+    at += count;
+    uint8_t seen = at < end ? atomic_load_explicit(&leaf->pieces[at], memory_order_acquire) : READ_ONLY;
+    if (seen == CLAIMED) {
+      hak_os_wait(&leaf->settled, settled);
+      hak_os_wake(&leaf->settled); /* the next who waits: one was woken */
+    }
+    at += seen == WRITABLE ? every : 0;
+  }
+  return true;
 }
 
 void hak_pagemap_fork_child(void) {
-  for (hak_leaf_t *leaf = atomic_load_explicit(&all_leaves, memory_order_relaxed); leaf; leaf = leaf->next) {
+  for (size_t index = next_leaf(0); index < HAK_LEAVES; index = next_leaf(index + 1)) {
     for (size_t i = 0; i < HAK_LEAF_PIECES; i++) {
-      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) == CLAIMED) {
-        atomic_store_explicit(&leaf->pieces[i], READ_ONLY, memory_order_relaxed);
+      _Atomic uint8_t *piece = &leaf_at(index)->pieces[i];
+      if (atomic_load_explicit(piece, memory_order_relaxed) == CLAIMED) {
+        atomic_store_explicit(piece, READ_ONLY, memory_order_relaxed);
       }
     }
   }
 }
 
-static bool cover_chunk(const char *base) {
-  size_t index = leaf_index(base);
-  if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
-    return false;
-  }
-  hak_leaf_t *leaf = leaf_at(index);
-  size_t code = hak_slice_of(base) - first_slice(index);
-  size_t chunk = (size_t)((char *)&leaf->chunks[chunk_index(base)] - (char *)leaf);
-  return make_writable(leaf, code / HAK_LEAF_PIECE_BYTES) && make_writable(leaf, chunk / HAK_LEAF_PIECE_BYTES);
-}
-
 bool hak_pagemap_cover(const char *base, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += HAK_CHUNK_BYTES) {
-    if (!cover_chunk(base + at)) {
+  while (bytes > 0) {
+    size_t index = leaf_index(base), rest = ((index + 1) << HAK_LEAF_SHIFT) - (uintptr_t)base;
+    size_t part = bytes < rest ? bytes : rest;
+    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
       return false;
     }
+    hak_leaf_t *leaf = leaf_at(index);
+    const char *last = base + part - 1;
+    size_t first_code = hak_slice_of(base) - first_slice(index), codes = hak_slice_of(last) - hak_slice_of(base) + 1;
+    size_t chunks = chunk_index(last) - chunk_index(base) + 1;
+    if (!make_writable(leaf, first_code, codes) ||
+        !make_writable(leaf, offsetof(hak_leaf_t, chunks) + chunk_index(base) * sizeof(void *),
+                       chunks * sizeof(void *))) {
+      return false;
+    }
+    base += part;
+    bytes -= part;
   }
-  return cover_chunk(base + bytes - 1);
+  return true;
 }
 
 static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
@@ -121,10 +161,9 @@ static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
 }
 
 hak_chunk_t *hak_pagemap_next_sliced(const hak_chunk_t *after) {
-  hak_leaf_t *leaf = after ? leaf_at(leaf_index(after->base)) : atomic_load_explicit(&all_leaves, memory_order_acquire);
-  size_t from = after ? chunk_index(after->base) + 1 : 0;
+  size_t index = next_leaf(after ? leaf_index(after->base) : 0), from = after ? chunk_index(after->base) + 1 : 0;
   hak_chunk_t *chunk = NULL;
-  for (; leaf && !(chunk = next_in(leaf, from)); leaf = leaf->next) {
+  for (; index < HAK_LEAVES && !(chunk = next_in(leaf_at(index), from)); index = next_leaf(index + 1)) {
     from = 0;
   }
   return chunk;

@@ -27,8 +27,8 @@ _Static_assert(HAK_LEAF_TABLE_BYTES % HAK_LEAF_PIECE_BYTES == 0, "the tables are
 typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
-  struct hak_leaf *next; /* list of all leaves */
   _Atomic uint8_t pieces[HAK_LEAF_PIECES];
+  _Atomic uint32_t settled; /* counts how often pieces became writable, or could not; who needs one waits for it */
 } hak_leaf_t;
 
 /* Address of a leaf, less the number of its first slice, so that a slice's number leads to its code without a mask; 0

@@ -3,7 +3,7 @@
 #include "os.h"
 
 enum {
-  STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
+  STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond as much as it gave, so that none waits long */
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
@@ -24,6 +24,31 @@ typedef struct step {
   size_t ranges, slices;
 } step_t;
 
+static size_t lowest_floor(void) {
+  size_t now = hak_arena.floor_slices[0], before = hak_arena.floor_slices[1];
+  return now < before ? now : before;
+}
+
+/* What was learned is for use that rises again: from as low as it lately did, and no lower. */
+static size_t learned_locked(void) {
+  size_t used = hak_arena.used_slices, floor = lowest_floor(), fallen = floor > used ? floor - used : 0;
+  return hak_arena.learned_slices > fallen ? hak_arena.learned_slices - fallen : 0;
+}
+
+static void note_floor_locked(size_t used) {
+  size_t *floor = &hak_arena.floor_slices[0];
+  *floor = hak_arena.low_slices < *floor ? hak_arena.low_slices : *floor;
+  hak_arena.low_slices = used;
+}
+
+void hak_release_use_locked(size_t used) {
+  if (used < hak_arena.low_slices) {
+    hak_arena.low_slices = used;
+  } else if (used - hak_arena.low_slices > hak_arena.learned_slices / 2) {
+    note_floor_locked(used);
+  }
+}
+
 size_t hak_release_target_locked(void) {
   size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
   size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
@@ -31,7 +56,8 @@ size_t hak_release_target_locked(void) {
   size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   target = target > least ? target : least;
   target = target > share ? target : share;
-  return target > hak_arena.learned_slices ? target : hak_arena.learned_slices;
+  size_t learned = learned_locked();
+  return target > learned ? target : learned;
 }
 
 void hak_arena_count_cached(size_t bytes) {
@@ -51,6 +77,7 @@ void hak_release_refaulted_locked(size_t slices) {
   size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
   most = most < hak_arena.peak_slices ? most : hak_arena.peak_slices;
   hak_arena.learned_slices = learned < most ? learned : most;
+  note_floor_locked(hak_arena.used_slices);
   hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
 }
 
@@ -73,7 +100,12 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           next = NULL;
         }
         hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
-        step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
+        hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
+        held->base = extent.base;
+        held->chunks = extent.chunks;
+        held->next_transit = hak_arena.leaving;
+        hak_arena.leaving = held;
+        step->range[step->ranges++] = (range_t){NULL, 0, extent, held};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
     }
@@ -172,24 +204,57 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   return hak_mask_count(done);
 }
 
-static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
-  size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
-  bool unmapped = hak_os_unmap(extent.base, bytes);
-  bool cleaned = unmapped || hak_os_discard(extent.base, bytes);
-  hak_lock(&hak_arena.lock);
+static void spare_all_locked(hak_chunk_t *held) {
   for (hak_chunk_t *next; held; held = next) {
     next = held->next;
     hak_chunk_spare_locked(held);
   }
-  if (unmapped) { /* what lies there now may be somebody's already */
+}
+
+/* Mapped as ever, again. */
+static void put_back_locked(hak_extent_t extent, hak_chunk_t *held) {
+  spare_all_locked(held);
+  hak_set_chunk(extent.base, extent.chunks, NULL);
+  hak_extent_put_locked(extent);
+}
+
+/* False: in the child of a fork out of a signal handler, where it is free again. */
+static bool leave(const hak_chunk_t *held, size_t slices) {
+  hak_lock(&hak_arena.lock);
+  hak_chunk_t **link = &hak_arena.leaving;
+  while (*link && *link != held) {
+    link = &(*link)->next_transit;
+  }
+  bool found = *link != NULL;
+  if (found) {
+    *link = held->next_transit;
     hak_arena.mapped_slices -= slices;
     hak_arena.unmapped_ever += slices;
-    hak_arena.unmapped_lately += slices;
-  } else {
-    extent.dirty = !cleaned;
-    hak_set_chunk(extent.base, extent.chunks, NULL);
-    hak_extent_put_locked(extent);
   }
+  hak_unlock(&hak_arena.lock);
+  return found;
+}
+
+/* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
+static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
+  size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
+  bool cleaned = hak_os_discard(extent.base, bytes);
+  if (!leave(held, slices)) {
+    return 0;
+  }
+  bool unmapped = hak_os_unmap(extent.base, bytes);
+  hak_lock(&hak_arena.lock);
+  if (unmapped) { /* what lies there now may be somebody's already */
+    spare_all_locked(held);
+    hak_arena.unmapped_lately += slices;
+    hak_place_remember_locked(extent.base, bytes);
+  } else {
+    hak_arena.mapped_slices += slices;
+    hak_arena.unmapped_ever -= slices;
+    extent.dirty = !cleaned;
+    put_back_locked(extent, held);
+  }
+  cleaned |= unmapped;
   hak_arena.given_back_slices += cleaned ? slices : 0;
   hak_unlock(&hak_arena.lock);
   return cleaned ? slices : 0;
@@ -212,8 +277,8 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
 }
 
 void hak_release_after_give(size_t given) {
-  size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
-  for (size_t steps = given / STEP_SLICES + 1; steps > 0; steps--) {
+  size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES, found;
+  for (size_t left = given + STEP_SLICES; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
     size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
@@ -222,8 +287,7 @@ void hak_release_after_give(size_t given) {
     if (dirty <= keep || !(above || decaying)) {
       break;
     }
-    size_t most = dirty - keep < STEP_SLICES ? dirty - keep : STEP_SLICES;
-    size_t found = release(most, !above, &done);
+    found = release(dirty - keep < left ? dirty - keep : left, !above, &done);
     hak_lock(&hak_arena.lock);
     hak_arena.decaying = decaying && (above || found > 0);
     /* locked memory, say: no other try before a step's worth came to it */
@@ -235,6 +299,12 @@ void hak_release_after_give(size_t given) {
   }
 }
 
+void hak_release_after_take(void) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.locked, memory_order_relaxed))) {
+    hak_release_after_give(0);
+  }
+}
+
 bool hak_arena_decay(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
   /* The caller may have read the clock before another thread began the epoch. */
@@ -242,6 +312,10 @@ bool hak_arena_decay(uint64_t now_ms) {
   if (begins) {
     if (hak_arena.refaulted_slices == 0) {
       hak_arena.learned_slices /= 2;
+    }
+    if (hak_arena.floor_slices[0] != SIZE_MAX) {
+      hak_arena.floor_slices[1] = hak_arena.floor_slices[0];
+      hak_arena.floor_slices[0] = SIZE_MAX;
     }
     hak_arena.epoch++;
     hak_arena.epoch_ms = now_ms;
@@ -303,5 +377,9 @@ void hak_arena_fork_child(void) {
   hak_arena.promised_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
     out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
+  }
+  for (hak_chunk_t *held; (held = hak_arena.leaving);) {
+    hak_arena.leaving = held->next_transit;
+    put_back_locked((hak_extent_t){held->base, held->chunks, true, hak_arena.epoch}, held);
   }
 }
