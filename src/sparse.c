@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SAMPLES = 8, SPARSE_MIN = 256 << 10 };
+enum { SAMPLES = 5, SPARSE_MIN = 512 << 10 };
 
 /* A page that was never touched is read without becoming resident. */
 static bool is_zero(const char *at, size_t bytes) {
@@ -25,13 +25,13 @@ void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
   }
 }
 
-/* By some of its pages. Zeros count as not written: they may be this function's, for an owner who wrote little. */
+/* Most of some pages are. Zeros count as not written: they may be this function's, for an owner who wrote little. */
 static bool is_sparse(const char *at, size_t bytes) {
-  size_t page = hak_os_page_bytes(), pages = bytes / page, written = 0;
-  for (size_t i = 0; i < SAMPLES && written < SAMPLES / 2; i++) {
-    written += !is_zero(at + pages * (2 * i + 1) / (2 * SAMPLES) * page, page);
+  size_t page = hak_os_page_bytes(), pages = bytes / page, count[2] = {0, 0};
+  for (size_t i = 0; count[0] <= SAMPLES / 2 && count[1] <= SAMPLES / 2; i++) {
+    count[is_zero(at + pages * (2 * i + 1) / (2 * SAMPLES) * page, page)]++;
   }
-  return written < SAMPLES / 2;
+  return count[1] > SAMPLES / 2;
 }
 
 void hak_sparse_zero(void *at, size_t bytes) {
