@@ -7,6 +7,7 @@
 #include "hook.h"
 #include "large.h"
 #include "os.h"
+#include "sparse.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -35,7 +36,10 @@ void *hak_calloc(size_t count, size_t bytes) {
   }
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
-  return block && !zeroed ? memset(block, 0, total) : block;
+  if (block && !zeroed) {
+    hak_sparse_zero(block, total);
+  }
+  return block;
 }
 
 static bool is_power_of_two(size_t n) {

@@ -109,6 +109,8 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs)
 
 /* release.c */
 
+extern hak_chunk_t hak_chunk_gone; /* in the page map where something was unmapped */
+
 size_t hak_release_target_locked(void);
 /* Whether a step is due: more is free and dirty than the target, or decays. */
 bool hak_release_due_locked(void);

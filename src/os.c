@@ -14,9 +14,6 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
@@ -165,43 +162,12 @@ size_t hak_os_fault_bytes(void *at, size_t bytes) {
   return count * page;
 }
 
-static bool move_pages(void *from, void *to, size_t bytes) {
+/* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the first
+ * and then fail. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted) {
   count(&counters.mremap, 1);
-  return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);
-}
-
-/* Kernels before 5.7 refuse; qemu-user (7.2) moves, but takes the source for unmapped from then on. */
-static bool moving_works(void) {
-  static _Atomic bool known, works;
-  if (known) {
-    return works;
-  }
-  size_t page = hak_os_page_bytes();
-  volatile char *from = hak_os_map(NULL, 2 * page);
-  if (from) {
-    volatile char *to = from + page;
-    unsigned char resident;
-    *from = 1;
-    works = move_pages((void *)from, (void *)to, page) && mincore((void *)from, page, &resident) == 0 && *to == 1 &&
-            *from == 0 && hak_os_discard((void *)to, page) && *to == 0;
-    known = true;
-    hak_os_unmap((void *)from, 2 * page);
-  }
-  return works;
-}
-
-hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes) {
-  if (!moving_works()) {
-    return HAK_OS_NOT_MOVED;
-  }
-  if (move_pages(from, to, bytes)) {
-    return HAK_OS_MOVED;
-  }
-  /* The kernel may have unmapped the target before it found out. For a source of several mappings it surely has before
-   * 6.17 (EFAULT), so that what is there now is another thread's. */
-  bool unmapped = errno == EFAULT;
-  hak_os_map_result_t result = hak_os_map_at(to, bytes);
-  return result == HAK_OS_MAPPED || (result == HAK_OS_OCCUPIED && !unmapped) ? HAK_OS_NOT_MOVED : HAK_OS_TARGET_LOST;
+  void *found = mremap(at, bytes, wanted, MREMAP_MAYMOVE);
+  return succeeded(found != MAP_FAILED) ? found : NULL;
 }
 
 uint64_t hak_os_now_ms(void) {

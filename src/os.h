@@ -30,7 +30,7 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
-/* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
+/* Drop the contents: the pages read as zeros afterwards. False: some of them may, say before one that is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether the range gets huge pages from the next fault on. */
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
@@ -39,11 +39,9 @@ bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
  * looked at. 0: nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
-typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
-/* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
- * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
- * nothing of ours is mapped at `to` any more. */
-hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes);
+/* Make a range `wanted` bytes long, and move it where nothing is if there is no room behind it; then nothing is left
+ * where it was. NULL: nothing changed; it is several mappings, say. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);

@@ -17,7 +17,7 @@ typedef struct range {
   hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
 } range_t;
 
-static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
+hak_chunk_t hak_chunk_gone = {.state = HAK_CHUNK_GONE};
 
 typedef struct step {
   range_t range[STEP_RANGES];
@@ -99,7 +99,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
+        hak_set_chunk(extent.base, extent.chunks, &hak_chunk_gone); /* before others can map something there */
         hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
         held->base = extent.base;
         held->chunks = extent.chunks;

@@ -6,6 +6,7 @@
 #include "hook.h"
 #include "large.h"
 #include "slab.h"
+#include "sparse.h"
 
 #include <errno.h>
 #include <string.h>
@@ -32,9 +33,15 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
 }
 
 static void *copy_to_new(void *block, size_t usable, size_t bytes) {
-  void *fresh = hak_fast_alloc(bytes);
+  bool zeroed;
+  void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
+  size_t part = usable < bytes ? usable : bytes;
+  if (fresh && part > HAK_SMALL_MAX) {
+    hak_sparse_copy(fresh, block, part, zeroed);
+  } else if (fresh) {
+    memcpy(fresh, block, part);
+  }
   if (fresh) {
-    memcpy(fresh, block, usable < bytes ? usable : bytes);
     hak_fast_free(block);
   }
   return fresh;

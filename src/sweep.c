@@ -40,11 +40,11 @@ static bool discard_free_pages(hak_slab_t *slab) {
       continue;
     }
     if (run > 0) {
+      slab->discarded = true; /* an attempt that fails, at a locked page say, may have dropped others */
       any |= hak_os_discard(slab->base + at - run, run);
       run = 0;
     }
   }
-  slab->discarded |= any;
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
     hak_slab_put_back(slab, w, held[w], "free");
   }
