@@ -13,7 +13,6 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
     hak_release_end_promise_locked(slices);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
-  hak_arena.peak_slices = hak_arena.peak_slices > used ? hak_arena.peak_slices : used;
   hak_release_use_locked(used);
 }
 

@@ -36,7 +36,7 @@ typedef struct hak_arena {
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t peak_slices;          /* most slices ever used */
-  size_t low_slices;           /* fewest used since use last rose by half of what is learned, */
+  size_t low_slices;           /* fewest used since use last rose, */
   size_t floor_slices[2];      /* and from where it did: the lowest of this decay time, and of one before */
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;

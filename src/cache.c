@@ -185,6 +185,18 @@ static void return_idle_lists(hak_heap_t *heap) {
   }
 }
 
+void hak_cache_look_at_clock(hak_heap_t *heap) {
+  uint64_t now_ms = hak_os_now_ms();
+  if (now_ms - heap->looked_ms >= LOOK_MS) {
+    heap->looked_ms = now_ms;
+    if (hak_arena_decay(now_ms)) {
+      hak_slab_decay();
+      hak_transfer_flush(true);
+    }
+    return_idle_lists(heap);
+  }
+}
+
 /* Now and then, on the way to or from the slabs. */
 static void look_around(hak_heap_t *heap) {
   uint32_t epoch = atomic_load_explicit(&flush_epoch, memory_order_relaxed);
@@ -197,15 +209,7 @@ static void look_around(hak_heap_t *heap) {
     heap->heap_shrinks = used + SHRINKS_SLICES <= heap->used_seen;
     heap->used_seen = used;
     hak_slab_sweep_step();
-    uint64_t now_ms = hak_os_now_ms();
-    if (now_ms - heap->looked_ms >= LOOK_MS) {
-      heap->looked_ms = now_ms;
-      if (hak_arena_decay(now_ms)) {
-        hak_slab_decay();
-        hak_transfer_flush(true);
-      }
-      return_idle_lists(heap);
-    }
+    hak_cache_look_at_clock(heap);
   }
 }
 

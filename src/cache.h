@@ -26,6 +26,8 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks that were freed twice or damaged since; changes nothing and takes no lock, for the end of a process
  * may come in a signal handler. */
 void hak_cache_verify(hak_heap_t *heap, const char *function);
+/* Whether it is time to give back what was idle; refills and overflows do so now and then. */
+void hak_cache_look_at_clock(hak_heap_t *heap);
 /* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
 

@@ -110,14 +110,17 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   return extent;
 }
 
-/* The extent with an end there, if it is of the kind; joined. */
+/* The extent with an end there, if it is of the kind; joined, as old as the larger part. */
 static void join_locked(hak_extent_t *extent, const char *there) {
   hak_chunk_t *chunk = hak_chunk_at(there);
   if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {
     hak_extent_t other = hak_extent_cut_locked(chunk->base < chunk->mate->base ? chunk : chunk->mate);
     extent->base = other.base < extent->base ? other.base : extent->base;
+    bool younger = (int32_t)(other.epoch - extent->epoch) > 0;
+    if (other.chunks > extent->chunks || (other.chunks == extent->chunks && younger)) {
+      extent->epoch = other.epoch;
+    }
     extent->chunks += other.chunks;
-    extent->epoch = (int32_t)(other.epoch - extent->epoch) > 0 ? other.epoch : extent->epoch;
   }
 }
 

@@ -3,9 +3,10 @@
 #include "os.h"
 
 enum {
-  STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond as much as it gave, so that none waits long */
+  STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
   STEP_RANGES = 32,
   STEPS_MAX = 1 << 20,
+  LEAST_RISE = 8,   /* a smaller share of what was learned, used again, does not count */
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
@@ -29,10 +30,14 @@ static size_t lowest_floor(void) {
   return now < before ? now : before;
 }
 
-/* What was learned is for use that rises again: from as low as it lately did, and no lower. */
+/* What was learned is for use that rises again, from as low as it lately did. The less of it holds the lower use falls
+ * below that; from half of it on, nothing. */
 static size_t learned_locked(void) {
-  size_t used = hak_arena.used_slices, floor = lowest_floor(), fallen = floor > used ? floor - used : 0;
-  return hak_arena.learned_slices > fallen ? hak_arena.learned_slices - fallen : 0;
+  size_t used = hak_arena.used_slices, floor = lowest_floor(), learned = hak_arena.learned_slices;
+  if (floor == SIZE_MAX || used >= floor) {
+    return learned;
+  }
+  return used * 2 > floor ? learned - learned * 2 * (floor - used) / floor : 0;
 }
 
 static void note_floor_locked(size_t used) {
@@ -42,11 +47,12 @@ static void note_floor_locked(size_t used) {
 }
 
 void hak_release_use_locked(size_t used) {
-  if (used < hak_arena.low_slices) {
+  if (used < hak_arena.low_slices || used > hak_arena.peak_slices) {
     hak_arena.low_slices = used;
-  } else if (used - hak_arena.low_slices > hak_arena.learned_slices / 2) {
+  } else if (used - hak_arena.low_slices > hak_arena.learned_slices / LEAST_RISE) {
     note_floor_locked(used);
   }
+  hak_arena.peak_slices = hak_arena.peak_slices > used ? hak_arena.peak_slices : used;
 }
 
 size_t hak_release_target_locked(void) {
@@ -276,14 +282,21 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   return step.slices;
 }
 
+/* Those who give little go below the target together, in one step; who gives much is a step by himself. */
+static size_t slack(size_t target, size_t given) {
+  size_t most = given < STEP_SLICES ? STEP_SLICES : 0;
+  return target / 2 < most ? target / 2 : most;
+}
+
 void hak_release_after_give(size_t given) {
   size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES, found;
-  for (size_t left = given + STEP_SLICES; left > 0; left -= found < left ? found : left) {
+  for (size_t left = given * 4 + STEP_SLICES; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
     size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
     hak_unlock(&hak_arena.lock);
-    size_t keep = above && target / 2 > warm ? target / 2 : warm, done = 0;
+    size_t keep = above ? target - slack(target, given) : 0, done = 0;
+    keep = keep > warm ? keep : warm;
     if (dirty <= keep || !(above || decaying)) {
       break;
     }

@@ -50,13 +50,25 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
   return block;
 }
 
+/* Whoever uses huge blocks only comes by no list. */
+static void pass_by(void) {
+  hak_heap_t *heap = hak_heap_mine();
+  if (heap) {
+    hak_cache_look_at_clock(heap);
+  }
+}
+
+static void *huge_alloc(size_t bytes, bool *zeroed) {
+  pass_by();
+  return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
+}
+
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
   void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook->alloc(bytes) : NULL;
   if (!block) {
-    block =
-        bytes > HAK_CACHED_MAX ? hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+    block = bytes > HAK_CACHED_MAX ? huge_alloc(bytes, zeroed) : cached_alloc_or_larger(bytes, zeroed);
     if (watched && block) {
       hak_hook->allocated(block, bytes);
     }
@@ -133,6 +145,7 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   if (cls == HAK_CLASS_HUGE) {
     hak_huge_free(block, "free");
+    pass_by();
   } else if (cls != HAK_CLASS_NONE) {
     cached_free(cls, block);
   } else {
