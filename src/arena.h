@@ -30,11 +30,9 @@ void hak_arena_give_chunks(void *base);
  * is no memory for descriptors. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 
-/* Take `more` free chunks right behind such an extent, which has no tail. False: they are not to be had. */
-bool hak_arena_extend_chunks(void *base, size_t more);
-/* The extent as `chunks` chunks, more than it has, where the kernel finds room; not its tail. NULL: it is where it was.
- */
-void *hak_arena_move_chunks(void *base, size_t chunks);
+/* Make such an extent `chunks` chunks, more than it has, where it is, if nothing is behind it; or, with its contents
+ * but without its tail, where the kernel finds room. Where that is; NULL: nothing changed. */
+void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
 /* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */
 bool hak_arena_purge(size_t keep);

@@ -5,8 +5,8 @@
 #include "pagemap.h"
 #include "sparse.h"
 
-/* Blocks that were moved are mappings of their own, of which a process may have some 65,000. With more than so many, the
- * contents of another are copied, but if it is so large that there cannot be many. */
+/* Blocks that were moved are mappings of their own, of which a process may have some 65,000. With more than so many,
+ * the contents of another are copied, but if it is so large that there cannot be many. */
 enum { MOVED_MAX = 4096, MOVED_ALWAYS = 64 << 20 };
 
 static _Atomic size_t live_blocks, live_bytes, moved_blocks;
@@ -109,7 +109,7 @@ static bool resize(void *block, size_t bytes) {
   bool grows = bytes > chunk->huge_bytes, fewer = wants.chunks < has.chunks;
   if (has.chunks > 0 && has.tail == 0 && grows) {
     size_t chunks = extent_to_grow(bytes).chunks;
-    return chunks <= has.chunks || hak_arena_extend_chunks(block, chunks - has.chunks);
+    return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);
   }
   if (wants.chunks > has.chunks) {
     return false;
@@ -149,10 +149,10 @@ static void *move(void *block, size_t bytes) {
   }
   forget(block, "realloc");
   size_t old_bytes = chunk->huge_bytes;
-  char *fresh = hak_arena_move_chunks(block, extent_to_grow(bytes).chunks);
+  char *fresh = hak_arena_grow_chunks(block, extent_to_grow(bytes).chunks, true);
   if (fresh && has.tail > 0) {
-    hak_sparse_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks),
-                    old_bytes - (has.chunks << HAK_CHUNK_SHIFT), true);
+    hak_sparse_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks), old_bytes - (has.chunks << HAK_CHUNK_SHIFT),
+                    true);
     hak_arena_give(tail_of(block, has.chunks), has.tail);
   }
   if (fresh) {

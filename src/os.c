@@ -87,9 +87,9 @@ bool hak_os_make_writable(void *at, size_t bytes) {
          map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == at;
 }
 
-/* Where an aligned range would fit. For a wide alignment the memory must not be asked for beside it: the kernel might
+/* Not readable, nor writable: for a wide alignment the memory must not be asked for beside it, for the kernel might
  * refuse so much. */
-static void *aligned_gap(size_t bytes, size_t align) {
+void *hak_os_find_gap(size_t bytes, size_t align) {
   size_t wide = bytes + align - hak_os_page_bytes();
   char *found = wide > bytes ? map(NULL, wide, PROT_NONE, MAP_NORESERVE) : NULL;
   if (!found) {
@@ -107,7 +107,7 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
       return named(p, bytes);
     }
     hak_os_unmap(p, bytes);
-    wish = aligned_gap(bytes, align);
+    wish = hak_os_find_gap(bytes, align);
   } while (wish && --tries > 0);
   return NULL;
 }
@@ -162,11 +162,11 @@ size_t hak_os_fault_bytes(void *at, size_t bytes) {
   return count * page;
 }
 
-/* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the first
- * and then fail. */
-void *hak_os_lengthen(void *at, size_t bytes, size_t wanted) {
+/* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the
+ * first and then fail. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
   count(&counters.mremap, 1);
-  void *found = mremap(at, bytes, wanted, MREMAP_MAYMOVE);
+  void *found = mremap(at, bytes, wanted, may_move ? MREMAP_MAYMOVE : 0);
   return succeeded(found != MAP_FAILED) ? found : NULL;
 }
 

@@ -39,9 +39,11 @@ bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
  * looked at. 0: nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
-/* Make a range `wanted` bytes long, and move it where nothing is if there is no room behind it; then nothing is left
- * where it was. NULL: nothing changed; it is several mappings, say. */
-void *hak_os_lengthen(void *at, size_t bytes, size_t wanted);
+/* Where so much would be mapped at a multiple of `align`, but a multiple further perhaps. NULL: it could not be. */
+void *hak_os_find_gap(size_t bytes, size_t align);
+/* Make a range `wanted` bytes long; it may move where nothing is, and leaves nothing where it was. NULL: nothing
+ * changed; it is several mappings, say. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);

@@ -71,7 +71,7 @@ static void an_aligned_block_may_be_small(void) {
     char *block = alloc_aligned(sizes[i], 4 * MIB);
     CHECK(hak_huge_usable(block) > 0 && hak_arena_used_slices() == CHUNK);
     CHECK(hak_huge_resize(block, MIB + 5) && hak_huge_usable(block) >= MIB + 5 && hak_arena_used_slices() == CHUNK);
-    CHECK(hak_huge_resize(block, 2 * MIB) && !hak_huge_resize(block, 2 * MIB + 1));
+    CHECK(hak_huge_resize(block, 2 * MIB) && hak_arena_used_slices() == CHUNK);
     hak_huge_free(block, "test");
   }
   nothing_is_left();
@@ -267,8 +267,22 @@ static void a_block_grows_into_what_is_free_behind_it(void) {
   uint64_t before = moves();
   CHECK(hak_huge_resize(block, 7 * MIB) && hak_arena_used_slices() == 4 * CHUNK);
   slices_add_up();
-  CHECK(hak_huge_resize(block, 8 * MIB) && !hak_huge_resize(block, 10 * MIB + 1) && hak_huge_resize(block, 10 * MIB));
-  CHECK(moves() == before && pattern_holds(block, 4 * MIB, 10 * MIB, 10 * MIB));
+  CHECK(hak_huge_resize(block, 8 * MIB) && hak_huge_resize(block, 10 * MIB) && moves() == before);
+  CHECK(pattern_holds(block, 4 * MIB, 10 * MIB, 10 * MIB));
+  slices_add_up();
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* Or what is not mapped there. */
+static void a_block_grows_where_nothing_is_behind_it(void) {
+  slices_begin_here();
+  char *block = alloc(10 * MIB);
+  CHECK(hak_huge_resize(block, 17 * MIB) && hak_arena_used_slices() == 9 * CHUNK && all_zero(block + 10 * MIB, MIB));
+  slices_add_up();
+  CHECK(hak_huge_resize(block, 18 * MIB) && hak_os_map_at(block + 20 * MIB, MIB) == HAK_OS_MAPPED);
+  CHECK(hak_huge_resize(block, 20 * MIB) && !hak_huge_resize(block, 20 * MIB + 1));
+  CHECK(pattern_holds(block, 10 * MIB, 10 * MIB, 10 * MIB) && hak_huge_usable(block) == 20 * MIB);
   slices_add_up();
   hak_huge_free(block, "test");
   nothing_is_left();
@@ -284,10 +298,15 @@ static void take_what_was_left(void) {
   memset(taken, 3, 4 * MIB);
 }
 
+/* The first call is for a look at where there is room. */
+static void take_at_the_next_call(void) {
+  system_during(SYSTEM_MUNMAP, take_what_was_left);
+}
+
 static void what_another_thread_maps_there_is_its_own(void) {
   char *block = left = move(alloc(3 * MIB), 3 * MIB, 4 * MIB);
   char *behind = hak_os_map(block + 4 * MIB, MIB); /* so that it cannot stay */
-  system_during(SYSTEM_MUNMAP, take_what_was_left);
+  system_during(SYSTEM_MUNMAP, take_at_the_next_call);
   block = hak_huge_move(block, 6 * MIB);
   CHECK(system_was_during() && block != left && taken == left && behind != NULL);
   CHECK(hak_class_at(taken) == HAK_CLASS_HUGE && hak_huge_usable(taken) == 4 * MIB && taken[4 * MIB - 1] == 3);
@@ -407,6 +426,7 @@ int main(void) {
   child_succeeds(a_move_may_end_anywhere);
   child_succeeds(a_dirty_target_is_no_hindrance);
   child_succeeds(a_block_grows_into_what_is_free_behind_it);
+  child_succeeds(a_block_grows_where_nothing_is_behind_it);
   child_succeeds(what_another_thread_maps_there_is_its_own);
   child_succeeds(a_block_of_several_mappings_is_copied);
   child_succeeds(only_so_many_are_moved);

@@ -64,8 +64,9 @@ static void a_range_is_lengthened_where_it_is_or_elsewhere(void) {
   char *wide = hak_os_map(NULL, 4 * page);
   CHECK(wide != NULL && hak_os_unmap(wide + 2 * page, page)); /* room for one page */
   pattern_fill(wide, 2 * page, 7);
-  CHECK(hak_os_lengthen(wide, 2 * page, 3 * page) == wide);
-  char *moved = hak_os_lengthen(wide, 3 * page, 6 * page);
+  CHECK(hak_os_lengthen(wide, 2 * page, 3 * page, false) == wide);
+  CHECK(hak_os_lengthen(wide, 3 * page, 4 * page, false) == NULL);
+  char *moved = hak_os_lengthen(wide, 3 * page, 6 * page, true);
   unsigned char resident;
   CHECK(moved != NULL && moved != wide && !hak_os_residency(wide, page, &resident));
   CHECK(pattern_holds(moved, 2 * page, 2 * page, 7) && all_zero(moved + 2 * page, 4 * page));
@@ -77,7 +78,7 @@ static void several_mappings_stay(void) {
   char *pages = hak_os_map(NULL, 4 * page);
   CHECK(pages != NULL && mprotect(pages + page, page, PROT_READ) == 0);
   pattern_fill(pages, page, 9);
-  CHECK(hak_os_lengthen(pages, 3 * page, 6 * page) == NULL && pattern_holds(pages, page, page, 9));
+  CHECK(hak_os_lengthen(pages, 3 * page, 6 * page, true) == NULL && pattern_holds(pages, page, page, 9));
   CHECK(hak_os_unmap(pages, 4 * page));
 }
 
@@ -183,7 +184,7 @@ static void refusals_are_reported_and_counted(void) {
   CHECK(hak_os_map(NULL, page) == NULL && hak_os_map_aligned(NULL, page, page) == NULL);
   CHECK(!hak_os_unmap(pages, page) && !hak_os_discard(pages, page) && !hak_os_set_huge(pages, page, true));
   CHECK(hak_os_map_readonly(page) == NULL && !hak_os_make_writable(pages, page));
-  CHECK(!hak_os_set_huge(pages, page, false) && hak_os_lengthen(pages, page, 2 * page) == NULL);
+  CHECK(!hak_os_set_huge(pages, page, false) && hak_os_lengthen(pages, page, 2 * page, true) == NULL);
   hak_os_read_counts(&after);
   CHECK(after.mmap == before.mmap + 4 && after.mprotect == before.mprotect + 1 && after.munmap == before.munmap + 1 &&
         after.madvise == before.madvise + 3);
