@@ -2,9 +2,11 @@
 
 #include "arena.h"
 #include "hakmem.h"
+#include "os.h"
 #include "pagemap.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 typedef _Atomic(hak_owner_t *) copies_t;
@@ -64,4 +66,18 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
     hak_misuse(function, hak_arena_why(block), block);
   }
   return copy ? copy : &libc_heap;
+}
+
+void *hak_foreign_object(const void *address, int flags) {
+  Dl_info info;
+  void *object = NULL, *(*open)(const char *, int) = NULL;
+  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
+  if (!dladdr(address, &info) || (uintptr_t)info.dli_fbase == program) {
+    return NULL;
+  }
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen"); /* not by its name, of which linkers of static programs warn */
+  if (!open || !(object = open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | flags))) {
+    dlerror(); /* the program's own errors are told by it */
+  }
+  return object;
 }

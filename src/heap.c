@@ -10,6 +10,7 @@
 hak_heap_t hak_heap_none = HAK_HEAP_EMPTY;
 hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
+_Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
@@ -35,7 +36,7 @@ static void put_idle(hak_heap_t *heap) {
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   hak_cache_close(heap, "free");
-  hak_heap = &hak_heap_gone; /* before another thread can have it */
+  hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can have it */
   put_idle(heap);
 }
 

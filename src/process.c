@@ -16,7 +16,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 extern const char hak_process_linked;
@@ -85,15 +84,8 @@ extern const bool hak_never_unloaded __attribute__((weak));
 
 /* Linked into a plugin, this code must stay when the plugin goes: ends of threads call it, and blocks may live on. */
 static void pin(void) {
-  Dl_info info;
-  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
-  if (&hak_never_unloaded || !dladdr(&hak_process_linked, &info) || (uintptr_t)info.dli_fbase == program) {
-    return;
-  }
-  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
-  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-  if (!open || !open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
-    dlerror(); /* the program's own errors are told by it */
+  if (!&hak_never_unloaded) {
+    hak_foreign_object(&hak_process_linked, RTLD_NODELETE);
   }
 }
 
