@@ -14,6 +14,12 @@ typedef struct hak_owner {
   size_t (*usable)(const void *block);
 } hak_owner_t;
 
+/* What stands in the record of this copy: hak_free and so on, under names before which nobody else's can come. */
+void hak_own_free(void *block);
+void *hak_own_realloc(void *block, size_t bytes);
+size_t hak_own_usable(const void *block);
+#define HAK_OWN(own, name) extern __typeof__(name) own __attribute__((visibility("hidden"), alias(#name)))
+
 /* Before main, and before libc's own malloc could have been called. */
 void hak_foreign_start(void);
 

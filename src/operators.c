@@ -11,7 +11,6 @@
 #include "foreign.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 
 typedef void (*new_handler_t)(void);
@@ -43,7 +42,7 @@ static const char *const names[FORMS] = {ALL_FORMS(TEXT)};
 static enum { UNKNOWN, SERVE, STAND_ASIDE } decision;
 static void *next_forms[FORMS]; /* which a call would reach without this library; NULL: not known */
 
-HAK_COLD static int decide(void);
+static int decide(void);
 
 /* Whether somebody replaced a form. If not, the thread's calls are served at once from now on. */
 static bool stands_aside(void) {
@@ -98,26 +97,18 @@ static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
 
 /* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
  * the throwing operator new, which is ours, inside a try block. */
-static void *new_nothrow(size_t alignment, size_t bytes, const void *caller) {
-  void *(*plain)(size_t, const void *) = NULL;
-  void *(*aligned)(size_t, size_t, const void *) = NULL;
-  if (!current_new_handler(caller)) {
-    return NULL;
-  }
-  if (alignment == 0) {
-    *(void **)&plain = runtime_symbol(NULL, "_ZnwmRKSt9nothrow_t", caller);
-    return plain ? plain(bytes, NULL) : call_handlers(alignment, bytes, caller);
-  }
-  *(void **)&aligned = runtime_symbol(NULL, "_ZnwmSt11align_val_tRKSt9nothrow_t", caller);
-  return aligned ? aligned(bytes, alignment, NULL) : call_handlers(alignment, bytes, caller);
-}
-
 HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
-  if (nothrow) {
-    return new_nothrow(alignment, bytes, caller);
+  void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
+  if (nothrow && current_new_handler(caller)) {
+    if (alignment == 0 && (*(void **)&plain = runtime_symbol(NULL, "_ZnwmRKSt9nothrow_t", caller))) {
+      return plain(bytes, NULL);
+    }
+    if (alignment != 0 && (*(void **)&aligned = runtime_symbol(NULL, "_ZnwmSt11align_val_tRKSt9nothrow_t", caller))) {
+      return aligned(bytes, alignment, NULL);
+    }
   }
   void *block = call_handlers(alignment, bytes, caller);
-  if (!block) {
+  if (!block && !nothrow) {
     throw_bad_alloc(caller);
   }
   return block;
@@ -191,58 +182,17 @@ DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
 static void *const volatile bound[FORMS] = {ALL_FORMS(BOUND)};
 static void *const own[FORMS] = {ALL_FORMS(OWN)};
 
-typedef struct object {
-  uintptr_t inside, first, last; /* an address in it, and its ends */
-} object_t;
-
-static int find_ends(struct dl_phdr_info *info, size_t size, void *argument) {
-  object_t *object = argument;
-  uintptr_t first = UINTPTR_MAX, last = 0;
-  (void)size;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-    if (part->p_type == PT_LOAD) {
-      uintptr_t from = info->dlpi_addr + part->p_vaddr, to = from + part->p_memsz - 1;
-      first = from < first ? from : first;
-      last = to > last ? to : last;
-    }
-  }
-  bool found = object->inside >= first && object->inside <= last;
-  if (found) {
-    object->first = first;
-    object->last = last;
-  }
-  return found;
-}
-
-/* The file, program or library, that the address belongs to. */
-static object_t object_of(void *address) {
-  object_t object = {(uintptr_t)address, 1, 0};
-  dl_iterate_phdr(find_ends, &object);
-  return object;
-}
-
-static bool lies_in(void *address, object_t object) {
-  return (uintptr_t)address >= object.first && (uintptr_t)address <= object.last;
-}
-
-/* A form of the C++ runtime replaces nothing, and a library that has a malloc, too, is an allocator, whose place we
- * took. Without a runtime that was loaded with us, whatever comes later finds our forms first. */
-static int decide(void) {
-  bool replaced = false, missing = false;
-  object_t runtime = object_of((void *)_ZSt15get_new_handlerv);
-  object_t allocator = _ZSt15get_new_handlerv ? object_of(dlsym(RTLD_NEXT, "malloc")) : runtime;
+/* The runtime's forms replace none, nor do those of a library that has a malloc, too: an allocator, whose place we
+ * took. Without a runtime that was loaded with us, whoever comes later finds our forms first. */
+HAK_COLD static int decide(void) {
+  bool replaced = false;
+  void *runtime = _ZSt15get_new_handlerv ? hak_foreign_object((void *)_ZSt15get_new_handlerv, 0) : NULL;
+  void *allocator = runtime ? hak_foreign_object(dlsym(RTLD_NEXT, "malloc"), 0) : NULL;
   for (int f = 0; f < FORMS; f++) {
-    replaced |= bound[f] != own[f];
-    if (_ZSt15get_new_handlerv) {
-      void *next = next_forms[f] = dlsym(RTLD_NEXT, names[f]);
-      replaced |= next && !lies_in(next, runtime) && !lies_in(next, allocator);
-      missing |= !next;
-    }
+    void *next = next_forms[f] = runtime ? dlsym(RTLD_NEXT, names[f]) : NULL;
+    replaced |= bound[f] != own[f] || (next && next != dlsym(runtime, names[f]) && next != dlsym(allocator, names[f]));
   }
-  if (missing) {
-    dlerror(); /* the program's own errors are told by it */
-  }
+  dlerror(); /* the program's own errors are told by it */
   __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);
   return decision;
 }
