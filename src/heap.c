@@ -65,9 +65,9 @@ static hak_heap_t *acquire(void) {
   if (heap) {
     hak_cache_open(heap);
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
+    heap->thread = hak_os_thread_id();
     hak_lock(&hak_heaps_lock);
     heap->forks = heaps.forks;
-    heap->thread = hak_os_thread_id();
     hak_cache_set_open(++heaps.busy);
     heap->busy = true;
     if (!heaps.have_key) {

@@ -1,7 +1,9 @@
 #include "os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -58,15 +60,15 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-static _Atomic bool unnamed; /* as an option says, or for want of names in the kernel */
+static _Atomic bool names; /* as an option says; not for want of names in the kernel */
 
 void hak_os_name_mappings(bool wanted) {
-  atomic_store_explicit(&unnamed, !wanted, memory_order_relaxed);
+  atomic_store_explicit(&names, wanted, memory_order_relaxed);
 }
 
 /* What fails leaves the mapping as it is. Takes NULL. */
 static void *named(void *at, size_t bytes) {
-  if (at && !atomic_load_explicit(&unnamed, memory_order_relaxed) &&
+  if (at && atomic_load_explicit(&names, memory_order_relaxed) &&
       prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, "hakmem") != 0) {
     hak_os_name_mappings(false);
   }
@@ -157,8 +159,11 @@ size_t hak_os_fault_bytes(void *at, size_t bytes) {
   for (size_t i = 0; i < pages; i++) {
     count += resident[i] & 1U;
   }
-  hak_os_discard(at, bytes);
   return count * page;
+}
+
+static bool random_bytes(void *at, size_t bytes) {
+  return syscall(SYS_getrandom, at, bytes, 1 /* GRND_NONBLOCK */) == (long)bytes;
 }
 
 static bool move_pages(void *from, void *to, size_t bytes) {
@@ -166,7 +171,8 @@ static bool move_pages(void *from, void *to, size_t bytes) {
   return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);
 }
 
-/* Kernels before 5.7 refuse; qemu-user (7.2) moves, but takes the source for unmapped from then on. */
+/* Kernels before 5.7 refuse; qemu-user (7.2) moves, but takes the source for unmapped from then on, as a system call
+ * that writes there tells. */
 static bool moving_works(void) {
   static _Atomic bool known, works;
   if (known) {
@@ -176,10 +182,10 @@ static bool moving_works(void) {
   volatile char *from = hak_os_map(NULL, 2 * page);
   if (from) {
     volatile char *to = from + page;
-    unsigned char resident;
+    uint8_t *source = (uint8_t *)from;
     *from = 1;
-    works = move_pages((void *)from, (void *)to, page) && mincore((void *)from, page, &resident) == 0 && *to == 1 &&
-            *from == 0 && hak_os_discard((void *)to, page) && *to == 0;
+    works = move_pages((void *)from, (void *)to, page) && *to == 1 && *from == 0 && random_bytes(source, 1) &&
+            hak_os_discard((void *)to, page) && *to == 0;
     known = true;
     hak_os_unmap((void *)from, 2 * page);
   }
@@ -216,7 +222,7 @@ uint64_t hak_os_now_ns(void) {
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, (uint64_t)getpid(), call};
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, call};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -226,8 +232,7 @@ static uint64_t weak_random(void) {
 
 uint64_t hak_os_random(void) {
   uint64_t bits = 0;
-  long got = syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */);
-  return got == (long)sizeof bits ? bits : weak_random();
+  return random_bytes(&bits, sizeof bits) ? bits : weak_random();
 }
 
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
@@ -239,11 +244,23 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 void hak_os_yield(void) {
-  syscall(SYS_sched_yield);
+  static const struct timespec moment = {0, 20000};
+  uint32_t word = 0;
+  syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 0, &moment, NULL, 0);
 }
 
+/* libc keeps it for debuggers in what pthread_self() points to, and says where: bits, how many, bytes from the start.
+ */
 uint32_t hak_os_thread_id(void) {
-  return (uint32_t)syscall(SYS_gettid);
+  static _Atomic uint32_t place; /* 0: not asked yet */
+  if (place == 0) {
+    const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+    place = field && field[0] == 32 ? field[2] : UINT32_MAX;
+    if (!field) {
+      dlerror(); /* the program's own errors are told by it */
+    }
+  }
+  return place != UINT32_MAX ? *(const uint32_t *)((uintptr_t)pthread_self() + place) : 0;
 }
 
 bool hak_os_secure_mode(void) {

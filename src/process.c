@@ -1,4 +1,5 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
+#include "arena.h"
 #include "arena_internal.h"
 #include "foreign.h"
 #include "heap.h"
@@ -95,6 +96,7 @@ __attribute__((constructor(101))) static void start(void) {
     hak_options_load(environ);
     hak_foreign_start();
   }
+  hak_arena_try_medium();
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
   if (!HAK_MINIMAL) {
