@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "fast.h"
+#include "foreign.h"
 #include "hook.h"
 #include "large.h"
 #include "os.h"
@@ -24,6 +25,7 @@ HAK_ENTRY void *hak_malloc(size_t bytes) {
 HAK_ENTRY void hak_free(void *block) {
   hak_fast_free(block);
 }
+HAK_OWN(hak_own_free, hak_free);
 
 void *hak_calloc(size_t count, size_t bytes) {
   size_t total;

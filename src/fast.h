@@ -14,45 +14,52 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
   return bin;
 }
 
+/* A block of the heap's list, bytes <= HAK_SMALL_MAX. NULL: the slow path's turn. */
+HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
+  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
+  if (HAK_LIKELY(block != NULL)) {
+    HAK_OBSERVE(hak_observe_alloc(block, bytes));
+  }
+  return block;
+}
+
 HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
     return hak_alloc_large(bytes);
   }
-  hak_heap_t *heap = hak_heap;
-  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
-  if (HAK_UNLIKELY(!block)) {
-    return hak_alloc_slow(bytes);
-  }
-  HAK_OBSERVE(hak_observe_alloc(block, bytes));
-  return block;
+  void *block = hak_alloc_from(hak_heap, bytes);
+  return HAK_LIKELY(block != NULL) ? block : hak_alloc_slow(bytes);
 }
 
-HAK_INLINE void hak_fast_free(void *pointer) {
-  hak_heap_t *heap = hak_heap;
+/* False: nothing was done, and it is the slow path's turn. */
+HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
   hak_free_block_t *block = pointer;
   uintptr_t leaf = hak_leaf_of(block);
   if (HAK_UNLIKELY(leaf == 0)) { /* NULL among them */
-    hak_free_slow(block);
-    return;
+    return false;
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
   hak_bin_t *bin = hak_bin_of(heap, code);
   if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
-    hak_free_slow(block);
-    return;
+    return false;
   }
   hak_free_block_t *head = bin->head;
   if (HAK_UNLIKELY(head == block)) { /* freed twice in a row */
-    hak_free_slow(block);
-    return;
+    return false;
   }
   if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
     hak_count_up(&bin->room);
-    hak_free_slow(block);
-    return;
+    return false;
   }
   HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
   block->link = head; /* hak_link, but the key is read after this: an instruction less */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
+  return true;
+}
+
+HAK_INLINE void hak_fast_free(void *pointer) {
+  if (HAK_UNLIKELY(!hak_free_into(hak_heap, pointer))) {
+    hak_free_slow(pointer);
+  }
 }

@@ -1,7 +1,9 @@
 #include "os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -58,15 +60,15 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-static _Atomic bool unnamed; /* as an option says, or for want of names in the kernel */
+static _Atomic bool names; /* as an option says; not for want of names in the kernel */
 
 void hak_os_name_mappings(bool wanted) {
-  atomic_store_explicit(&unnamed, !wanted, memory_order_relaxed);
+  atomic_store_explicit(&names, wanted, memory_order_relaxed);
 }
 
 /* What fails leaves the mapping as it is. Takes NULL. */
 static void *named(void *at, size_t bytes) {
-  if (at && !atomic_load_explicit(&unnamed, memory_order_relaxed) &&
+  if (at && atomic_load_explicit(&names, memory_order_relaxed) &&
       prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, "hakmem") != 0) {
     hak_os_name_mappings(false);
   }
@@ -135,6 +137,10 @@ bool hak_os_discard(void *at, size_t bytes) {
                    (errno == EINVAL && madvise(at, bytes, MADV_DONTNEED_LOCKED) == 0));
 }
 
+bool hak_os_is_locked(void *page) {
+  return madvise(page, hak_os_page_bytes(), MADV_DONTNEED) != 0 && errno == EINVAL;
+}
+
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   count(&counters.madvise, 1);
   return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
@@ -158,7 +164,6 @@ size_t hak_os_fault_bytes(void *at, size_t bytes) {
   for (size_t i = 0; i < pages; i++) {
     count += resident[i] & 1U;
   }
-  hak_os_discard(at, bytes);
   return count * page;
 }
 
@@ -186,7 +191,7 @@ uint64_t hak_os_now_ns(void) {
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, (uint64_t)getpid(), call};
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, call};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -209,11 +214,23 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 void hak_os_yield(void) {
-  syscall(SYS_sched_yield);
+  static const struct timespec moment = {0, 20000};
+  uint32_t word = 0;
+  syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 0, &moment, NULL, 0);
 }
 
+/* libc keeps it for debuggers in what pthread_self() points to, and says where: bits, how many, bytes from the start.
+ */
 uint32_t hak_os_thread_id(void) {
-  return (uint32_t)syscall(SYS_gettid);
+  static _Atomic uint32_t place; /* 0: not asked yet */
+  if (place == 0) {
+    const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+    place = field && field[0] == 32 ? field[2] : UINT32_MAX;
+    if (!field) {
+      dlerror(); /* the program's own errors are told by it */
+    }
+  }
+  return place != UINT32_MAX ? *(const uint32_t *)((uintptr_t)pthread_self() + place) : 0;
 }
 
 bool hak_os_secure_mode(void) {

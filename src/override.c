@@ -10,9 +10,6 @@
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
-HAK_EXPORT void free_sized(void *block, size_t bytes);
-HAK_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
-
 HAK_EXPORT HAK_ENTRY void *malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
 }
@@ -21,8 +18,10 @@ HAK_EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 
-#define FORWARD(type, name, parameters, ...) \
-  HAK_EXPORT type name parameters { \
+#define FORWARD(type, name, parameters, ...) FORWARD_AS(name, type, name, parameters, __VA_ARGS__)
+#define FORWARD_AS(alias, type, name, parameters, ...) \
+  HAK_EXPORT type alias parameters; \
+  HAK_EXPORT type alias parameters { \
     return hak_##name(__VA_ARGS__); \
   }
 FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
@@ -36,6 +35,15 @@ FORWARD(int, posix_memalign, (void **block, size_t alignment, size_t bytes), blo
 FORWARD(void *, valloc, (size_t bytes), bytes)
 FORWARD(void *, pvalloc, (size_t bytes), bytes)
 FORWARD(size_t, malloc_usable_size, (void *block), block)
+/* glibc's names for the same: old programs and plugins mix them with the standard ones. */
+FORWARD_AS(cfree, void, free, (void *block), block)
+FORWARD_AS(__libc_free, void, free, (void *block), block)
+FORWARD_AS(__libc_malloc, void *, malloc, (size_t bytes), bytes)
+FORWARD_AS(__libc_calloc, void *, calloc, (size_t count, size_t bytes), count, bytes)
+FORWARD_AS(__libc_realloc, void *, realloc, (void *block, size_t bytes), block, bytes)
+FORWARD_AS(__libc_memalign, void *, memalign, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD_AS(__libc_valloc, void *, valloc, (size_t bytes), bytes)
+FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 
 HAK_EXPORT int malloc_trim(size_t keep_bytes) {
   return hak_trim(keep_bytes);

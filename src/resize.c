@@ -118,6 +118,8 @@ void *hak_realloc(void *block, size_t bytes) {
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }
 
+HAK_OWN(hak_own_realloc, hak_realloc);
+
 void *hak_reallocarray(void *block, size_t count, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) {
@@ -136,6 +138,7 @@ size_t hak_malloc_usable_size(const void *block) {
   }
   return checked_usable(block, cls, "malloc_usable_size");
 }
+HAK_OWN(hak_own_usable, hak_malloc_usable_size);
 
 void hak_free_sized(void *block, size_t bytes) {
   if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
