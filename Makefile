@@ -6,13 +6,13 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all library lab peers programs demo test test-long lint format install bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab peers programs demo test test-long lint format install uninstall dist bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
 # The library, and the laboratory (`.venv/bin/hak`).
 all: library lab
 
 library: tools
-	$(RELEASE) hakmem hakmem_static
+	$(RELEASE) hakmem hakmem_static hakmem_command
 
 lab: tools
 	@scripts/venv
@@ -56,6 +56,14 @@ format:
 
 install: library
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+# What `make install` put there, and nothing else.
+uninstall: tools
+	@DESTDIR="$(DESTDIR)" scripts/uninstall "$(PREFIX)"
+
+# build/dist/hakmem-VERSION-linux-ARCH.tar.gz, which works from any folder.
+dist: tools
+	@scripts/dist
 
 bench: programs
 	@.venv/bin/hak scorecard

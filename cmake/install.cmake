@@ -16,6 +16,8 @@ install(FILES include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_BINARY_DIR}/hakmem-config.cmake ${PROJECT_BINARY_DIR}/hakmem-config-version.cmake
         DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(TARGETS hakmem_command)
+install(FILES man/hakmem.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/hakmem.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

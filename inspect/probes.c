@@ -1,23 +1,8 @@
 #include "probes.h"
 
-#include "sample.h"
-
 #define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))
 
 _Atomic bool hak_probes_seen;
-static _Atomic bool started;
-
-void hak_probes_follow(void) {
-  bool wanted = hak_probe_alloc_semaphore != 0;
-  if (atomic_exchange_explicit(&hak_probes_seen, wanted, memory_order_relaxed) == wanted) {
-    return; /* another thread was first */
-  }
-  if (wanted && hak_sample_rate() == 0) {
-    atomic_store_explicit(&started, hak_sample_start(HAK_SAMPLE_MEAN_USUAL), memory_order_relaxed);
-  } else if (!wanted && atomic_exchange_explicit(&started, false, memory_order_relaxed)) {
-    hak_sample_stop();
-  }
-}
 
 volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaphore SEMAPHORE = 0;
 

@@ -1,20 +1,12 @@
 /* Duty: the probes of provider `otel_memory`, for a tracer outside: alloc(ptr, size, weighted_bytes) and free(ptr) of
  * each sampled block. Each is one nop at the entry of a function that has exactly these arguments, so they are in the
  * registers of a call there; .note.stapsdt says where, and names the semaphore that a tracer raises.
- * Data: the semaphores; the kernel counts them up and down, and we only read. Layers below: sample. */
+ * Data: the semaphores; the kernel counts them up and down, and we only read. Layers below: hook. */
 #pragma once
 
-#include "base.h"
+#include "hook.h"
 
-extern volatile uint16_t hak_probe_alloc_semaphore, hak_probe_free_semaphore;
-
-/* Whether the tracer of the first one has come or gone since it was asked about. */
-extern _Atomic bool hak_probes_seen;
-HAK_INLINE bool hak_probes_changed(void) {
-  return (hak_probe_alloc_semaphore != 0) != atomic_load_explicit(&hak_probes_seen, memory_order_relaxed);
-}
-/* Starts to sample, where nobody did, until it goes. On the way to a block, with no lock held. */
-HAK_COLD void hak_probes_follow(void);
+extern volatile uint16_t hak_probe_free_semaphore;
 
 void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes);
 void hak_probe_free(void *block);

@@ -8,7 +8,6 @@
 #include "options.h"
 #include "os.h"
 #include "pprof.h"
-#include "probes.h"
 #include "sample.h"
 #include "sites.h"
 #include "text.h"
@@ -199,7 +198,7 @@ static bool reached_limit(void) {
          !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed);
 }
 
-static void write_what_is_due(void) {
+void hak_profile_write_due(void) {
   const char *why = NULL;
   if (atomic_load_explicit(&signalled, memory_order_relaxed) &&
       atomic_exchange_explicit(&signalled, false, memory_order_relaxed)) {
@@ -211,32 +210,6 @@ static void write_what_is_due(void) {
   }
   if (why) {
     write_due(why);
-  }
-}
-
-/* A stack that has a site was looked at before. */
-hak_site_t *hak_profile_site(void) {
-  uintptr_t pcs[HAK_UNWIND_MAX];
-  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
-  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
-}
-
-void hak_profile_allocated(const hak_sample_t *sample) {
-  int saved = errno;
-  if (hak_probe_alloc_semaphore) {
-    hak_probe_alloc(sample->block, sample->asked, (size_t)(sample->weight_bytes + 0.5));
-  }
-  write_what_is_due();
-  errno = saved;
-}
-
-bool hak_profile_tells_frees(void) {
-  return hak_probe_free_semaphore != 0;
-}
-
-void hak_profile_freed(const hak_sample_t *sample) {
-  if (hak_probe_free_semaphore) {
-    hak_probe_free(sample->block);
   }
 }
 

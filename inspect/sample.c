@@ -1,14 +1,14 @@
 #include "sample.h"
 
+#include "cache.h"
 #include "chance.h"
-#include "fast.h"
 #include "fault.h"
 #include "guard.h"
 #include "large.h"
-#include "lent.h"
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
+#include "probes.h"
 #include "sites.h"
 #include "slab.h"
 #include "slots.h"
@@ -161,13 +161,12 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_lent_take_back(heap, c);
+      hak_policy_take_back(heap, c);
     }
   }
 }
 
-/* The thread's heap, or NULL, and the setting that it goes by. */
-static hak_heap_t *up_to_date(uint64_t *setting) {
+hak_heap_t *hak_sample_catch_up(uint64_t *setting) {
   hak_heap_t *heap = hak_heap;
   *setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* not so of the heap of threads without one */
@@ -237,6 +236,13 @@ static hak_sample_t *record_and_lock(hak_sample_t *record, hak_sample_t *made) {
   return record;
 }
 
+/* Where the calling thread allocates: a stack that has a site was looked at before. */
+static hak_site_t *site_here(void) {
+  uintptr_t pcs[HAK_UNWIND_MAX];
+  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
+  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
+}
+
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
 static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
@@ -255,7 +261,7 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
   made.thread = hak_lock_my_id();
   if (profile) {
     made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
-    made.site = hak_profile_site();
+    made.site = site_here();
   }
   if (!(record = record_and_lock(record, &made))) {
     atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
@@ -266,44 +272,15 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
   }
   put_locked(record, &made);
   hak_unlock(&hak_samples_lock);
-  if (profile) {
-    hak_profile_allocated(&made);
+  if (profile && hak_probe_alloc_semaphore) {
+    hak_probe_alloc(made.block, asked, (size_t)(made.weight_bytes + 0.5));
   }
   return made.block;
 }
 
-/* On the way to a block */
-
-void *hak_sample_count(size_t bytes) {
-  uint64_t setting;
-  uint32_t cls = hak_class_of(bytes);
-  hak_heap_t *heap = up_to_date(&setting);
-  if (!hak_sample_takes(setting)) {
-    return NULL;
-  }
-  if (heap && cls <= HAK_GRANT_LAST) {
-    hak_grant_t *grant = &heap->grant[cls - 1];
-    if (grant->head != HAK_LIST_END || hak_grant_cut(heap, cls)) { /* the table is being changed; or before a sample */
-      void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
-      if (!block) {
-        hak_slab_damaged("malloc", grant->head);
-      }
-      return block;
-    }
-  }
-  return is_due(heap, cls, hak_class_sizes[cls], setting)
-             ? sample(heap, NULL, cls, bytes, hak_class_sizes[cls], setting)
-             : NULL;
-}
-
-void hak_sample_large(void *block, size_t bytes) {
-  uint64_t setting;
-  hak_heap_t *heap = up_to_date(&setting);
-  uint32_t cls = hak_class_at(block);
-  size_t counted = hak_large_usable(block, cls);
-  if (hak_sample_takes(setting) && is_due(heap, cls, counted, setting)) {
-    sample(heap, block, cls, bytes, counted, setting);
-  }
+void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+  bool due = hak_sample_takes(setting) && is_due(heap, cls, bytes, setting);
+  return due ? sample(heap, block, cls, asked, bytes, setting) : NULL;
 }
 
 /* Looking */

@@ -1,16 +1,10 @@
 /* Blocks that are samples: asked about, freed, resized. */
 #include "guard.h"
 #include "pagemap.h"
+#include "probes.h"
 #include "sample.h"
 #include "sites.h"
 #include "slots.h"
-
-void hak_sample_put_back(hak_sample_t *record) {
-  hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
-  hak_lock(&hak_samples_lock);
-  hak_record_put_locked(record);
-  hak_unlock(&hak_samples_lock);
-}
 
 static void uncount_locked(const hak_sample_t *was) {
   if (was->weight_bytes > 0) {
@@ -30,16 +24,24 @@ _Noreturn static void refuse(const void *block, const char *function) {
 }
 
 static void tell_freed(const hak_sample_t *was) {
-  if (was->weight_bytes > 0) {
-    hak_profile_freed(was);
+  if (was->weight_bytes > 0 && hak_probe_free_semaphore) {
+    hak_probe_free(was->block);
   }
 }
 
-void hak_sample_end(hak_sample_t *record) {
-  tell_freed(record);
+void hak_sample_put_back(hak_sample_t *record, bool changed) {
+  if (changed) {
+    tell_freed(record);
+  } else {
+    hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
+  }
   hak_lock(&hak_samples_lock);
-  uncount_locked(record);
-  hak_record_drop_locked(record);
+  if (changed) {
+    uncount_locked(record);
+    hak_record_drop_locked(record);
+  } else {
+    hak_record_put_locked(record);
+  }
   hak_unlock(&hak_samples_lock);
 }
 
@@ -59,7 +61,7 @@ hak_sample_t *hak_sample_lift(const void *block) {
 
 uint32_t hak_sample_free(void *block) {
   hak_sample_t was;
-  if (HAK_UNLIKELY(hak_profile_tells_frees()) && hak_record_find(block, &was)) {
+  if (HAK_UNLIKELY(hak_probe_free_semaphore != 0) && hak_record_find(block, &was)) {
     tell_freed(&was);
   }
   hak_lock(&hak_samples_lock);

@@ -4,10 +4,11 @@
 
 #include "arena.h"
 #include "fast.h"
+#include "foreign.h"
+#include "hook.h"
 #include "large.h"
 #include "os.h"
-#include "sample.h"
-#include "slots.h"
+#include "sparse.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ HAK_ENTRY void *hak_malloc(size_t bytes) {
 HAK_ENTRY void hak_free(void *block) {
   hak_fast_free(block);
 }
+HAK_OWN(hak_own_free, hak_free);
 
 void *hak_calloc(size_t count, size_t bytes) {
   size_t total;
@@ -36,7 +38,10 @@ void *hak_calloc(size_t count, size_t bytes) {
   }
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
-  return block && !zeroed ? memset(block, 0, total) : block;
+  if (block && !zeroed) {
+    hak_sparse_zero(block, total);
+  }
+  return block;
 }
 
 static bool is_power_of_two(size_t n) {
@@ -73,8 +78,8 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
   if (!block) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_sample_is_on())) {
-    hak_sample_large(block, bytes);
+  if (HAK_UNLIKELY(hak_hook_is_on())) {
+    hak_hook->allocated(block, bytes);
   }
   errno = saved;
   return block;
@@ -147,6 +152,5 @@ void hak_check(void) {
   hak_heap_check();
   hak_slab_check();
   hak_arena_check();
-  hak_record_check();
-  hak_slot_check();
+  hak_hook->check();
 }

@@ -30,6 +30,10 @@ void hak_arena_give_chunks(void *base);
  * is no memory for descriptors. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 
+/* Make such an extent `chunks` chunks, more than it has, where it is, if nothing is behind it; or, with its contents
+ * but without its tail, where the kernel finds room. Where that is; NULL: nothing changed. */
+void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
+
 /* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */
 bool hak_arena_purge(size_t keep);
 
@@ -52,6 +56,11 @@ size_t hak_arena_used_slices(void);
 hak_arena_totals_t hak_arena_totals(void);
 
 /* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
+/* Start-up: whether the kernel has pages of 16 to 128 KiB for who asks. What it has is not read but tried: files can be
+ * out of reach, and the setting of each larger size matters. Nor is it tried later, when a sandbox may kill for
+ * mincore. */
+void hak_arena_try_medium(void);
+
 void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
 
 void hak_arena_check(void);

@@ -116,3 +116,17 @@ HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t 
   hak_link(block, bin->head, heap->key);
   bin->head = block;
 }
+
+/* The first block of the list. NULL: the list is empty; or the block was freed twice, or written to while it was free.
+ */
+HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
+  hak_free_block_t *block = bin->head, *next = block->link;
+  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
+    return NULL;
+  }
+  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
+  bin->head = next;
+  hak_count_up(&bin->room);
+  hak_mark_taken(block); /* a second list that holds it will notice */
+  return block;
+}

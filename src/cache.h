@@ -65,5 +65,11 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity);
 int32_t hak_policy_start_capacity(uint32_t cls);
 
+/* Room for so many more blocks, lent to who counts blocks (hook.h), so that a grant is of several. False: all threads
+ * together have enough of that. */
+bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* The end of that. */
+void hak_policy_take_back(hak_heap_t *heap, uint32_t cls);
+
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

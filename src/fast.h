@@ -1,21 +1,10 @@
 /* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
- * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap, cache. */
+ * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: slow, heap. */
 #pragma once
 
-#include "heap.h"
 #include "observe.h"
 #include "pagemap.h"
-#include "slab.h"
-
-/* The rest, in slow.c. */
-HAK_COLD void *hak_alloc_slow(size_t bytes);
-HAK_COLD void hak_free_slow(void *block);
-/* HAK_SMALL_MAX < bytes */
-HAK_NOINLINE void *hak_alloc_large(size_t bytes);
-/* As malloc; *zeroed: all of it reads as zeros. */
-void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
-/* NULL, with ENOMEM. */
-void *hak_no_memory(void);
+#include "slow.h"
 
 /* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
  * anew. */
@@ -25,17 +14,12 @@ HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
   return bin;
 }
 
-/* The first block of the list. NULL: the list is empty; or the block was freed twice, or written to while it was free.
- */
-HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
-  hak_free_block_t *block = bin->head, *next = block->link;
-  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
-    return NULL;
+/* A block of the heap's list, bytes <= HAK_SMALL_MAX. NULL: the slow path's turn. */
+HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
+  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
+  if (HAK_LIKELY(block != NULL)) {
+    HAK_OBSERVE(hak_observe_alloc(block, bytes));
   }
-  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
-  bin->head = next;
-  hak_count_up(&bin->room);
-  hak_mark_taken(block); /* a second list that holds it will notice */
   return block;
 }
 
@@ -43,41 +27,39 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
     return hak_alloc_large(bytes);
   }
-  hak_heap_t *heap = hak_heap;
-  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
-  if (HAK_UNLIKELY(!block)) {
-    return hak_alloc_slow(bytes);
-  }
-  HAK_OBSERVE(hak_observe_alloc(block, bytes));
-  return block;
+  void *block = hak_alloc_from(hak_heap, bytes);
+  return HAK_LIKELY(block != NULL) ? block : hak_alloc_slow(bytes);
 }
 
-HAK_INLINE void hak_fast_free(void *pointer) {
-  hak_heap_t *heap = hak_heap;
+/* False: nothing was done, and it is the slow path's turn. */
+HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
   hak_free_block_t *block = pointer;
   uintptr_t leaf = hak_leaf_of(block);
   if (HAK_UNLIKELY(leaf == 0)) { /* NULL among them */
-    hak_free_slow(block);
-    return;
+    return false;
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
   hak_bin_t *bin = hak_bin_of(heap, code);
   if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
-    hak_free_slow(block);
-    return;
+    return false;
   }
   hak_free_block_t *head = bin->head;
   if (HAK_UNLIKELY(head == block)) { /* freed twice in a row */
-    hak_free_slow(block);
-    return;
+    return false;
   }
   if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
     hak_count_up(&bin->room);
-    hak_free_slow(block);
-    return;
+    return false;
   }
   HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
   block->link = head; /* hak_link, but the key is read after this: an instruction less */
   block->tag = (uintptr_t)head ^ heap->key;
   bin->head = block;
+  return true;
+}
+
+HAK_INLINE void hak_fast_free(void *pointer) {
+  if (HAK_UNLIKELY(!hak_free_into(hak_heap, pointer))) {
+    hak_free_slow(pointer);
+  }
 }

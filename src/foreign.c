@@ -2,9 +2,11 @@
 
 #include "arena.h"
 #include "hakmem.h"
+#include "os.h"
 #include "pagemap.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 typedef _Atomic(hak_owner_t *) copies_t;
@@ -13,15 +15,13 @@ static bool owns(const void *block) {
   return hak_class_at(block) != HAK_CLASS_NONE;
 }
 
-static hak_owner_t this_copy = {NULL, owns, hak_free, hak_realloc, hak_malloc_usable_size};
+static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
 static copies_t first_copy_list;
 static copies_t *copies = &first_copy_list;
 
 /* Defined where malloc is overridden: only then can blocks of libc's heap come here by a caller's right. */
 extern const bool hak_override_present __attribute__((weak));
-extern void __libc_free(void *block) __attribute__((weak));
-extern void *__libc_realloc(void *block, size_t bytes) __attribute__((weak));
-static char *libc_heap_start; /* NULL: libc's own functions are not known */
+static char *libc_heap_start;
 
 /* While this library serves malloc, the program break moves for libc's own heap and for direct callers of sbrk. */
 static bool is_in_libc_heap(const void *block) {
@@ -29,7 +29,17 @@ static bool is_in_libc_heap(const void *block) {
   return libc_heap_start && at >= libc_heap_start && at < (char *)sbrk(0);
 }
 
-static hak_owner_t libc_heap = {NULL, is_in_libc_heap, __libc_free, __libc_realloc, NULL};
+/* By its own functions, whoever else has some of the same names. Its blocks are rare, so these are asked for late. */
+static const hak_owner_t *libc_heap(void) {
+  static hak_owner_t heap;
+  void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
+  if (libc) {
+    *(void **)&heap.realloc = dlsym(libc, "realloc");
+    *(void **)&heap.usable = dlsym(libc, "malloc_usable_size");
+    *(void **)&heap.free = dlsym(libc, "free");
+  }
+  return heap.free ? &heap : NULL;
+}
 
 /* How a copy that is loaded later finds the list. */
 HAK_EXPORT copies_t *hak_internal_copies(void);
@@ -41,10 +51,7 @@ void hak_foreign_start(void) {
   if (!&hak_override_present) {
     return;
   }
-  *(void **)&libc_heap.usable = dlsym(RTLD_NEXT, "malloc_usable_size");
-  if (libc_heap.free && libc_heap.realloc && libc_heap.usable) {
-    libc_heap_start = sbrk(0);
-  }
+  libc_heap_start = sbrk(0);
   copies_t *(*find)(void) = NULL;
   *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies");
   if (find) {
@@ -57,11 +64,29 @@ void hak_foreign_start(void) {
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
   const hak_owner_t *copy = atomic_load(copies);
-  while (copy && (copy == &this_copy || !copy->owns(block))) {
+  /* A record of this copy, or of an old version, whose functions' names led to us. */
+  while (copy && (copy->free == hak_own_free || !copy->owns(block))) {
     copy = copy->next;
   }
-  if (!copy && !is_in_libc_heap(block)) {
+  if (!copy && is_in_libc_heap(block)) {
+    copy = libc_heap();
+  }
+  if (!copy) {
     hak_misuse(function, hak_arena_why(block), block);
   }
-  return copy ? copy : &libc_heap;
+  return copy;
+}
+
+void *hak_foreign_object(const void *address, int flags) {
+  Dl_info info;
+  void *object = NULL, *(*open)(const char *, int) = NULL;
+  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
+  if (!dladdr(address, &info) || (uintptr_t)info.dli_fbase == program) {
+    return NULL;
+  }
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen"); /* not by its name, of which linkers of static programs warn */
+  if (!open || !(object = open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | flags))) {
+    dlerror(); /* the program's own errors are told by it */
+  }
+  return object;
 }

@@ -14,8 +14,17 @@ typedef struct hak_owner {
   size_t (*usable)(const void *block);
 } hak_owner_t;
 
+/* What stands in the record of this copy: hak_free and so on, under names before which nobody else's can come. */
+void hak_own_free(void *block);
+void *hak_own_realloc(void *block, size_t bytes);
+size_t hak_own_usable(const void *block);
+#define HAK_OWN(own, name) extern __typeof__(name) own __attribute__((visibility("hidden"), alias(#name)))
+
 /* Before main, and before libc's own malloc could have been called. */
 void hak_foreign_start(void);
 
 /* Who made a block that is not ours. Where nobody is known to have, says why and aborts. */
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function);
+
+/* A handle of the library that the address lies in, opened with such flags besides. NULL: the program, or none. */
+void *hak_foreign_object(const void *address, int flags);

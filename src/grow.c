@@ -10,6 +10,7 @@ enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM =
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
 #define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
 enum { MEDIUM_PAGE_MAX = 128 << 10 };
+enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
 
 static void count_mapped_locked(size_t slices) {
   size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
@@ -34,24 +35,23 @@ static void choose_first_place(void) {
   }
 }
 
-/* Pages of 16 to 128 KiB, where the kernel has them for who asks. What it has is not read but tried, once: files can be
- * out of reach, and the setting of each larger size matters. A slab at the end of each chunk does not ask, so that no
- * page of 2 MiB fits anywhere, neither by a fault nor by the kernel's later collecting; it lies next to the one of a
- * neighbour, for the fewest mappings. False: nothing was asked. */
+void hak_arena_try_medium(void) {
+  size_t fault = 0;
+  char *part = hak_os_map(NULL, MEDIUM_PART_BYTES);
+  if (part && hak_os_set_huge(part, MEDIUM_PART_BYTES, true)) {
+    fault = hak_os_fault_bytes(part, MEDIUM_PART_BYTES);
+  }
+  if (part) {
+    hak_os_unmap(part, MEDIUM_PART_BYTES);
+  }
+  hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
+}
+
+/* A slab at the end of each chunk does not ask, so that no page of 2 MiB fits anywhere, neither by a fault nor by the
+ * kernel's later collecting; it lies next to the one of a neighbour, for the fewest mappings. */
 static bool prefer_medium(char *base) {
-  static _Atomic bool tried;
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
-  size_t bytes = HAK_CHUNK_BYTES - HAK_SLAB_BYTES;
-  if ((tried && !hak_arena.medium) || !hak_os_set_huge(from, bytes, true)) {
-    tried = true;
-    return false;
-  }
-  if (!tried) {
-    size_t fault = hak_os_fault_bytes(from, bytes);
-    hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
-    tried = true;
-  }
-  return hak_arena.medium || hak_os_set_huge(from, bytes, false);
+  return hak_arena.medium && hak_os_set_huge(from, MEDIUM_PART_BYTES, true);
 }
 
 /* What was unmapped is mapped again, so that a program in a steady state stays within the addresses that it has. These
@@ -186,13 +186,6 @@ static bool grow_by_slices(size_t slices) {
   return true;
 }
 
-/* Of what was just mapped: by mlockall(MCL_FUTURE). */
-static bool is_resident(char *page) {
-  unsigned char resident = 0;
-  hak_os_residency(page, hak_os_page_bytes(), &resident);
-  return resident & 1;
-}
-
 bool hak_arena_is_tight(void) {
   return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
@@ -200,7 +193,7 @@ bool hak_arena_is_tight(void) {
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = map(bytes, align, for_slabs);
-  bool locked = base && is_resident(base + bytes - hak_os_page_bytes()), ok = lock_to_add(base, bytes);
+  bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), ok = lock_to_add(base, bytes);
   if (slices > 0) {
     atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);
   }

@@ -10,6 +10,7 @@
 hak_heap_t hak_heap_none = HAK_HEAP_EMPTY;
 hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
+_Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
@@ -35,7 +36,7 @@ static void put_idle(hak_heap_t *heap) {
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   hak_cache_close(heap, "free");
-  hak_heap = &hak_heap_gone; /* before another thread can have it */
+  hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can have it */
   put_idle(heap);
 }
 
@@ -64,9 +65,9 @@ static hak_heap_t *acquire(void) {
   if (heap) {
     hak_cache_open(heap);
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
+    heap->thread = hak_os_thread_id();
     hak_lock(&hak_heaps_lock);
     heap->forks = heaps.forks;
-    heap->thread = hak_os_thread_id();
     hak_cache_set_open(++heaps.busy);
     heap->busy = true;
     if (!heaps.have_key) {

@@ -11,6 +11,8 @@ extern hak_heap_t hak_heap_none, hak_heap_gone;
 
 /* Static TLS: a library loaded by dlopen gets little of it. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
+/* The same for the C++ operators, once these know that nobody replaced any of them; else none. */
+extern _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec")));
 
 /* The heap of this thread, made if need be. NULL: the thread is ending, or there is no memory for one. */
 hak_heap_t *hak_heap_mine(void);

@@ -3,11 +3,11 @@
 #include "arena.h"
 #include "os.h"
 #include "pagemap.h"
+#include "sparse.h"
 
-#include <string.h>
-
-/* Blocks in ranges that pages were moved to, each a mapping of its own; with more, contents are copied. */
-enum { MOVED_MAX = 4096 };
+/* Blocks that were moved are mappings of their own, of which a process may have some 65,000. With more than so many,
+ * the contents of another are copied, but if it is so large that there cannot be many. */
+enum { MOVED_MAX = 4096, MOVED_ALWAYS = 64 << 20 };
 
 static _Atomic size_t live_blocks, live_bytes, moved_blocks;
 
@@ -31,12 +31,15 @@ static extent_t extent_for(size_t bytes, size_t align) {
                                    : (extent_t){slices / HAK_CHUNK_SLICES, slices % HAK_CHUNK_SLICES};
 }
 
+/* Without a tail: that of a block which grows would be in its way. */
+static extent_t extent_to_grow(size_t bytes) {
+  return (extent_t){(bytes + HAK_CHUNK_BYTES - 1) >> HAK_CHUNK_SHIFT, 0};
+}
+
 static extent_t extent_of(const hak_chunk_t *chunk) {
-  extent_t extent = extent_for(chunk->huge_bytes, chunk->state == HAK_CHUNK_HUGE ? 2 * HAK_CHUNK_BYTES : 1);
-  if (chunk->state == HAK_CHUNK_HUGE) {
-    extent.chunks = chunk->chunks;
-  }
-  return extent;
+  size_t chunks = chunk->state == HAK_CHUNK_HUGE ? chunk->chunks : 0, whole = chunks * HAK_CHUNK_SLICES;
+  size_t slices = hak_slices_for(chunk->huge_bytes);
+  return (extent_t){chunks, slices > whole ? slices - whole : 0};
 }
 
 static void *take(extent_t extent, size_t align, bool *zeroed) {
@@ -59,27 +62,37 @@ static void give(void *block, extent_t extent) {
   }
 }
 
-void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed) {
-  if (bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES || align > PTRDIFF_MAX) {
-    return NULL;
-  }
-  bytes = hak_round_up(bytes ? bytes : 1, hak_os_page_bytes()); /* which may be several slices */
-  void *block = take(extent_for(bytes, align), align, zeroed);
+static void *alloc(extent_t extent, size_t bytes, size_t align, bool *zeroed) {
+  void *block = take(extent, align, zeroed);
   if (block) {
-    hak_chunk_t *chunk = hak_chunk_at(block);
-    chunk->huge_bytes = bytes;
-    count(chunk->huge_bytes, true);
+    hak_chunk_at(block)->huge_bytes = bytes;
+    count(bytes, true);
     hak_set_class(block, 1, HAK_CLASS_HUGE);
   }
   return block;
 }
 
-void hak_huge_free(void *block, const char *function) {
+/* A page may be several slices. 0: too many. */
+static size_t whole_pages(size_t bytes) {
+  return bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES ? 0 : hak_round_up(bytes ? bytes : 1, hak_os_page_bytes());
+}
+
+void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed) {
+  bytes = whole_pages(bytes);
+  return bytes > 0 && align <= PTRDIFF_MAX ? alloc(extent_for(bytes, align), bytes, align, zeroed) : NULL;
+}
+
+static void forget(void *block, const char *function) {
   hak_chunk_t *chunk = hak_chunk_at(block);
   if (!hak_clear_class(block, HAK_CLASS_HUGE)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   count(chunk->huge_bytes, false);
+}
+
+void hak_huge_free(void *block, const char *function) {
+  hak_chunk_t *chunk = hak_chunk_at(block);
+  forget(block, function);
   atomic_fetch_sub_explicit(&moved_blocks, chunk->moved, memory_order_relaxed);
   chunk->moved = false;
   give(block, extent_of(chunk));
@@ -89,16 +102,21 @@ size_t hak_huge_usable(const void *block) {
   return hak_chunk_at(block)->huge_bytes;
 }
 
-static bool resize(void *block, hak_chunk_t *chunk, extent_t has, extent_t wants) {
+static bool resize(void *block, size_t bytes) {
+  const hak_chunk_t *chunk = hak_chunk_at(block);
+  extent_t has = extent_of(chunk), wants = extent_for(bytes, has.chunks > 0 ? 2 * HAK_CHUNK_BYTES : 1);
   char *tail = tail_of(block, has.chunks);
-  bool fewer = wants.chunks < has.chunks;
-  if (wants.chunks > has.chunks || (fewer && wants.chunks == 0)) {
+  bool grows = bytes > chunk->huge_bytes, fewer = wants.chunks < has.chunks;
+  if (has.chunks > 0 && has.tail == 0 && grows) {
+    size_t chunks = extent_to_grow(bytes).chunks;
+    return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);
+  }
+  if (wants.chunks > has.chunks) {
     return false;
   }
   if (!fewer && wants.tail > has.tail) {
     return has.tail > 0 && hak_arena_extend(tail, has.tail, wants.tail - has.tail);
   }
-  HAK_ASSERT(!fewer || chunk->state == HAK_CHUNK_HUGE);
   if (fewer && !hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
     return false;
   }
@@ -110,71 +128,58 @@ static bool resize(void *block, hak_chunk_t *chunk, extent_t has, extent_t wants
 }
 
 bool hak_huge_resize(void *block, size_t bytes) {
-  if (bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES) {
+  bytes = whole_pages(bytes);
+  if (bytes == 0 || !resize(block, bytes)) {
     return false;
   }
   hak_chunk_t *chunk = hak_chunk_at(block);
-  bytes = hak_round_up(bytes, hak_os_page_bytes());
-  extent_t wants = extent_for(bytes, chunk->state == HAK_CHUNK_HUGE ? 2 * HAK_CHUNK_BYTES : 1);
-  if (!resize(block, chunk, extent_of(chunk), wants)) {
-    return false;
-  }
   count(chunk->huge_bytes, false);
   chunk->huge_bytes = bytes;
-  count(chunk->huge_bytes, true);
+  count(bytes, true);
   return true;
 }
 
-/* After a move that failed half-way: pages that moved read as zeros in `from`, and `to` began as zeros. */
-static void copy_what_is_left(char *to, const char *from, size_t bytes) {
-  size_t page = hak_os_page_bytes();
-  for (size_t at = 0; at < bytes; at += page) {
-    if (from[at] != 0 || memcmp(from + at, from + at + 1, page - 1) != 0) {
-      memcpy(to + at, from + at, page);
-    }
+/* Its whole chunks move by the page; a tail is copied. NULL: it stays as it was. */
+static void *move(void *block, size_t bytes) {
+  hak_chunk_t *chunk = hak_chunk_at(block);
+  extent_t has = extent_of(chunk);
+  bool many = atomic_load_explicit(&moved_blocks, memory_order_relaxed) >= MOVED_MAX && bytes < MOVED_ALWAYS;
+  if (has.chunks == 0 || (many && !chunk->moved)) {
+    return NULL;
   }
+  forget(block, "realloc");
+  size_t old_bytes = chunk->huge_bytes;
+  char *fresh = hak_arena_grow_chunks(block, extent_to_grow(bytes).chunks, true);
+  if (fresh && has.tail > 0) {
+    hak_sparse_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks), old_bytes - (has.chunks << HAK_CHUNK_SHIFT),
+                    true);
+    hak_arena_give(tail_of(block, has.chunks), has.tail);
+  }
+  if (fresh) {
+    atomic_fetch_add_explicit(&moved_blocks, !chunk->moved, memory_order_relaxed);
+    chunk->moved = true;
+    chunk->huge_bytes = bytes;
+  }
+  count(chunk->huge_bytes, true);
+  hak_set_class(fresh ? fresh : block, 1, HAK_CLASS_HUGE);
+  return fresh;
 }
 
-/* Its addresses stay out of use. */
-static void lose(void *block) {
-  hak_clear_class(block, HAK_CLASS_HUGE);
-  count(hak_huge_usable(block), false);
-}
-
-/* False: the fresh block has lost its memory. */
-static bool move_contents(char *fresh, char *block, size_t bytes, bool zeroed) {
-  bool many = atomic_load_explicit(&moved_blocks, memory_order_relaxed) >= MOVED_MAX;
-  if (many || !(zeroed || hak_os_discard(fresh, bytes))) {
-    memcpy(fresh, block, bytes);
-    return true;
+static void *copy(void *block, size_t bytes) {
+  bool zeroed;
+  void *fresh = alloc(extent_to_grow(bytes), bytes, HAK_BLOCK_MIN, &zeroed);
+  if (fresh || (fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed))) { /* which may need less */
+    hak_sparse_copy(fresh, block, hak_huge_usable(block), zeroed);
+    hak_huge_free(block, "realloc");
   }
-  atomic_fetch_add_explicit(&moved_blocks, 1, memory_order_relaxed);
-  hak_chunk_at(fresh)->moved = true;
-  hak_os_move_result_t result = hak_os_move(block, fresh, bytes);
-  if (result == HAK_OS_NOT_MOVED) {
-    copy_what_is_left(fresh, block, bytes);
-  }
-  return result != HAK_OS_TARGET_LOST;
+  return fresh;
 }
 
 void *hak_huge_move(void *block, size_t bytes) {
-  bool zeroed;
-  size_t old_bytes = hak_huge_usable(block);
-  HAK_ASSERT(old_bytes < bytes);
-  void *fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
-  if (!fresh) {
-    return NULL;
-  }
-  if (!move_contents(fresh, block, old_bytes, zeroed)) {
-    lose(fresh);
-    fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
-    if (!fresh) {
-      return NULL;
-    }
-    memcpy(fresh, block, old_bytes);
-  }
-  hak_huge_free(block, "realloc");
-  return fresh;
+  HAK_ASSERT(hak_huge_usable(block) < bytes);
+  bytes = whole_pages(bytes);
+  void *fresh = bytes > 0 ? move(block, bytes) : NULL;
+  return fresh || bytes == 0 ? fresh : copy(block, bytes);
 }
 
 hak_huge_totals_t hak_huge_totals(void) {

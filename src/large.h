@@ -31,8 +31,7 @@ HAK_INLINE size_t hak_large_usable(const void *block, uint32_t cls) {
 }
 /* Make the block `bytes` (> HAK_CACHED_MAX) long where it is. False: it stays as it was. */
 bool hak_huge_resize(void *block, size_t bytes);
-/* A copy of `bytes`, more than it has, elsewhere, moved by the page where that is cheaper; frees the old one. NULL: it
- * stays as it was. */
+/* The block with `bytes`, more than it has, elsewhere: moved by the page, or copied. NULL: it stays as it was. */
 void *hak_huge_move(void *block, size_t bytes);
 
 typedef struct hak_huge_totals {

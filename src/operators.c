@@ -1,8 +1,14 @@
 /* The C++ operators new and delete, under their mangled names (Itanium C++ ABI; size_t is `m`), so that a C program
- * that loads this library does not load the C++ runtime with it. */
+ * that loads this library does not load the C++ runtime with it.
+ *
+ * A program may replace any of them, and the runtime's own forms call each other: the sized delete calls the plain one,
+ * new[] calls new, a nothrow form calls the throwing one. So where somebody replaced one, all of ours stand aside: each
+ * passes its calls on to whom they would reach without this library. Where nobody did, that costs nothing: both fast
+ * paths go by a heap of their own, `hak_heap_operators`, which a thread has from when the question is answered. */
 #include "hakmem.h"
 
 #include "fast.h"
+#include "foreign.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -13,97 +19,185 @@ typedef void (*new_handler_t)(void);
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-static void *runtime_symbol(void *linked, const char *name) {
-  return linked ? linked : dlsym(RTLD_DEFAULT, name); /* the C++ runtime may have been loaded after us */
+#define NEW_FORMS(FORM, k) \
+  FORM(_Zn##k##m) \
+  FORM(_Zn##k##mRKSt9nothrow_t) \
+  FORM(_Zn##k##mSt11align_val_t) \
+  FORM(_Zn##k##mSt11align_val_tRKSt9nothrow_t)
+#define DELETE_FORMS(FORM, k) \
+  FORM(_Zd##k##Pv) \
+  FORM(_Zd##k##PvRKSt9nothrow_t) \
+  FORM(_Zd##k##Pvm) \
+  FORM(_Zd##k##PvSt11align_val_t) \
+  FORM(_Zd##k##PvSt11align_val_tRKSt9nothrow_t) \
+  FORM(_Zd##k##PvmSt11align_val_t)
+/* new, new[], delete, delete[] */
+#define ALL_FORMS(FORM) NEW_FORMS(FORM, w) NEW_FORMS(FORM, a) DELETE_FORMS(FORM, l) DELETE_FORMS(FORM, a)
+
+#define NUMBER(name) FORM##name,
+enum { ALL_FORMS(NUMBER) FORMS };
+#define TEXT(name) #name,
+static const char *const names[FORMS] = {ALL_FORMS(TEXT)};
+
+static enum { UNKNOWN, SERVE, STAND_ASIDE } decision;
+static void *next_forms[FORMS]; /* which a call would reach without this library; NULL: not known */
+
+static int decide(void);
+
+/* Whether somebody replaced a form. If not, the thread's calls are served at once from now on. */
+static bool stands_aside(void) {
+  int known = __atomic_load_n(&decision, __ATOMIC_ACQUIRE); /* pairs with decide */
+  if (HAK_UNLIKELY(known == UNKNOWN)) {
+    known = decide();
+  }
+  if (known == SERVE) {
+    hak_heap_operators = hak_heap;
+  }
+  return known == STAND_ASIDE;
 }
 
-static new_handler_t current_new_handler(void) {
+/* Of the C++ runtime that was loaded with us or, with its symbols for all, later; or that the caller is linked with. */
+static void *runtime_symbol(void *linked, const char *name, const void *caller) {
+  void *found = linked ? linked : dlsym(RTLD_NEXT, name), *object = NULL;
+  if (!found && (object = hak_foreign_object(caller, 0)) != NULL) {
+    found = dlsym(object, name);
+    dlclose(object);
+  }
+  return found;
+}
+
+static new_handler_t current_new_handler(const void *caller) {
   new_handler_t (*get)(void) = NULL;
-  *(void **)&get = runtime_symbol((void *)_ZSt15get_new_handlerv, "_ZSt15get_new_handlerv");
+  *(void **)&get = runtime_symbol((void *)_ZSt15get_new_handlerv, "_ZSt15get_new_handlerv", caller);
   return get ? get() : NULL;
 }
 
-_Noreturn static void throw_bad_alloc(void) {
+_Noreturn static void throw_bad_alloc(const void *caller) {
   void (*throw_it)(void) = NULL;
-  *(void **)&throw_it = runtime_symbol((void *)_ZSt17__throw_bad_allocv, "_ZSt17__throw_bad_allocv");
+  *(void **)&throw_it = runtime_symbol((void *)_ZSt17__throw_bad_allocv, "_ZSt17__throw_bad_allocv", caller);
   if (throw_it) {
     throw_it();
   }
   abort();
 }
 
-HAK_INLINE void *allocate(size_t alignment, size_t bytes) {
+static void *allocate(size_t alignment, size_t bytes) {
   return alignment > HAK_BLOCK_MIN ? hak_memalign(alignment, bytes) : hak_fast_alloc(bytes);
 }
 
 /* As the standard says: call the handler until it makes room, or there is none. NULL: there is none. */
-static void *call_handlers(size_t alignment, size_t bytes) {
+static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
   void *block = NULL;
-  for (new_handler_t handler; !block && (handler = current_new_handler());) {
+  for (new_handler_t handler; !block && (handler = current_new_handler(caller));) {
     handler();
     block = allocate(alignment, bytes);
   }
   return block;
 }
 
-HAK_COLD static void *new_throwing(size_t alignment, size_t bytes) {
-  void *block = call_handlers(alignment, bytes);
-  if (!block) {
-    throw_bad_alloc();
+/* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
+ * the throwing operator new, which is ours, inside a try block. */
+HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
+  void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
+  if (nothrow && current_new_handler(caller)) {
+    if (alignment == 0 && (*(void **)&plain = runtime_symbol(NULL, "_ZnwmRKSt9nothrow_t", caller))) {
+      return plain(bytes, NULL);
+    }
+    if (alignment != 0 && (*(void **)&aligned = runtime_symbol(NULL, "_ZnwmSt11align_val_tRKSt9nothrow_t", caller))) {
+      return aligned(bytes, alignment, NULL);
+    }
+  }
+  void *block = call_handlers(alignment, bytes, caller);
+  if (!block && !nothrow) {
+    throw_bad_alloc(caller);
   }
   return block;
 }
 
-/* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
- * the throwing operator new, which is ours, inside a try block. */
-HAK_COLD static void *new_nothrow(size_t alignment, size_t bytes) {
-  void *(*plain)(size_t, const void *) = NULL;
-  void *(*aligned)(size_t, size_t, const void *) = NULL;
-  if (!current_new_handler()) {
-    return NULL;
-  }
-  if (alignment == 0) {
-    *(void **)&plain = dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
-    return plain ? plain(bytes, NULL) : call_handlers(alignment, bytes);
-  }
-  *(void **)&aligned = dlsym(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
-  return aligned ? aligned(bytes, alignment, NULL) : call_handlers(alignment, bytes);
-}
-
 /* `alignment` 0: that of every block. */
-HAK_INLINE void *new_block(size_t alignment, size_t bytes, bool nothrow) {
+static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *block = allocate(alignment, bytes);
-  if (HAK_LIKELY(block != NULL)) {
-    return block;
-  }
-  return nothrow ? new_nothrow(alignment, bytes) : new_throwing(alignment, bytes);
+  return HAK_LIKELY(block != NULL) ? block : new_refused(alignment, bytes, nothrow, caller);
 }
 
-#define NEW(suffix, alignment, nothrow, ...) \
-  HAK_EXPORT void *_Zn##suffix(size_t bytes __VA_ARGS__); \
-  HAK_ENTRY void *_Zn##suffix(size_t bytes __VA_ARGS__) { \
-    return new_block(alignment, bytes, nothrow); \
-  }
-#define NEW_ALL(kind) \
-  NEW(kind##m, 0, false) \
-  NEW(kind##mRKSt9nothrow_t, ((void)tag, 0), true, , const void *tag) \
-  NEW(kind##mSt11align_val_t, alignment, false, , size_t alignment) \
-  NEW(kind##mSt11align_val_tRKSt9nothrow_t, ((void)tag, alignment), true, , size_t alignment, const void *tag)
-NEW_ALL(w) /* operator new */
-NEW_ALL(a) /* operator new[] */
+/* What is under the name is weak, as the runtime's is, so that a program with a form of its own can embed the rest.
+ * `served`: what to do if nobody replaced a form. `derived`: what the standard says of the form, where no next is
+ * known. */
+#define LIST(...) __VA_ARGS__
+#define OPERATOR(type, name, parameters, arguments, fast_path, served, derived) \
+  HAK_NOINLINE static type slow##name(const void *caller, LIST parameters) { \
+    type(*next) parameters = NULL; \
+    (void)caller; \
+    if (HAK_LIKELY(!stands_aside())) { \
+      return served; \
+    } \
+    *(void **)&next = next_forms[FORM##name]; \
+    return next ? next arguments : derived; \
+  } \
+  HAK_ENTRY static type own##name parameters { \
+    fast_path; \
+    return slow##name(__builtin_return_address(0), LIST arguments); \
+  } \
+  HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name)));
 
-#define DELETE(suffix, parameters, ...) \
-  HAK_EXPORT void _Zd##suffix(void *block __VA_ARGS__); \
-  HAK_ENTRY void _Zd##suffix(void *block __VA_ARGS__) { \
-    parameters; \
-    hak_fast_free(block); \
+#define TRY_NEW \
+  void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
+  if (HAK_LIKELY(block != NULL)) { \
+    return block; \
   }
-#define DELETE_ALL(kind) \
-  DELETE(kind##Pv, (void)0) \
-  DELETE(kind##PvRKSt9nothrow_t, (void)tag, , const void *tag) \
-  DELETE(kind##Pvm, (void)bytes, , size_t bytes) \
-  DELETE(kind##PvSt11align_val_t, (void)alignment, , size_t alignment) \
-  DELETE(kind##PvSt11align_val_tRKSt9nothrow_t, ((void)alignment, (void)tag), , size_t alignment, const void *tag) \
-  DELETE(kind##PvmSt11align_val_t, ((void)bytes, (void)alignment), , size_t bytes, size_t alignment)
-DELETE_ALL(l) /* operator delete */
-DELETE_ALL(a) /* operator delete[] */
+#define NEW(name, nothrow, parameters, arguments, derived) \
+  OPERATOR(void *, name, parameters, arguments, TRY_NEW, new_block(0, bytes, nothrow, caller), derived)
+#define NEW_ALIGNED(name, nothrow, parameters, arguments, derived) \
+  OPERATOR(void *, name, parameters, arguments, (void)0, new_block(alignment, bytes, nothrow, caller), derived)
+#define NEW_ALL(k, plain, aligned) \
+  NEW(_Zn##k##m, false, (size_t bytes), (bytes), plain) \
+  NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), _Zn##k##m(bytes)) \
+  NEW_ALIGNED(_Zn##k##mSt11align_val_t, false, (size_t bytes, size_t alignment), (bytes, alignment), aligned) \
+  NEW_ALIGNED(_Zn##k##mSt11align_val_tRKSt9nothrow_t, true, (size_t bytes, size_t alignment, const void *nothrow), \
+              (bytes, alignment, nothrow), _Zn##k##mSt11align_val_t(bytes, alignment))
+NEW_ALL(w, new_block(0, bytes, false, caller), new_block(alignment, bytes, false, caller))
+NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
+
+#define TRY_DELETE \
+  if (HAK_LIKELY(hak_free_into(hak_heap_operators, block))) { \
+    return; \
+  }
+#define DELETE(name, parameters, arguments, derived) \
+  OPERATOR(void, name, parameters, arguments, TRY_DELETE, hak_free(block), derived)
+#define DELETE_ALL(k, plain, aligned) \
+  DELETE(_Zd##k##Pv, (void *block), (block), plain) \
+  DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), _Zd##k##Pv(block)) \
+  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), _Zd##k##Pv(block)) \
+  DELETE(_Zd##k##PvSt11align_val_t, (void *block, size_t alignment), (block, alignment), aligned) \
+  DELETE(_Zd##k##PvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow), \
+         (block, alignment, nothrow), _Zd##k##PvSt11align_val_t(block, alignment)) \
+  DELETE(_Zd##k##PvmSt11align_val_t, (void *block, size_t bytes, size_t alignment), (block, bytes, alignment), \
+         _Zd##k##PvSt11align_val_t(block, alignment))
+DELETE_ALL(l, hak_free(block), hak_free(block))
+DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
+
+/* Whom the names lead to, which the linkers say, and who we are. */
+#define BOUND(name) (void *)(name),
+#define OWN(name) (void *)(own##name),
+static void *const volatile bound[FORMS] = {ALL_FORMS(BOUND)};
+static void *const own[FORMS] = {ALL_FORMS(OWN)};
+
+/* The runtime's forms replace none, nor do those of a library that has a malloc, too: an allocator, whose place we
+ * took. Without a runtime that was loaded with us, whoever comes later finds our forms first. */
+HAK_COLD static int decide(void) {
+  bool replaced = false;
+  void *runtime = _ZSt15get_new_handlerv ? hak_foreign_object((void *)_ZSt15get_new_handlerv, 0) : NULL;
+  void *allocator = runtime ? hak_foreign_object(dlsym(RTLD_NEXT, "malloc"), 0) : NULL;
+  for (int f = 0; f < FORMS; f++) {
+    void *next = next_forms[f] = runtime ? dlsym(RTLD_NEXT, names[f]) : NULL;
+    replaced |= bound[f] != own[f] || (next && next != dlsym(runtime, names[f]) && next != dlsym(allocator, names[f]));
+  }
+  dlerror(); /* the program's own errors are told by it */
+  __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);
+  return decision;
+}
+
+/* Before there are threads, one of which may hold the dynamic linker's lock later. */
+__attribute__((constructor(102))) static void start(void) {
+  stands_aside();
+}

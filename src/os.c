@@ -1,7 +1,9 @@
 #include "os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -13,9 +15,6 @@
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
@@ -61,15 +60,15 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-static _Atomic bool unnamed; /* as an option says, or for want of names in the kernel */
+static _Atomic bool names; /* as an option says; not for want of names in the kernel */
 
 void hak_os_name_mappings(bool wanted) {
-  atomic_store_explicit(&unnamed, !wanted, memory_order_relaxed);
+  atomic_store_explicit(&names, wanted, memory_order_relaxed);
 }
 
 /* What fails leaves the mapping as it is. Takes NULL. */
 static void *named(void *at, size_t bytes) {
-  if (at && !atomic_load_explicit(&unnamed, memory_order_relaxed) &&
+  if (at && atomic_load_explicit(&names, memory_order_relaxed) &&
       prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, "hakmem") != 0) {
     hak_os_name_mappings(false);
   }
@@ -90,9 +89,9 @@ bool hak_os_make_writable(void *at, size_t bytes) {
          map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == at;
 }
 
-/* Where an aligned range would fit. For a wide alignment the memory must not be asked for beside it: the kernel might
+/* Not readable, nor writable: for a wide alignment the memory must not be asked for beside it, for the kernel might
  * refuse so much. */
-static void *aligned_gap(size_t bytes, size_t align) {
+void *hak_os_find_gap(size_t bytes, size_t align) {
   size_t wide = bytes + align - hak_os_page_bytes();
   char *found = wide > bytes ? map(NULL, wide, PROT_NONE, MAP_NORESERVE) : NULL;
   if (!found) {
@@ -110,7 +109,7 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
       return named(p, bytes);
     }
     hak_os_unmap(p, bytes);
-    wish = aligned_gap(bytes, align);
+    wish = hak_os_find_gap(bytes, align);
   } while (wish && --tries > 0);
   return NULL;
 }
@@ -138,6 +137,10 @@ bool hak_os_discard(void *at, size_t bytes) {
                    (errno == EINVAL && madvise(at, bytes, MADV_DONTNEED_LOCKED) == 0));
 }
 
+bool hak_os_is_locked(void *page) {
+  return madvise(page, hak_os_page_bytes(), MADV_DONTNEED) != 0 && errno == EINVAL;
+}
+
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
   count(&counters.madvise, 1);
   return succeeded(madvise(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
@@ -161,47 +164,15 @@ size_t hak_os_fault_bytes(void *at, size_t bytes) {
   for (size_t i = 0; i < pages; i++) {
     count += resident[i] & 1U;
   }
-  hak_os_discard(at, bytes);
   return count * page;
 }
 
-static bool move_pages(void *from, void *to, size_t bytes) {
+/* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the
+ * first and then fail. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
   count(&counters.mremap, 1);
-  return succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to);
-}
-
-/* Kernels before 5.7 refuse; qemu-user (7.2) moves, but takes the source for unmapped from then on. */
-static bool moving_works(void) {
-  static _Atomic bool known, works;
-  if (known) {
-    return works;
-  }
-  size_t page = hak_os_page_bytes();
-  volatile char *from = hak_os_map(NULL, 2 * page);
-  if (from) {
-    volatile char *to = from + page;
-    unsigned char resident;
-    *from = 1;
-    works = move_pages((void *)from, (void *)to, page) && mincore((void *)from, page, &resident) == 0 && *to == 1 &&
-            *from == 0 && hak_os_discard((void *)to, page) && *to == 0;
-    known = true;
-    hak_os_unmap((void *)from, 2 * page);
-  }
-  return works;
-}
-
-hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes) {
-  if (!moving_works()) {
-    return HAK_OS_NOT_MOVED;
-  }
-  if (move_pages(from, to, bytes)) {
-    return HAK_OS_MOVED;
-  }
-  /* The kernel may have unmapped the target before it found out. For a source of several mappings it surely has before
-   * 6.17 (EFAULT), so that what is there now is another thread's. */
-  bool unmapped = errno == EFAULT;
-  hak_os_map_result_t result = hak_os_map_at(to, bytes);
-  return result == HAK_OS_MAPPED || (result == HAK_OS_OCCUPIED && !unmapped) ? HAK_OS_NOT_MOVED : HAK_OS_TARGET_LOST;
+  void *found = mremap(at, bytes, wanted, may_move ? MREMAP_MAYMOVE : 0);
+  return succeeded(found != MAP_FAILED) ? found : NULL;
 }
 
 uint64_t hak_os_now_ms(void) {
@@ -220,7 +191,7 @@ uint64_t hak_os_now_ns(void) {
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, (uint64_t)getpid(), call};
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&counters, call};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -243,11 +214,23 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 void hak_os_yield(void) {
-  syscall(SYS_sched_yield);
+  static const struct timespec moment = {0, 20000};
+  uint32_t word = 0;
+  syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 0, &moment, NULL, 0);
 }
 
+/* libc keeps it for debuggers in what pthread_self() points to, and says where: bits, how many, bytes from the start.
+ */
 uint32_t hak_os_thread_id(void) {
-  return (uint32_t)syscall(SYS_gettid);
+  static _Atomic uint32_t place; /* 0: not asked yet */
+  if (place == 0) {
+    const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+    place = field && field[0] == 32 ? field[2] : UINT32_MAX;
+    if (!field) {
+      dlerror(); /* the program's own errors are told by it */
+    }
+  }
+  return place != UINT32_MAX ? *(const uint32_t *)((uintptr_t)pthread_self() + place) : 0;
 }
 
 bool hak_os_secure_mode(void) {

@@ -1,6 +1,7 @@
-/* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope.
- * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base.
- * A call that fails may set errno; the entry points restore it where it must not change. */
+/* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope. Once the program
+ * runs (main), the heap makes no calls but those of glibc's malloc, unless an option asks: a sandbox may kill for any
+ * other. Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base. A call that
+ * fails may set errno; the entry points restore it where it must not change. */
 #pragma once
 
 #include "base.h"
@@ -13,7 +14,8 @@ typedef struct hak_os_counts {
 /* Bytes of a page: a power of two, at least 4096. */
 size_t hak_os_page_bytes(void);
 
-/* Whether mappings made from now on are named [anon:hakmem], where the kernel has names for them; at first they are. */
+/* Whether mappings made from now on are named [anon:hakmem], where the kernel has names for them; at first they are
+ * not. */
 void hak_os_name_mappings(bool wanted);
 
 /* Map readable, writable, zeroed memory; at `wish` if nothing is there, which may be NULL. NULL on failure. */
@@ -30,20 +32,22 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
-/* Drop the contents: the pages read as zeros afterwards. False: nothing changed. */
+/* Drop the contents: the pages read as zeros afterwards. False: some of them may, say before one that is locked. */
 bool hak_os_discard(void *at, size_t bytes);
+/* Whether what was just mapped is locked in memory, by mlockall(MCL_FUTURE), and so resident at once. */
+bool hak_os_is_locked(void *page);
 /* Whether the range gets huge pages from the next fault on. */
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 /* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it; all are 0 then. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
-/* What one first touch of such a range, which is clean and stays so, makes resident there, in bytes; at most 2 MiB are
- * looked at. 0: nobody knows. */
+/* What one first touch of such a range, which is clean, makes resident there, in bytes; at most 2 MiB are looked at. 0:
+ * nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
-typedef enum hak_os_move_result { HAK_OS_MOVED, HAK_OS_NOT_MOVED, HAK_OS_TARGET_LOST } hak_os_move_result_t;
-/* Move the pages of `from` to `to` (both mapped, `to` reads as zeros); `from` stays mapped and reads as zeros.
- * NOT_MOVED: each page of `from` is as it was, or has moved and reads as zeros. TARGET_LOST: `from` is as it was, and
- * nothing of ours is mapped at `to` any more. */
-hak_os_move_result_t hak_os_move(void *from, void *to, size_t bytes);
+/* Where so much would be mapped at a multiple of `align`, but a multiple further perhaps. NULL: it could not be. */
+void *hak_os_find_gap(size_t bytes, size_t align);
+/* Make a range `wanted` bytes long; it may move where nothing is, and leaves nothing where it was. NULL: nothing
+ * changed; it is several mappings, say. */
+void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);
@@ -55,8 +59,9 @@ uint64_t hak_os_random(void);
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one that sleeps. */
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
+/* Let others run for a moment. */
 void hak_os_yield(void);
-/* Of the calling thread, as /proc has it. */
+/* Of the calling thread, as /proc has it, without a system call. 0: not known. */
 uint32_t hak_os_thread_id(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);

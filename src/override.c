@@ -2,7 +2,6 @@
 #include "hakmem.h"
 
 #include "fast.h"
-#include "stats.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -10,9 +9,6 @@
 /* Tells foreign.c that callers reach this library under the standard names. */
 extern const bool hak_override_present;
 const bool hak_override_present = true;
-
-HAK_EXPORT void free_sized(void *block, size_t bytes);
-HAK_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
 HAK_EXPORT HAK_ENTRY void *malloc(size_t bytes) {
   return hak_fast_alloc(bytes);
@@ -22,8 +18,10 @@ HAK_EXPORT HAK_ENTRY void free(void *block) {
   hak_fast_free(block);
 }
 
-#define FORWARD(type, name, parameters, ...) \
-  HAK_EXPORT type name parameters { \
+#define FORWARD(type, name, parameters, ...) FORWARD_AS(name, type, name, parameters, __VA_ARGS__)
+#define FORWARD_AS(alias, type, name, parameters, ...) \
+  HAK_EXPORT type alias parameters; \
+  HAK_EXPORT type alias parameters { \
     return hak_##name(__VA_ARGS__); \
   }
 FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
@@ -37,64 +35,18 @@ FORWARD(int, posix_memalign, (void **block, size_t alignment, size_t bytes), blo
 FORWARD(void *, valloc, (size_t bytes), bytes)
 FORWARD(void *, pvalloc, (size_t bytes), bytes)
 FORWARD(size_t, malloc_usable_size, (void *block), block)
+/* glibc's names for the same: old programs and plugins mix them with the standard ones. */
+FORWARD_AS(cfree, void, free, (void *block), block)
+FORWARD_AS(__libc_free, void, free, (void *block), block)
+FORWARD_AS(__libc_malloc, void *, malloc, (size_t bytes), bytes)
+FORWARD_AS(__libc_calloc, void *, calloc, (size_t count, size_t bytes), count, bytes)
+FORWARD_AS(__libc_realloc, void *, realloc, (void *block, size_t bytes), block, bytes)
+FORWARD_AS(__libc_memalign, void *, memalign, (size_t alignment, size_t bytes), alignment, bytes)
+FORWARD_AS(__libc_valloc, void *, valloc, (size_t bytes), bytes)
+FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 
 HAK_EXPORT int malloc_trim(size_t keep_bytes) {
   return hak_trim(keep_bytes);
-}
-
-/* The fields of glibc that have a meaning here; the others stay 0. */
-HAK_EXPORT struct mallinfo2 mallinfo2(void) {
-  int saved = errno;
-  hak_stats_t stats;
-  struct mallinfo2 info = {0};
-  hak_stats_read(&stats);
-  info.arena = stats.arena.used_slices << HAK_SLICE_SHIFT;
-  info.uordblks = stats.live_bytes + stats.huge_bytes;
-  info.fordblks = stats.free_bytes + stats.cached_bytes;
-  info.hblks = stats.huge_blocks;
-  info.hblkhd = stats.huge_bytes;
-  info.keepcost = stats.arena.dirty_slices << HAK_SLICE_SHIFT;
-  errno = saved;
-  return info;
-}
-
-static int clamp_int(size_t n) {
-  return n < INT32_MAX ? (int)n : INT32_MAX;
-}
-
-HAK_EXPORT struct mallinfo mallinfo(void) {
-  struct mallinfo2 wide = mallinfo2();
-  return (struct mallinfo){.arena = clamp_int(wide.arena),
-                           .uordblks = clamp_int(wide.uordblks),
-                           .fordblks = clamp_int(wide.fordblks),
-                           .hblks = clamp_int(wide.hblks),
-                           .hblkhd = clamp_int(wide.hblkhd),
-                           .keepcost = clamp_int(wide.keepcost)};
-}
-
-HAK_EXPORT void malloc_stats(void) {
-  hak_stats_print(stderr);
-}
-
-HAK_EXPORT int malloc_info(int options, FILE *out) {
-  hak_stats_t stats;
-  if (options != 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  hak_stats_read(&stats);
-  fputs("<malloc version=\"1\">\n", out);
-  for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-    const hak_class_stats_t *class = &stats.classes[c];
-    if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
-      fprintf(out, "<class size=\"%zu\" slabs=\"%zu\" live=\"%zu\" cached=\"%zu\" free=\"%zu\"/>\n", class->block_bytes,
-              class->slabs, class->live_blocks, class->cached_blocks, class->free_blocks);
-    }
-  }
-  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats.huge_blocks, stats.huge_bytes);
-  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats.arena.mapped_slices << HAK_SLICE_SHIFT);
-  fputs("</malloc>\n", out);
-  return 0;
 }
 
 /* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */

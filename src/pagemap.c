@@ -44,20 +44,38 @@ static size_t rest_bytes(void) {
   return hak_round_up(sizeof(hak_leaf_t) - HAK_LEAF_TABLE_BYTES, hak_os_page_bytes());
 }
 
+static _Atomic(hak_leaf_t *) spare;
+
+static hak_leaf_t *map_leaf(void) {
+  hak_leaf_t *leaf = hak_os_map_readonly(HAK_LEAF_TABLE_BYTES + rest_bytes());
+  if (leaf && !hak_os_make_writable(leaf->pieces, rest_bytes())) {
+    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
+    leaf = NULL;
+  }
+  return leaf;
+}
+
+bool hak_pagemap_stock(void) {
+  hak_leaf_t *none = NULL, *leaf = atomic_load(&spare) ? NULL : map_leaf();
+  if (leaf && !atomic_compare_exchange_strong(&spare, &none, leaf)) {
+    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
+  }
+  return atomic_load(&spare) != NULL;
+}
+
 static bool make_leaf(size_t index) {
-  size_t bytes = HAK_LEAF_TABLE_BYTES + rest_bytes();
-  hak_leaf_t *leaf = hak_os_map_readonly(bytes);
+  hak_leaf_t *leaf = map_leaf();
+  leaf = leaf ? leaf : atomic_exchange(&spare, NULL);
   if (!leaf) {
     return false;
   }
   uintptr_t none = 0;
-  bool ok = hak_os_make_writable(leaf->pieces, rest_bytes());
   atomic_fetch_or_explicit(&leaf_bits[index / 64], 1ULL << index % 64, memory_order_relaxed);
-  if (!ok || !atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
-                                                      memory_order_acq_rel, memory_order_acquire)) {
-    hak_os_unmap(leaf, bytes);
+  if (!atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
+                                               memory_order_acq_rel, memory_order_acquire)) {
+    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes()); /* another thread was first */
   }
-  return ok; /* another thread may have been first */
+  return true;
 }
 _Static_assert(offsetof(hak_leaf_t, pieces) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
 

@@ -75,6 +75,9 @@ void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk);
 /* Make the leaves for a range. False: no memory. */
 bool hak_pagemap_cover(const char *base, size_t bytes);
 
+/* Have a leaf at hand, for a range that must be covered when there may be no memory. False: there is none already. */
+bool hak_pagemap_stock(void);
+
 /* The slab of an address in one. */
 HAK_INLINE hak_slab_t *hak_slab_at(const void *address) {
   return &hak_chunk_at(address)->slabs->slab[(uintptr_t)address >> HAK_SLAB_SHIFT & (HAK_CHUNK_SLABS - 1)];

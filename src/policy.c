@@ -1,7 +1,6 @@
 #include "cache.h"
 
 #include "arena.h"
-#include "lent.h"
 #include "options.h"
 
 enum {
@@ -16,9 +15,11 @@ enum {
   CURRENT_AFTER = 3, /* refills before a thread keeps a slab for itself: until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
+  LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
+  LENT_SHARE = 256,       /* this part of what is in use */
 };
 
-static _Atomic size_t caches_open;
+static _Atomic size_t caches_open, lent_bytes;
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -101,9 +102,37 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   hak_policy_set_capacity(heap, cls, hak_policy_start_capacity(cls));
 }
 
+/* The capacity is set anew, so that what was lent is part of it no more. */
+static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
+  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
+  info->lent = 0;
+}
+
+bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_bin_info_t *info = &heap->info[cls];
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls];
+  size_t most = LENT_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / LENT_SHARE;
+  if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > most) {
+    return false;
+  }
+  atomic_fetch_add_explicit(&lent_bytes, bytes, memory_order_relaxed);
+  info->lent += blocks;
+  hak_policy_set_capacity(heap, cls, hak_bin_capacity(info) + (int32_t)blocks);
+  return true;
+}
+
+void hak_policy_take_back(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  int32_t least = hak_bin_capacity(info) - (int32_t)info->lent, start = hak_policy_start_capacity(cls);
+  if (info->lent > 0 && start < hak_bin_capacity(info)) {
+    hak_policy_set_capacity(heap, cls, least > start ? least : start);
+  }
+  forget_lent(info, cls);
+}
+
 void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    hak_lent_is_back(&heap->info[c], c);
+    forget_lent(&heap->info[c], c);
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
   heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
@@ -183,7 +212,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   int32_t start = hak_policy_start_capacity(cls);
-  hak_lent_is_back(info, cls);
+  forget_lent(info, cls);
   if (!info->adaptive || hak_bin_capacity(info) <= start) {
     return;
   }

@@ -1,6 +1,8 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
+#include "arena.h"
 #include "arena_internal.h"
 #include "foreign.h"
+#include "grants.h"
 #include "heap.h"
 #include "layout.h"
 #include "meta.h"
@@ -16,13 +18,14 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
 /* The same for layout.c. */
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
+
+const hak_hook_t *const hak_hook = &hak_inspection;
 
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
@@ -85,15 +88,8 @@ extern const bool hak_never_unloaded __attribute__((weak));
 
 /* Linked into a plugin, this code must stay when the plugin goes: ends of threads call it, and blocks may live on. */
 static void pin(void) {
-  Dl_info info;
-  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
-  if (&hak_never_unloaded || !dladdr(&hak_process_linked, &info) || (uintptr_t)info.dli_fbase == program) {
-    return;
-  }
-  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
-  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-  if (!open || !open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
-    dlerror(); /* the program's own errors are told by it */
+  if (!&hak_never_unloaded) {
+    hak_foreign_object(&hak_process_linked, RTLD_NODELETE);
   }
 }
 
@@ -103,6 +99,7 @@ __attribute__((constructor(101))) static void start(void) {
     hak_options_load(environ);
     hak_foreign_start();
   }
+  hak_arena_try_medium();
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
   if (!HAK_MINIMAL) {

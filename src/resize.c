@@ -3,8 +3,10 @@
 
 #include "fast.h"
 #include "foreign.h"
+#include "hook.h"
 #include "large.h"
-#include "sample.h"
+#include "slab.h"
+#include "sparse.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 /* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
-    return hak_sample_usable(block, function);
+    return hak_hook->usable(block, function);
   }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
@@ -31,9 +33,15 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
 }
 
 static void *copy_to_new(void *block, size_t usable, size_t bytes) {
-  void *fresh = hak_fast_alloc(bytes);
+  bool zeroed;
+  void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
+  size_t part = usable < bytes ? usable : bytes;
+  if (fresh && part > HAK_SMALL_MAX) {
+    hak_sparse_copy(fresh, block, part, zeroed);
+  } else if (fresh) {
+    memcpy(fresh, block, part);
+  }
   if (fresh) {
-    memcpy(fresh, block, usable < bytes ? usable : bytes);
     hak_fast_free(block);
   }
   return fresh;
@@ -76,8 +84,8 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   if (!fresh && bytes > usable) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_sample_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
-    hak_sample_large(fresh, bytes); /* which counts it as freed and allocated */
+  if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
+    hak_hook->allocated(fresh, bytes); /* which counts it as freed and allocated */
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
@@ -85,14 +93,12 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
 
 /* A run or a huge block is no sample meanwhile, and again if nothing comes of it. */
 static void *resize_sampled(void *block, size_t bytes) {
-  hak_sample_t *sample = hak_sample_lift(block);
+  struct hak_sample *sample = hak_hook->lift(block);
   uint32_t cls = hak_class_at(block);
   size_t before = sample ? large_bytes(block) : 0;
   void *fresh = resize(block, cls, bytes);
-  if (sample && (!fresh || (fresh == block && hak_class_at(block) == cls && large_bytes(block) == before))) {
-    hak_sample_put_back(sample);
-  } else if (sample) {
-    hak_sample_end(sample);
+  if (sample) {
+    hak_hook->put_back(sample, fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
   }
   return fresh;
 }
@@ -112,6 +118,8 @@ void *hak_realloc(void *block, size_t bytes) {
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }
 
+HAK_OWN(hak_own_realloc, hak_realloc);
+
 void *hak_reallocarray(void *block, size_t count, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) {
@@ -130,6 +138,7 @@ size_t hak_malloc_usable_size(const void *block) {
   }
   return checked_usable(block, cls, "malloc_usable_size");
 }
+HAK_OWN(hak_own_usable, hak_malloc_usable_size);
 
 void hak_free_sized(void *block, size_t bytes) {
   if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {

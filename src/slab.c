@@ -5,6 +5,7 @@
 #include "pagemap.h"
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
+_Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 _Atomic uintptr_t hak_slab_key;
 const hak_free_block_t hak_list_end;
 
@@ -18,17 +19,20 @@ void hak_slab_init(void) {
 
 static void link_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  hak_slab_t **first = &class->list[slab->list].first, **last = &class->list[slab->list].last;
   slab->next = NULL;
-  slab->prev = class->last;
-  *(class->last ? &class->last->next : &class->first) = slab;
-  class->last = slab;
+  slab->prev = *last;
+  *(*last ? &(*last)->next : first) = slab;
+  *last = slab;
+  atomic_fetch_add_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);
 }
 
 static void unlink_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
-  *(slab->prev ? &slab->prev->next : &class->first) = slab->next;
-  *(slab->next ? &slab->next->prev : &class->last) = slab->prev;
+  *(slab->prev ? &slab->prev->next : &class->list[slab->list].first) = slab->next;
+  *(slab->next ? &slab->next->prev : &class->list[slab->list].last) = slab->prev;
   slab->next = slab->prev = NULL;
+  atomic_fetch_sub_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);
 }
 
 /* At least `enough`, or all there are. */
@@ -40,14 +44,35 @@ static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   return count;
 }
 
-/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
-static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
+/* It has something to give: put it into the list that is its own. Unlocks. True: that of sparse slabs, from elsewhere.
+ */
+static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t control) {
+  bool listed = control & HAK_SLAB_LISTED;
+  if (!listed && slab->list == HAK_SLABS_DENSE) {
+    atomic_store_explicit(&slab->sparse_from, hak_slab_sparse_from(hak_slab_carved(slab)), memory_order_relaxed);
+  }
+  bool sparse = control >> HAK_SLAB_COUNT_SHIFT >= atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
+  bool moves = !listed || (sparse && slab->list != HAK_SLABS_SPARSE);
+  if (listed && moves) {
+    unlink_locked(slab);
+  }
+  if (moves) {
+    slab->list = sparse ? HAK_SLABS_SPARSE : slab->list;
+    atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
+    link_locked(slab);
+  }
+  hak_unlock(&class->lock);
+  return sparse && moves;
+}
+
+/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. True: it became sparse. */
+static bool settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
   /* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
   if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
-    return;
+    return false;
   }
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
@@ -61,13 +86,9 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
     hak_arena_give(base, slices);
-    return;
+    return false;
   }
-  if (!(control & HAK_SLAB_LISTED)) {
-    atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
-    link_locked(slab);
-  }
-  hak_unlock(&class->lock);
+  return list_and_unlock(slab, class, control);
 }
 
 /* CURRENT: the caller's alone. */
@@ -95,7 +116,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->word = 0;
   slab->discarded = false;
   slab->zeroed = zeroed;
-  slab->swept_count = 0;
+  slab->list = HAK_SLABS_DENSE;
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
     atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
@@ -106,18 +127,20 @@ static hak_slab_t *make_slab(uint32_t cls) {
   return slab;
 }
 
-void hak_slab_hold_locked(hak_slab_t *slab) {
+void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list) {
   unlink_locked(slab);
+  slab->list = list;
   atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
 }
 
 hak_slab_t *hak_slab_acquire(uint32_t cls) {
   hak_slab_class_t *class = &hak_slab_classes[cls];
   hak_lock(&class->lock);
-  hak_slab_t *slab = class->first;
+  hak_slab_t *slab = NULL;
+  for (int list = 0; list < HAK_SLABS_LISTS && !(slab = class->list[list].first); list++) {
+  }
   if (slab) {
-    hak_slab_hold_locked(slab);
-    slab->swept_count = 0; /* its pages will be touched again */
+    hak_slab_hold_locked(slab, HAK_SLABS_DENSE);
   }
   hak_unlock(&class->lock);
   return slab ? slab : make_slab(cls);
@@ -228,18 +251,17 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
     return;
   }
   /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
-  uint32_t carved = hak_slab_carved(slab), sparse_from = hak_slab_sparse_from(carved);
+  uint32_t sparse_from = atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
-  if (!(control & HAK_SLAB_LISTED) || count == carved) {
+  bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
+  if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_carved(slab)) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
     hak_lock(&class->lock);
-    if (atomic_load_explicit(&slab->cls, memory_order_acquire) == cls) { /* perhaps another: pairs with make_slab */
-      settle_and_unlock(slab, class);
-    } else {
+    if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* perhaps another: pairs with make_slab */
       hak_unlock(&class->lock);
+    } else if (settle_and_unlock(slab, class)) {
+      hak_slab_became_sparse();
     }
-  } else if (count_before < sparse_from && count >= sparse_from) {
-    hak_slab_became_sparse();
   }
 }
 

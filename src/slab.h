@@ -1,5 +1,5 @@
 /* Duty: slabs (64 KiB of blocks of one class) and the exchange of blocks between them and lists of free blocks.
- * Data: the bits and counts of each slab (atomics); per class a list of slabs with blocks to give, under the
+ * Data: the bits and counts of each slab (atomics); per class lists of slabs with blocks to give, under the
  * class's lock. Never held while the arena is called.
  * Layers below: arena, types, misuse.
  *
@@ -74,12 +74,20 @@ void hak_slab_check(void);
 
 /* What slab.c (exchange of blocks) and sweep.c (passes over many slabs) share. */
 
+/* LISTED slabs, in the order in which blocks are taken from them: so those that are nearly empty become empty. SPARSE:
+ * few blocks are out. SWEPT: free pages were given back since, and nobody took a block. */
+enum { HAK_SLABS_DENSE, HAK_SLABS_SPARSE, HAK_SLABS_SWEPT, HAK_SLABS_LISTS };
+
 typedef struct hak_slab_class {
   hak_lock_t lock;
-  hak_slab_t *first, *last; /* LISTED slabs; the one that waited longest comes first, for it has most to give */
+  struct {
+    hak_slab_t *first, *last; /* the one that waited longest comes first, for it has most to give */
+  } list[HAK_SLABS_LISTS];
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
 extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
+/* Slabs in such lists of all classes. */
+extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 
 HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->carved, memory_order_relaxed);
@@ -93,19 +101,20 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
   return hak_slab_count(slab) == hak_slab_carved(slab);
 }
 
-/* A slab is sparse when at most one carved block in 32 is out, or a single one. Slabs of a few large blocks are not:
- * they come and go too quickly for calls to pay. */
+/* A slab is sparse when at most one carved block in 16 is out, or a single one, and no more than pages of 4 KiB: with
+ * one on each hardly any is free. Slabs of a few large blocks are not: they come and go too quickly for calls to pay.
+ */
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
-  enum { CARVED_MIN = 8 };
-  uint32_t out = carved / 32;
+  enum { CARVED_MIN = 8, OUT_PART = 16, OUT_MAX = 16 };
+  uint32_t out = carved / OUT_PART < OUT_MAX ? carved / OUT_PART : OUT_MAX;
   return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
 }
 
-/* A LISTED slab becomes CURRENT, the caller's. */
-void hak_slab_hold_locked(hak_slab_t *slab);
+/* A LISTED slab becomes CURRENT, the caller's, who says to which list it belongs afterwards. */
+void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list);
 
 /* Sets bits of a word, without a change of the count. One that is set already is of a block freed twice: aborts. */
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
 
-/* A listed slab came to have few blocks out: from time to time this starts a pass over all of them. */
+/* A slab came to have few blocks out: from time to time this starts a pass over all of these. */
 void hak_slab_became_sparse(void);

@@ -1,9 +1,11 @@
-#include "fast.h"
+#include "slow.h"
 
 #include "foreign.h"
+#include "hook.h"
 #include "large.h"
-#include "probes.h"
-#include "sample.h"
+#include "observe.h"
+#include "pagemap.h"
+#include "slab.h"
 
 #include <errno.h>
 
@@ -63,21 +65,16 @@ static void *huge_alloc(size_t bytes, bool *zeroed) {
 
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  if (HAK_UNLIKELY(hak_probes_changed())) {
-    hak_probes_follow();
-  }
-  bool sampling = HAK_UNLIKELY(hak_sample_is_on());
-  void *block = sampling && bytes <= HAK_SMALL_MAX ? hak_sample_count(bytes) : NULL;
+  bool watched = HAK_UNLIKELY(hak_hook_is_on());
+  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook->alloc(bytes) : NULL;
   if (!block) {
     block = bytes > HAK_CACHED_MAX ? huge_alloc(bytes, zeroed) : cached_alloc_or_larger(bytes, zeroed);
-    if (sampling && block && bytes > HAK_SMALL_MAX) {
-      hak_sample_large(block, bytes);
-    } else if (sampling && block) {
-      hak_sample_grant_rest(bytes);
+    if (watched && block) {
+      hak_hook->allocated(block, bytes);
     }
   }
   if (HAK_UNLIKELY(!block)) {
-    hak_profile_refused(bytes);
+    hak_hook->refused(bytes);
     return hak_no_memory();
   }
   HAK_OBSERVE(hak_observe_alloc(block, bytes));
@@ -85,19 +82,13 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   return block;
 }
 
-/* Out of line, so that the other way needs no frame. */
-HAK_NOINLINE static void *alloc_some(size_t bytes) {
+HAK_COLD void *hak_alloc_slow(size_t bytes) {
   bool zeroed;
   return alloc(bytes, &zeroed);
 }
 
-HAK_COLD void *hak_alloc_slow(size_t bytes) {
-  void *block = hak_sample_grant(bytes);
-  return HAK_LIKELY(block != NULL) ? block : alloc_some(bytes);
-}
-
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sample_is_on() && !hak_probes_changed())) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_hook_is_on())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
@@ -141,7 +132,7 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
-  if (cls == HAK_CLASS_SAMPLED && (cls = hak_sample_free(block)) == HAK_CLASS_NONE) {
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook->free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;
   }

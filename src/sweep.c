@@ -12,8 +12,7 @@ enum {
   STEP_SLABS = 32,
 };
 
-static _Atomic size_t sparse_since_sweep;
-static _Atomic size_t most_used; /* slabs' worth, since the last sweep */
+static _Atomic size_t most_full; /* slabs' worth, since the last sweep */
 
 /* Whether all of [from, to) bytes of the slab are free blocks that are held, or were never carved. */
 static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS], size_t from, size_t to) {
@@ -40,34 +39,27 @@ static bool discard_free_pages(hak_slab_t *slab) {
       continue;
     }
     if (run > 0) {
+      slab->discarded = true; /* an attempt that fails, at a locked page say, may have dropped others */
       any |= hak_os_discard(slab->base + at - run, run);
       run = 0;
     }
   }
-  slab->discarded |= any;
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
     hak_slab_put_back(slab, w, held[w], "free");
   }
   return any;
 }
 
-/* Sparse, and not as it was after the last pass. */
-static bool is_worth_a_pass(const hak_slab_t *slab) {
-  uint32_t carved = hak_slab_carved(slab), count = hak_slab_count(slab);
-  return count <= carved && count != slab->swept_count && count >= hak_slab_sparse_from(carved);
-}
-
-/* Hold up to STEP_SLABS of the class that are worth a pass: the caller's then, so that no lock is held over system
- * calls, and no caller is held up for long. */
+/* Hold up to STEP_SLABS sparse slabs of the class: the caller's then, so that no lock is held over system calls.
+ * Nothing is searched for, so no caller is held up for long, however many slabs there are. */
 static size_t hold_some(hak_slab_class_t *class, hak_slab_t *held[STEP_SLABS]) {
   size_t count = 0;
   hak_lock(&class->lock);
-  for (hak_slab_t *slab = class->first, *next; slab && count < STEP_SLABS; slab = next) {
-    next = slab->next;
-    if (is_worth_a_pass(slab)) {
-      hak_slab_hold_locked(slab);
-      held[count++] = slab;
-    }
+  for (hak_slab_t *slab; count < STEP_SLABS && (slab = class->list[HAK_SLABS_SPARSE].first); held[count++] = slab) {
+    uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
+    hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
+    /* worth another pass when half of what is out came back */
+    atomic_store_explicit(&slab->sparse_from, carved - (carved - free) / 2, memory_order_relaxed);
   }
   hak_unlock(&class->lock);
   return count;
@@ -78,7 +70,6 @@ static size_t sweep_class(int cls, bool *any) {
   hak_slab_t *held[STEP_SLABS];
   size_t count = hold_some(&hak_slab_classes[cls], held);
   for (size_t i = 0; i < count; i++) {
-    held[i]->swept_count = hak_slab_count(held[i]);
     *any |= discard_free_pages(held[i]);
     hak_slab_drop(held[i]);
   }
@@ -87,7 +78,6 @@ static size_t sweep_class(int cls, bool *any) {
 
 bool hak_slab_discard_sparse(void) {
   bool any = false;
-  atomic_store_explicit(&sparse_since_sweep, 0, memory_order_relaxed);
   for (int c = 1; c < HAK_RUN_FIRST; c++) {
     while (sweep_class(c, &any) == STEP_SLABS) {
     }
@@ -98,11 +88,10 @@ bool hak_slab_discard_sparse(void) {
 /* The class where a pass goes on; 0: none is under way. */
 static _Atomic int sweeping;
 
-static void begin_sweep(size_t used) {
+static void begin_sweep(size_t full) {
   int none = 0;
   if (atomic_compare_exchange_strong_explicit(&sweeping, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
-    atomic_store_explicit(&most_used, used, memory_order_relaxed);
-    atomic_store_explicit(&sparse_since_sweep, 0, memory_order_relaxed);
+    atomic_store_explicit(&most_full, full, memory_order_relaxed);
   }
 }
 
@@ -115,32 +104,37 @@ void hak_slab_sweep_step(void) {
   }
 }
 
-static size_t used_slabs(void) {
-  return hak_arena_used_slices() / HAK_SLAB_SLICES;
+static size_t listed(int list) {
+  return atomic_load_explicit(&hak_slabs_listed[list], memory_order_relaxed);
+}
+
+/* Slabs' worth of what is in use and was not swept. */
+static size_t full_slabs(void) {
+  size_t used = hak_arena_used_slices() / HAK_SLAB_SLICES, swept = listed(HAK_SLABS_SWEPT);
+  return used > swept ? used - swept : 0;
 }
 
 /* Slabs that become sparse while the heap keeps its size mostly fill up again soon: sweep when it has shrunk, or when
- * as many slabs became sparse as half of what is in use. */
+ * half of what is in use is sparse. */
 void hak_slab_became_sparse(void) {
-  size_t used = used_slabs(), most = atomic_load_explicit(&most_used, memory_order_relaxed);
-  size_t part = used / SWEEP_AFTER_PART;
-  if (used > most) {
-    atomic_store_explicit(&most_used, used, memory_order_relaxed);
-    most = used;
+  size_t full = full_slabs(), most = atomic_load_explicit(&most_full, memory_order_relaxed);
+  size_t part = full / SWEEP_AFTER_PART, sparse = listed(HAK_SLABS_SPARSE);
+  if (full > most) {
+    atomic_store_explicit(&most_full, full, memory_order_relaxed);
+    most = full;
   }
-  size_t sparse = atomic_fetch_add_explicit(&sparse_since_sweep, 1, memory_order_relaxed) + 1;
   bool enough = sparse >= (part > SWEEP_AFTER_MIN ? part : SWEEP_AFTER_MIN);
-  bool shrunk = used + (part > SHRUNK_BY_MIN ? part : SHRUNK_BY_MIN) <= most;
-  if (enough && (shrunk || sparse >= used / 2)) {
-    begin_sweep(used);
+  bool shrunk = full + (part > SHRUNK_BY_MIN ? part : SHRUNK_BY_MIN) <= most;
+  if (enough && (shrunk || sparse >= full / 2)) {
+    begin_sweep(full);
   }
   hak_slab_sweep_step();
 }
 
 /* What became sparse after the last sweep, too few for another, does not stay for ever. */
 void hak_slab_decay(void) {
-  if (atomic_load_explicit(&sparse_since_sweep, memory_order_relaxed) > used_slabs() / SWEEP_LATER_PART) {
-    begin_sweep(used_slabs());
+  if (listed(HAK_SLABS_SPARSE) > full_slabs() / SWEEP_LATER_PART) {
+    begin_sweep(full_slabs());
   }
 }
 
@@ -168,11 +162,13 @@ void hak_slab_check(void) {
   for (int c = 1; c < HAK_RUN_FIRST; c++) {
     hak_slab_class_t *class = &hak_slab_classes[c];
     hak_lock(&class->lock);
-    const hak_slab_t *before = NULL;
-    for (hak_slab_t *slab = class->first; slab; before = slab, slab = slab->next) {
-      HAK_VERIFY(slab->prev == before && (atomic_load(&slab->control) & HAK_SLAB_LISTED));
+    for (int i = 0; i < HAK_SLABS_LISTS; i++) {
+      const hak_slab_t *before = NULL;
+      for (hak_slab_t *slab = class->list[i].first; slab; before = slab, slab = slab->next) {
+        HAK_VERIFY(slab->prev == before && slab->list == i && (atomic_load(&slab->control) & HAK_SLAB_LISTED));
+      }
+      HAK_VERIFY(class->list[i].last == before);
     }
-    HAK_VERIFY(class->last == before);
     hak_unlock(&class->lock);
   }
 }

@@ -62,12 +62,13 @@ typedef struct hak_slab {
   bool zeroed;         /* blocks never handed out read as zeros */
   uint8_t word;        /* where the next search for free blocks begins */
   uint8_t slices;      /* all of a slab's, or, where the system had no memory for these, one */
+  uint8_t list;        /* of its class, where it stands or will stand (slab.h); lock: the class's, CURRENT: its owner */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t carved; /* written by the one who may take from the slab */
   uint32_t blocks;
   char *base;
   struct hak_slab *next, *prev; /* class's list; lock: the class's */
-  uint32_t swept_count;         /* free blocks when its free pages were last given back; lock: the class's */
+  _Atomic uint32_t sparse_from; /* free blocks with which it is sparse; written under the class's lock */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i lies free in the slab */
 } hak_slab_t;
 

@@ -1,4 +1,4 @@
-"""The instructions, loads and stores that malloc and free execute when the thread's cache serves: their numbers are
+"""The instructions, loads and stores that malloc and free, new and delete execute when the thread's cache serves: their numbers are
 those of a table, without calls, locks or atomics, and with one access to thread-local storage at most (x86-64).
 
 usage: fast_path.py LIBRARY [--exact] [--print]
@@ -27,6 +27,8 @@ class Cost(NamedTuple):
 COSTS = {
     "malloc": (Cost(21, 8, 3), Cost(24, 8, 3)),
     "free": (Cost(28, 9, 4), Cost(28, 10, 4)),
+    "_Znwm": (Cost(22, 8, 3), Cost(24, 8, 3)),
+    "_ZdlPvm": (Cost(28, 9, 4), Cost(28, 10, 4)),
 }
 # A shorter path is not the one in question, but what free(NULL) or a refusal takes.
 MIN_INSTRUCTIONS = 8

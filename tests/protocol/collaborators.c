@@ -222,13 +222,17 @@ _Noreturn void hak_verify_failed(const char *condition, const char *file, size_t
 
 static size_t check_list(uint32_t cls) {
   size_t listed = 0;
-  const hak_slab_t *before = NULL;
-  for (const hak_slab_t *slab = hak_slab_classes[cls].first; slab; before = slab, slab = slab->next) {
-    EXPECT(slab->prev == before && slab->cls == cls && (slab->control & HAK_SLAB_LISTED));
-    EXPECT(taken[slab - descriptors.slab] && hak_class_at(slab->base) == cls);
-    EXPECT(++listed <= WORLD_SLABS);
+  const hak_slab_class_t *class = &hak_slab_classes[cls];
+  for (int list = 0; list < HAK_SLABS_LISTS; list++) {
+    const hak_slab_t *before = NULL;
+    for (const hak_slab_t *slab = class->list[list].first; slab; before = slab, slab = slab->next) {
+      EXPECT(slab->prev == before && slab->cls == cls && (slab->control & HAK_SLAB_LISTED) && slab->list == list);
+      EXPECT(taken[slab - descriptors.slab] && hak_class_at(slab->base) == cls);
+      EXPECT(++listed <= WORLD_SLABS);
+    }
+    EXPECT(class->list[list].last == before);
   }
-  EXPECT(hak_slab_classes[cls].last == before && hak_slab_classes[cls].lock.model.owner == 0);
+  EXPECT(class->lock.model.owner == 0);
   return listed;
 }
 

@@ -127,6 +127,12 @@ static void eighth_sparse(void) {
 static void sweep(void) {
   hak_slab_discard_sparse();
 }
+/* Two are out, and one of them comes back. */
+static void eighth_nearly_sparse(void) {
+  everything_out(class_of(EIGHTH), 6, 1, 1);
+  holder_give(&holders[0], 6);
+  holder_drop(&holders[0]);
+}
 static void use_eighth(void) {
   holder_acquire(me(), class_of(EIGHTH));
   holder_take(me(), 8);
@@ -191,6 +197,14 @@ const Scenario slab_scenarios[] = {
     {.name = "sweep_and_take",
      .setup = eighth_sparse,
      .threads = {sweep, give_1, use_eighth},
+     .finish = all_comes_back},
+    {.name = "becomes_sparse",
+     .setup = eighth_nearly_sparse,
+     .threads = {sweep, give_1, use_eighth},
+     .finish = all_comes_back},
+    {.name = "becomes_sparse_and_empty",
+     .setup = eighth_nearly_sparse,
+     .threads = {sweep, give_1, give_1},
      .finish = all_comes_back},
     {.name = "racing_double_free",
      .setup = same_block_twice,

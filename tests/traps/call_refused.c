@@ -60,8 +60,18 @@ static void round_of(size_t bytes, size_t count) {
 }
 
 int main(int count, char **arguments) {
-  static const Named calls[] = {
-      {"mprotect", SYS_mprotect}, {"madvise", SYS_madvise}, {"mremap", SYS_mremap}, {"getrandom", SYS_getrandom}};
+  static const Named calls[] = {{"mprotect", SYS_mprotect},
+                                {"madvise", SYS_madvise},
+                                {"mremap", SYS_mremap},
+                                {"getrandom", SYS_getrandom},
+                                {"munmap", SYS_munmap},
+                                {"brk", SYS_brk},
+                                {"futex", SYS_futex},
+                                {"prctl", SYS_prctl},
+                                {"gettid", SYS_gettid},
+                                {"mincore", SYS_mincore},
+                                {"sched_yield", SYS_sched_yield},
+                                {"clock_gettime", SYS_clock_gettime}};
   static const Named errors[] = {{"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"ENOSYS", ENOSYS}};
   CHECK(count == 3);
   trap_watchdog(60);

@@ -135,7 +135,7 @@ static void without_either_there_are_none(void) {
   system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
   CHECK(!hak_sample_guard(ALL, SLOTS));
   system_allow();
-  CHECK(hak_sample_rate() == 0 && !hak_sample_is_on());
+  CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
 }
 
 /* A page that cannot be shut is not watched, and one that cannot be opened is not used. */

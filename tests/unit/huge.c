@@ -71,7 +71,7 @@ static void an_aligned_block_may_be_small(void) {
     char *block = alloc_aligned(sizes[i], 4 * MIB);
     CHECK(hak_huge_usable(block) > 0 && hak_arena_used_slices() == CHUNK);
     CHECK(hak_huge_resize(block, MIB + 5) && hak_huge_usable(block) >= MIB + 5 && hak_arena_used_slices() == CHUNK);
-    CHECK(hak_huge_resize(block, 2 * MIB) && !hak_huge_resize(block, 2 * MIB + 1));
+    CHECK(hak_huge_resize(block, 2 * MIB) && hak_arena_used_slices() == CHUNK);
     hak_huge_free(block, "test");
   }
   nothing_is_left();
@@ -186,10 +186,14 @@ static void in_a_random_order_all_is_kept(void) {
 
 static char *move(char *block, size_t from, size_t to) {
   char *moved = hak_huge_move(block, to);
-  CHECK(moved != NULL && moved != block && hak_class_at(block) == HAK_CLASS_NONE);
+  CHECK(moved != NULL && hak_class_at(moved) == HAK_CLASS_HUGE && (uintptr_t)moved % HAK_CHUNK_BYTES == 0);
+  CHECK(moved == block || hak_class_at(block) == HAK_CLASS_NONE);
   CHECK(hak_huge_usable(moved) >= to && hak_huge_totals().blocks == 1);
+  CHECK(hak_huge_totals().bytes == hak_huge_usable(moved));
+  CHECK(hak_arena_used_slices() == hak_round_up(hak_slices_for(to), CHUNK));
   CHECK(pattern_holds(moved, from, from, from));
   pattern_fill(moved, to, to);
+  slices_add_up();
   return moved;
 }
 
@@ -199,118 +203,156 @@ static uint64_t moves(void) {
   return counts.mremap;
 }
 
-/* By the page; where that is refused they are copied. */
+/* By the page, with a tail or without; where that is refused they are copied. */
 static void a_block_moves_with_its_contents(void) {
-  char *block = alloc(2 * MIB);
-  block = move(block, 2 * MIB, 4 * MIB); /* also tries out whether moving works */
+  char *block = move(alloc(2 * MIB), 2 * MIB, 4 * MIB); /* out of a chunk that others may share */
   uint64_t before = moves();
   block = move(block, 4 * MIB, 5 * MIB);
-  CHECK(moves() == before + 1);
+  block = move(block, 5 * MIB, 11 * MIB);
+  CHECK(moves() == before + 2);
   system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
-  block = move(block, 5 * MIB, 7 * MIB);
+  block = move(block, 11 * MIB, 13 * MIB);
   system_allow();
-  block = move(block, 7 * MIB, 9 * MIB + 5);
+  block = move(block, 13 * MIB, 15 * MIB + 5);
+  hak_huge_free(block, "test");
+  block = move(alloc(7 * MIB + 77), 7 * MIB + 77, 9 * MIB);
+  CHECK(moves() == before + 5);
   hak_huge_free(block, "test");
   nothing_is_left();
 }
 
-/* A target that was used before is emptied first, or copied to; also where no page can be moved, when what is not zero
- * is copied. */
+/* Where the kernel does not align what it moves. */
+static void a_move_may_end_anywhere(void) {
+  size_t bytes = 6 * MIB;
+  char *block = move(alloc(bytes), bytes, bytes);
+  for (size_t by = hak_os_page_bytes(); by < 2 * MIB; by += 31 * hak_os_page_bytes(), bytes += 2 * MIB) {
+    uint64_t before = moves();
+    system_misalign_moves(by);
+    block = move(block, bytes, bytes + 2 * MIB);
+    CHECK(moves() == before + 1);
+  }
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* A target that was used before is overwritten, also where the block reads as zeros. */
 static void a_dirty_target_is_no_hindrance(void) {
   const size_t even = 64 << 10; /* bytes that are all the same, and not zero */
   retain_everything();
-  for (uint32_t refused = 0; refused < 4; refused++) {
+  system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
+  for (int round = 0; round < 4; round++) {
     char *used = alloc(8 * MIB), *block = alloc(3 * MIB);
     memset(used, 0x55, 8 * MIB);
     memset(block, 0, 3 * MIB);
     memset(block + MIB, 9, even);
     block[5000] = block[3 * MIB - 1] = 7;
     hak_huge_free(used, "test");
-    system_refuse(SYSTEM_MADVISE, 0, refused & 1);
-    system_refuse(SYSTEM_MREMAP, 0, refused / 2);
     char *moved = hak_huge_move(block, 7 * MIB);
     CHECK(moved == used && moved[5000] == 7 && moved[3 * MIB - 1] == 7);
     CHECK(moved[MIB] == 9 && memcmp(moved + MIB, moved + MIB + 1, even - 1) == 0);
     moved[5000] = moved[3 * MIB - 1] = 0;
     memset(moved + MIB, 0, even);
     CHECK(all_zero(moved, 3 * MIB));
-    system_allow();
     hak_huge_free(moved, "test");
   }
   nothing_is_left();
 }
 
-/* Old kernels refuse every move, and leave what is there. */
-static void a_dirty_target_stays_where_nothing_moves(void) {
-  char *block = alloc(2 * MIB);
-  system_refuse(SYSTEM_MREMAP, 0, 1); /* the attempt that decides */
-  hak_huge_free(move(block, 2 * MIB, 3 * MIB), "test");
-  system_allow();
-  CHECK(hak_arena_purge(0));
+/* Free chunks behind a block are taken before it moves. */
+static void a_block_grows_into_what_is_free_behind_it(void) {
+  retain_everything();
+  slices_begin_here();
+  char *block = alloc(10 * MIB);
+  CHECK(hak_huge_resize(block, 4 * MIB) && hak_arena_totals().dirty_slices == 3 * CHUNK);
   uint64_t before = moves();
-  a_dirty_target_is_no_hindrance();
-  CHECK(moves() == before);
-}
-
-/* A refused move may have unmapped the target: then nothing can be put there. */
-static void a_target_may_be_lost(void) {
-  char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
-  retain_everything();
-  hak_huge_free(alloc(8 * MIB), "test"); /* so that no mapping is needed before */
-  system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
-  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(hak_huge_move(block, 7 * MIB) == NULL);
-  system_allow();
-  CHECK(hak_huge_totals().blocks == 1 && hak_huge_totals().bytes == 3 * MIB);
-  CHECK(pattern_holds(block, 3 * MIB, 3 * MIB, 3 * MIB));
-  char *other = alloc(7 * MIB); /* elsewhere */
-  hak_huge_free(other, "test");
-  block = move(block, 3 * MIB, 6 * MIB);
+  CHECK(hak_huge_resize(block, 7 * MIB) && hak_arena_used_slices() == 4 * CHUNK);
+  slices_add_up();
+  CHECK(hak_huge_resize(block, 8 * MIB) && hak_huge_resize(block, 10 * MIB) && moves() == before);
+  CHECK(pattern_holds(block, 4 * MIB, 10 * MIB, 10 * MIB));
+  slices_add_up();
   hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* Or what is not mapped there. */
+static void a_block_grows_where_nothing_is_behind_it(void) {
+  slices_begin_here();
+  char *block = alloc(10 * MIB);
+  CHECK(hak_huge_resize(block, 17 * MIB) && hak_arena_used_slices() == 9 * CHUNK && all_zero(block + 10 * MIB, MIB));
   slices_add_up();
+  CHECK(hak_huge_resize(block, 18 * MIB) && hak_os_map_at(block + 20 * MIB, MIB) == HAK_OS_MAPPED);
+  CHECK(hak_huge_resize(block, 20 * MIB) && !hak_huge_resize(block, 20 * MIB + 1));
+  CHECK(pattern_holds(block, 10 * MIB, 10 * MIB, 10 * MIB) && hak_huge_usable(block) == 20 * MIB);
+  slices_add_up();
+  hak_huge_free(block, "test");
+  nothing_is_left();
 }
 
-static char *stolen;
+/* Another thread may map what was left, and get blocks there, as soon as the kernel has moved the pages. */
+static char *left, *taken;
 
-static void steal(void) {
-  CHECK(mmap(stolen, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == stolen);
+static void take_what_was_left(void) {
+  bool zeroed;
+  hak_arena.wish = left + 4 * MIB;
+  taken = hak_huge_alloc(4 * MIB, 1, &zeroed);
+  memset(taken, 3, 4 * MIB);
 }
 
-/* Or unmapped it, and another thread's mapping came to lie there before it could be mapped again. */
+/* The first call is for a look at where there is room. */
+static void take_at_the_next_call(void) {
+  system_during(SYSTEM_MUNMAP, take_what_was_left);
+}
+
 static void what_another_thread_maps_there_is_its_own(void) {
-  char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
-  retain_everything();
-  stolen = alloc(8 * MIB);
-  hak_huge_free(stolen, "test"); /* so that no mapping is needed before */
-  system_refuse(SYSTEM_MREMAP, 0, 1);
-  system_during(SYSTEM_MMAP, steal);
-  char *moved = move(block, 3 * MIB, 7 * MIB);
-  CHECK(system_was_during() && moved != stolen && all_zero(stolen, MIB));
-  system_allow();
-  hak_huge_free(moved, "test");
-  CHECK(munmap(stolen, MIB) == 0);
+  char *block = left = move(alloc(3 * MIB), 3 * MIB, 4 * MIB);
+  char *behind = hak_os_map(block + 4 * MIB, MIB); /* so that it cannot stay */
+  system_during(SYSTEM_MUNMAP, take_at_the_next_call);
+  block = hak_huge_move(block, 6 * MIB);
+  CHECK(system_was_during() && block != left && taken == left && behind != NULL);
+  CHECK(hak_class_at(taken) == HAK_CLASS_HUGE && hak_huge_usable(taken) == 4 * MIB && taken[4 * MIB - 1] == 3);
+  CHECK(hak_huge_usable(block) == 6 * MIB && pattern_holds(block, 4 * MIB, 4 * MIB, 4 * MIB));
   slices_add_up();
+  hak_huge_free(block, "test");
+  hak_huge_free(taken, "test");
+  nothing_is_left();
 }
 
-/* Each range that pages were moved to is a mapping of its own, of which a process may have so many. */
+/* Nothing of a block that is several mappings moves, in whatever order they lie. */
+static void a_block_of_several_mappings_is_copied(void) {
+  for (size_t locked = 0; locked < 8 * MIB; locked += 2 * MIB) {
+    char *block = alloc(8 * MIB);
+    CHECK(madvise(block + locked, MIB, MADV_DONTFORK) == 0);
+    block = move(block, 8 * MIB, 13 * MIB);
+    hak_huge_free(block, "test");
+  }
+  nothing_is_left();
+}
+
+/* Each block that was moved is a mapping of its own, of which a process may have so many. */
 static void only_so_many_are_moved(void) {
   enum { BLOCKS = 4096 };
+  const size_t bytes = 2 * MIB + 1;
   static char *block[BLOCKS];
-  char *last = move(alloc(MIB + 1), MIB + 1, MIB + 5000);
-  hak_huge_free(last, "test");
+  bool zeroed;
   for (size_t i = 0; i < BLOCKS; i++) {
-    bool zeroed;
-    block[i] = hak_huge_alloc(MIB + 1, 16, &zeroed);
+    block[i] = hak_huge_alloc(bytes, 16, &zeroed);
     CHECK(block[i] != NULL);
-    block[i][0] = block[i][MIB] = (char)i;
-    block[i] = hak_huge_move(block[i], MIB + 5000);
-    CHECK(block[i] != NULL && block[i][0] == (char)i && block[i][MIB] == (char)i);
+    block[i][0] = block[i][bytes - 1] = (char)i;
+    block[i] = hak_huge_move(block[i], bytes + 5000);
+    CHECK(block[i] != NULL && block[i][0] == (char)i && block[i][bytes - 1] == (char)i);
   }
   uint64_t before = moves();
-  block[0] = hak_huge_move(block[0], MIB + 9000); /* copied, and its own range is free now */
-  CHECK(moves() == before && block[0] && block[0][MIB] == 0);
-  block[0] = hak_huge_move(block[0], MIB + 90000);
-  CHECK(moves() == before + 1);
+  char *one = hak_huge_alloc(bytes, 16, &zeroed);
+  one[bytes - 1] = 1;
+  one = hak_huge_move(one, 5 * MIB); /* copied */
+  CHECK(moves() == before && one && one[bytes - 1] == 1);
+  block[0] = hak_huge_move(block[0], 5 * MIB); /* has its mapping already */
+  one = hak_huge_move(one, 64 * MIB);          /* there cannot be many of these */
+  CHECK(moves() == before + 2 && block[0] && one && one[bytes - 1] == 1);
+  hak_huge_free(block[0], "test");
+  hak_huge_free(one, "test");
+  block[0] = hak_huge_move(hak_huge_alloc(bytes, 16, &zeroed), 5 * MIB);
+  CHECK(moves() == before + 3);
   for (size_t i = 0; i < BLOCKS; i++) {
     hak_huge_free(block[i], "test");
   }
@@ -325,6 +367,16 @@ static void without_memory_a_block_stays(void) {
   CHECK(!hak_huge_alloc(2 * MIB + 1, 1, &zeroed));
   CHECK(pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB) && hak_huge_usable(block) == 2 * MIB);
   CHECK(hak_huge_totals().blocks == 1 && hak_arena_used_slices() == CHUNK);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* One that moves by the page is never there twice. */
+static void a_move_needs_no_second_place(void) {
+  char *block = alloc(10 * MIB);
+  set_number("MEMORY_LIMIT", 16 * MIB);
+  block = move(block, 10 * MIB, 16 * MIB);
+  CHECK(!hak_huge_move(block, 16 * MIB + 1) && pattern_holds(block, 16 * MIB, 16 * MIB, 16 * MIB));
   hak_huge_free(block, "test");
   nothing_is_left();
 }
@@ -371,12 +423,15 @@ int main(void) {
   child_succeeds(a_tail_grows_and_shrinks);
   child_succeeds(in_a_random_order_all_is_kept);
   child_succeeds(a_block_moves_with_its_contents);
+  child_succeeds(a_move_may_end_anywhere);
   child_succeeds(a_dirty_target_is_no_hindrance);
-  child_succeeds(a_dirty_target_stays_where_nothing_moves);
-  child_succeeds(a_target_may_be_lost);
+  child_succeeds(a_block_grows_into_what_is_free_behind_it);
+  child_succeeds(a_block_grows_where_nothing_is_behind_it);
   child_succeeds(what_another_thread_maps_there_is_its_own);
+  child_succeeds(a_block_of_several_mappings_is_copied);
   child_succeeds(only_so_many_are_moved);
   child_succeeds(without_memory_a_block_stays);
+  child_succeeds(a_move_needs_no_second_place);
   wrong_addresses_are_named();
   return 0;
 }

@@ -10,6 +10,8 @@
 static size_t page;
 
 static void mappings_have_names(void) {
+  CHECK(hak_os_map(NULL, page) && system_named().times == 0);
+  hak_os_name_mappings(true);
   void *at = hak_os_map(NULL, 4 * page);
   CHECK(at && system_named().at == at && system_named().bytes == 4 * page);
   CHECK(strcmp(system_named().name, "hakmem") == 0);
@@ -23,6 +25,7 @@ static void mappings_have_names(void) {
 
 static void a_kernel_without_names_is_asked_once(void) {
   system_refuse(SYSTEM_NAME, 0, SYSTEM_ALL);
+  hak_os_name_mappings(true);
   for (int i = 0; i < 3; i++) {
     unsigned char *at = hak_os_map(NULL, page);
     CHECK(at);

@@ -60,17 +60,26 @@ static void huge_pages_change_nothing(void) {
   CHECK(hak_os_unmap(pages, 2 * page));
 }
 
-static void pages_can_move(void) {
-  char *from = hak_os_map(NULL, 4 * page), *to = hak_os_map(NULL, 4 * page);
-  CHECK(from != NULL && to != NULL);
-  pattern_fill(from, 4 * page, 7);
-  if (hak_os_move(from, to, 4 * page) == HAK_OS_MOVED) { /* Linux 5.7 */
-    CHECK(pattern_holds(to, 4 * page, 4 * page, 7));
-    CHECK(all_zero(from, 4 * page));
-  } else {
-    CHECK(pattern_holds(from, 4 * page, 4 * page, 7));
-  }
-  CHECK(hak_os_unmap(from, 4 * page) && hak_os_unmap(to, 4 * page));
+static void a_range_is_lengthened_where_it_is_or_elsewhere(void) {
+  char *wide = hak_os_map(NULL, 4 * page);
+  CHECK(wide != NULL && hak_os_unmap(wide + 2 * page, page)); /* room for one page */
+  pattern_fill(wide, 2 * page, 7);
+  CHECK(hak_os_lengthen(wide, 2 * page, 3 * page, false) == wide);
+  CHECK(hak_os_lengthen(wide, 3 * page, 4 * page, false) == NULL);
+  char *moved = hak_os_lengthen(wide, 3 * page, 6 * page, true);
+  unsigned char resident;
+  CHECK(moved != NULL && moved != wide && !hak_os_residency(wide, page, &resident));
+  CHECK(pattern_holds(moved, 2 * page, 2 * page, 7) && all_zero(moved + 2 * page, 4 * page));
+  CHECK(hak_os_unmap(moved, 6 * page) && hak_os_unmap(wide + 3 * page, page));
+}
+
+/* Nothing of them moves. */
+static void several_mappings_stay(void) {
+  char *pages = hak_os_map(NULL, 4 * page);
+  CHECK(pages != NULL && mprotect(pages + page, page, PROT_READ) == 0);
+  pattern_fill(pages, page, 9);
+  CHECK(hak_os_lengthen(pages, 3 * page, 6 * page, true) == NULL && pattern_holds(pages, page, page, 9));
+  CHECK(hak_os_unmap(pages, 4 * page));
 }
 
 static char *free_place(size_t bytes) {
@@ -167,7 +176,6 @@ static void refusals_are_reported_and_counted(void) {
   hak_os_counts_t before, after;
   char *pages = hak_os_map(NULL, 2 * page);
   CHECK(pages != NULL);
-  CHECK(hak_os_move(pages + page, pages, page) == HAK_OS_MOVED); /* the first one tries out whether moving works */
   pages[0] = 1;
   for (SystemCall call = SYSTEM_MMAP; call <= SYSTEM_MREMAP; call++) {
     system_refuse(call, 0, SYSTEM_ALL);
@@ -176,12 +184,12 @@ static void refusals_are_reported_and_counted(void) {
   CHECK(hak_os_map(NULL, page) == NULL && hak_os_map_aligned(NULL, page, page) == NULL);
   CHECK(!hak_os_unmap(pages, page) && !hak_os_discard(pages, page) && !hak_os_set_huge(pages, page, true));
   CHECK(hak_os_map_readonly(page) == NULL && !hak_os_make_writable(pages, page));
-  CHECK(!hak_os_set_huge(pages, page, false) && hak_os_move(pages, pages + page, page) == HAK_OS_TARGET_LOST);
+  CHECK(!hak_os_set_huge(pages, page, false) && hak_os_lengthen(pages, page, 2 * page, true) == NULL);
   hak_os_read_counts(&after);
-  CHECK(after.mmap == before.mmap + 5 && after.mprotect == before.mprotect + 1 && after.munmap == before.munmap + 1 &&
+  CHECK(after.mmap == before.mmap + 4 && after.mprotect == before.mprotect + 1 && after.munmap == before.munmap + 1 &&
         after.madvise == before.madvise + 3);
   CHECK(after.mremap == before.mremap + 1);
-  CHECK(after.failed == before.failed + 11 && after.bytes_mapped_total == before.bytes_mapped_total);
+  CHECK(after.failed == before.failed + 10 && after.bytes_mapped_total == before.bytes_mapped_total);
   system_allow();
   CHECK(pages[0] == 1);
   CHECK(hak_os_unmap(pages, 2 * page));
@@ -369,7 +377,8 @@ int main(void) {
   child_succeeds(memory_can_be_mapped_and_dropped);
   child_succeeds(tables_can_be_made_writable);
   child_succeeds(huge_pages_change_nothing);
-  child_succeeds(pages_can_move);
+  child_succeeds(a_range_is_lengthened_where_it_is_or_elsewhere);
+  child_succeeds(several_mappings_stay);
   child_succeeds(a_place_is_mapped_only_if_it_is_free);
   child_succeeds(an_old_kernel_replaces_nothing_either);
   child_succeeds(a_wish_is_granted_where_nothing_is);

@@ -47,8 +47,8 @@ static void table_leads_to_bins(void) {
 
 static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
-  CHECK(hak_sample_rate() == 0 && !hak_sample_is_on());
-  CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_sample_is_on());
+  CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
+  CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_hook_is_on());
   for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
     CHECK(hak_small_code(bytes) == (bytes <= 4096 ? HAK_GRANTS_AT + (cls - 1) * HAK_GRANT_WORDS : 0));
@@ -58,7 +58,7 @@ static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
   CHECK(hak_sample_rate() == 0);
   hak_free(hak_malloc(1 << 20));
-  CHECK(!hak_sample_is_on()); /* this thread saw it */
+  CHECK(!hak_hook_is_on()); /* this thread saw it */
   hak_check();
 }
 
@@ -352,7 +352,7 @@ static void without_memory_a_sample_is_dropped(void) {
 
 static void without_memory_it_does_not_start(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(!hak_sample_start(ALL) && hak_sample_rate() == 0 && !hak_sample_is_on());
+  CHECK(!hak_sample_start(ALL) && hak_sample_rate() == 0 && !hak_hook_is_on());
   system_allow();
   CHECK(hak_sample_start(ALL));
 }

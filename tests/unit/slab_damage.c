@@ -195,7 +195,7 @@ static void damage_class(void) {
 static void damage_list(void) {
   uint32_t cls = slab->cls;
   hak_slab_drop(slab);
-  hak_slab_classes[cls].last = NULL;
+  hak_slab_classes[cls].list[HAK_SLABS_DENSE].last = NULL;
   hak_slab_check();
 }
 

@@ -9,6 +9,7 @@
 #include "pagemap.h"
 #include "pattern.h"
 #include "slab.h"
+#include "steps.h"
 #include "system.h"
 
 enum { BLOCK_BYTES = 128, BLOCKS = HAK_SLAB_BYTES / BLOCK_BYTES };
@@ -158,6 +159,80 @@ static void go_through_all_classes(void) {
   }
 }
 
+/* Blocks that come back after that are worth another pass when they are half of what was out. */
+static void half_of_the_rest_is_worth_another_pass(void) {
+  enum { OUT = HAK_SLAB_BYTES / 4096 };
+  hak_slab_t *slab = slab_with(BLOCKS, BLOCKS);
+  for (uint32_t i = 0; i < BLOCKS; i++) { /* one block a page stays out */
+    if (i % (BLOCKS / OUT) != 0) {
+      hak_slab_return_one(blocks[i], "test");
+    }
+  }
+  CHECK(!hak_slab_discard_sparse());
+  for (uint32_t i = 1; i < OUT; i++) {
+    hak_slab_return_one(blocks[(size_t)i * (BLOCKS / OUT)], "test");
+    CHECK(hak_slab_discard_sparse() == (i == OUT / 2 || i == OUT * 3 / 4 || i == OUT * 7 / 8 || i == OUT - 1));
+  }
+  CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
+  contents_are_unharmed(1);
+}
+
+static void count_nothing(unsigned step) {
+  (void)step;
+}
+
+static void sweep_step(void *unused) {
+  (void)unused;
+  hak_slab_sweep_step();
+}
+
+/* Instructions of the longest step of a pass, but for the first ones, which sweep. */
+static unsigned longest_idle_step(void) {
+  enum { SWEEPING = 10 };
+  unsigned longest = 0;
+  hak_slab_decay();
+  for (int i = 0; i < HAK_RUN_FIRST + SWEEPING; i++) {
+    if (i < SWEEPING) {
+      hak_slab_sweep_step();
+    } else {
+      unsigned step = steps_run(sweep_step, NULL, count_nothing);
+      longest = step > longest ? step : longest;
+    }
+  }
+  return longest;
+}
+
+/* Of many slabs that have a block to give and are not sparse a pass looks at none. */
+static void a_step_is_as_short_in_a_large_heap(void) {
+  enum { FEW = 16, MANY = 1024, SPARSE = MANY / 32 };
+  static hak_slab_t *slabs[MANY], *sparse[SPARSE];
+  unsigned with_few = 0;
+  for (int i = 0; i < MANY; i++) {
+    slabs[i] = hak_slab_acquire(hak_class_of(HAK_SMALL_MAX));
+    CHECK(slabs[i] != NULL && hak_slab_take(slabs[i], 1, CHAIN_KEY).count == 1);
+  }
+  for (int i = 0; i < MANY; i++) {
+    hak_slab_drop(slabs[i]);
+    if (i + 1 == FEW || i + 1 == MANY) {
+      for (int j = 0; j < SPARSE; j++) {
+        sparse[j] = slab_with(1, BLOCKS);
+        CHECK(hak_slab_acquire(sparse[j]->cls) == sparse[j]); /* so that the next is another */
+      }
+      for (int j = 0; j < SPARSE; j++) {
+        hak_slab_drop(sparse[j]);
+      }
+      unsigned longest = longest_idle_step();
+      CHECK(longest > 0 || !STEPS_SUPPORTED);
+      with_few = i + 1 == FEW ? longest : with_few;
+      CHECK(longest <= with_few + with_few / 4);
+      for (int j = 0; j < SPARSE; j++) {
+        CHECK(resident_pages(sparse[j]->base, HAK_SLAB_BYTES) == 1); /* there was a pass */
+        CHECK(hak_slab_acquire(hak_class_of(BLOCK_BYTES)) != NULL);
+      }
+    }
+  }
+}
+
 /* What became sparse, and was not enough for a pass, waits for the end of a decay time. */
 static void a_decay_time_starts_a_pass(void) {
   hak_slab_t *slab = slab_with(2, BLOCKS);
@@ -180,6 +255,8 @@ int main(void) {
   child_succeeds(a_page_with_a_block_stays);
   child_succeeds(full_slabs_are_left_alone);
   child_succeeds(a_refusal_changes_nothing);
+  child_succeeds(half_of_the_rest_is_worth_another_pass);
+  child_succeeds(a_step_is_as_short_in_a_large_heap);
   child_succeeds(a_decay_time_starts_a_pass);
   child_succeeds(many_sparse_slabs_start_a_pass);
   return 0;

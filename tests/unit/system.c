@@ -37,6 +37,7 @@ static struct {
   unsigned long type, value;
 } fixed_auxiliary;
 static bool noreplace_is_unknown;
+static size_t misaligned_by;
 static struct {
   bool set;
   size_t pages;
@@ -116,6 +117,10 @@ void system_set_fault_pages(size_t pages) {
   fixed_fault.pages = pages;
 }
 
+void system_misalign_moves(size_t bytes) {
+  misaligned_by = bytes;
+}
+
 void system_forget_noreplace(void) {
   noreplace_is_unknown = true;
 }
@@ -168,9 +173,15 @@ int __wrap_mprotect(void *at, size_t bytes, int protection) {
 
 /* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
+  const size_t chunk = (size_t)2 << 20;
   if (is_refused(SYSTEM_MREMAP)) {
-    __real_munmap(to, new_bytes); /* as Linux before 6.17 does before it looks at the source */
     return MAP_FAILED;
+  }
+  if (misaligned_by > 0) {
+    char *place = __real_mmap(NULL, new_bytes + 2 * chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    __real_munmap(place, new_bytes + 2 * chunk);
+    to = place + (-(uintptr_t)place & (chunk - 1)) + misaligned_by;
+    flags |= MREMAP_FIXED;
   }
   return __real_mremap(at, bytes, new_bytes, flags, to);
 }

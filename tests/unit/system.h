@@ -58,6 +58,9 @@ SystemNamed system_named(void);
 /* A kernel on which a touch makes so many pages resident, the touched one among them. 0: it does not tell. */
 void system_set_fault_pages(size_t pages);
 
+/* Before Linux 6.7 what mremap moves is not aligned: from now on it comes to lie `bytes` behind a multiple of 2 MiB. */
+void system_misalign_moves(size_t bytes);
+
 /* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */
 void system_forget_noreplace(void);
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.doctor.allocators import ALLOCATORS, NAMES
+from hakmem_lab.system.allocators import ALLOCATORS, NAMES
 from hakmem_lab.system.elf import Damaged, Elf, Functions
 
 MAGIC = b"\x7fELF"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hakmem_lab.doctor.allocators import MALLOC
+from hakmem_lab.system.allocators import MALLOC
 
 DELETED = " (deleted)"
 _LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \d+\s*(.*)")

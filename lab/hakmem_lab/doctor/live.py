@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.doctor import bindings, system
-from hakmem_lab.doctor.allocators import ALLOCATORS, MALLOC, OWN
+from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.files import ROOT

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.doctor import allocators, binary, libraries
+from hakmem_lab.doctor import binary, libraries
 from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
+from hakmem_lab.system import allocators
 from hakmem_lab.system.elf import Damaged
 
 LINK = "link libhakmem.a into it: cc ... $(pkg-config --libs --static hakmem)"

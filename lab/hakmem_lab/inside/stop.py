@@ -22,9 +22,9 @@ _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c
 _libc.ptrace.restype = ctypes.c_long
 
 
-def _ptrace(request: int, thread: int, signal: int = 0) -> int:
-    """0, or the number of the error."""
-    return 0 if _libc.ptrace(request, thread, None, signal) == 0 else ctypes.get_errno()
+def ptrace(request: int, thread: int, data: int = 0, address: int = 0) -> int:
+    """0, or the number of the error. data: mostly a signal."""
+    return 0 if _libc.ptrace(request, thread, address, data) == 0 else ctypes.get_errno()
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         for thread, signal in held.items():
-            _ptrace(PTRACE_DETACH, thread, signal)
+            ptrace(PTRACE_DETACH, thread, signal)
 
 
 def _threads(pid: int) -> list[int]:
@@ -52,7 +52,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
-    error = _ptrace(PTRACE_SEIZE, thread)
+    error = ptrace(PTRACE_SEIZE, thread)
     if error == errno.ESRCH:
         return  # it has ended
     if error:
@@ -60,7 +60,7 @@ def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
             f"process {pid} cannot be stopped ({os.strerror(error)}): be its user, end its debugger, or omit --stop"
         )
     held[thread] = 0
-    if _ptrace(PTRACE_INTERRUPT, thread) == 0 and (status := _wait(pid, thread)) is not None:
+    if ptrace(PTRACE_INTERRUPT, thread) == 0 and (status := stops(pid, thread)) is not None:
         if os.WIFSTOPPED(status):
             event, signal = status >> 16, os.WSTOPSIG(status)
             held[thread] = 0 if event else signal
@@ -68,7 +68,7 @@ def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
             del held[thread]
 
 
-def _wait(pid: int, thread: int) -> int | None:
+def stops(pid: int, thread: int) -> int | None:
     """Its status. None: it does not stop, and need not: it is in a call that nothing interrupts, such as vfork until
     the child goes on."""
     started = time.monotonic()

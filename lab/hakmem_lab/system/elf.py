@@ -81,6 +81,10 @@ class Elf:
         exported = defined[DYNSYM]
         return Functions(frozenset(defined[SYMTAB] - exported), frozenset(exported), frozenset(imported))
 
+    def texts(self, wanted: Iterable[bytes]) -> set[bytes]:
+        """Those that it holds anywhere."""
+        return {text for text in wanted if self._data.find(text) >= 0}
+
     def _sections(self) -> list[tuple[int, int, int, int]]:
         """(type, offset, size, linked section) of each."""
         (offset,) = self._read("Q" if self._wide else "I", 40 if self._wide else 32)

@@ -1,51 +1,84 @@
-"""Recording a process that runs: a debugger loads the recorder into it, and leaves it alone again."""
+"""Recording a process that runs: one of its threads loads the recorder, and goes on.
+
+What can be found out from outside is, before the process is touched. The thread must hold no lock of the dynamic
+linker, the C library or the allocator: it is one that waits in a system call, or is in code of the program.
+"""
 
 import contextlib
 import os
-import re
+import platform
 import shutil
-import signal
-import subprocess
+import struct
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.run.preflight import program_problem
+from hakmem_lab.inside.calls import Calls, Thread, machine
+from hakmem_lab.inside.links import Linked
+from hakmem_lab.inside.memory import Gone, Process, Unreadable
 from hakmem_lab.system import signals
-from hakmem_lab.trace import native
+from hakmem_lab.trace import native, reach
 from hakmem_lab.trace.collector import Collector, Recorded
+from hakmem_lab.trace.reach import ATTACH, Reach, Refused
 from hakmem_lab.trace.record import information, stopped_after, stopped_by_signals
 
-# Where malloc begins, its thread holds no lock of the allocator. A process that does not come there is in no malloc.
-QUIET_S, LIMIT_S = 2.0, 60.0
+LIMIT_S, PAUSE_S = 30.0, 0.005
 RTLD_NOW_NODELETE = 0x1002
-UNREACHED = -2  # of hak_record_attach
-_VALUE = re.compile(r"^\$\d+ = (?:\(void \*\) )?(-?(?:0x)?[0-9a-f]+)", re.M)
+# So much of a stack is looked at for who has called the C library: where that waits for a lock it takes more itself.
+CALLERS_BYTES, LOCK_CALLERS_BYTES = 192, 512
+# System calls: those that only a program makes, to wait; those that the C library and allocators make, too, with what
+# becomes of one that was interrupted; that which waits for a lock.
+WAITS = {
+    "x86_64": {7, 23, 34, 43, 45, 47, 61, 128, 130, 208, 232, 247, 270, 271, 281, 288, 441},
+    "aarch64": {4, 22, 72, 73, 95, 133, 137, 202, 207, 212, 242, 260, 441},
+}
+OTHERS = {
+    "x86_64": {0, 1, 3, 17, 18, 19, 20, 24, 35, 44, 46, 74, 75, 202, 219, 230},
+    "aarch64": {57, 63, 64, 65, 66, 67, 68, 82, 83, 98, 101, 115, 124, 128, 206, 211},
+}
+LOCK = {"x86_64": 202, "aarch64": 98}
+# Why hak_record_attach did not: -1 and so on.
+REASONS = (
+    "nothing in it calls its allocator in a way that can be led elsewhere",
+    "it is recorded already",
+    "one of its pages cannot be written",
+    "it cannot reach the collector, or has no room for what it shares with it",
+)
+# Before a place where a thread waits in the kernel.
+SYSTEM_CALL = {"x86_64": b"\x0f\x05", "aarch64": b"\x01\x00\x00\xd4"}
 
 
 def process(pid: int, output: Path, seconds: float | None = None) -> Recorded:
     """Until it ends, the seconds are over or a signal comes; the process goes on. Raises LabError."""
-    command = _command(pid)
-    debugger = shutil.which("gdb")
-    if debugger is None:
-        raise LabError("a process that runs is recorded through gdb: install gdb, or record it from its start with --")
-    info = information(command, None) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
+    library = native.recorder()
+    found = reach.of(pid, library)
+    foreign = _user(pid) != os.geteuid()
+    reach.check_folders(pid, Path("/") if foreign else library)
+    info = information(_command(pid), None) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
-        _inject(debugger, pid, collector.socket)
+        if foreign:  # it may not look into our folders
+            library = Path(shutil.copy(library, collector.socket.parent))
+            library.chmod(0o755)
+        with signals.held():
+            _inject(pid, found, library, collector.socket)
         with stopped_by_signals(collector):
             collector.tell("exited 0 0 0 0")  # nothing of ours is to be waited for
             with stopped_after(collector, seconds):
                 return collector.wait()
 
 
-def _command(pid: int) -> list[str]:
+def _user(pid: int) -> int:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         raise LabError(f"there is no process {pid}") from None
-    if problem := program_problem(Path(f"/proc/{pid}/exe")):
-        raise LabError(f"process {pid} cannot be recorded: {problem}")
-    return [os.fsdecode(word) for word in words]
+
+
+def _command(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
+    raise LabError(f"there is no process {pid}")
 
 
 def _link(pid: int, name: str) -> str | None:
@@ -54,44 +87,98 @@ def _link(pid: int, name: str) -> str | None:
     return None
 
 
-def _inject(debugger: str, pid: int, socket: Path) -> None:
-    library = native.recorder()
-    steps = [
-        "set confirm off", "set pagination off", "set debuginfod enabled off", "set breakpoint pending off",
-        "handle SIGINT stop nopass", "tbreak malloc", "continue", "delete",
-        f'print ((void *(*)(const char *, int))dlopen)("{library}", {RTLD_NOW_NODELETE})',
-        f'print ((int (*)(const char *))hak_record_attach)("{socket}")',
-        "detach",
-    ]  # fmt: skip
-    words = [debugger, "-nx", "-batch", "-p", str(pid)]
-    for step in steps:
-        words += ["-ex", step]
-    with signals.held():
-        done = _watched(words)
-    if _link(pid, "exe") is None:
-        raise LabError(f"process {pid} cannot be recorded: it has ended")
-    values = _VALUE.findall(done)
-    if "Operation not permitted" in done or "ptrace:" in done:
-        raise LabError(f"process {pid} may not be debugged: be its user with kernel.yama.ptrace_scope at 0, or root")
-    if len(values) == 2 and int(values[-1], 0) == UNREACHED:
-        raise LabError(f"process {pid} cannot be recorded: it is recorded already, or cannot reach {socket.parent}")
-    if len(values) < 2 or int(values[-1], 0) <= 0:
-        why = " ".join(line for line in done.splitlines() if "rror" in line or "No symbol" in line)[-300:]
-        raise LabError(f"process {pid} cannot be recorded: the recorder could not be loaded into it{why and ': '}{why}")
-
-
-def _watched(words: list[str]) -> str:
-    """What gdb says. A process that does not come to malloc is interrupted where it is."""
-    process = subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", start_new_session=True,
-    )  # fmt: skip
+def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while True:
+    with Process(pid) as memory:
+        while time.monotonic() < deadline:
+            for tid in _threads(pid):
+                # One that has ended may be the only one of its process that has.
+                with contextlib.suppress(Gone), Thread(memory, tid) as thread:
+                    if Path(f"/proc/{pid}/auxv").read_bytes() != found.begun:
+                        raise Refused(pid, "it has become another program: try again")
+                    if _is_free(thread, found, memory):
+                        return _load_and_begin(pid, found, memory, thread, library, socket)
+            time.sleep(PAUSE_S)
+    raise Refused(pid, "none of its threads came to a place where it can load the recorder: try again")
+
+
+def _threads(pid: int) -> list[int]:
+    """Those that wait, first."""
+    try:
+        found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        raise Refused(pid, "it has ended") from None
+    return sorted(found, key=lambda tid: _number(pid, tid) not in WAITS[platform.machine()])
+
+
+def _number(pid: int, tid: int) -> int:
+    """Of the system call that it sleeps in; -1: none."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()[0])
+    return -1
+
+
+def _is_free(thread: Thread, found: Reach, memory: Process) -> bool:
+    """Whether it holds no lock that loading takes."""
+    values, number, kind = thread.registers(), thread.system_call(), platform.machine()
+    pc, sp = values[machine().pc], values[machine().sp]
+    if _within(pc, found.never, found.allocator):
+        return False
+    if not _within(pc, found.libc):
+        return number == -1 and _in_a_file(pc, memory) and not _called_by(sp, LOCK_CALLERS_BYTES, found, memory)
+    if not _at_system_call(pc, memory):
+        return False
+    bytes_ = LOCK_CALLERS_BYTES if number == LOCK[kind] else CALLERS_BYTES
+    return number in WAITS[kind] or (number in OTHERS[kind] and not _called_by(sp, bytes_, found, memory))
+
+
+def _within(address: int, *codes: Sequence[range]) -> bool:
+    return any(address in each for code in codes for each in code)
+
+
+def _called_by(sp: int, bytes_: int, found: Reach, memory: Process) -> bool:
+    """Whether the allocator or the dynamic linker may have called it; what is left on the stack of former calls makes
+    one think so, too."""
+    try:
+        words = struct.unpack(f"={bytes_ // 8}Q", memory.read(sp, bytes_))
+    except Unreadable:
+        return True
+    return any(_within(word, found.never, found.allocator) for word in words)
+
+
+def _at_system_call(pc: int, memory: Process) -> bool:
+    """The kernel has it go back before it on some machines."""
+    call = machine().system_call
+    with contextlib.suppress(Unreadable):
+        return call in (memory.read(pc - len(call), len(call)), memory.read(pc, len(call)))
+    return False
+
+
+def _in_a_file(address: int, memory: Process) -> bool:
+    return any(each.start <= address < each.end and each.is_file for each in memory.maps())
+
+
+def _load_and_begin(pid: int, found: Reach, memory: Process, thread: Thread, library: Path, socket: Path) -> None:
+    with Calls(memory, thread, found.libc) as calls:
+        place = calls.function(found.calls["__errno_location"])
+        errno = memory.read(place, 4)
         try:
-            return process.communicate(timeout=QUIET_S)[0]
-        except subprocess.TimeoutExpired:
-            if time.monotonic() > deadline:
-                process.kill()
-                return process.communicate()[0]
-            process.send_signal(signal.SIGINT)
+            attach = found.recorder or _load(pid, found, memory, calls, library)
+            address = os.fsencode(socket) + b"\0"
+            told = calls.text(address + found.rows().encode() + b"\0")
+            answer = calls.function(attach, told, told + len(address)) & 0xFFFFFFFF
+        finally:
+            memory.write(place, errno)
+    if answer >> 31:
+        raise Refused(pid, REASONS[min((1 << 32) - answer, len(REASONS)) - 1])
+
+
+def _load(pid: int, found: Reach, memory: Process, calls: Calls, library: Path) -> int:
+    """Where its function is, of which the rest takes care."""
+    handle = calls.function(found.calls["dlopen"], calls.text(os.fsencode(library) + b"\0"), RTLD_NOW_NODELETE)
+    if handle == 0:
+        said = calls.function(found.calls["dlerror"])
+        why = memory.read(said, memory.page - said % memory.page).partition(b"\0")[0] if said else b"no reason"
+        raise Refused(pid, f"its dynamic linker does not load the recorder: {why.decode(errors='replace')}")
+    base, _, dynamic = struct.unpack("=3Q", memory.read(handle, 24))
+    return Linked(memory, base, dynamic).defined(ATTACH)

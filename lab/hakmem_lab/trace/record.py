@@ -15,10 +15,10 @@ from hakmem_lab import __version__
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.spec import CommonSpec, build
-from hakmem_lab.run.preflight import check_arm, program_problem
+from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
-from hakmem_lab.trace import native
+from hakmem_lab.trace import native, reach
 from hakmem_lab.trace.collector import SOCKET, Collector, Recorded
 
 # Of the caller's environment, what decides how a program allocates; the rest is nobody's business.
@@ -64,7 +64,7 @@ def command(
     others = arm.preload(os.environ.get("LD_PRELOAD"))
     if others:
         env["LD_PRELOAD"] = others
-    if problem := program_problem(Path(workload.argv[0])):
+    if problem := reach.program_problem(Path(workload.argv[0])):
         raise LabError(f"command: {words[0]} cannot be recorded: {problem}")
     check_arm(arm, workload, env)
     env["LD_PRELOAD"] = f"{_preloadable()}:{others}" if others else str(_preloadable())

@@ -1,7 +1,6 @@
 """hak record where a program leaves little room: threads, stacks, address space, descriptors, unloaded libraries."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +98,6 @@ def test_after_the_end_of_a_recording_no_program_waits_for_it(record, program):
     assert found["partial"] is None
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_a_library_that_was_unloaded_while_a_process_is_recorded_is_left_alone(begin, program, path, tmp_path, until):
     library = tmp_path / "plugin.so"
     words = ["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]

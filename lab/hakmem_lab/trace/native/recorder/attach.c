@@ -1,15 +1,18 @@
-// Recording a program that runs already: a debugger loads this library into it and calls hak_record_attach. The
-// jump slots of every loaded object that lead to malloc and the like are then led here; at the end, back again.
+// Recording a program that runs already: a debugger loads this library into it and calls hak_record_attach, with the
+// addresses of the functions of its allocator. The slots of the loaded objects that hold one of these are then led
+// here, and no others: what a slot held is what is called on. At the end they are led back.
 #include "next.h"
 #include "recorder.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SLOTS_MOST = 16384, NAMES_MOST = 1024 };
+enum { SLOTS_MOST = 16384, VALUES = 2 };
+enum { REFUSED_NOTHING = -1, REFUSED_RECORDED = -2, REFUSED_SLOT = -3 };
 
 #if defined(__x86_64__)
 enum { RELOCATION_SLOT = R_X86_64_JUMP_SLOT, RELOCATION_DATA = R_X86_64_GLOB_DAT, RELOCATION_POINTER = R_X86_64_64 };
@@ -26,12 +29,15 @@ enum {
   each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) each(aligned_alloc) \
       each(posix_memalign) each(valloc) each(pvalloc) each(free_sized) each(free_aligned_sized)
 FUNCTIONS(FUNCTION)
-#define ROW(name) {#name, recorder_##name},
-static const struct {
+RECORDER_OPERATORS(FUNCTION)
+#define ROW(name) {#name, recorder_##name, {0}},
+// values: where the function is, and what stands for it in a program that is linked for fixed addresses; 0: nowhere.
+static struct {
   const char *name;
   void (*function)(void);
-} table[] = {FUNCTIONS(ROW)};
-enum { TABLE = sizeof table / sizeof *table };
+  uintptr_t values[VALUES];
+} table[] = {FUNCTIONS(ROW) RECORDER_OPERATORS(ROW)};
+enum { TABLE = sizeof table / sizeof *table, FREE = 1 };
 
 typedef struct {
   _Atomic uintptr_t *place;
@@ -39,21 +45,35 @@ typedef struct {
   bool sealed; // its page is read-only
 } slot_t;
 
-static const char *names[NAMES_MOST]; // of the loaded objects
-static size_t name_count;
-static uintptr_t values[TABLE]; // what a pointer to each of the functions holds
 // From here on guarded by the lock that dl_iterate_phdr holds while it calls: so nothing is unloaded meanwhile.
 static slot_t slots[SLOTS_MOST];
 static size_t slot_count;
 static unsigned long long loads_seen;
+static bool undecided; // an object whose slots are all open: to be looked at again
+static bool failed;
 static _Atomic bool attached;
 
 typedef struct {
   ElfW(Addr) base;
+  const struct dl_phdr_info *info;
   const ElfW(Sym) * symbols;
   const char *strings;
   uintptr_t sealed_from, sealed_to;
+  const ElfW(Rela) * tables[2];
+  size_t counts[2];
+  bool here, elsewhere; // what its slots that are bound lead to: the allocator, anything else
+  uintptr_t open_free;  // its slot of free, where that is not bound yet
+  bool open;
 } object_t;
+
+static bool lies_in(const struct dl_phdr_info *info, uintptr_t address) {
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type == PT_LOAD && address - (info->dlpi_addr + header->p_vaddr) < header->p_memsz)
+      return true;
+  }
+  return false;
+}
 
 static bool set(const slot_t *slot, uintptr_t value) {
   void *page = (void *)((uintptr_t)slot->place & ~(recorder_page_bytes() - 1));
@@ -73,42 +93,96 @@ static slot_t *entry_of(const _Atomic uintptr_t *place) {
   return i < SLOTS_MOST ? &slots[i] : NULL;
 }
 
-static void redirect(const object_t *object, const ElfW(Rela) * relocation) {
+static void redirect(const object_t *object, size_t row, _Atomic uintptr_t *place, uintptr_t before) {
+  slot_t slot = {.place = place, .before = before, .ours = (uintptr_t)table[row].function};
+  slot.sealed = (uintptr_t)place >= object->sealed_from && (uintptr_t)place < object->sealed_to;
+  slot_t *entry = entry_of(place);
+  if (entry == NULL || !set(&slot, slot.ours)) {
+    failed = true;
+    return;
+  }
+  *entry = slot;
+  slot_count += entry == &slots[slot_count];
+}
+
+// A slot that the dynamic linker has not bound yet leads back into its own object, and not to its own function there.
+static bool is_open(const object_t *object, const ElfW(Sym) * symbol, unsigned type, uintptr_t value) {
+  return type == RELOCATION_SLOT && lies_in(object->info, value) &&
+         (symbol->st_shndx == SHN_UNDEF || object->base + symbol->st_value != value);
+}
+
+// decide: only find out where the object's slots lead. Pointers in data may have been given other values since.
+static void look_at(object_t *object, const ElfW(Rela) * relocation, bool decide) {
   unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
   if (type != RELOCATION_SLOT && type != RELOCATION_DATA && type != RELOCATION_POINTER)
     return;
-  const char *name = object->strings + object->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-  for (size_t i = 0; i < TABLE; i++) {
-    if (strcmp(name, table[i].name) != 0)
-      continue;
-    slot_t slot = {.place = (_Atomic uintptr_t *)(object->base + relocation->r_offset)};
-    slot.before = atomic_load(slot.place);
-    slot.ours = (uintptr_t)table[i].function;
-    slot.sealed = (uintptr_t)slot.place >= object->sealed_from && (uintptr_t)slot.place < object->sealed_to;
-    // A pointer in data may have been given another value since.
-    bool wanted = slot.before != slot.ours && (type == RELOCATION_SLOT || slot.before == values[i]);
-    slot_t *entry = wanted ? entry_of(slot.place) : NULL;
-    if (entry != NULL && set(&slot, slot.ours)) {
-      *entry = slot;
-      slot_count += entry == &slots[slot_count];
-    }
+  const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
+  size_t row = 0;
+  while (row < TABLE && strcmp(object->strings + symbol->st_name, table[row].name) != 0)
+    row++;
+  if (row == TABLE || table[row].values[0] == 0)
     return;
+  _Atomic uintptr_t *place = (_Atomic uintptr_t *)(object->base + relocation->r_offset);
+  uintptr_t value = atomic_load(place);
+  bool is_ours = value == (uintptr_t)table[row].function, open = is_open(object, symbol, type, value);
+  bool leads = value == table[row].values[0] || (type != RELOCATION_SLOT && value == table[row].values[1]);
+  if (!decide) {
+    if (leads || (open && object->here && !object->elsewhere))
+      redirect(object, row, place, value);
+  } else if (open) {
+    object->open = true;
+    object->open_free = row == FREE ? (uintptr_t)place : object->open_free;
+  } else if (type != RELOCATION_POINTER) {
+    object->here |= leads || is_ours;
+    object->elsewhere |= !leads && !is_ours;
   }
+}
+
+static void look_at_all(object_t *object, bool decide) {
+  for (int i = 0; i < 2 && object->symbols != NULL && object->strings != NULL; i++)
+    for (size_t n = 0; object->tables[i] != NULL && n < object->counts[i]; n++)
+      look_at(object, object->tables[i] + n, decide);
+}
+
+// Has the dynamic linker bind it, as the object's first call would.
+static void bind(uintptr_t place) {
+  uintptr_t stub = atomic_load((_Atomic uintptr_t *)place);
+#if defined(__x86_64__)
+  ((void (*)(void *))stub)(NULL);
+#else
+  register uintptr_t of __asm__("x16") = place;
+  register void *block __asm__("x0") = NULL;
+  __asm__ volatile("blr %2" : "+r"(of), "+r"(block) : "r"(stub) : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9",
+                   "x10", "x11", "x12", "x13", "x14", "x15", "x17", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
+                   "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28",
+                   "v29", "v30", "v31", "cc", "memory");
+#endif
 }
 
 static uintptr_t address(const object_t *object, ElfW(Addr) value) {
   return value < object->base ? object->base + value : value; // the dynamic linker has added it already, or not
 }
 
+static void read_dynamic(object_t *object, const ElfW(Dyn) * dynamic) {
+  for (; dynamic->d_tag != DT_NULL; dynamic++) {
+    if (dynamic->d_tag == DT_SYMTAB)
+      object->symbols = (const ElfW(Sym) *)address(object, dynamic->d_un.d_ptr);
+    else if (dynamic->d_tag == DT_STRTAB)
+      object->strings = (const char *)address(object, dynamic->d_un.d_ptr);
+    else if (dynamic->d_tag == DT_RELA || dynamic->d_tag == DT_JMPREL)
+      object->tables[dynamic->d_tag == DT_RELA] = (const ElfW(Rela) *)address(object, dynamic->d_un.d_ptr);
+    else if (dynamic->d_tag == DT_RELASZ || dynamic->d_tag == DT_PLTRELSZ)
+      object->counts[dynamic->d_tag == DT_RELASZ] = dynamic->d_un.d_val / sizeof(ElfW(Rela));
+  }
+}
+
 static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *own) {
   (void)bytes;
-  object_t object = {.base = info->dlpi_addr};
+  object_t object = {.base = info->dlpi_addr, .info = info};
   const ElfW(Dyn) *dynamic = NULL;
-  bool is_own = false;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     uintptr_t at = info->dlpi_addr + header->p_vaddr;
-    is_own |= header->p_type == PT_LOAD && (uintptr_t)own - at < header->p_memsz;
     if (header->p_type == PT_DYNAMIC)
       dynamic = (const ElfW(Dyn) *)at;
     if (header->p_type == PT_GNU_RELRO) {
@@ -117,76 +191,38 @@ static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *own) {
     }
   }
   loads_seen = info->dlpi_adds;
-  if (!atomic_load(&attached) || is_own || dynamic == NULL || strstr(info->dlpi_name, "linux-vdso") != NULL)
+  if (!atomic_load(&attached) || lies_in(info, (uintptr_t)own) || dynamic == NULL ||
+      strstr(info->dlpi_name, "linux-vdso") != NULL)
     return 0;
-  uintptr_t tables[2] = {0, 0};
-  size_t sizes[2] = {0, 0};
-  for (; dynamic->d_tag != DT_NULL; dynamic++) {
-    if (dynamic->d_tag == DT_SYMTAB)
-      object.symbols = (const ElfW(Sym) *)address(&object, dynamic->d_un.d_ptr);
-    else if (dynamic->d_tag == DT_STRTAB)
-      object.strings = (const char *)address(&object, dynamic->d_un.d_ptr);
-    else if (dynamic->d_tag == DT_RELA || dynamic->d_tag == DT_JMPREL)
-      tables[dynamic->d_tag == DT_RELA] = address(&object, dynamic->d_un.d_ptr);
-    else if (dynamic->d_tag == DT_RELASZ || dynamic->d_tag == DT_PLTRELSZ)
-      sizes[dynamic->d_tag == DT_RELASZ] = dynamic->d_un.d_val;
+  read_dynamic(&object, dynamic);
+  look_at_all(&object, true);
+  if (object.open_free != 0 && !object.here && !object.elsewhere) {
+    bind(object.open_free);
+    look_at_all(&object, true);
   }
-  for (int i = 0; i < 2 && object.symbols != NULL && object.strings != NULL; i++)
-    for (size_t n = 0; tables[i] != 0 && n < sizes[i] / sizeof(ElfW(Rela)); n++)
-      redirect(&object, (const ElfW(Rela) *)tables[i] + n);
+  undecided |= object.open && !object.here && !object.elsewhere;
+  look_at_all(&object, false);
   return 0;
 }
 
-static int note_name(struct dl_phdr_info *info, size_t bytes, void *unused) {
+static int look_for_loads(struct dl_phdr_info *info, size_t bytes, void *news) {
   (void)bytes;
-  (void)unused;
-  if (info->dlpi_name[0] != '\0' && name_count < NAMES_MOST)
-    names[name_count++] = info->dlpi_name;
-  return 0;
-}
-
-// What a program that is not linked for any address calls malloc may be its own jump slot, of which dlsym tells: so the
-// objects are asked one by one, in the order in which the dynamic linker searches them. None of the linker's functions
-// may be called while it goes through its list: another thread may hold the next lock.
-static void *find_allocator(void) {
-  name_count = 0;
-  dl_iterate_phdr(note_name, NULL);
-  for (size_t i = 0; i < name_count; i++) {
-    Dl_info where;
-    void *handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
-    void *symbol = handle ? dlsym(handle, "malloc") : NULL;
-    if (symbol != NULL && symbol != (void *)recorder_malloc && dladdr(symbol, &where) != 0 && where.dli_fname != NULL &&
-        strcmp(where.dli_fname, names[i]) == 0) {
-      for (size_t each = 0; each < TABLE; each++)
-        values[each] = (uintptr_t)dlsym(RTLD_DEFAULT, table[each].name);
-      return handle;
-    }
-  }
-  return NULL;
-}
-
-static int look_for_loads(struct dl_phdr_info *info, size_t bytes, void *loaded) {
-  (void)bytes;
-  *(bool *)loaded = info->dlpi_adds != loads_seen;
+  *(bool *)news = undecided || info->dlpi_adds != loads_seen;
   return 1;
 }
 
-void recorder_attach_news(void) {
-  bool loaded = false;
-  if (!atomic_load_explicit(&attached, memory_order_relaxed))
-    return;
-  dl_iterate_phdr(look_for_loads, &loaded);
-  if (loaded)
-    dl_iterate_phdr(redirect_object, (void *)redirect_object);
+static void redirect_all(void) {
+  undecided = false;
+  dl_iterate_phdr(redirect_object, (void *)redirect_object);
 }
 
-static bool lies_in(const struct dl_phdr_info *info, const _Atomic uintptr_t *place) {
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type == PT_LOAD && (uintptr_t)place - (info->dlpi_addr + header->p_vaddr) < header->p_memsz)
-      return true;
-  }
-  return false;
+void recorder_attach_news(void) {
+  bool news = false;
+  if (!atomic_load_explicit(&attached, memory_order_relaxed))
+    return;
+  dl_iterate_phdr(look_for_loads, &news);
+  if (news)
+    redirect_all();
 }
 
 // What was unloaded since is left alone, and so is what lies in its place now, unless it leads here, too.
@@ -194,27 +230,69 @@ static int restore_object(struct dl_phdr_info *info, size_t bytes, void *unused)
   (void)bytes;
   (void)unused;
   for (size_t i = 0; i < slot_count; i++)
-    if (lies_in(info, slots[i].place) && atomic_load(slots[i].place) == slots[i].ours)
+    if (lies_in(info, (uintptr_t)slots[i].place) && atomic_load(slots[i].place) == slots[i].ours)
       set(&slots[i], slots[i].before);
   return 0;
 }
 
 void recorder_detach(void) {
-  if (atomic_exchange(&attached, false))
+  if (atomic_load_explicit(&attached, memory_order_relaxed) && atomic_exchange(&attached, false))
     dl_iterate_phdr(restore_object, NULL);
 }
 
-// So many slots lead here now; -1: no allocator was found, -2: it is recorded already, or the collector does not
-// answer.
-EXPORT int hak_record_attach(const char *socket_path) {
-  void *handle = find_allocator();
-  if (handle == NULL)
-    return -1;
-  next_find_in(handle);
-  if (!recorder_begin_anew(socket_path))
-    return -2;
-  slot_count = 0;
-  atomic_store(&attached, true);
-  dl_iterate_phdr(redirect_object, (void *)redirect_object);
-  return (int)slot_count;
+int recorder_attach(const char *socket_path, const char *functions);
+
+// A debugger's dlopen shows its names to nobody else.
+bool recorder_is_preloaded(void) {
+  void *program = dlopen(NULL, RTLD_LAZY);
+  void *found = program != NULL ? dlsym(program, "hak_record_attach") : NULL;
+  if (found == NULL) {
+    dlerror();
+    dlerror(); // gives back the last of its blocks
+  }
+  return found == (void *)recorder_attach;
 }
+
+static void *given(const char *name) {
+  for (size_t row = 0; row < TABLE; row++)
+    if (strcmp(name, table[row].name) == 0)
+      return (void *)table[row].values[0];
+  return NULL;
+}
+
+// Lines of a name and an address in hexadecimal digits; two of one name are its values.
+static void learn(const char *functions) {
+  for (size_t row = 0; row < TABLE; row++)
+    memset(table[row].values, 0, sizeof table[row].values);
+  while (*functions != '\0') {
+    size_t length = strcspn(functions, " ");
+    char *end;
+    uintptr_t value = strtoull(functions + length, &end, 16);
+    for (size_t row = 0; row < TABLE; row++)
+      if (strlen(table[row].name) == length && memcmp(table[row].name, functions, length) == 0)
+        table[row].values[table[row].values[0] != 0] = value;
+    functions = *end == '\n' ? end + 1 : end;
+  }
+}
+
+// So many slots lead here now; or why not.
+int recorder_attach(const char *socket_path, const char *functions) {
+  if (recorder_is_preloaded())
+    return recorder_begin_anew(socket_path) ? 1 : REFUSED_RECORDED;
+  if (!recorder_over())
+    return REFUSED_RECORDED;
+  learn(functions);
+  next_find_by(given);
+  if (given("malloc") == NULL || !recorder_begin_anew(socket_path))
+    return given("malloc") == NULL ? REFUSED_NOTHING : REFUSED_RECORDED;
+  slot_count = 0;
+  failed = false;
+  atomic_store(&attached, true);
+  redirect_all();
+  if (!failed && slot_count != 0)
+    return (int)slot_count;
+  recorder_end();
+  return failed ? REFUSED_SLOT : REFUSED_NOTHING;
+}
+
+EXPORT __attribute__((alias("recorder_attach"))) int hak_record_attach(const char *socket_path, const char *functions);

@@ -32,7 +32,12 @@ next_t next = {.malloc = early_malloc,
                .pvalloc = early_page};
 static __thread bool finding;
 __thread bool next_looking;
-static void *search = RTLD_NEXT;
+
+static void *behind_this_library(const char *name) {
+  return dlsym(RTLD_NEXT, name);
+}
+
+static next_search_t *search = behind_this_library;
 
 static void *reserve_take(size_t bytes) {
   size_t whole = (bytes + 2 * RESERVE_ALIGNMENT - 1) & ~(size_t)(RESERVE_ALIGNMENT - 1);
@@ -104,7 +109,7 @@ static const void *base_of(const void *symbol) {
 }
 
 static void find(void *at, const char *name) {
-  void *symbol = dlsym(search, name);
+  void *symbol = search(name);
   if (symbol != NULL)
     memcpy(at, &symbol, sizeof symbol);
 }
@@ -147,8 +152,8 @@ void next_find(void) {
   errno = error;
 }
 
-void next_find_in(void *handle) {
-  search = handle;
+void next_find_by(next_search_t *how) {
+  search = how;
   next_find();
 }
 
@@ -162,7 +167,7 @@ void next_file(char *path, size_t bytes) {
 
 void *next_operator(const char *mangled) {
   static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-  void *symbol = dlsym(search, mangled);
+  void *symbol = search(mangled);
   // Of a library that was loaded later, and for itself, such as Python's modules are.
   for (size_t i = 0; symbol == NULL && i < sizeof libraries / sizeof *libraries; i++) {
     void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);

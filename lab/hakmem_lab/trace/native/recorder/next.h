@@ -24,8 +24,9 @@ typedef struct {
 extern next_t next;
 extern __thread bool next_looking; // for the allocator: what this thread asks for is not the program's
 
-void next_find_in(void *handle);             // as next_find, in what dlopen gave
+typedef void *next_search_t(const char *name);
 void next_find(void);                        // fills it; once is enough
+void next_find_by(next_search_t *how);       // as next_find, where this library is not the first of those loaded
 void next_file(char *path, size_t bytes);    // the file that it lies in
 void *next_operator(const char *mangled);    // a C++ operator; NULL: nobody has it
 bool next_is_allocators(const void *symbol); // whether it lies in the allocator's own file

@@ -99,16 +99,19 @@ static inline void drop(operator_t *what, const char *name, void *block, size_t 
   ((drop_t)function)(block, second, third);
 }
 
+// The hidden name leads here, whoever else exports the other one.
 #define MAKE(name, standin, has_alignment) \
-  EXPORT void *name(size_t bytes, size_t second, const void *third) { \
+  void *recorder_##name(size_t bytes, size_t second, const void *third) { \
     static operator_t what; \
     return make(&what, #name, (void *)(standin), has_alignment, bytes, second, third); \
-  }
+  } \
+  EXPORT __attribute__((alias("recorder_" #name))) void *name(size_t bytes, size_t second, const void *third);
 #define DROP(name) \
-  EXPORT void name(void *block, size_t second, size_t third) { \
+  void recorder_##name(void *block, size_t second, size_t third) { \
     static operator_t what; \
     drop(&what, #name, block, second, third); \
-  }
+  } \
+  EXPORT __attribute__((alias("recorder_" #name))) void name(void *block, size_t second, size_t third);
 
 MAKE(_Znwm, make_plain, false)
 MAKE(_Znam, make_plain, false)

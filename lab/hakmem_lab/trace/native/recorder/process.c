@@ -140,6 +140,8 @@ COLD static bool begin(recorder_home_t *home) {
   }
   parent_fork = 0;
   atomic_store(&home->state, mapped ? HOME_READY : HOME_OFF);
+  if (mapped == NULL) // as of a child that was forked, and the recording is over
+    recorder_detach();
   return mapped != NULL;
 }
 
@@ -166,16 +168,53 @@ bool recorder_begin(void) {
   return atomic_load(&home->state) == HOME_READY;
 }
 
-// Threads may be on their way into recorder_slow: they find a home that is off, and then one that is new.
+// Whoever does not know it yet writes into pages of its own process, which take the place of those that were shared.
+void recorder_end(void) {
+  recorder_home_t *home = recorder_home;
+  if (atomic_exchange(&home->state, HOME_OFF) == HOME_OFF)
+    return;
+  recorder_detach();
+  for (uint32_t i = 0; i < home->used_places; i++)
+    __atomic_store_n(&home->threads[i].limit, NULL, __ATOMIC_RELAXED);
+  home->stray.limit = NULL;
+  if (mapped != NULL)
+    mmap(mapped, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+// Also where no thread has noticed the end, because none has allocated since.
+bool recorder_over(void) {
+  recorder_home_t *home = recorder_home;
+  if (home == NULL || atomic_load(&home->state) == HOME_OFF)
+    return true;
+  if (home->segment == NULL || !atomic_load(&home->segment->stop)) {
+    int fd = connected();
+    if (fd >= 0) {
+      close(fd);
+      return false;
+    }
+  }
+  recorder_end();
+  return true;
+}
+
+// Threads may be on their way into recorder_slow: they find a home that is off, and then one that is new; what they
+// write to is unmapped a recording later.
 bool recorder_begin_anew(const char *path) {
+  static void *former;
   recorder_home_t *home = recorder_home;
   if (home == NULL)
     return home_make(path) && recorder_begin();
-  if (atomic_load(&home->state) != HOME_OFF || strlen(path) >= sizeof socket_path)
+  if (!recorder_over() || strlen(path) >= sizeof socket_path)
     return false;
+  if (former != NULL)
+    munmap(former, SEGMENT_BYTES);
+  former = mapped;
+  mapped = NULL;
   strcpy(socket_path, path);
-  for (uint32_t i = 0; i < home->used_places; i++)
+  for (uint32_t i = 0; i < home->used_places; i++) {
     home->threads[i].number = 0; // what it counts is of the last recording
+    __atomic_store_n(&home->threads[i].limit, NULL, __ATOMIC_RELAXED);
+  }
   home->stray = (recorder_thread_t){0};
   parent_fork = 0;
   atomic_store(&home->state, HOME_NEW);
@@ -195,9 +234,11 @@ static uint64_t peak_kib(void) {
   return line ? strtoull(line + sizeof "VmHWM:" - 1, NULL, 10) : 0;
 }
 
+// What a debugger loads waits to be told what it is in.
 __attribute__((constructor)) static void process_starts(void) {
   int error = errno;
-  recorder_begin();
+  if (recorder_is_preloaded())
+    recorder_begin();
   errno = error;
 }
 

@@ -35,6 +35,7 @@ typedef struct {
   uint32_t buffer, order;   // which buffer; how many this thread had before
   uint32_t next;            // of free places, + 1
   uint32_t ended;           // how often its end was announced
+  const void *owner;        // the thread's recorder_self; another thread's, or none: the place is of before a fork
 } __attribute__((aligned(128))) recorder_thread_t;
 
 // At once, each with a buffer; further ones share the stray place. The buffers that are left go round.
@@ -62,6 +63,8 @@ extern __thread recorder_thread_t *recorder_self __attribute__((tls_model("initi
 // recorder_process.c: connects this process. False: it is not recorded (by now).
 bool recorder_begin(void);
 bool recorder_begin_anew(const char *socket_path); // after the end of a recording, or where there was none
+bool recorder_over(void);                          // whether no recording goes on
+void recorder_end(void);                           // what is done from now on is not recorded
 void recorder_lock(_Atomic uint32_t *lock);
 void recorder_unlock(_Atomic uint32_t *lock);
 
@@ -71,8 +74,17 @@ void *recorder_slow(uint64_t first, uint64_t second, void *block);
 bool recorder_make_key(void);
 
 // recorder_attach.c: in a program that was running already.
-void recorder_attach_news(void); // libraries that it has loaded since
-void recorder_detach(void);      // its calls go to its allocator again
+bool recorder_is_preloaded(void); // it was not: this library comes before its allocator
+void recorder_attach_news(void);  // libraries that it has loaded since
+void recorder_detach(void);       // its calls go to its allocator again
+
+// operators.c: C++'s new and delete.
+#define RECORDER_OPERATORS(each) \
+  each(_Znwm) each(_Znam) each(_ZnwmRKSt9nothrow_t) each(_ZnamRKSt9nothrow_t) each(_ZnwmSt11align_val_t) \
+      each(_ZnamSt11align_val_t) each(_ZnwmSt11align_val_tRKSt9nothrow_t) each(_ZnamSt11align_val_tRKSt9nothrow_t) \
+      each(_ZdlPv) each(_ZdaPv) each(_ZdlPvm) each(_ZdaPvm) each(_ZdlPvRKSt9nothrow_t) each(_ZdaPvRKSt9nothrow_t) \
+      each(_ZdlPvSt11align_val_t) each(_ZdaPvSt11align_val_t) each(_ZdlPvmSt11align_val_t) \
+      each(_ZdaPvmSt11align_val_t) each(_ZdlPvSt11align_val_tRKSt9nothrow_t) each(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
 // recorder_large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
 void recorder_large_new(void *block, size_t bytes);

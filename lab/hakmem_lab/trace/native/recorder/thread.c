@@ -108,15 +108,12 @@ static void mark(const segment_t *segment, recorder_thread_t *self) {
   self->limit = self->cursor + self->period < self->end ? self->cursor + self->period : self->end;
 }
 
-static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
+// False: the recording is over.
+static bool append(recorder_thread_t *self, uint64_t first, uint64_t second) {
   segment_t *segment = recorder_home->segment;
   bool turned = self->cursor >= self->end;
-  if (atomic_load_explicit(&segment->stop, memory_order_relaxed) || (turned && !buffer_turn(segment, self))) {
-    atomic_store(&recorder_home->state, HOME_OFF);
-    recorder_detach();
-    self->cursor = self->limit = NULL;
-    return;
-  }
+  if (atomic_load_explicit(&segment->stop, memory_order_relaxed) || (turned && !buffer_turn(segment, self)))
+    return false;
   mark(segment, self);
   if (second != 0) {
     atomic_store_explicit((_Atomic uint64_t *)(self->cursor + 1), second, memory_order_release);
@@ -126,17 +123,20 @@ static void append(recorder_thread_t *self, uint64_t first, uint64_t second) {
     store(self, first);
   }
   if (self == &recorder_home->stray)
-    return; // its lock is held
+    return true; // its lock is held
   recorder_large_look_if_due();
   if (turned)
     recorder_attach_news();
+  return true;
 }
 
-// A place for a thread that has none. NULL: all are taken.
-static recorder_thread_t *enrol(void) {
-  recorder_home_t *home = recorder_home;
+// One that it had in the last recording, else a free one. NULL: all are taken.
+static recorder_thread_t *place_take(recorder_home_t *home) {
+  recorder_thread_t *self = recorder_self;
+  if (self->owner == &recorder_self)
+    return self;
+  self = NULL;
   recorder_lock(&home->threads_lock);
-  recorder_thread_t *self = NULL;
   if (home->free_places != 0) {
     self = &home->threads[home->free_places - 1];
     home->free_places = self->next;
@@ -144,33 +144,41 @@ static recorder_thread_t *enrol(void) {
     self = &home->threads[home->used_places++];
   }
   recorder_unlock(&home->threads_lock);
+  return self;
+}
+
+static recorder_thread_t *enrol(void) {
+  recorder_home_t *home = recorder_home;
+  recorder_thread_t *self = place_take(home);
   if (self != NULL) {
-    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1, .period = PERIOD_LEAST};
+    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1,
+                                .period = PERIOD_LEAST,
+                                .owner = &recorder_self};
     recorder_self = self;
     pthread_setspecific(thread_key, self); // may allocate, which finds the place
   }
   return self;
 }
 
-static void append_stray(uint64_t first, uint64_t second) {
+static bool append_stray(uint64_t first, uint64_t second) {
   recorder_home_t *home = recorder_home;
   recorder_lock(&home->stray_lock);
   if (home->stray.number == 0) {
     home->stray.number = atomic_fetch_add(&home->segment->threads, 1) + 1;
     home->stray.period = PERIOD_LEAST;
   }
-  append(&home->stray, first, second);
+  bool goes_on = append(&home->stray, first, second);
   recorder_unlock(&home->stray_lock);
+  return goes_on;
 }
 
 void *recorder_slow(uint64_t first, uint64_t second, void *block) {
   int error = errno;
   if (!next_looking && recorder_begin()) {
     recorder_thread_t *self = recorder_self;
-    if (thread_over || ((self == &recorder_nobody || self->number == 0) && (self = enrol()) == NULL))
-      append_stray(first, second);
-    else
-      append(self, first, second);
+    bool stray = thread_over || ((self == &recorder_nobody || self->number == 0) && (self = enrol()) == NULL);
+    if (!(stray ? append_stray(first, second) : append(self, first, second)))
+      recorder_end();
   }
   errno = error;
   return block;
@@ -179,21 +187,21 @@ void *recorder_slow(uint64_t first, uint64_t second, void *block) {
 // Other destructors may allocate: this one asks to be called again as long as the C library does it.
 static void thread_ends(void *place) {
   recorder_thread_t *self = place;
-  if (self != recorder_self || self->number == 0) // forked since
+  if (self->owner != &recorder_self) // forked since
     return;
   if (++self->ended < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(thread_key, self);
     return;
   }
-  recorder_put((uint64_t)1 << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_THREAD_END));
+  bool recorded = self->number != 0 && atomic_load(&recorder_home->state) == HOME_READY;
+  if (recorded)
+    recorder_put((uint64_t)1 << RAW_CODE_BITS | (RAW_SIZE_LIMIT + RAW_THREAD_END));
   thread_over = true;
   recorder_self = &recorder_nobody;
-  if (atomic_load(&recorder_home->state) != HOME_READY)
-    return;
-  buffer_retire(recorder_home->segment, self);
+  if (recorded && atomic_load(&recorder_home->state) == HOME_READY)
+    buffer_retire(recorder_home->segment, self);
   recorder_lock(&recorder_home->threads_lock);
-  self->number = 0;
-  self->next = recorder_home->free_places;
+  *self = (recorder_thread_t){.next = recorder_home->free_places};
   recorder_home->free_places = (uint32_t)(self - recorder_home->threads) + 1;
   recorder_unlock(&recorder_home->threads_lock);
 }

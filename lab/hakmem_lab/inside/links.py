@@ -1,0 +1,187 @@
+"""The objects that a live process has loaded, read from outside: what its dynamic linker's list says of them, which
+functions each defines, and where its slots of functions lead.
+
+All is read from the memory of the process, so that it holds also where files were replaced since. 64 bit, of our own
+byte order.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hakmem_lab.inside.memory import Memory, Unreadable
+
+BASE, PROGRAM_HEADERS, SECURE = 7, 3, 23  # of the auxiliary vector
+PT_LOAD, PT_DYNAMIC = 1, 2
+DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_JMPREL = 2, 4, 5, 6, 7, 8, 10, 23
+DT_GNU_HASH = 0x6FFFFEF5
+TAGS_MOST, OBJECTS_MOST, NAME_BYTES = 4096, 5000, 4096
+# What fills a slot with the address of a function: the slot of a call, an address in code, a pointer in data.
+SLOT, DATA, POINTER = "slot", "data", "pointer"
+TYPES = {"x86_64": {7: SLOT, 6: DATA, 1: POINTER}, "aarch64": {1026: SLOT, 1025: DATA, 257: POINTER}}
+RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+SYMBOL = struct.Struct("<IBBHQQ")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One that is filled with a function's address. defined: the object's own function of that name, else 0; stands:
+    what stands for the function in a program that is linked for fixed addresses, else 0."""
+
+    name: str
+    kind: str
+    value: int
+    defined: int
+    stands: int
+
+
+class Linked:
+    """One object. Every method raises Unreadable where the process's memory is not what it should be."""
+
+    def __init__(self, memory: Memory, base: int, dynamic: int, name: str = ""):
+        self._memory, self.base, self.name = memory, base, name
+        self._tags: dict[int, int] = {}
+        for at in range(dynamic, dynamic + TAGS_MOST * 16, 16):
+            tag, value = struct.unpack("<qQ", memory.read(at, 16))
+            if tag == 0:
+                break
+            self._tags[tag] = value
+
+    @classmethod
+    def at(cls, memory: Memory, base: int) -> "Linked | None":
+        """By its headers, which lie at its base; None where it has no dynamic section."""
+        head = memory.read(base, 64)
+        if head[:6] != b"\x7fELF\x02\x01":
+            return None
+        (first,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+        headers = [struct.unpack("<I12xQ32x", memory.read(base + first + i * size, 56)) for i in range(count)]
+        places = [base + address for kind, address in headers if kind == PT_DYNAMIC]
+        return cls(memory, base, places[0]) if places else None
+
+    def _place(self, tag: int) -> int:
+        """The dynamic linker has added the base already, or not."""
+        value = self._tags.get(tag, 0)
+        return value + self.base if 0 < value < self.base else value
+
+    def _words(self, address: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}I", self._memory.read(address, 4 * count))
+
+    @cached_property
+    def _strings(self) -> bytes:
+        return self._memory.read(self._place(DT_STRTAB), self._tags.get(DT_STRSZ, 0))
+
+    def _symbol(self, index: int) -> tuple[str, int, bool]:
+        """(name, value, whether it is defined here)."""
+        name, _, _, section, value, _ = SYMBOL.unpack(self._memory.read(self._place(DT_SYMTAB) + 24 * index, 24))
+        return self._string(name), value, section != 0
+
+    def _string(self, at: int) -> str:
+        return self._strings[at : self._strings.find(b"\0", at)].decode("utf-8", "replace")
+
+    def defined(self, name: str) -> int:
+        """The address of the function of this name that it exports; 0: none."""
+        for index in self._candidates(name):
+            found, value, here = self._symbol(index)
+            if here and value and found == name:
+                return self.base + value
+        return 0
+
+    def _candidates(self, name: str) -> Iterator[int]:
+        if DT_GNU_HASH in self._tags:
+            return self._gnu_hashed(name)
+        return self._hashed(name) if DT_HASH in self._tags else iter(())
+
+    def _gnu_hashed(self, name: str) -> Iterator[int]:
+        table = self._place(DT_GNU_HASH)
+        buckets, first, bloom, _ = self._words(table, 4)
+        wanted = 5381
+        for byte in name.encode():
+            wanted = (wanted * 33 + byte) & 0xFFFFFFFF
+        start = table + 16 + 8 * bloom
+        (index,) = self._words(start + 4 * (wanted % buckets), 1) if buckets else (0,)
+        while index >= first and index != 0:
+            (found,) = self._words(start + 4 * buckets + 4 * (index - first), 1)
+            if (found ^ wanted) >> 1 == 0:
+                yield index
+            if found & 1:
+                return
+            index += 1
+
+    def _hashed(self, name: str) -> Iterator[int]:
+        table = self._place(DT_HASH)
+        buckets, chains = self._words(table, 2)
+        wanted = 0
+        for byte in name.encode():
+            wanted = (wanted << 4) + byte
+            wanted = (wanted ^ (wanted >> 24 & 0xF0)) & 0x0FFFFFFF
+        (index,) = self._words(table + 8 + 4 * (wanted % buckets), 1) if buckets else (0,)
+        for _ in range(chains):
+            if index == 0:
+                return
+            yield index
+            (index,) = self._words(table + 8 + 4 * (buckets + index), 1)
+
+    def slots(self, names: Iterable[str], machine: str) -> list[Slot]:
+        """Those that functions of these names fill."""
+        found = []
+        kinds = TYPES[machine]
+        for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
+            length = self._tags.get(size, 0) // RELOCATION.itemsize * RELOCATION.itemsize
+            rows = np.frombuffer(self._memory.read(self._place(table), length), RELOCATION) if length else ()
+            rows = [row for row in rows[np.isin(rows["type"], list(kinds))]] if length else []
+            found += [(int(row["offset"]), kinds[int(row["type"])], int(row["symbol"])) for row in rows if row["symbol"]]
+        symbols = self._named({symbol for _, _, symbol in found}, set(names))
+        return [self._slot(offset, kind, *symbols[symbol]) for offset, kind, symbol in found if symbol in symbols]
+
+    def _named(self, indexes: set[int], names: set[str]) -> dict[int, tuple[str, int, bool]]:
+        if not indexes:
+            return {}
+        first, last = min(indexes), max(indexes)
+        table = self._memory.read(self._place(DT_SYMTAB) + 24 * first, 24 * (last - first + 1))
+        found = {}
+        for index in indexes:
+            name, _, _, section, value, _ = SYMBOL.unpack_from(table, 24 * (index - first))
+            if (text := self._string(name)) in names:
+                found[index] = (text, value, section != 0)
+        return found
+
+    def _slot(self, offset: int, kind: str, name: str, value: int, here: bool) -> Slot:
+        (leads,) = struct.unpack("<Q", self._memory.read(self.base + offset, 8))
+        address = self.base + value if value else 0
+        return Slot(name, kind, leads, address if here else 0, 0 if here else address)
+
+
+def auxiliary(data: bytes) -> dict[int, int]:
+    """Of /proc/PID/auxv."""
+    return dict(struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]))
+
+
+def objects(memory: Memory, base: int) -> list[Linked]:
+    """In the order in which the dynamic linker, which lies at base, searches them; empty where it has none yet.
+    The first one is the program."""
+    linker = Linked.at(memory, base)
+    place = linker.defined("_r_debug") if linker else 0
+    if place == 0:
+        return []
+    found: list[Linked] = []
+    (at,) = struct.unpack("<Q", memory.read(place + 8, 8))
+    while at and len(found) < OBJECTS_MOST:
+        start, name, dynamic, at = struct.unpack("<4Q", memory.read(at, 32))
+        found.append(Linked(memory, start, dynamic, _text(memory, name)))
+    return found
+
+
+def _text(memory: Memory, address: int) -> str:
+    """Up to its end, byte by byte of what is mapped."""
+    found = b""
+    while address and len(found) < NAME_BYTES and b"\0" not in found:
+        room = min(64, memory.page - address % memory.page)
+        found += memory.read(address, room)
+        address += room
+    return found.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+__all__ = ["Linked", "Slot", "Unreadable", "auxiliary", "objects"]

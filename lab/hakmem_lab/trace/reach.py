@@ -1,0 +1,278 @@
+"""What of a process that runs can be recorded, found out from outside before anything is done to it: which functions
+its allocator's are, and where a thread may be stopped. What cannot be recorded safely is refused here."""
+
+import contextlib
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside import links
+from hakmem_lab.inside.links import Linked, Slot
+from hakmem_lab.inside.memory import Process, Unreadable
+from hakmem_lab.run import preflight
+from hakmem_lab.system.allocators import ALLOCATORS, LANGUAGES, OWN
+from hakmem_lab.system.elf import Damaged, Elf
+
+PLAIN = (
+    *("malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign"),
+    *("valloc", "pvalloc", "free_sized", "free_aligned_sized"),
+)
+_KINDS = ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")
+OPERATORS = (
+    *(f"_Zn{letter}m{kind}" for letter in "wa" for kind in _KINDS),
+    *(f"_Zd{letter}Pv{kind}" for letter in "la" for kind in (*_KINDS, "m", "mSt11align_val_t")),
+)
+CALLS = ("dlerror", "__errno_location")
+ATTACH, LIBC = "hak_record_attach", "__libc_start_main"
+SEGMENT_BYTES = 260 << 20  # what a recording takes of the address space
+BESIDE_BYTES, BEGIN_S = 32 << 10, 2.0
+PARTS_OF_LIBC, UNWINDERS = ("libpthread.so", "libdl.so", "librt.so"), ("libgcc_s.so", "linux-vdso", "linux-gate")
+BEGIN_AGAIN = "record it from its start: hak record -o TRACE -- CMD"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """functions: name and address of each of the allocator's that slots may lead to. calls: functions of the C
+    library. recorder: that of one which is loaded already, else 0. Code: libc's, the allocator's, and of what no
+    thread may be taken from. begun: what the kernel told the program at its start; that of another one differs."""
+
+    functions: Sequence[tuple[str, int]]
+    calls: Mapping[str, int]
+    recorder: int
+    libc: Sequence[range] = field(repr=False)
+    allocator: Sequence[range] = field(repr=False)
+    never: Sequence[range] = field(repr=False)
+    begun: bytes = field(repr=False)
+
+    def rows(self) -> str:
+        return "".join(f"{name} {address:x}\n" for name, address in self.functions)
+
+
+class Refused(LabError):
+    """Why, in one sentence."""
+
+    def __init__(self, pid: int, why: str):
+        super().__init__(f"process {pid} cannot be recorded: {why}")
+
+
+class Beginning(Exception):
+    """It has no libraries yet, or is becoming another program."""
+
+
+def of(pid: int, library: Path) -> Reach:
+    """library: the recorder's file. Raises LabError where it is out of reach."""
+    deadline = time.monotonic() + BEGIN_S
+    while True:
+        _state(pid)
+        try:
+            with Process(pid) as memory:
+                return _read(pid, memory, library, Path(f"/proc/{pid}/auxv").read_bytes())
+        except (Beginning, Unreadable):
+            if time.monotonic() > deadline:
+                raise Refused(pid, "its list of libraries cannot be read: try again") from None
+        except OSError as error:
+            raise Refused(pid, f"it is not for us ({error.strerror})") from None
+        time.sleep(BEGIN_S / 40)
+
+
+def _state(pid: int) -> None:
+    """What the kernel says of it, and of what it may do."""
+    rows = _status(pid)
+    if not rows:
+        raise LabError(f"there is no process {pid}")
+    if pid == os.getpid():
+        raise Refused(pid, "it is hak itself")
+    if rows.get("Tgid", str(pid)) != str(pid):
+        raise Refused(pid, f"it is a thread: its process is {rows['Tgid']}")
+    if rows["State"][0] in "ZX":
+        raise Refused(pid, "it has ended")
+    if rows["State"].startswith("T"):
+        raise Refused(pid, f"it is stopped: let it go on first (kill -CONT {pid})")
+    if (tracer := rows.get("TracerPid", "0")) != "0":
+        raise Refused(pid, f"process {tracer} ({_status(int(tracer)).get('Name', '?')}) debugs or traces it: end that first")
+    if not os.path.exists(f"/proc/{pid}/exe") and "VmSize" not in rows:
+        raise Refused(pid, "it is a thread of the kernel")
+    if _filters(rows) > _filters(_status(os.getpid())):
+        raise Refused(pid, f"a seccomp filter may end it for the system calls that a recorder makes: {BEGIN_AGAIN}")
+    if "shstk" in rows.get("x86_Thread_features", ""):
+        raise Refused(pid, f"its shadow stack lets no debugger call functions in it: {BEGIN_AGAIN}")
+    limit = resource.prlimit(pid, resource.RLIMIT_AS)[0] if os.path.exists(f"/proc/{pid}/exe") else -1
+    if limit != resource.RLIM_INFINITY and limit - int(rows["VmSize"].split()[0]) * 1024 < SEGMENT_BYTES:
+        raise Refused(pid, "its limit of address space (ulimit -v) leaves no room for the 260 MiB that a recording takes")
+
+
+def _status(pid: int) -> dict[str, str]:
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+        return {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+    return {}
+
+
+def _filters(rows: dict[str, str]) -> int:
+    """How many decide about its system calls; strict mode allows none."""
+    mode = int(rows.get("Seccomp", "0"))
+    return 1 << 20 if mode == 1 else int(rows.get("Seccomp_filters", mode))
+
+
+def program_problem(path: Path) -> str | None:
+    """Why what this program asks of its allocator cannot be seen; None if it can."""
+    if problem := preflight.program_problem(path):
+        return problem
+    languages = [name for language in LANGUAGES.values() for name in language.functions]
+    signs = [name for each in ALLOCATORS.values() for name in each.functions]
+    try:
+        with Elf(path) as elf:
+            found = elf.functions([*OWN, *signs, *languages])
+            texts = elf.texts(text for each in ALLOCATORS.values() for text in each.texts)
+    except (Damaged, OSError, ValueError):
+        return None
+    if own := found.exported.intersection(OWN):
+        return f"it has a {min(own)} of its own, and its calls of that lead nowhere else; build it without"
+    if found.exported.union(found.imported).intersection(languages):
+        return None  # an interpreter may have one for its own objects
+    for name, each in ALLOCATORS.items():
+        sign = next((sign for sign in each.functions if sign in found.exported | found.kept), None)
+        if sign or texts.intersection(each.texts):
+            return (
+                f"{name} is linked into it{f' ({sign})' if sign else ''}, and what asks it does not ask malloc; "
+                f"{each.without or 'build it without'}"
+            )
+    return None
+
+
+def _read(pid: int, memory: Process, library: Path, begun: bytes) -> Reach:
+    words, maps = links.auxiliary(begun), memory.maps()
+    exe = os.readlink(f"/proc/{pid}/exe")
+    first = next((each.start for each in maps if each.path == exe), 0)
+    base = words.get(links.BASE) or first
+    if _kind(memory.read(first, 20)) != _kind(Path("/proc/self/exe").open("rb").read(20)):
+        raise Refused(pid, f"it is not built for {os.uname().machine}, as the recorder is")
+    listed = links.objects(memory, base) if base else []
+    # Where the dynamic linker was started as a program, that names the real one.
+    path = Path(f"/proc/{pid}/exe") if words.get(links.BASE) or not listed else _inside(pid, listed[0].name)
+    if problem := program_problem(path):
+        raise Refused(pid, problem)
+    if words.get(links.SECURE):
+        raise Refused(pid, "it began with more rights than its caller had (setuid, setgid or capabilities of its file)")
+    if len(listed) < 2:
+        raise Beginning
+    return _decide(pid, memory, listed, library, begun, base)
+
+
+def _kind(head: bytes) -> tuple[int, bytes]:
+    """Class and machine, of an ELF file's first bytes."""
+    return head[4], head[18:20]
+
+
+def _inside(pid: int, name: str) -> Path:
+    """A file as the process names it."""
+    return Path(f"/proc/{pid}/root", name.lstrip("/")) if name.startswith("/") else Path(f"/proc/{pid}/cwd", name)
+
+
+def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, begun: bytes, base: int) -> Reach:
+    allocator = next((each for each in listed if each.defined("malloc")), None)
+    libc = next((each for each in listed if each.defined(LIBC)), None)
+    if allocator is None or libc is None:
+        raise Refused(pid, "its C library is not glibc")
+    recorders = [each for each in listed if each.defined(ATTACH)]
+    same = [each for each in recorders if os.path.basename(each.name) == library.name]
+    if allocator in recorders and allocator not in same:
+        raise Refused(pid, f"another version of hak began to record it: {BEGIN_AGAIN}")
+    functions = {name: address for name in (*PLAIN, *OPERATORS) if (address := _first(listed, name, allocator))}
+    if not {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign"} <= functions.keys():
+        for name in OPERATORS:
+            functions.pop(name, None)
+    slots = [(each, slot) for each in listed if each not in recorders for slot in _slots(each, functions)]
+    rows = [*functions.items(), *{(s.name, s.stands) for _, s in slots if s.stands}]
+    _check_slots(pid, listed, recorders, same, functions, [slot for _, slot in slots])
+    calls = {name: libc.defined(name) for name in CALLS}
+    calls["dlopen"] = next((at for each in listed for at in [_loader(each, libc)] if at), 0)
+    if not all(calls.values()):
+        raise Refused(pid, "its C library has no dlopen")
+    code = _Code(memory)
+    return Reach(
+        rows,
+        calls,
+        same[0].defined(ATTACH) if same else 0,
+        code.of(each for each in listed if each is libc or _named(each, PARTS_OF_LIBC)),
+        code.of([allocator]) if allocator is not libc else _malloc_of(libc),
+        code.of([*recorders, *(each for each in listed if each.base == base or _named(each, UNWINDERS))]),
+        begun,
+    )
+
+
+class _Code:
+    """Where files are mapped to be run."""
+
+    def __init__(self, memory: Process):
+        self._maps = memory.maps()
+
+    def of(self, files: Iterable[Linked]) -> list[range]:
+        found = []
+        for file in files:
+            path = next((each.path for each in self._maps if each.start <= file.base < each.end), "")
+            found += [
+                range(each.start, each.end) for each in self._maps if path and each.path == path and "x" in each.permissions
+            ]
+        return found
+
+
+def _named(each: Linked, beginnings: tuple[str, ...]) -> bool:
+    return os.path.basename(each.name).startswith(beginnings)
+
+
+def _malloc_of(libc: Linked) -> list[range]:
+    """The functions of its allocator lie side by side."""
+    known = [address for name in PLAIN if (address := libc.defined(name))]
+    return [range(min(known) - BESIDE_BYTES, max(known) + BESIDE_BYTES)]
+
+
+def _first(listed: Sequence[Linked], name: str, allocator: Linked) -> int:
+    """The allocator's, where the dynamic linker finds no other before it."""
+    for each in listed:
+        if address := each.defined(name):
+            return address if each is allocator else 0
+    return 0
+
+
+def _loader(each: Linked, libc: Linked) -> int:
+    """Of the C library, or of the part of it that a program may not have loaded. An allocator may have its own."""
+    if each is libc:
+        return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
+    return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0
+
+
+def _slots(each: Linked, names: dict[str, int]) -> list[Slot]:
+    return each.slots(names, os.uname().machine)
+
+
+def _check_slots(
+    pid: int, listed: Sequence[Linked], recorders: Sequence[Linked], same: Sequence[Linked],
+    functions: dict[str, int], slots: Sequence[Slot],
+) -> None:  # fmt: skip
+    """That it calls its allocator where it can be led elsewhere, and is not led elsewhere already."""
+    own = {each.defined(name) for each in recorders if each not in same for name in functions}
+    if any(slot.value in own for slot in slots):
+        raise Refused(pid, "another version of hak records it already")
+    if not same and not any(slot.value == functions[slot.name] for slot in slots):
+        raise Refused(pid, f"nothing in it calls malloc in a way that can be led elsewhere: {BEGIN_AGAIN}")
+
+
+def check_folders(pid: int, library: Path) -> None:
+    """Raises LabError where the process would not find the recorder and its collector."""
+    for path in (library, Path(tempfile.gettempdir())):
+        try:
+            seen = os.path.samefile(path, f"/proc/{pid}/root{path.absolute()}")
+        except OSError:
+            seen = False
+        if not seen:
+            raise Refused(
+                pid,
+                f"it does not see {path}, for it has files of its own (a container, a service with PrivateTmp, a chroot): "
+                "run hak inside, or set TMPDIR and XDG_CACHE_HOME to folders that both see",
+            )

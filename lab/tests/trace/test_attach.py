@@ -1,0 +1,267 @@
+"""hak record PID: a server under load goes on without an error, whatever its allocator; what cannot be is refused."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab.errors import LabError
+
+FOLDER = Path(__file__).parent
+TIMES, LONG_TIMES = 3, 100
+ARMS = ("glibc", "hakmem", "mimalloc", "mimalloc3", "jemalloc", "jemalloc5", "tcmalloc", "snmalloc")
+PYTHON = """
+import json, os, signal, threading, zlib
+over = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: over.set())
+def work():
+    while not over.is_set():
+        data = {str(i): list(range(i)) for i in range(60)}
+        assert json.loads(zlib.decompress(zlib.compress(json.dumps(data).encode()))) == data
+threads = [threading.Thread(target=work) for _ in range(3)]
+[thread.start() for thread in threads]
+print("going", flush=True)
+[thread.join() for thread in threads]
+print("answered, 0 errors")
+"""
+NODE = """
+const zlib = require('zlib'), http = require('http');
+let errors = 0, over = false;
+process.on('SIGTERM', () => { over = true; });
+const server = http.createServer((asked, answer) => zlib.gzip('x'.repeat(20000), (_, packed) => answer.end(packed)));
+server.listen(0, () => {
+  const next = () => {
+    if (over) { console.log('answered,', errors, 'errors'); process.exit(errors ? 1 : 0); }
+    http.get({port: server.address().port}, answer => {
+      const parts = [];
+      answer.on('data', part => parts.push(part));
+      answer.on('end', () => { if (zlib.gunzipSync(Buffer.concat(parts)).length != 20000) errors++; next(); });
+    }).on('error', () => { errors++; next(); });
+  };
+  for (let i = 0; i < 4; i++) next();
+  console.log('going');
+});
+"""
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("serving") / "serving"
+    words = ["g++", "-w", "-O1", "-pthread", "-o", path, FOLDER / "serving.cc", "-ldl"]
+    subprocess.run(words, check=True)
+    return path
+
+
+@contextlib.contextmanager
+def running(*words: object, **keywords) -> Iterator[subprocess.Popen]:
+    """A program that has said that it is going."""
+    with subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, text=True, **keywords) as process:
+        try:
+            assert process.stdout.readline() == "going\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def record(pid: int, path: Path, times: int) -> None:
+    """So often, and what was recorded each time is right."""
+    from hakmem_lab.trace import attach
+
+    for _ in range(times):
+        found = attach.process(pid, path, 0.1)
+        assert found.complete, found.headline()
+        assert found.operations > 100
+        assert found.end["lost_frees"] <= found.operations / 1000
+        assert found.end["frees"] > found.end["unknown_frees"]
+
+
+def ends_well(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    assert (said, process.returncode) == ("answered, 0 errors\n", 0)
+
+
+def preloaded(name: str) -> dict[str, str]:
+    """The environment of a program that the allocator serves. One that is not there skips the test."""
+    from hakmem_lab.plan.arms import parse_arm
+
+    try:
+        arm = parse_arm(name, where="test")
+    except LabError as error:
+        pytest.skip(str(error))
+    path = arm.library.path
+    return os.environ | ({"LD_PRELOAD": str(path)} if path else {})
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_server_is_recorded_under_load(program, path, arm):
+    with running(program, env=preloaded(arm)) as server:
+        record(server.pid, path, TIMES)
+        ends_well(server)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_server_is_recorded_again_and_again(program, path, arm):
+    with running(program, env=preloaded(arm)) as server:
+        record(server.pid, path, LONG_TIMES)
+        ends_well(server)
+
+
+@pytest.mark.parametrize(("interpreter", "flag", "text"), [("python3", "-c", PYTHON), ("node", "-e", NODE)])
+def test_an_interpreter_is_recorded_while_it_works(path, interpreter, flag, text):
+    found = f"/usr/bin/{interpreter}" if os.path.exists(f"/usr/bin/{interpreter}") else shutil.which(interpreter)
+    if found is None:
+        pytest.skip(f"{interpreter} is not installed")
+    with running(found, flag, text) as server:
+        record(server.pid, path, TIMES)
+        ends_well(server)
+
+
+def ask(port: int, line: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(line)
+        return connection.recv(1000)
+
+
+@pytest.fixture
+def redis(tmp_path, until) -> Iterator[tuple[subprocess.Popen, int]]:
+    """Debian's, which is linked to jemalloc, and its port."""
+    if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
+        pytest.skip("redis is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["redis-server", "--port", str(port), "--save", "", "--dir", tmp_path]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:
+        try:
+            until(lambda: answers(port))
+            yield server, port
+        finally:
+            server.kill()
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        return ask(port, b"PING\r\n") == b"+PONG\r\n"
+    return False
+
+
+def test_a_server_that_is_linked_to_its_allocator_is_recorded_under_load(redis, path):
+    server, port = redis
+    words = ["redis-benchmark", "-p", str(port), "-n", "100000000", "-q", "-t", "set,lpush", "-d", "200", "-r", "999"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as clients:
+        try:
+            time.sleep(0.3)
+            record(server.pid, path, TIMES)
+            assert clients.poll() is None
+        finally:
+            clients.terminate()
+        assert clients.stderr.read() == ""
+    assert answers(port)
+
+
+def test_one_that_sleeps_is_recorded_and_sleeps_on(path):
+    from hakmem_lab.trace import attach
+
+    words = ["/usr/bin/python3", "-c", "import time; print('going', flush=True); time.sleep(600)"]
+    with running(*words) as sleeper:
+        for _ in range(2):
+            assert attach.process(sleeper.pid, path, 0.1).complete
+        with pytest.raises(subprocess.TimeoutExpired):
+            sleeper.wait(0.3)
+
+
+def test_a_block_is_recorded_once_and_freed_once(plain, path):
+    from hakmem_lab.trace import attach
+    from hakmem_lab.trace.contents import counts
+
+    with subprocess.Popen([plain("recorded.c"), "endless"], stdout=subprocess.PIPE, text=True) as program:
+        try:
+            program.stdout.readline()
+            assert attach.process(program.pid, path, 0.3).complete
+            (process,) = counts(path)["processes"]
+            kinds = process["kinds"]
+            assert abs(kinds["malloc"] - kinds["free"] - process["unknown_frees"]) <= 8192
+        finally:
+            program.kill()
+
+
+SOURCES = {
+    "static": ("-static", "int main(void) { puts(\"going\"); fflush(stdout); pause(); }", "statically linked"),
+    "own": (
+        "-rdynamic",
+        "void *malloc(size_t n) { static char b[1 << 20]; static size_t u; return b + (u += n + 15 & -16) - n; }\n"
+        "void *calloc(size_t n, size_t m) { return malloc(n * m); } void free(void *b) {}\n"
+        "void *realloc(void *b, size_t n) { return malloc(n); }\n"
+        'int main(void) { write(1, "going\\n", 6); pause(); }',
+        "of its own",
+    ),
+    "inlined": (
+        "-O0",
+        "__attribute__((noinline)) void *mi_malloc(size_t n) { return sbrk(n); }\n"
+        'int main(void) { mi_malloc(9); puts("going"); fflush(stdout); pause(); }',
+        "mimalloc is linked into it",
+    ),
+    "seccomp": (
+        "-O0",
+        "#include <sys/prctl.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n"
+        "int main(void) { struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};\n"
+        "struct sock_fprog program = {1, all}; prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);\n"
+        'prctl(PR_SET_SECCOMP, 2, &program); puts("going"); fflush(stdout); pause(); }',
+        "seccomp",
+    ),
+    "little": (
+        "-O0",
+        "#include <sys/resource.h>\n"
+        "int main(void) { struct rlimit few = {100 << 20, 100 << 20}; setrlimit(RLIMIT_AS, &few);\n"
+        'puts("going"); fflush(stdout); pause(); }',
+        "ulimit -v",
+    ),
+}
+HEAD = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_what_cannot_be_recorded_is_refused_and_goes_on(hak, path, tmp_path, kind):
+    flag, source, why = SOURCES[kind]
+    words = ["cc", "-w", "-fno-builtin", flag, "-o", tmp_path / kind, "-x", "c", "-"]
+    subprocess.run(words, input=HEAD + source, text=True, check=True)
+    with running(tmp_path / kind) as program:
+        before = Path(f"/proc/{program.pid}/maps").read_text()
+        answer = hak("record", "-o", path, str(program.pid))
+        assert answer.status == 2
+        assert why in answer.message()
+        assert not path.exists()
+        assert Path(f"/proc/{program.pid}/maps").read_text() == before
+        assert program.poll() is None
+
+
+def test_one_that_is_stopped_or_is_none_is_refused(hak, path, until):
+    sleeps = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('going', flush=True)"
+    with running("/usr/bin/python3", "-c", sleeps) as server:
+        server.send_signal(signal.SIGSTOP)
+        until(lambda: "\nState:\tT" in Path(f"/proc/{server.pid}/status").read_text())
+        assert f"kill -CONT {server.pid}" in hak("record", "-o", path, str(server.pid)).message()
+        server.send_signal(signal.SIGCONT)
+        tid = next(int(each) for each in os.listdir(f"/proc/{server.pid}/task") if int(each) != server.pid)
+        assert f"its process is {server.pid}" in hak("record", "-o", path, str(tid)).message()
+    assert "there is no process" in hak("record", "-o", path, "4194999").message()
+
+
+def test_one_with_files_of_its_own_is_refused(hak, path, tmp_path):
+    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /tmp && echo going && exec sleep 600']
+    if subprocess.run([*mount[:4], "mount -t tmpfs none /tmp"], capture_output=True, check=False).returncode:
+        pytest.skip("this user can mount nothing")
+    with running(*mount) as other:
+        answer = hak("record", "-o", path, str(other.pid))
+        assert answer.status == 2
+        assert "files of its own" in answer.message()
+        assert other.poll() is None

@@ -1,0 +1,43 @@
+#include "sparse.h"
+
+#include "os.h"
+
+#include <string.h>
+
+enum { SAMPLES = 5, SPARSE_MIN = 512 << 10 };
+
+/* A page that was never touched is read without becoming resident. */
+static bool is_zero(const char *at, size_t bytes) {
+  return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
+}
+
+void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
+  size_t page = hak_os_page_bytes();
+  for (size_t part, at = bytes; at > 0; at -= part) {
+    part = at % page ? at % page : page;
+    char *target = (char *)to + at - part;
+    const char *source = (const char *)from + at - part;
+    if (!is_zero(source, part)) {
+      memcpy(target, source, part);
+    } else if (!zeroed && !is_zero(target, part)) {
+      memset(target, 0, part);
+    }
+  }
+}
+
+/* Most of some pages are. Zeros count as not written: they may be this function's, for an owner who wrote little. */
+static bool is_sparse(const char *at, size_t bytes) {
+  size_t page = hak_os_page_bytes(), pages = bytes / page, count[2] = {0, 0};
+  for (size_t i = 0; count[0] <= SAMPLES / 2 && count[1] <= SAMPLES / 2; i++) {
+    count[is_zero(at + pages * (2 * i + 1) / (2 * SAMPLES) * page, page)]++;
+  }
+  return count[1] > SAMPLES / 2;
+}
+
+void hak_sparse_zero(void *at, size_t bytes) {
+  size_t page = hak_os_page_bytes(), head = -(uintptr_t)at & (page - 1), whole = bytes & ~(page - 1);
+  if (bytes < SPARSE_MIN || head > 0 || !is_sparse(at, bytes) || !hak_os_discard(at, whole)) {
+    whole = 0;
+  }
+  memset((char *)at + whole, 0, bytes - whole);
+}

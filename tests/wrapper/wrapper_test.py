@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""The command `hakmem`: wrapper_test.py COMMAND LIBRARY ARCHIVE. It must serve a program, or refuse it with the reason before
+it runs."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMMAND, LIBRARY, ARCHIVE = (Path(path).resolve() for path in sys.argv[1:4])
+CC = os.environ.get("CC", "cc")
+USAGE, REFUSED, NOT_FOUND = 125, 126, 127
+# Ends with 0 where malloc is hakmem's, which tells by a function that only it has.
+SERVED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(void) { free(malloc(1)); return dlsym(RTLD_DEFAULT, "hak_version") ? 0 : 3; }
+"""
+OWN_MALLOC = "#include <stddef.h>\nstatic char heap[4096];\nvoid *malloc(size_t n) { return n < 4096 ? heap : NULL; }\nvoid free(void *p) { (void)p; }\nint main(void) { return malloc(1) == NULL; }\n"
+
+
+class Wrapper(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def run_it(self, *arguments: object, **env: str) -> subprocess.CompletedProcess:
+        clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("HAKMEM_")}
+        return subprocess.run(
+            [str(word) for word in (COMMAND, *arguments)], env=clean | env, capture_output=True, text=True, timeout=60
+        )
+
+    def compile(self, source: str, *options: object, name: str = "program") -> Path:
+        path = self.folder / name
+        (self.folder / f"{name}.c").write_text(source)
+        subprocess.run([CC, "-fno-builtin", "-o", path, self.folder / f"{name}.c", *options], check=True)
+        return path
+
+    def refused(self, status: int, words: str, *arguments: object, **env: str) -> None:
+        done = self.run_it(*arguments, **env)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertIn(words, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1 if words != "usage:" else done.stderr.count("\n"))
+
+    def test_serves(self) -> None:
+        program = self.compile(SERVED)
+        self.assertEqual(subprocess.run([program]).returncode, 3)
+        done = self.run_it(program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_passes_arguments_status_and_profile(self) -> None:
+        script = 'printf "%s|" "$@" "$HAKMEM_PROFILE"; exit 7'
+        done = self.run_it("--profile", "lean", "sh", "-c", script, "sh", "a b", "--profile")
+        self.assertEqual((done.returncode, done.stdout), (7, "a b|--profile|lean|"))
+        self.assertEqual(self.run_it("--profile=balanced", "--", "sh", "-c", "echo $HAKMEM_PROFILE").stdout, "balanced\n")
+
+    def test_keeps_what_was_preloaded(self) -> None:
+        other = self.compile("int hak_other;\n", "-shared", "-fPIC", name="other.so")
+        done = self.run_it("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=str(other))
+        self.assertEqual(done.stdout, f"{LIBRARY}:{other}\n")
+        twice = self.run_it(COMMAND, "sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual(twice.stdout, f"{LIBRARY}\n")
+
+    def test_scripts(self) -> None:
+        for first in ("#!/bin/sh", "#! /usr/bin/env sh", "#!/usr/bin/env -S sh -e"):
+            script = self.folder / "script"
+            script.write_text(f"{first}\necho $LD_PRELOAD\n")
+            script.chmod(0o755)
+            self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
+        script.write_text("#!/no/such/interpreter\n")
+        self.refused(NOT_FOUND, "/no/such/interpreter", script)
+
+    def test_refuses_what_cannot_be_served(self) -> None:
+        static = self.compile("int main(void) { return 0; }\n", "-static", name="static")
+        self.refused(REFUSED, "statically linked", static)
+        own = self.compile(OWN_MALLOC, "-rdynamic", name="own")
+        self.refused(REFUSED, "malloc of its own", own)
+        (self.folder / "text").write_text("no program\n")
+        (self.folder / "text").chmod(0o755)
+        self.refused(REFUSED, "no ELF file", self.folder / "text")
+        self.refused(NOT_FOUND, "nosuch", "nosuch")
+        self.refused(NOT_FOUND, "No such file", "/no/such/program")
+
+    def test_embedded_is_served(self) -> None:
+        program = self.compile("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n", ARCHIVE, "-lpthread")
+        subprocess.run(["strip", program], check=True)
+        self.assertEqual(self.run_it(program).returncode, 0)
+        self.assertNotIn("LD_PRELOAD", self.run_it(program).stderr)
+
+    def test_refuses_more_rights(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root makes a program of another owner setuid")
+        program = Path(shutil.copy("/bin/true", self.folder / "privileged"))
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755)
+        self.refused(REFUSED, "setuid", program)
+        program.chmod(0o2755)
+        self.refused(REFUSED, "setgid", program)
+
+    def test_another_machine(self) -> None:
+        image = bytearray(Path("/bin/true").read_bytes())
+        for place, value in ((18, 0xF3), (4, 1), (5, 2)):  # e_machine, EI_CLASS, EI_DATA
+            changed = bytearray(image)
+            changed[place] = value
+            program = self.folder / "foreign"
+            program.write_bytes(changed)
+            program.chmod(0o755)
+            self.refused(REFUSED, "there is no libhakmem.so for that", program)
+
+    def test_damaged_files_are_told_or_run(self) -> None:
+        image, dice = Path("/bin/true").read_bytes(), random.Random(17)
+        program = self.folder / "damaged"
+        for _ in range(150):
+            changed = bytearray(image[: dice.randrange(1, len(image))] if dice.random() < 0.3 else image)
+            for _ in range(dice.randrange(1, 9)):
+                changed[dice.randrange(min(len(changed), 1024))] = dice.randrange(256)
+            program.write_bytes(changed)
+            done = self.run_it("--status", os.getpid())
+            self.assertIn(done.returncode, (0, 1))
+            program.chmod(0o644)  # so that nothing damaged is run
+            done = self.run_it(program)
+            self.assertEqual(done.returncode, REFUSED, done.stderr)
+
+    def test_status(self) -> None:
+        for command, words, status in (
+            ([COMMAND, "sleep", "60"], f"served by {LIBRARY}", 0),
+            (["sleep", "60"], "not served by hakmem, but by its C library", 1),
+        ):
+            process = subprocess.Popen([str(word) for word in command])
+            try:
+                while os.readlink(f"/proc/{process.pid}/exe") != os.path.realpath(shutil.which("sleep") or ""):
+                    os.sched_yield()
+                while "libc" not in Path(f"/proc/{process.pid}/maps").read_text():
+                    os.sched_yield()
+                done = self.run_it("--status", process.pid)
+            finally:
+                process.kill()
+                process.wait()
+            self.assertIn(words, done.stdout)
+            self.assertEqual(done.returncode, status)
+        self.refused(NOT_FOUND, "there is none", "--status", "4000000000")
+        self.refused(USAGE, "takes the number of a process", "--status", "abc")
+
+    def test_usage(self) -> None:
+        self.refused(USAGE, "usage:")
+        self.refused(USAGE, "speed, balanced or lean, not 'fast'", "--profile", "fast", "true")
+        self.refused(USAGE, "speed, balanced or lean", "--profile")
+        self.refused(USAGE, "unknown option '--fast'", "--fast")
+        self.assertIn("usage:", self.run_it("--help").stdout)
+        self.assertRegex(self.run_it("--version").stdout, r"^hakmem \d+\.\d+\.\d+\n$")
+        self.assertEqual(self.run_it("--library").stdout, f"{LIBRARY}\n")
+
+
+unittest.main(argv=sys.argv[:1])

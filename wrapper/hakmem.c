@@ -1,0 +1,287 @@
+/* hakmem COMMAND: runs a command on this allocator, or says why it cannot be served. */
+#include "hakmem.h"
+#include "binary.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* As env, nice and their like: our own mistake or the caller's; a program that cannot be run; one that is not there. */
+enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
+enum { SCRIPTS_MAX = 5 }; /* a script whose interpreter is one, as deep as the kernel follows */
+
+#define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
+
+_Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("hakmem: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  exit(status);
+}
+
+_Noreturn static void help(FILE *out, int status) {
+  fputs("usage: hakmem [--profile speed|balanced|lean] COMMAND [ARGUMENT...]\n"
+        "       hakmem --status PID     which allocator serves a running process?\n"
+        "       hakmem --library        the library that is preloaded\n"
+        "       hakmem --version\n"
+        "Runs COMMAND with its malloc served by hakmem; HAKMEM_HELP=1 prints the options (man hakmem).\n"
+        "Exit status: the command's; 125: wrong usage; 126: it cannot be served or run; 127: it is not there.\n",
+        out);
+  exit(status);
+}
+
+/* The file of a command, as the shell would find it. */
+static void find_program(const char *name, char found[PATH_MAX]) {
+  const char *path = getenv("PATH");
+  if (strchr(name, '/')) {
+    if (!realpath(name, found)) {
+      refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", name, strerror(errno));
+    }
+    return;
+  }
+  for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; path;
+       path = strchr(path, ':') ? strchr(path, ':') + 1 : NULL) {
+    char candidate[PATH_MAX];
+    struct stat status;
+    int folder = (int)strcspn(path, ":");
+    int length = snprintf(candidate, sizeof candidate, "%.*s/%s", folder, folder ? path : ".", name);
+    if (length > 0 && (size_t)length < sizeof candidate && access(candidate, X_OK) == 0 &&
+        stat(candidate, &status) == 0 && S_ISREG(status.st_mode) && realpath(candidate, found)) {
+      return;
+    }
+  }
+  refuse(EXIT_NOT_FOUND, "%s: no such command in PATH", name);
+}
+
+/* The interpreter that the first line of a script names; false: it is none. */
+static bool is_script(const char *path, char interpreter[PATH_MAX]) {
+  char line[PATH_MAX];
+  FILE *file = fopen(path, "re");
+  if (!file) {
+    return false;
+  }
+  char *got = fgets(line, sizeof line, file);
+  fclose(file);
+  if (!got || strncmp(line, "#!", 2) != 0) {
+    return false;
+  }
+  char *begin = line + 2 + strspn(line + 2, " \t"), *end = begin + strcspn(begin, " \t\n");
+  bool env = end - begin >= 4 && strncmp(end - 4, "/env", 4) == 0 && *end != '\n';
+  if (env) { /* the program that it runs is served as well; which one that is counts here */
+    begin = end + strspn(end, " \t");
+    begin += strncmp(begin, "-S", 2) == 0 ? 2 + strspn(begin + 2, " \t") : 0;
+    end = begin + strcspn(begin, " \t\n");
+  }
+  *end = '\0';
+  find_program(begin, interpreter);
+  return true;
+}
+
+/* The dynamic linker preloads nothing into a program that begins with more rights than its caller has. */
+static void refuse_privileged(const char *path) {
+  struct stat status;
+  bool owner = stat(path, &status) == 0 && (status.st_mode & S_ISUID) && status.st_uid != geteuid();
+  bool group = (status.st_mode & S_ISGID) && status.st_gid != getegid();
+  bool capable = geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+  if (owner || group || capable) {
+    refuse(EXIT_REFUSED, "%s is %s, and the dynamic linker preloads nothing into such programs: " LINK, path,
+           capable ? "given capabilities"
+           : owner ? "setuid"
+                   : "setgid");
+  }
+}
+
+/* Beside this program: where it was installed, where a distribution puts libraries of this machine, or where it was
+ * built. */
+static bool try_library(const char *folder, const char *below, const binary_t *program, char found[PATH_MAX]) {
+  char candidate[PATH_MAX];
+  binary_t library;
+  int length = snprintf(candidate, sizeof candidate, "%s/%s/libhakmem.so.%d", folder, below, HAKMEM_VERSION_MAJOR);
+  if (length < 0 || (size_t)length >= sizeof candidate || binary_open(candidate, &library)) {
+    return false;
+  }
+  bool fits = !program || (binary_fits(program, &library) && binary_is_musl(program) == binary_is_musl(&library));
+  binary_close(&library);
+  return fits && realpath(candidate, found) != NULL;
+}
+
+/* `program` NULL: the one for programs like this. */
+static bool find_library(const binary_t *program, char found[PATH_MAX]) {
+  static const char *const below[] = {HAKMEM_LIBRARIES, "../lib", "../lib64", ".", "../musl"};
+  char self[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) {
+    refuse(EXIT_USAGE, "/proc is not mounted, so the library is not found; set LD_PRELOAD yourself");
+  }
+  self[length] = '\0';
+  *strrchr(self, '/') = '\0';
+  for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+    if (try_library(self, below[i], program, found)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Of the program that will run in the end: a script's interpreter. */
+static void check_program(const char *name, char library[PATH_MAX]) {
+  char path[PATH_MAX], interpreter[PATH_MAX];
+  binary_t file;
+  find_program(name, path);
+  for (int i = 0; i < SCRIPTS_MAX && is_script(path, interpreter); i++) {
+    memcpy(path, interpreter, sizeof path);
+  }
+  const char *why = binary_open(path, &file);
+  if (why) {
+    refuse(EXIT_REFUSED, "%s: %s", path, why);
+  }
+  refuse_privileged(path);
+  if (!find_library(&file, library)) {
+    refuse(EXIT_REFUSED, "%s is for %s%s, and there is no libhakmem.so for that beside this command", path,
+           binary_machine_name(&file), binary_is_musl(&file) ? " and musl" : "");
+  }
+  if (binary_holds_hakmem(&file)) {
+    library[0] = '\0'; /* it is served already */
+  } else if (!file.interpreter) {
+    refuse(EXIT_REFUSED, "%s is statically linked, so nothing can be preloaded: " LINK, path);
+  } else if (file.exports_malloc) {
+    refuse(EXIT_REFUSED, "%s has a malloc of its own, which comes before every library's: build it without", path);
+  }
+  binary_close(&file);
+}
+
+static void set_environment(const char *library, const char *profile) {
+  const char *before = getenv("LD_PRELOAD");
+  char *preload = NULL;
+  if (profile && setenv("HAKMEM_PROFILE", profile, 1) != 0) {
+    refuse(EXIT_USAGE, "%s", strerror(errno));
+  }
+  if (!*library || (before && strstr(before, library))) {
+    return;
+  }
+  if (asprintf(&preload, "%s%s%s", library, before && *before ? ":" : "", before ? before : "") < 0 ||
+      setenv("LD_PRELOAD", preload, 1) != 0) {
+    refuse(EXIT_USAGE, "%s", strerror(errno));
+  }
+  free(preload);
+}
+
+/* The first library of a process whose file's name begins so. */
+static bool maps_library(const char *pid, const char *prefix, char path[PATH_MAX]) {
+  char name[64], line[PATH_MAX + 128];
+  bool found = false;
+  snprintf(name, sizeof name, "/proc/%s/maps", pid);
+  FILE *maps = fopen(name, "re");
+  if (!maps) {
+    refuse(EXIT_NOT_FOUND, "process %s: %s", pid, errno == ENOENT ? "there is none" : strerror(errno));
+  }
+  while (!found && fgets(line, sizeof line, maps)) {
+    char *file = strchr(line, '/');
+    if (file) {
+      file[strcspn(file, "\n")] = '\0';
+      found = strncmp(strrchr(file, '/') + 1, prefix, strlen(prefix)) == 0;
+      snprintf(path, PATH_MAX, "%s", file);
+    }
+  }
+  fclose(maps);
+  return found;
+}
+
+static int tell_status(const char *pid) {
+  static const char *const others[] = {"libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc",
+                                       "libhardened_malloc"};
+  char library[PATH_MAX], program[64], other[PATH_MAX];
+  binary_t file;
+  if (pid[strspn(pid, "0123456789")] != '\0' || !*pid) {
+    refuse(EXIT_USAGE, "--status takes the number of a process, not '%s'", pid);
+  }
+  bool mapped = maps_library(pid, "libhakmem.so", library);
+  snprintf(program, sizeof program, "/proc/%s/exe", pid);
+  const char *why = binary_open(program, &file);
+  if (why) {
+    refuse(EXIT_REFUSED, "process %s: its program cannot be read: %s", pid, why);
+  }
+  bool embedded = binary_holds_hakmem(&file);
+  if (embedded) {
+    printf("%s: served by hakmem, which is linked into it\n", pid);
+  } else if (file.exports_malloc) {
+    printf("%s: not served: its program has a malloc of its own\n", pid);
+  } else if (mapped) {
+    printf("%s: served by %s\n", pid, library);
+  } else if (!file.interpreter) {
+    printf("%s: not served: it is statically linked: " LINK "\n", pid);
+  } else {
+    const char *who = "its C library's malloc";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+      who = maps_library(pid, others[i], other) ? other : who;
+    }
+    printf("%s: not served by hakmem, but by %s: start it by `hakmem COMMAND`\n", pid, who);
+  }
+  bool served = embedded || (mapped && !file.exports_malloc);
+  binary_close(&file);
+  return served ? 0 : 1;
+}
+
+static int tell_library(void) {
+  char library[PATH_MAX];
+  if (!find_library(NULL, library)) {
+    refuse(EXIT_REFUSED, "there is no libhakmem.so beside this command");
+  }
+  puts(library);
+  return 0;
+}
+
+static const char *known_profile(const char *name) {
+  static const char *const profiles[] = {"speed", "balanced", "lean"};
+  for (size_t i = 0; name && i < sizeof profiles / sizeof *profiles; i++) {
+    if (strcmp(name, profiles[i]) == 0) {
+      return name;
+    }
+  }
+  refuse(EXIT_USAGE, "--profile takes speed, balanced or lean, not '%s'", name ? name : "");
+}
+
+int main(int count, char **argument) {
+  const char *profile = NULL;
+  char library[PATH_MAX];
+  int i = 1;
+  for (; i < count && argument[i][0] == '-'; i++) {
+    const char *option = argument[i];
+    if (strcmp(option, "--") == 0) {
+      i++;
+      break;
+    }
+    if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0) {
+      help(stdout, 0);
+    } else if (strcmp(option, "--version") == 0) {
+      printf("hakmem %d.%d.%d\n", HAKMEM_VERSION_MAJOR, HAKMEM_VERSION_MINOR, HAKMEM_VERSION_PATCH);
+      return 0;
+    } else if (strcmp(option, "--library") == 0) {
+      return tell_library();
+    } else if (strcmp(option, "--status") == 0) {
+      return tell_status(i + 1 < count ? argument[i + 1] : "");
+    } else if (strcmp(option, "--profile") == 0) {
+      profile = known_profile(argument[++i]);
+    } else if (strncmp(option, "--profile=", 10) == 0) {
+      profile = known_profile(option + 10);
+    } else {
+      refuse(EXIT_USAGE, "unknown option '%s'; see hakmem --help", option);
+    }
+  }
+  if (i >= count) {
+    help(stderr, EXIT_USAGE);
+  }
+  check_program(argument[i], library);
+  set_environment(library, profile);
+  execvp(argument[i], argument + i);
+  refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", argument[i], strerror(errno));
+}
