@@ -61,28 +61,6 @@ def test_a_treatment_that_is_faster_is_go() -> None:
     assert result["comparisons"][0]["estimate"] == pytest.approx(0.25, abs=0.01)
 
 
-def failed(arm: str, attempt: int, **more: object) -> dict:
-    return run_record(arm, 3, 1.0, attempt=attempt, ok=False, why="it failed") | more
-
-
-def test_a_treatment_that_crashes_is_not_go() -> None:
-    result = ab.analyse(header("ab", ["c", "t"], **AB), [failed("t", 9, signal=11), *ab_records(12)])
-    assert result["verdict"] == "INCONCLUSIVE"
-    assert "t failed 1 times (it failed)" in result["headline"]
-    assert any("t failed in 1 blocks" in text for text in result["warnings"])
-
-
-@pytest.mark.parametrize(("count", "verdict"), [(1, "GO"), (4, "GO"), (5, "INCONCLUSIVE")])
-def test_failures_of_the_treatment_that_chance_does_not_explain_are_not_go(count: int, verdict: str) -> None:
-    lost = [failed("t", 9 + i, exit=1) for i in range(count)]
-    assert ab.analyse(header("ab", ["c", "t"], **AB), [*lost, *ab_records(12)])["verdict"] == verdict
-
-
-def test_a_control_that_fails_does_not_hold_the_treatment_back() -> None:
-    lost = failed("c", 9, signal=11)
-    assert ab.analyse(header("ab", ["c", "t"], **AB), [lost, *ab_records(12)])["verdict"] == "GO"
-
-
 def test_every_comparison_of_an_ab_has_the_level_of_its_look() -> None:
     result = ab.analyse(header("ab", ["c", "t"], **AB | {"looks": 3}), ab_records(12))
     assert len({row["level"] for row in result["comparisons"]}) == 1
