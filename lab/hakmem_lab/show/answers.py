@@ -345,7 +345,7 @@ def _aa(result: Record) -> str:
 def _soak(result: Record) -> str:
     soak = result["soak"] or {}
     slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
-    if slope is None or low is None or high is None:
+    if slope is None or low is None or high is None or result.get("verdict") == "INCONCLUSIVE":
         return ""
     decimals = numbers.places(low, high)
     unit = numbers.JOIN + "MiB/h"
