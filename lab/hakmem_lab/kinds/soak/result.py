@@ -66,7 +66,8 @@ def _undecided(segment: Segment, budget: float, slope: str, steady: str) -> str:
         )
     if segment.rss.low > budget:
         return f"Not decided: resident memory changes by {slope} {steady}, but what was taken came back in part."
-    if doubt := unexplained(segment, budget):
+    plain = segment.rss.high <= budget or math.isinf(segment.rss.high)
+    if plain and (doubt := unexplained(segment, budget)):
         return f"Not decided: resident memory changes by {slope} {steady}, but {doubt}."
     settling = settling_s(segment, budget)
     outlook = f"; a soak of about {duration(settling)} would likely settle it" if settling else ""
