@@ -73,7 +73,6 @@ def comparison(interval: Interval, control: str, treatment: str, metric: str, ve
         "ci_low": ratio.low,
         "ci_high": ratio.high,
         "level": interval.level,
-        "p": interval.p,
         "verdict": verdict,
     }
 

@@ -72,7 +72,7 @@ def times(count: int) -> str:
 
 
 def forbids(found: Failing | None, verdict: str | None, first: str, second: str) -> bool:
-    """Whether this verdict on the second arm against the first calls the one better, or level, that failed more often."""
+    """Whether this verdict on the second arm against the first praises, or calls level, who failed more often."""
     praised = {"GO": (second,), "NO-GO": (first,), "NEUTRAL": (first, second)}
     return found is not None and found.arm in praised.get(str(verdict), ())
 

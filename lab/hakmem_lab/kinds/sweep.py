@@ -34,7 +34,7 @@ def run(spec: SweepSpec, context) -> dict:
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
-    """The candidate with the best estimate against the default, and the ratios of every one that finished all blocks."""
+    """The candidate with the best estimate against the default, and the ratios of all that finished every block."""
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]
     columns = {name: log_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}

@@ -114,7 +114,10 @@ def test_an_arm_that_is_gone_is_no_open_question() -> None:
     result = compare.analyse(head, records)
     assert result["settled"] and result["final"]
     assert "crashes failed 3 times (w2), c never" in result["headline"]
-    assert {row["treatment"] for row in answers.primary(result) if row["verdict"] != "INCONCLUSIVE"} == {"equal", "fast"}
+    assert {row["treatment"] for row in answers.primary(result) if row["verdict"] != "INCONCLUSIVE"} == {
+        "equal",
+        "fast",
+    }
 
 
 def test_an_arm_that_never_finished_a_block_is_said_to_have_failed() -> None:
@@ -175,7 +178,7 @@ def test_a_suite_praises_nobody_who_failed_more_often(treatment: float, failed: 
 
 
 def test_decisions_without_a_failure_stay_as_they_are() -> None:
-    made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 0.01, 9),), True, "", None, (), 0.01, (), 0.1, None,
+    made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 9),), True, "", None, (), 0.01, (), 0.1, None,
                     False, True)  # fmt: skip
     found = {"t": made}
     assert failing.withheld_of(found, [], "c", ["t"]) == {} and found == {"t": made}

@@ -10,6 +10,7 @@ from hakmem_lab.kinds import compare, sweep
 from hakmem_lab.kinds.ab import kind as ab
 from hakmem_lab.kinds.matrix import kind as matrix
 from hakmem_lab.plan import spec as specs
+from hakmem_lab.show import emit
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
 from hakmem_lab.store.blocks import finished_blocks
@@ -253,3 +254,15 @@ def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
 def test_a_factor_is_a_setting() -> None:
     with pytest.raises(LabError, match="is no setting"):
         header("matrix", ["a", "b"], factors={"A": "X=1", "B": "Y"})
+
+
+def test_no_result_holds_a_second_answer_beside_its_interval() -> None:
+    """A p-value that was computed by another rule than the interval said the opposite in 39 of 179 GOs."""
+    order = ["(none)", "A", "B", "A+B"]
+    blocks = [block_records(i, order, {"(none)": 1.0, "A": 0.9, "B": 0.9, "A+B": 0.6}) for i in range(12)]
+    records = list(itertools.chain.from_iterable(blocks))
+    found = [ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12)), compare.analyse(
+        header("compare", order, allocators=order), records), matrix.analyse(
+        header("matrix", order, factors={"A": "X=1", "B": "Y=1"}), records)]  # fmt: skip
+    rows = [row for result in found for key in ("comparisons", "effects", "looks") for row in result.get(key) or []]
+    assert len(rows) > 20 and not any("p" in row for row in (*rows, *map(emit.summary, found)))

@@ -48,7 +48,9 @@ def test_a_sawtooth_that_leaks_nothing_is_no_leak(cycles: float) -> None:
     assert ((rise > BUDGET_KIB) & steps.stays_risen(y, rise, BUDGET_KIB)).sum() <= MOST
 
 
-@pytest.mark.parametrize(("leak_kib", "noise_kib", "saw_kib"), [(3_000, 100, 0), (9_000, 1_000, 0), (20_000, 50, 5_000)])
+@pytest.mark.parametrize(
+    ("leak_kib", "noise_kib", "saw_kib"), [(3_000, 100, 0), (9_000, 1_000, 0), (20_000, 50, 5_000)]
+)
 def test_a_leak_is_one_with_noise_and_with_teeth(leak_kib: float, noise_kib: float, saw_kib: float) -> None:
     teeth = saw_kib * ((40 * TIME + RNG.random((RUNS, 1))) % 1)
     y = leak_kib * TIME + teeth + RNG.normal(0, noise_kib, (RUNS, SAMPLES))
@@ -76,4 +78,4 @@ def test_go_says_what_it_cannot_have_seen(analyse) -> None:
     result = analyse([*make(), ended()])
     assert result["verdict"] == "GO"
     assert "Growth in steps rarer than one in 5 min" in result["headline"]
-    assert "MiB from the first sample to the last" in result["headline"]
+    assert "MiB from first to last sample" in result["headline"]

@@ -60,7 +60,9 @@ def test_one_flaky_arm_leaves_and_the_others_are_measured_to_the_end(flaky, reco
 
 
 def test_a_comparison_ends_where_its_baseline_fails(flaky):
-    answer = flaky("compare", "--allocators", "glibc,EVERY=1", "glibc,RATE=1100", "glibc", "--baseline", "glibc,EVERY=1")
+    answer = flaky(
+        "compare", "--allocators", "glibc,EVERY=1", "glibc,RATE=1100", "glibc", "--baseline", "glibc,EVERY=1"
+    )
     assert answer.status == 3 and "failed 3 times in block 0" in answer.err
 
 

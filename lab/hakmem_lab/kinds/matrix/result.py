@@ -114,13 +114,13 @@ def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
 
 def _forbidden(reading: str, fewer: float) -> bool:
     """Whether it calls better, or equal, what failed more often; how failures interact says nothing of either."""
-    return bool(fewer) and not (reading == "better" and fewer > 0 or reading == "worse" and fewer < 0)
+    return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
 
 
 def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
     effect, ratio = one.effect, one.effect.interval.ratio()
     row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-           "ci_high": ratio.high, "p": effect.interval.p, "reading": _reading(one)}  # fmt: skip
+           "ci_high": ratio.high, "reading": _reading(one)}  # fmt: skip
     if one.decision is not None:
         row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
         row |= {"uncorrected": as_ratio(one.decision.plain)}

@@ -157,7 +157,9 @@ def measure(session: Session) -> None:
 
     def wanted(blocks: Blocks) -> list[str]:
         settled = {*session.gone, *(gone if len(blocks) >= least else ())}
-        return [name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}]
+        return [
+            name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}
+        ]
 
     for blocks in session.each_block("measure", wanted, most, [everyone[0], everyone[0] + LIVE]):
         if not blocks or header["spec"]["live"]:

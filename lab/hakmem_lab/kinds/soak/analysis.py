@@ -103,7 +103,7 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
     if found is None:
         return None
     per_hour = factor * HOUR_S
-    return Drift(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour, found.p)
+    return Drift(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour)
 
 
 def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:

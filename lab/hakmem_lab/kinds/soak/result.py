@@ -88,8 +88,8 @@ def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     if verdict:
         seldom = duration(segment.steady_s / UNSEEN)
         return (
-            f"Resident memory changes by {slope} {steady}, by {segment.net_mib():+.1f} MiB from the first sample to the "
-            f"last: within the budget of {budget:g} MiB/h. Growth in steps rarer than one in {seldom} would not have "
+            f"Resident memory changes by {slope} {steady}, by {segment.net_mib():+.1f} MiB from first to last "
+            f"sample: within the budget of {budget:g} MiB/h. Growth in steps rarer than one in {seldom} would not have "
             "been seen."
         )
     if passed(segment, budget) is False:
@@ -112,7 +112,6 @@ def _segment_part(segment: Segment, budget: float) -> dict:
         **_drift_part(segment.rss, "rss_slope_mib_per_h", "slope_low", "slope_high"),
         **_drift_part(segment.throughput, "throughput_drift_percent_per_h", "drift_low", "drift_high"),
         **_drift_part(segment.live, "live_slope_mib_per_h", "live_low", "live_high"),
-        "mann_kendall_p": segment.rss.p if segment.rss else None,
         "change_points": segment.changes_s,
         "net_mib": segment.net_mib(),
         "step_mib": segment.step_mib(),
