@@ -1,0 +1,185 @@
+"""The search: draw programs, run them, confirm what stands out, shrink it, and keep it."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import HypothesisException
+
+from arms import OURS, available, run_all
+from grammar import programs
+from judge import Flag, Runs, confirm, judge
+from programs import MIB, Op, Program, flat, listing, load
+
+ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
+BATCH = 200  # programs of one seed
+SHRINK_S = 60.0
+KNOWN = Path(__file__).parent / "known"
+
+
+class Found(Exception):
+    """A program that shows the fault looked for: Hypothesis shrinks what raises it."""
+
+
+@dataclass
+class Finding:
+    """A fault: what is wrong, and the smallest program known to show it."""
+
+    flag: Flag
+    program: Program
+    seen: int = 1
+    tried: int = 0  # programs before it
+    others: list[Flag] = field(default_factory=list)
+
+    @property
+    def features(self) -> frozenset[str]:
+        return features(self.program["ops"])
+
+    def explains(self, flag: Flag, program: Program) -> bool:
+        """Whether a larger program with this flag shows nothing new: it does all that the smallest one does."""
+        return flag.kind == self.flag.kind and self.features <= features(program["ops"])
+
+
+def features(ops: Sequence[Op]) -> frozenset[str]:
+    """Operations of a program with the bands of size that allocators treat apart."""
+    words = set()
+    for op, _ in flat(list(ops)):
+        if op["op"] in ("alloc", "resize", "churn", "exchange"):
+            size = op["y"] if op["op"] in ("churn", "exchange") else op["x"]
+            band = next((i for i, most in enumerate((4096, 32 << 10, MIB, 2 * MIB, 64 * MIB)) if size <= most), 5)
+            words.add(f"{op['op']} {band}" + (" calloc" if op.get("how", 0) & 255 == 1 else ""))
+        elif op["op"] in ("threads", "fork", "pause", "trim"):
+            words.add(op["op"])
+        if op["op"] == "free" and op.get("y"):
+            words.add("pinned")
+    return frozenset(words)
+
+
+def report(name: str, program: Program, runs: Runs, flags: Sequence[Flag]) -> None:
+    """A table of one program on every arm, in ms and MiB."""
+    print(f"== {name}\n{listing(program)}")
+    columns = ("CPU", "wall", "longest", "peak RSS", "final", "idle", "peak size", "maps", "refused", "metadata")
+    print(f"{'':10}" + "".join(f"{column:>11}" for column in columns))
+    for arm, rows in runs.items():
+        one = rows[-1]
+        if one.status != 0:
+            print(f"{arm:10} status {one.status} {one.stderr}")
+            continue
+        mib = [kib / 1024 for kib in (one.peak_rss, one.last.rss, one.idle.rss if one.idle else 0, one.peak_size)]
+        ms = [us / 1000 for us in (min(r.last.cpu_us for r in rows if r.samples), one.last.wall_us, one.longest_us)]
+        print(f"{arm:10}" + "".join(f"{value:11.2f}" for value in [*ms, *mib]), end="")
+        print(f"{max(s.mappings for s in one.samples):11}{one.refused:11}{one.metadata / 1024:11.2f}")
+    for flag in flags:
+        print(f"  {flag}")
+    print(flush=True)
+
+
+def replay(name: str, program: Program, times: int = 3) -> list[Flag]:
+    arms = available(ARMS)
+    runs = run_all(arms, program, times)
+    flags = judge(runs)
+    report(name, program, runs, flags)
+    return flags
+
+
+def known_findings() -> list[Finding]:
+    """Limits that are known, each with its reason."""
+    entries = [load(path) for path in sorted(KNOWN.glob("*.json"))]
+    return [Finding(Flag(entry["kind"], 0, 0, ""), entry["program"]) for entry in entries]
+
+
+@dataclass
+class Hunt:
+    """One search. `findings` are of this search; `known` were there before."""
+
+    out: Path
+    arms: tuple[str, ...]
+    until: float
+    known: list[Finding]
+    findings: list[Finding] = field(default_factory=list)
+    tried: int = 0
+    explained: Counter = field(default_factory=Counter)
+
+    def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
+        """Those that nothing found before explains."""
+        left = []
+        for flag in flags:
+            by = next((f for f in [*self.findings, *self.known] if f.explains(flag, program)), None)
+            if by is None:
+                left.append(flag)
+            else:
+                by.seen += 1
+        return left
+
+    def look(self, program: Program) -> list[Flag]:
+        flags = self.fresh(judge(run_all(self.arms, program)), program)
+        return self.fresh(confirm(flags, program, self.arms), program)
+
+    def still(self, flag: Flag, program: Program) -> Flag | None:
+        """Whether a smaller program shows the same: twice, beside the best of the others alone."""
+        arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
+        flags = [found for found in judge(run_all(arms, program)) if found.kind == flag.kind]
+        return next(iter(confirm(flags, program, arms, times=1)), None)
+
+    def batch(self, seed: int) -> Finding | None:
+        """Draws programs until one shows something new, and shrinks that."""
+        best: Finding | None = None
+        shrink_until = self.until
+
+        @seeded(seed)
+        @settings(max_examples=BATCH, database=None, deadline=None, suppress_health_check=list(HealthCheck),
+                  phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False)  # fmt: skip
+        @given(programs())
+        def probe(program: Program) -> None:
+            nonlocal best, shrink_until
+            if time.monotonic() > (self.until if best is None else shrink_until):
+                return
+            if best is None:
+                self.tried += 1
+                flags = self.look(program)
+                if not flags:
+                    return
+                best = Finding(max(flags, key=lambda flag: flag.ratio), program, tried=self.tried)
+                shrink_until = time.monotonic() + SHRINK_S
+                print(f"[{self.tried}] {best.flag}; shrinking", flush=True)
+                raise Found
+            if flag := self.still(best.flag, program):
+                best.flag, best.program = flag, program
+                raise Found
+
+        try:
+            probe()
+        except (Found, HypothesisException):
+            pass
+        except BaseExceptionGroup as group:
+            if not group.subgroup((Found, HypothesisException)):
+                raise
+        return best
+
+    def keep(self, finding: Finding) -> None:
+        self.findings.append(finding)
+        name = f"{len(self.findings):03}_{finding.flag.kind.replace(' ', '_')}"
+        entry = {"kind": finding.flag.kind, "figures": str(finding.flag), "tried": finding.tried, "program": finding.program}
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n")
+        finding.others = replay(f"{name} (program {finding.tried})", finding.program)
+
+
+def hunt(seconds: float, seed: int, out: Path) -> int:
+    """Looks for faults for so long; the exit status tells whether there were."""
+    arms = available(ARMS)
+    search = Hunt(out, arms, time.monotonic() + seconds, known_findings())
+    while time.monotonic() < search.until:
+        finding = search.batch(seed)
+        if finding:
+            search.keep(finding)
+        seed += 1
+    print(f"{search.tried} programs on {', '.join(arms)}; {len(search.findings)} findings")
+    for finding in search.findings:
+        print(f"  {finding.flag}; first at program {finding.tried}, seen in {finding.seen}")
+    return 1 if search.findings else 0
