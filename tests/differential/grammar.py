@@ -22,10 +22,10 @@ from programs import (
 )
 
 # µs of one run, and what no operation exceeds: bytes alive that are touched, or not.
-RUN_US = 150_000
+RUN_US = 100_000
 MOST_TOUCHED = 128 * MIB
 MOST_UNTOUCHED = 16 * GIB
-MIN_ROUNDS, MAX_ROUNDS = 16, 4096
+MIN_ROUNDS, MAX_ROUNDS = 16, 512
 
 SMALL = [16, 24, 64, 100, 256, 512, 1000, 1 * KIB, 2 * KIB, 3 * KIB, 4 * KIB]
 MIDDLE = [6 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 33 * KIB, 34295, 48 * KIB, 64 * KIB, 100_000, 128 * KIB, 256 * KIB]

@@ -120,6 +120,16 @@ class Hunt:
         flags = self.fresh(judge(run_all(self.arms, program)), program)
         return self.fresh(confirm(flags, program, self.arms), program)
 
+    def first(self, program: Program) -> Finding | None:
+        """What stands out most, where something new does."""
+        self.tried += 1
+        flags = self.look(program)
+        if not flags:
+            return None
+        flag = max(flags, key=lambda flag: flag.ratio)
+        print(f"[{self.tried}] {flag}; shrinking", flush=True)
+        return Finding(flag, program, tried=self.tried)
+
     def still(self, flag: Flag, program: Program) -> Flag | None:
         """Whether a smaller program shows the same: twice, beside the best of the others alone."""
         arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
@@ -140,17 +150,16 @@ class Hunt:
             if time.monotonic() > (self.until if best is None else shrink_until):
                 return
             if best is None:
-                self.tried += 1
-                flags = self.look(program)
-                if not flags:
-                    return
-                best = Finding(max(flags, key=lambda flag: flag.ratio), program, tried=self.tried)
+                best = self.first(program)
                 shrink_until = time.monotonic() + SHRINK_S
-                print(f"[{self.tried}] {best.flag}; shrinking", flush=True)
-                raise Found
-            if flag := self.still(best.flag, program):
+                shows = best is not None
+            elif flag := self.still(best.flag, program):
                 best.flag, best.program = flag, program
-                raise Found
+                shows = True
+            else:
+                shows = False
+            if shows:
+                raise Found  # in one place, for Hypothesis tells faults apart by it
 
         try:
             probe()
