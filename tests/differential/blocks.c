@@ -85,9 +85,9 @@ static void check_place(const void *block, int64_t how, size_t bytes) {
 
 void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t bytes, int64_t touch) {
   slot_empty(context, slot);
-  uint64_t start = clock_ns();
+  uint64_t start = measure_before(bytes);
   unsigned char *block = request(how, bytes);
-  measure_call(context->op, clock_ns() - start);
+  measure_after(context->op, start);
   if (block == NULL) {
     if (bytes != 0) {
       measure_refusal();
@@ -116,9 +116,9 @@ void slot_empty(struct context *context, struct slot *slot) {
   }
   check_words(slot, slot->bytes, false, true);
   errno = EXDEV;
-  uint64_t start = clock_ns();
+  uint64_t start = measure_before(slot->bytes);
   hak_free(slot->block);
-  measure_call(context->op, clock_ns() - start);
+  measure_after(context->op, start);
   if (errno != EXDEV) {
     fail("free changed errno");
   }
@@ -133,9 +133,9 @@ void slot_resize(struct context *context, struct slot *slot, size_t target, int6
     size_t old = slot->bytes;
     size_t by = step > 0 ? (size_t)step : old * (size_t)percent / 100 + 16;
     size_t bytes = old < target ? (target - old > by ? old + by : target) : (old - target > by ? old - by : target);
-    uint64_t start = clock_ns();
+    uint64_t start = measure_before(bytes);
     unsigned char *block = hak_realloc(slot->block, bytes);
-    measure_call(context->op, clock_ns() - start);
+    measure_after(context->op, start);
     if (block == NULL) {
       if (bytes != 0) {
         measure_refusal();

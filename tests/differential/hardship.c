@@ -22,8 +22,8 @@ static void fork_in_handler(int signal_number) {
 static void storm(int64_t us) {
   struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
   struct itimerval every = {.it_interval.tv_usec = us, .it_value.tv_usec = us};
-  sigaction(SIGPROF, &action, NULL);
-  setitimer(ITIMER_PROF, &every, NULL);
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &every, NULL);
 }
 
 /* Alternate protection, for the kernel joins neighbours that are alike. */

@@ -63,7 +63,7 @@ def features(ops: Sequence[Op]) -> frozenset[str]:
 def report(name: str, program: Program, runs: Runs, flags: Sequence[Flag]) -> None:
     """A table of one program on every arm, in ms and MiB."""
     print(f"== {name}\n{listing(program)}")
-    columns = ("CPU", "wall", "longest", "peak RSS", "final", "idle", "peak size", "maps", "refused", "metadata")
+    columns = ("CPU", "waits", "longest", "peak RSS", "final", "idle", "peak size", "maps", "refused", "metadata")
     print(f"{'':10}" + "".join(f"{column:>11}" for column in columns))
     for arm, rows in runs.items():
         one = rows[-1]
@@ -71,8 +71,8 @@ def report(name: str, program: Program, runs: Runs, flags: Sequence[Flag]) -> No
             print(f"{arm:10} status {one.status} {one.stderr}")
             continue
         mib = [kib / 1024 for kib in (one.peak_rss, one.last.rss, one.idle.rss if one.idle else 0, one.peak_size)]
-        ms = [us / 1000 for us in (min(r.last.cpu_us for r in rows if r.samples), one.last.wall_us, one.longest_us)]
-        print(f"{arm:10}" + "".join(f"{value:11.2f}" for value in [*ms, *mib]), end="")
+        cpu, longest = (min(us) / 1000 for us in zip(*((r.last.cpu_us, r.longest_us) for r in rows if r.samples), strict=True))
+        print(f"{arm:10}{cpu:11.2f}{one.last.waits:11}{longest:11.2f}" + "".join(f"{value:11.2f}" for value in mib), end="")
         print(f"{max(s.mappings for s in one.samples):11}{one.refused:11}{one.metadata / 1024:11.2f}")
     for flag in flags:
         print(f"  {flag}")

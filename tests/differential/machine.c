@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,7 +15,7 @@
 
 #include "names.h"
 
-enum { MOST_THREADS = 64, WRONG = 3, IDLE_CALLS = 256 };
+enum { MOST_THREADS = 64, WRONG = 3, IDLE_CALLS = 256, CLOCK_PER_CPU = 20 };
 
 struct header header;
 const struct op *operations;
@@ -294,7 +295,8 @@ int main(int arguments, char **argument) {
     fail("usage: machine PROGRAM");
   }
   read_program(argument[1]);
-  alarm((unsigned)header.seconds);
+  setrlimit(RLIMIT_CPU, &(struct rlimit){(rlim_t)header.seconds, RLIM_INFINITY});
+  alarm((unsigned)header.seconds * CLOCK_PER_CPU);
   measure_start();
   struct context context = {.chance = 1};
   for (int64_t round = 1; round <= header.rounds; round++) {

@@ -19,7 +19,7 @@ enum touch { NONE, START, ENDS, PAGES, WHOLE };
 enum order { FIFO, LIFO, RANDOM };
 
 struct header {
-  int64_t slots, rounds, seconds, idle_ms, operations;
+  int64_t slots, rounds, seconds, idle_ms, operations; /* seconds: of processor time */
 };
 
 /* `body`: operations that follow and belong to this one. The block in slot i of iteration n of the innermost loop has
@@ -48,7 +48,6 @@ extern const struct op *operations;
 extern struct slot *slots;
 
 uint64_t next_chance(struct context *context);
-uint64_t clock_ns(void);
 void fail(const char *what);
 
 /* blocks.c: each call is timed. A request that is refused leaves the slot as it was. */
@@ -59,7 +58,8 @@ void slot_resize(struct context *context, struct slot *slot, size_t target, int6
 /* measure.c */
 void measure_start(void);
 void measure_round(int64_t round);
-void measure_call(const struct op *op, uint64_t ns);
+uint64_t measure_before(size_t bytes);
+void measure_after(const struct op *op, uint64_t start);
 void measure_refusal(void);
 void measure_live(int64_t bytes);
 void measure_print(void);
