@@ -7,6 +7,7 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def parse(text: str, table_kib: int) -> dict:
 def run(
     arm: str, program: Program, prefix: Sequence[str] = (), extra: dict[str, str] | None = None, machine: Path = MACHINE
 ) -> Run:
-    """Runs it once, behind the words of `prefix`, which run without the allocator's library."""
+    """Runs it once, behind the words of `prefix`."""
     packed = pack(program)
     table_kib = int.from_bytes(packed[:8], "little") * SLOT_BYTES // 1024
     with tempfile.NamedTemporaryFile(prefix="differential-") as file:
@@ -104,8 +105,7 @@ def run(
         variables = {**environment(arm), **(extra or {})}
         command = [str(machine), file.name]
         if prefix:
-            library = variables.pop("LD_PRELOAD", "")
-            command = [*prefix, *([f"preload={library}"] if library else []), "--", *command]
+            command = [*prefix, "--", *command]
         try:
             done = subprocess.run(
                 command,
@@ -130,6 +130,12 @@ def run(
 def run_all(arms: Sequence[str], program: Program, times: int = 1, **how) -> dict[str, list[Run]]:
     """Interleaved: each arm once, then each once more, beginning with another."""
     runs: dict[str, list[Run]] = {arm: [] for arm in arms}
+    if program.get("idle_ms"):  # Most of the time nothing runs.
+        with ThreadPoolExecutor(len(arms)) as pool:
+            for _ in range(times):
+                for arm, one in zip(arms, pool.map(lambda arm: run(arm, program, **how), arms), strict=True):
+                    runs[arm].append(one)
+        return runs
     for turn in range(times):
         for i in range(len(arms)):
             arm = arms[(i + turn) % len(arms)]

@@ -1,6 +1,7 @@
 """The search: draw programs, run them, confirm what stands out, shrink it, and keep it."""
 
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisException
 
-from arms import OURS, available, run_all
+from arms import OURS, available, run, run_all
+from environments import choose, environments, try_one
 from grammar import programs
-from judge import Flag, Runs, confirm, judge
+from judge import Flag, Runs, confirm, judge, suspicious
 from programs import MIB, Op, Program, flat, listing, load
 
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
@@ -79,6 +81,13 @@ def report(name: str, program: Program, runs: Runs, flags: Sequence[Flag]) -> No
     print(flush=True)
 
 
+def keep_entry(out: Path, name: str, flag: Flag, tried: int, program: Program, place: str = "") -> None:
+    """A reproducer: what `--replay` reads."""
+    out.mkdir(parents=True, exist_ok=True)
+    entry = {"kind": flag.kind, "place": place, "figures": str(flag), "tried": tried, "program": program}
+    (out / f"{name.replace(' ', '_')}.json").write_text(json.dumps(entry, indent=1) + "\n")
+
+
 def replay(name: str, program: Program, times: int = 3) -> list[Flag]:
     arms = available(ARMS)
     runs = run_all(arms, program, times)
@@ -117,6 +126,8 @@ class Hunt:
         return left
 
     def look(self, program: Program) -> list[Flag]:
+        if not suspicious(run(OURS, program)):
+            return []
         flags = self.fresh(judge(run_all(self.arms, program)), program)
         return self.fresh(confirm(flags, program, self.arms), program)
 
@@ -133,6 +144,8 @@ class Hunt:
     def still(self, flag: Flag, program: Program) -> Flag | None:
         """Whether a smaller program shows the same: twice, beside the best of the others alone."""
         arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
+        if not suspicious(run(OURS, program)):
+            return None
         flags = [found for found in judge(run_all(arms, program)) if found.kind == flag.kind]
         return next(iter(confirm(flags, program, arms, times=1)), None)
 
@@ -173,9 +186,7 @@ class Hunt:
     def keep(self, finding: Finding) -> None:
         self.findings.append(finding)
         name = f"{len(self.findings):03}_{finding.flag.kind.replace(' ', '_')}"
-        entry = {"kind": finding.flag.kind, "figures": str(finding.flag), "tried": finding.tried, "program": finding.program}
-        self.out.mkdir(parents=True, exist_ok=True)
-        (self.out / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n")
+        keep_entry(self.out, name, finding.flag, finding.tried, finding.program)
         finding.others = replay(f"{name} (program {finding.tried})", finding.program)
 
 
@@ -192,3 +203,41 @@ def hunt(seconds: float, seed: int, out: Path) -> int:
     for finding in search.findings:
         print(f"  {finding.flag}; first at program {finding.tried}, seen in {finding.seen}")
     return 1 if search.findings else 0
+
+
+def drawn(seed: int, count: int) -> list[Program]:
+    """The same programs for the same seed."""
+    programs_drawn: list[Program] = []
+
+    @seeded(seed)
+    @settings(max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck),
+              phases=(Phase.generate,))  # fmt: skip
+    @given(programs())
+    def draw(program: Program) -> None:
+        programs_drawn.append(program)
+
+    draw()
+    return programs_drawn
+
+
+def tour(seconds: float, seed: int, out: Path) -> int:
+    """Random programs in random places for so long. What is found is kept, one program a place and kind of fault."""
+    arms, places, chance = available(ARMS), environments(), random.Random(seed)
+    until, seen, tried = time.monotonic() + seconds, Counter[tuple[str, str]](), 0
+    while time.monotonic() < until:
+        for program in drawn(seed, BATCH):
+            place = choose(places, chance)
+            tried += 1
+            flags, runs = try_one(place, program, arms)
+            for flag in flags:
+                seen[place.name, flag.kind] += 1
+                if seen[place.name, flag.kind] == 2:  # Once may be chance.
+                    report(f"{place.name} (program {tried})", program, runs, flags)
+                    keep_entry(out, f"{place.name} {flag.kind}", flag, tried, program, place.name)
+            if time.monotonic() > until:
+                break
+        seed += 1
+    print(f"{tried} programs in {len(places)} places")
+    for (name, kind), times in seen.most_common():
+        print(f"  {name}: {kind}, {times} times")
+    return 1 if seen else 0

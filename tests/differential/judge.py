@@ -65,6 +65,13 @@ class Flag:
         return f"{self.kind}: {self.ours / scale:.6g} {unit}, {self.arm} {self.best / scale:.6g}".replace(" ,", ",")
 
 
+def suspicious(one: Run) -> bool:
+    """Whether any flag is possible at all: where all is below the floors, the others need not run."""
+    if one.status != 0 or one.stderr:
+        return True
+    return any(limit.of(one) > limit.floor for limit in LIMITS.values()) or one.metadata > METADATA_FLOOR or bool(growth(one, True))
+
+
 def ended_badly(runs: Runs) -> list[Flag]:
     """Ours failed where another did not. What stderr says besides counts, too."""
     bad = [one for one in runs[OURS] if one.status != 0 or one.stderr]

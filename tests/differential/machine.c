@@ -36,6 +36,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int arrived;
 static bool round_over;
+/* Whether the first round is over: hardships come once. */
+static bool settled;
 
 static void run(struct context *context, const struct op *from, int64_t length);
 
@@ -252,8 +254,8 @@ static void step(struct context *context, const struct op *op) {
     malloc_trim(0);
     break;
   default:
-    if (!hardship(op)) {
-      fail("unknown operation");
+    if (!settled) {
+      hardship(op);
     }
   }
 }
@@ -302,6 +304,7 @@ int main(int arguments, char **argument) {
   for (int64_t round = 1; round <= header.rounds; round++) {
     run(&context, operations, header.operations);
     end_round();
+    settled = true;
     measure_round(round);
   }
   if (header.idle_ms > 0) {

@@ -64,7 +64,7 @@ void measure_refusal(void);
 void measure_live(int64_t bytes);
 void measure_print(void);
 
-/* hardship.c: what makes the process's life hard from then on; false where `op` is none of these. */
-bool hardship(const struct op *op);
+/* hardship.c: what makes the process's life hard from then on. */
+void hardship(const struct op *op);
 
 #endif
