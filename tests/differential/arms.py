@@ -18,7 +18,7 @@ BUILD = ROOT / "build/release"
 MACHINE = BUILD / "tests/differential/machine"
 OURS = "hakmem"
 LIBRARIES = {
-    "hakmem": BUILD / "libhakmem.so",
+    "hakmem": Path(os.environ.get("DIFFERENTIAL_LIBRARY", BUILD / "libhakmem.so")),
     "glibc": None,
     "jemalloc": Path("libjemalloc.so.2"),
     "mimalloc": Path("libmimalloc.so.2"),
@@ -86,7 +86,9 @@ def environment(arm: str) -> dict[str, str]:
 def parse(text: str, table_kib: int) -> dict:
     data = json.loads(text)
     samples = [Sample(*numbers) for numbers in data.pop("samples")]
-    samples = [Sample(s.round, s.cpu_us, s.waits, s.rss - table_kib, s.size - table_kib, s.mappings, s.live) for s in samples]
+    samples = [
+        Sample(s.round, s.cpu_us, s.waits, s.rss - table_kib, s.size - table_kib, s.mappings, s.live) for s in samples
+    ]
     data["longest_us"] = data.pop("longest_ns") // 1000
     data["peak_rss"] -= table_kib
     data["peak_size"] -= table_kib
@@ -141,5 +143,3 @@ def run_all(arms: Sequence[str], program: Program, times: int = 1, **how) -> dic
             arm = arms[(i + turn) % len(arms)]
             runs[arm].append(run(arm, program, **how))
     return runs
-
-

@@ -75,15 +75,26 @@ def environments() -> list[Environment]:
             for name, number in ERRORS.items()
         ),
         Environment("mlockall", before=[{"op": "lock"}]),
-        *(Environment(f"{left} mappings left", before=[{"op": "maps", "x": most_mappings() - left}]) for left in (60, 500)),
+        *(
+            Environment(f"{left} mappings left", before=[{"op": "maps", "x": most_mappings() - left}])
+            for left in (60, 500)
+        ),
         *(Environment(f"{mib} MiB left", before=[{"op": "reserve", "x": mib * MIB}]) for mib in (64, 512, 4096)),
         Environment("forks in handlers", before=[{"op": "storm", "x": 2000}]),
         Environment("opened", before=[{"op": "open"}]),
         *(Environment(f"beside {n}", preload=[str(LIBRARIES[n])]) for n in ("jemalloc", "mimalloc", "tcmalloc")),
-        *(Environment(f"behind {n}", preload=[str(LIBRARIES[n])], first=True) for n in ("jemalloc", "mimalloc", "tcmalloc")),
-        *(Environment(f"fork handlers {w}", preload=[str(PARTS / "early.so")], first=w == "first") for w in ("first", "last")),
         *(
-            Environment(f"call {n} fails, {count}", extra={"FAULT_PLAN": f"any:{n}:{count}"}, machine="faulty", alone=True)
+            Environment(f"behind {n}", preload=[str(LIBRARIES[n])], first=True)
+            for n in ("jemalloc", "mimalloc", "tcmalloc")
+        ),
+        *(
+            Environment(f"fork handlers {w}", preload=[str(PARTS / "early.so")], first=w == "first")
+            for w in ("first", "last")
+        ),
+        *(
+            Environment(
+                f"call {n} fails, {count}", extra={"FAULT_PLAN": f"any:{n}:{count}"}, machine="faulty", alone=True
+            )
             for n in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
             for count in (1, 20, 10**9)
         ),

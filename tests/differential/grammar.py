@@ -74,12 +74,26 @@ def allocs(draw: st.DrawFn, region: int) -> Op:
     count = _fit(draw(st.sampled_from(COUNTS)), size, touch)
     if step * count > size:
         step = 0
-    return {"op": "alloc", "first": region * REGION, "count": count, "x": size, "y": step, "how": draw(ways()), "touch": touch}
+    return {
+        "op": "alloc",
+        "first": region * REGION,
+        "count": count,
+        "x": size,
+        "y": step,
+        "how": draw(ways()),
+        "touch": touch,
+    }
 
 
 def _free(draw: st.DrawFn, region: int, count: int = REGION) -> Op:
     keep = draw(_pick(0, 0, 2, 4, 10, 64))
-    return {"op": "free", "first": region * REGION, "count": count, "x": ORDERS[draw(_pick("fifo", "lifo", "random"))], "y": keep}
+    return {
+        "op": "free",
+        "first": region * REGION,
+        "count": count,
+        "x": ORDERS[draw(_pick("fifo", "lifo", "random"))],
+        "y": keep,
+    }
 
 
 @st.composite
@@ -175,27 +189,24 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 def lighten(ops: list[Op]) -> None:
-    """Halves the counts of the dearest operation until MIN_ROUNDS rounds fit into RUN_US."""
+    """Makes the dearest operation cheaper, again and again, until MIN_ROUNDS rounds fit into RUN_US."""
     while cost_us(ops) * MIN_ROUNDS > RUN_US:
         dearest = max(ops, key=lambda op: cost_us([op]))
-        field = "z" if dearest["op"] in ("churn", "exchange") else "count"
-        if dearest["op"] == "resize" and dearest.get("count", 1) == 1:
-            if dearest["y"]:
-                dearest["x"], dearest["y"] = dearest["x"], dearest["y"] * 2
-            else:
-                dearest["x"] //= 2
-        elif dearest["op"] == "pause":
-            dearest["x"] //= 2
-        elif "body" in dearest and (dearest["op"] == "fork" or dearest["count"] <= 2):
-            before = cost_us(dearest["body"])
-            for op in dearest["body"]:
-                if op.get("count", 1) > 1:
-                    op["count"] //= 2
-                elif op.get("z", 0) > 1 and op["op"] in ("churn", "exchange"):
-                    op["z"] //= 2
-            if cost_us(dearest["body"]) >= before:
-                return
-        elif dearest.get(field, 1) > 1:
-            dearest[field] //= 2
-        else:
+        before = cost_us(ops)
+        _halve(dearest)
+        if cost_us(ops) >= before:
             return
+
+
+def _halve(op: Op) -> None:
+    """A loop's or a team's count before what it holds."""
+    if op["op"] in ("churn", "exchange"):
+        op["z"] = max(1, op["z"] // 2)
+    elif op["op"] == "pause":
+        op["x"] //= 2
+    elif op["op"] == "resize" and op["count"] == 1:
+        op["x"], op["y"] = (op["x"], op["y"] * 2) if op["y"] and op["x"] // op["y"] > 4 else (op["x"] // 2, op["y"])
+    elif op.get("count", 1) > 1:
+        op["count"] //= 2
+    elif "body" in op:
+        _halve(max(op["body"], key=lambda inner: cost_us([inner])))

@@ -13,7 +13,7 @@ from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisException
 
 from arms import OURS, available, run, run_all
-from environments import choose, environments, try_one
+from environments import choose, environments, shortened, try_one
 from grammar import programs
 from judge import Flag, Runs, confirm, judge, suspicious
 from programs import MIB, Op, Program, flat, listing, load
@@ -21,7 +21,8 @@ from programs import MIB, Op, Program, flat, listing, load
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
 BATCH = 200  # programs of one seed
 SHRINK_S = 60.0
-KNOWN = Path(__file__).parent / "known"
+BROKEN = ("status", "contents", "refused")
+KNOWN = Path(__file__).parent / "known.json"
 
 
 class Found(Exception):
@@ -73,8 +74,13 @@ def report(name: str, program: Program, runs: Runs, flags: Sequence[Flag]) -> No
             print(f"{arm:10} status {one.status} {one.stderr}")
             continue
         mib = [kib / 1024 for kib in (one.peak_rss, one.last.rss, one.idle.rss if one.idle else 0, one.peak_size)]
-        cpu, longest = (min(us) / 1000 for us in zip(*((r.last.cpu_us, r.longest_us) for r in rows if r.samples), strict=True))
-        print(f"{arm:10}{cpu:11.2f}{one.last.waits:11}{longest:11.2f}" + "".join(f"{value:11.2f}" for value in mib), end="")
+        cpu, longest = (
+            min(us) / 1000 for us in zip(*((r.last.cpu_us, r.longest_us) for r in rows if r.samples), strict=True)
+        )
+        print(
+            f"{arm:10}{cpu:11.2f}{one.last.waits:11}{longest:11.2f}" + "".join(f"{value:11.2f}" for value in mib),
+            end="",
+        )
         print(f"{max(s.mappings for s in one.samples):11}{one.refused:11}{one.metadata / 1024:11.2f}")
     for flag in flags:
         print(f"  {flag}")
@@ -96,10 +102,20 @@ def replay(name: str, program: Program, times: int = 3) -> list[Flag]:
     return flags
 
 
-def known_findings() -> list[Finding]:
-    """Limits that are known, each with its reason."""
-    entries = [load(path) for path in sorted(KNOWN.glob("*.json"))]
-    return [Finding(Flag(entry["kind"], 0, 0, ""), entry["program"]) for entry in entries]
+@dataclass(frozen=True)
+class Known:
+    """A limit that is known, with its reason: flags of these kinds, in programs with all these features."""
+
+    kinds: Sequence[str]
+    features: Sequence[str]
+    reason: str
+
+    def explains(self, flag: Flag, program: Program) -> bool:
+        return flag.kind in self.kinds and set(self.features) <= features(program["ops"])
+
+
+def known_limits() -> list[Known]:
+    return [Known(**row) for row in json.loads(KNOWN.read_text())]
 
 
 @dataclass
@@ -109,20 +125,19 @@ class Hunt:
     out: Path
     arms: tuple[str, ...]
     until: float
-    known: list[Finding]
+    known: list[Known]
     findings: list[Finding] = field(default_factory=list)
     tried: int = 0
-    explained: Counter = field(default_factory=Counter)
 
     def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
         """Those that nothing found before explains."""
         left = []
         for flag in flags:
-            by = next((f for f in [*self.findings, *self.known] if f.explains(flag, program)), None)
-            if by is None:
-                left.append(flag)
-            else:
+            by = next((f for f in self.findings if f.explains(flag, program)), None)
+            if by is not None:
                 by.seen += 1
+            elif not any(limit.explains(flag, program) for limit in self.known):
+                left.append(flag)
         return left
 
     def look(self, program: Program) -> list[Flag]:
@@ -193,7 +208,7 @@ class Hunt:
 def hunt(seconds: float, seed: int, out: Path) -> int:
     """Looks for faults for so long; the exit status tells whether there were."""
     arms = available(ARMS)
-    search = Hunt(out, arms, time.monotonic() + seconds, known_findings())
+    search = Hunt(out, arms, time.monotonic() + seconds, known_limits())
     while time.monotonic() < search.until:
         finding = search.batch(seed)
         if finding:
@@ -229,9 +244,12 @@ def tour(seconds: float, seed: int, out: Path) -> int:
             place = choose(places, chance)
             tried += 1
             flags, runs = try_one(place, program, arms)
+            if any(flag.kind not in BROKEN for flag in flags):  # Only what is not so everywhere.
+                everywhere = {flag.kind for flag in judge(run_all(arms, shortened(program)), stable=True)}
+                flags = [flag for flag in flags if flag.kind not in everywhere]
             for flag in flags:
                 seen[place.name, flag.kind] += 1
-                if seen[place.name, flag.kind] == 2:  # Once may be chance.
+                if seen[place.name, flag.kind] == (1 if flag.kind in BROKEN else 2):
                     report(f"{place.name} (program {tried})", program, runs, flags)
                     keep_entry(out, f"{place.name} {flag.kind}", flag, tried, program, place.name)
             if time.monotonic() > until:

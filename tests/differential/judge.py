@@ -1,11 +1,12 @@
 """What counts as a fault: our runs of a program beside those of the others, and beside themselves as rounds go by."""
 
+import signal
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from arms import OURS, Run, run, run_all
-from programs import Program
+from programs import LONGEST_RUN_S, Program
 
 Runs = dict[str, list[Run]]
 
@@ -69,7 +70,11 @@ def suspicious(one: Run) -> bool:
     """Whether any flag is possible at all: where all is below the floors, the others need not run."""
     if one.status != 0 or one.stderr:
         return True
-    return any(limit.of(one) > limit.floor for limit in LIMITS.values()) or one.metadata > METADATA_FLOOR or bool(growth(one, True))
+    return (
+        any(limit.of(one) > limit.floor for limit in LIMITS.values())
+        or one.metadata > METADATA_FLOOR
+        or bool(growth(one, True))
+    )
 
 
 def ended_badly(runs: Runs) -> list[Flag]:
@@ -77,7 +82,12 @@ def ended_badly(runs: Runs) -> list[Flag]:
     bad = [one for one in runs[OURS] if one.status != 0 or one.stderr]
     if not bad or all(one.status != 0 for arm, rows in runs.items() if arm != OURS for one in rows):
         return []
-    return [Flag("contents" if bad[0].status == 3 else "status", bad[0].status, 0, f"{bad[0].status} {bad[0].stderr!r}")]
+    if bad[0].status == -signal.SIGXCPU:
+        least, arm = min((one.last.cpu_us, arm) for arm, rows in runs.items() for one in rows if one.status == 0)
+        return [Flag("cpu", LONGEST_RUN_S * 1e6, least, arm, "µs")]
+    return [
+        Flag("contents" if bad[0].status == 3 else "status", bad[0].status, 0, f"{bad[0].status} {bad[0].stderr!r}")
+    ]
 
 
 def compared(runs: Runs, kinds: Sequence[str]) -> list[Flag]:
@@ -142,5 +152,7 @@ def confirm(flags: Sequence[Flag], program: Program, arms: Sequence[str], times:
     if before:
         longer = run(OURS, {**program, "rounds": program["rounds"] * 4}, **how)
         found = [] if longer.status else growth(longer, times=True)
-        confirmed += [f for f in found if f.kind in before and f.ours - f.best > 2 * (before[f.kind].ours - before[f.kind].best)]
+        confirmed += [
+            f for f in found if f.kind in before and f.ours - f.best > 2 * (before[f.kind].ours - before[f.kind].best)
+        ]
     return confirmed

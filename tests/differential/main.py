@@ -15,8 +15,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5, help="hunt for so long (default 5)")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch of programs")
     parser.add_argument("--out", type=Path, default=Path("build/differential"), help="where findings go")
-    parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run these programs and show the figures")
-    parser.add_argument("--places", action="store_true", help="in every kind of environment, instead of costs in an ordinary one")
+    parser.add_argument(
+        "--replay", type=Path, nargs="+", metavar="FILE", help="run these programs and show the figures"
+    )
+    parser.add_argument(
+        "--places", action="store_true", help="in every kind of environment, instead of costs in an ordinary one"
+    )
     words = parser.parse_args()
     if words.replay:
         for path in words.replay:

@@ -20,7 +20,7 @@ PAGE = 4 * KIB
 REGION = 4096  # slots of one operation; four regions of one thread follow each other
 REGIONS = 4
 STRIDE = REGION * REGIONS
-LONGEST_RUN_S = 2
+LONGEST_RUN_S = 1  # of processor time
 # What a program may cost on an ordinary allocator, in µs: about so much for a call, a page that is touched, a mapping.
 CALL_US, PAGE_US, MAPPING_US, THREAD_US, FORK_US = 0.15, 0.35, 6.0, 60.0, 500.0
 
