@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -292,24 +293,43 @@ static void read_program(const char *path) {
   }
 }
 
+static void run_round(struct context *context) {
+  run(context, operations, header.operations);
+  end_round();
+  settled = true;
+}
+
+/* Rounds for so long, a line a second, and the figures into a file. */
+static int steady(int64_t seconds, const char *figures) {
+  int file = open(figures, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  struct context context = {.chance = 1};
+  measure_start();
+  for (int64_t round = 1; measure_time(round, seconds); round++) {
+    run_round(&context);
+  }
+  measure_print(file);
+  return 0;
+}
+
 int main(int arguments, char **argument) {
-  if (arguments != 2) {
-    fail("usage: machine PROGRAM");
+  if (arguments != 2 && arguments != 4) {
+    fail("usage: machine PROGRAM [SECONDS FIGURES]");
   }
   read_program(argument[1]);
+  if (arguments == 4) {
+    return steady(strtoll(argument[2], NULL, 10), argument[3]);
+  }
   setrlimit(RLIMIT_CPU, &(struct rlimit){(rlim_t)header.seconds, RLIM_INFINITY});
   alarm((unsigned)header.seconds * CLOCK_PER_CPU);
   measure_start();
   struct context context = {.chance = 1};
   for (int64_t round = 1; round <= header.rounds; round++) {
-    run(&context, operations, header.operations);
-    end_round();
-    settled = true;
+    run_round(&context);
     measure_round(round);
   }
   if (header.idle_ms > 0) {
     idle();
   }
-  measure_print();
+  measure_print(STDOUT_FILENO);
   return 0;
 }

@@ -62,7 +62,9 @@ uint64_t measure_before(size_t bytes);
 void measure_after(const struct op *op, uint64_t start);
 void measure_refusal(void);
 void measure_live(int64_t bytes);
-void measure_print(void);
+/* Before this round of a run of so many seconds: false when they are over. */
+bool measure_time(int64_t round, int64_t seconds);
+void measure_print(int file);
 
 /* hardship.c: what makes the process's life hard from then on. */
 void hardship(const struct op *op);

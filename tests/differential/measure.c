@@ -29,6 +29,18 @@ static atomic_ullong refusals, longest_ns, longest_at;
 static atomic_llong live_bytes;
 static atomic_ullong *spent_ns;
 static char text[TEXT];
+static int output = STDOUT_FILENO;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+  char line[512];
+  va_list arguments;
+  va_start(arguments, format);
+  int bytes = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (write(output, line, (size_t)bytes) != bytes) {
+    fail("cannot write the figures");
+  }
+}
 
 static uint64_t clock_ns(clockid_t which) {
   struct timespec now;
@@ -112,6 +124,20 @@ void measure_round(int64_t round) {
   }
 }
 
+bool measure_time(int64_t round, int64_t seconds) {
+  static uint64_t start, told;
+  uint64_t now = clock_ns(CLOCK_MONOTONIC), whole = (uint64_t)seconds * 1000000000u;
+  start = start == 0 ? now : start;
+  if ((now - start) / 1000000000u > told) {
+    told = (now - start) / 1000000000u;
+    say("steady t=%.3f operations=%lld\n", (double)(now - start) / 1e9, (long long)round);
+  }
+  if ((now - start) * SAMPLES / whole >= (uint64_t)taken && taken <= SAMPLES) {
+    take(round);
+  }
+  return now - start < whole;
+}
+
 uint64_t measure_before(size_t bytes) {
   if (bytes > BIG || ++calls_since >= ASKED_EVERY) {
     known_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -143,18 +169,8 @@ void measure_live(int64_t bytes) {
   atomic_fetch_add_explicit(&live_bytes, bytes, memory_order_relaxed);
 }
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  int bytes = vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  if (write(STDOUT_FILENO, line, (size_t)bytes) != bytes) {
-    fail("cannot write the figures");
-  }
-}
-
-void measure_print(void) {
+void measure_print(int file) {
+  output = file;
   say("{\"refused\":%llu,\"longest_ns\":%llu,\"longest_at\":%llu", atomic_load(&refusals), atomic_load(&longest_ns),
       atomic_load(&longest_at));
   say(",\"peak_rss\":%llu", (unsigned long long)status_kib("VmHWM:"));
