@@ -116,7 +116,7 @@ def run(
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=LONGEST_RUN_S * 25,
+                timeout=LONGEST_RUN_S * 150,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
             )
         except subprocess.TimeoutExpired:

@@ -16,7 +16,7 @@
 
 #include "names.h"
 
-enum { MOST_THREADS = 64, WRONG = 3, IDLE_CALLS = 256, CLOCK_PER_CPU = 20 };
+enum { MOST_THREADS = 64, WRONG = 3, IDLE_CALLS = 256, CLOCK_PER_CPU = 120 };
 
 struct header header;
 const struct op *operations;
