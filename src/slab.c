@@ -6,14 +6,18 @@
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
-_Atomic uintptr_t hak_slab_key;
+_Atomic uintptr_t hak_slab_key, hak_slab_factor;
 const hak_free_block_t hak_list_end;
 
+static void set_once(_Atomic uintptr_t *number) {
+  uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63 | 1;
+  atomic_compare_exchange_strong_explicit(number, &none, random, memory_order_release, memory_order_relaxed);
+}
+
 void hak_slab_init(void) {
-  uintptr_t none = 0;
-  if (atomic_load_explicit(&hak_slab_key, memory_order_relaxed) == 0) { /* several threads may come first */
-    uintptr_t key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;    /* address ^ key is never an address */
-    atomic_compare_exchange_strong_explicit(&hak_slab_key, &none, key, memory_order_relaxed, memory_order_relaxed);
+  if (atomic_load_explicit(&hak_slab_key, memory_order_acquire) == 0) { /* several threads may come first */
+    set_once(&hak_slab_factor);
+    set_once(&hak_slab_key); /* last: who sees it sees both */
   }
 }
 
