@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -205,12 +206,24 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
+/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for ever. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
-  syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, NULL, NULL, 0);
+  const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
+  syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, &longest, NULL, 0);
 }
 
 void hak_os_wake(_Atomic uint32_t *word) {
   syscall(SYS_futex, word, 129 /* FUTEX_WAKE_PRIVATE */, 1, NULL, NULL, 0);
+}
+
+uint64_t hak_os_block_signals(void) {
+  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* but libc's own, which it sends to threads and waits for */
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
+  return before;
+}
+
+void hak_os_set_blocked_signals(uint64_t blocked) {
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
 }
 
 void hak_os_yield(void) {
