@@ -1,5 +1,6 @@
 #include "fast.h"
 
+#include "altered.h"
 #include "foreign.h"
 #include "large.h"
 #include "probes.h"
@@ -129,6 +130,10 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
+  if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "free")) {
+    errno = saved;
+    return; /* nobody else gets it either */
+  }
   if (cls == HAK_CLASS_SAMPLED && (cls = hak_sample_free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;
