@@ -20,6 +20,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef MADV_GUARD_REMOVE
+#define MADV_GUARD_REMOVE 103
+#endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
 #define PR_SET_VMA_ANON_NAME 0
@@ -125,6 +128,19 @@ hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
   }
   hak_os_unmap(p, bytes); /* a kernel before 4.17 took the address as a hint */
   return HAK_OS_OCCUPIED;
+}
+
+bool hak_os_make_ordinary(void *at, size_t bytes) {
+  count(&counters.mprotect, 1);
+  count(&counters.madvise, 3);
+  bool ok = syscall(SYS_pkey_mprotect, at, bytes, PROT_READ | PROT_WRITE, 0) == 0 ||
+            mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+  if (!ok) { /* in the child of a fork */
+    return succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED);
+  }
+  madvise(at, bytes, MADV_KEEPONFORK); /* older kernels know neither this nor what it undoes */
+  madvise(at, bytes, MADV_GUARD_REMOVE);
+  return succeeded(madvise(at, bytes, MADV_DOFORK) == 0);
 }
 
 bool hak_os_unmap(void *at, size_t bytes) {

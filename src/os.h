@@ -32,6 +32,9 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
+/* Readable, writable, without a key or guards, and as any other in the child of a fork; where nothing is mapped,
+ * mapped. False: some of it may not be so. */
+bool hak_os_make_ordinary(void *at, size_t bytes);
 /* Drop the contents: the pages read as zeros afterwards. False: some of them may, say before one that is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether what was just mapped is locked in memory, by mlockall(MCL_FUTURE), and so resident at once. */
