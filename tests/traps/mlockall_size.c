@@ -7,7 +7,7 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 6 << 10 };
+enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 12 << 10 };
 
 static char *blocks[BLOCKS];
 

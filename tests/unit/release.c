@@ -274,10 +274,10 @@ static void fork_beside_an_extent(void) {
  * knows there whose the addresses are, but the pages are gone. */
 static void a_fork_ends_the_transit_of_an_extent(void) {
   static const SystemCall calls[] = {SYSTEM_MADVISE, SYSTEM_MUNMAP};
-  static const size_t dirty[] = {3 * CHUNK, 0};
+  static const size_t dirty[] = {2 * CHUNK, 0};
   set_policy((Policy){.retain_slices = 1000});
   for (size_t i = 0; i < 2; i++) {
-    hak_arena_give_chunks(chunks_take(3, 0));
+    hak_arena_give_chunks(chunks_take(2, 0));
     dirty_in_child = dirty[i];
     system_during(calls[i], fork_beside_an_extent);
     CHECK(hak_arena_purge(0) && system_was_during() && dirty_slices() == 0);
