@@ -9,7 +9,7 @@ include(CheckLinkerFlag)
 
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/inspect/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c
-                     ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
+                     ${PROJECT_SOURCE_DIR}/src/protection.c ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
 set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 

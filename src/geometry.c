@@ -29,8 +29,9 @@ const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
     [HAK_CLASS_HUGE] = (uint32_t)INVERSE(HAK_SLICE_BYTES),
 };
 
+#define BLOCKS(bytes) ((bytes) == 40960 ? 2 : HAK_SLAB_BYTES / (bytes))
 #define HAK_CLASS(index, bytes, below, band) \
-  [index] = (uint32_t)((HAK_SLAB_BYTES / (bytes)-1) * (INVERSE(bytes) * (bytes) - (1ULL << 32)) + 1),
+  [index] = (uint32_t)((BLOCKS(bytes) - 1) * (INVERSE(bytes) * (bytes) - (1ULL << 32)) + 1),
 #define HAK_RUN_CLASS(index, kib, below) [index] = 1,
 const uint32_t hak_class_limits[HAK_BIN_COUNT] = {
 #include "classes.def"

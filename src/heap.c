@@ -23,6 +23,28 @@ static struct {
   bool have_key;
 } heaps;
 
+_Atomic uint64_t hak_heap_diverted;
+
+/* Then nothing is the start of a block for the fast path. */
+static void divert_locked(hak_heap_t *heap) {
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    if (hak_heap_diverts(c)) {
+      __atomic_store_n(&heap->bin[c].limit, 0, __ATOMIC_RELAXED);
+    }
+  }
+}
+
+void hak_heap_divert(uint64_t classes) {
+  if ((classes & ~atomic_fetch_or(&hak_heap_diverted, classes)) == 0) {
+    return;
+  }
+  hak_lock(&hak_heaps_lock);
+  for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
+    divert_locked(heap);
+  }
+  hak_unlock(&hak_heaps_lock);
+}
+
 static void put_idle(hak_heap_t *heap) {
   hak_lock(&hak_heaps_lock);
   heap->busy = false;
@@ -70,6 +92,7 @@ static hak_heap_t *acquire(void) {
     heap->forks = heaps.forks;
     hak_cache_set_open(++heaps.busy);
     heap->busy = true;
+    divert_locked(heap);
     if (!heaps.have_key) {
       heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
     }

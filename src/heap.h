@@ -23,6 +23,13 @@ void hak_heap_flush_mine(const char *function);
 /* Look for misuse in what this thread caches. */
 void hak_heap_verify_mine(const char *function);
 
+/* From now on every thread frees blocks of these classes, a bit each, on its slow path: see altered.h. */
+void hak_heap_divert(uint64_t classes);
+extern _Atomic uint64_t hak_heap_diverted;
+HAK_INLINE bool hak_heap_diverts(uint32_t cls) {
+  return HAK_UNLIKELY(atomic_load_explicit(&hak_heap_diverted, memory_order_relaxed) >> cls & 1);
+}
+
 void hak_heap_check(void);
 /* Whether its thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);

@@ -2,12 +2,9 @@
 
 #include "os.h"
 
-enum {
-  SPINS = 200,       /* a section is about as long as this */
-  PATIENCE_MS = 100, /* of a thread that forks while it holds a lock */
-};
+enum { SPINS = 200 }; /* a section is about as long as this */
 
-_Thread_local bool hak_lock_passes __attribute__((tls_model("initial-exec")));
+_Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
 _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
 uint32_t hak_lock_make_id(void) {
@@ -35,25 +32,38 @@ void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]) {
   }
 }
 
-static void wait(hak_lock_t *lock, uint32_t self) {
+static bool is(const hak_lock_t *lock, uint8_t fork) {
+  return atomic_load_explicit(&lock->fork, memory_order_relaxed) == fork;
+}
+
+static void set(hak_lock_t *lock, uint8_t fork) {
+  atomic_store_explicit(&lock->fork, fork, memory_order_relaxed);
+}
+
+/* False: for a fork, which does not wait for a lock that is stuck. */
+static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
   for (int i = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, self)) {
-      return;
+      return true;
     }
     hak_pause();
   }
   while (!try_lock(lock, self | HAK_LOCK_WAITERS)) { /* others may sleep, too */
+    if (for_fork && is(lock, HAK_LOCK_STUCK)) {
+      return false;
+    }
     uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), asleep = seen | HAK_LOCK_WAITERS;
     if (seen != 0 && (seen == asleep || atomic_compare_exchange_strong_explicit(
                                             &lock->word, &seen, asleep, memory_order_relaxed, memory_order_relaxed))) {
       hak_os_wait(&lock->word, asleep);
     }
   }
+  return true;
 }
 
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   uint64_t since_ns = hak_os_now_ns();
-  wait(lock, self);
+  wait(lock, self, false);
   uint64_t waited_ns = hak_os_now_ns() - since_ns;
   int at = 0;
   for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
@@ -67,27 +77,32 @@ bool hak_lock_is_mine(const hak_lock_t *lock) {
   return word != 0 && word == hak_lock_id;
 }
 
-void hak_lock_before_fork(hak_lock_t *lock, bool holds_some) {
-  if (!holds_some) {
-    hak_lock(lock);
-  } else if (hak_lock_is_mine(lock)) {
-    lock->kept = true;
-  } else {
-    uint64_t since_ms = hak_os_now_ms();
-    while (!hak_lock_try(lock) && hak_os_now_ms() - since_ms < PATIENCE_MS) {
-      hak_os_yield();
-    }
+bool hak_lock_note_fork(hak_lock_t *lock) {
+  bool mine = hak_lock_is_mine(lock);
+  if (mine) {
+    set(lock, HAK_LOCK_STUCK);
   }
+  return mine;
+}
+
+bool hak_lock_before_fork(hak_lock_t *lock) {
+  if (!hak_lock_is_mine(lock)) {
+    if (!wait(lock, hak_lock_my_id(), true)) {
+      return false;
+    }
+    set(lock, HAK_LOCK_TAKEN);
+  }
+  return true;
 }
 
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child) {
-  bool mine = hak_lock_is_mine(lock), kept = mine && lock->kept;
+  bool mine = hak_lock_is_mine(lock), stuck = is(lock, HAK_LOCK_STUCK);
   if (mine || in_child) { /* else its owner's, who may be forking as well */
-    lock->kept = false;
+    set(lock, 0);
   }
   if (in_child) {
-    atomic_store_explicit(&lock->word, kept ? hak_lock_id : 0, memory_order_relaxed);
-  } else if (mine && !kept) {
+    atomic_store_explicit(&lock->word, mine && stuck ? hak_lock_id : 0, memory_order_relaxed);
+  } else if (mine && !stuck) {
     hak_unlock(lock);
   }
 }

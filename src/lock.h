@@ -4,8 +4,8 @@
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
  *
- * Who may wait for what: docs/invariants.md. Between the handlers of a fork, which takes all locks, other libraries'
- * may allocate: hak_lock_passes makes the forking thread's own lock operations do nothing there. */
+ * Who may wait for what: docs/invariants.md. A fork takes all locks, and its thread may allocate or fork again before it
+ * gives them back: hak_lock_passes makes its own lock operations do nothing there. */
 #ifndef HAK_LOCK_H /* tests/protocol defines it, and locks of its own */
 #define HAK_LOCK_H
 
@@ -13,14 +13,15 @@
 
 typedef struct hak_lock {
   _Atomic uint32_t word;
-  bool kept; /* by the thread inside fork(): it held the lock before */
+  _Atomic uint8_t fork; /* what its owner's has to do with it */
 } hak_lock_t;
 
 #define HAK_LOCK_INIT \
   { 0, false }
 #define HAK_LOCK_WAITERS ((uint32_t)1 << 31)
 
-extern _Thread_local bool hak_lock_passes __attribute__((tls_model("initial-exec")));
+/* Forks under way in this thread: one in another's handler is no more than counted. */
+extern _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
 /* Of this thread, also in the child of its fork; 0 before it first took a lock. */
 extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
@@ -58,10 +59,15 @@ bool hak_lock_try(hak_lock_t *lock);
 enum { HAK_LOCK_WAIT_COUNTS = 6 };
 void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]);
 
+/* A fork takes a lock unless its thread has it already, which means that it forks in a signal handler, and that what it
+ * interrupted goes on only afterwards: such a lock is stuck, and another fork does not wait for it. */
+enum { HAK_LOCK_TAKEN = 1, HAK_LOCK_STUCK };
+
 bool hak_lock_is_mine(const hak_lock_t *lock);
-/* Before a fork: take the lock unless this thread holds it already. `holds_some`: of any of ours. Such a thread gives
- * up after a while: another may do the same. */
-void hak_lock_before_fork(hak_lock_t *lock, bool holds_some);
+/* A fork begins: whether this thread has the lock, which is stuck then. */
+bool hak_lock_note_fork(hak_lock_t *lock);
+/* False: it is not to be had, being another's and stuck. */
+bool hak_lock_before_fork(hak_lock_t *lock);
 /* After it, in either process: as it was before. In the child the threads that waited are gone. */
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child);
 

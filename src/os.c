@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -18,6 +19,9 @@
 #endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_GUARD_REMOVE
+#define MADV_GUARD_REMOVE 103
 #endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
@@ -140,6 +144,19 @@ hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
   return HAK_OS_OCCUPIED;
 }
 
+bool hak_os_make_ordinary(void *at, size_t bytes) {
+  count(&counters.mprotect, 1);
+  count(&counters.madvise, 3);
+  bool ok = syscall(SYS_pkey_mprotect, at, bytes, PROT_READ | PROT_WRITE, 0) == 0 ||
+            mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+  if (!ok) { /* in the child of a fork */
+    return succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED);
+  }
+  madvise(at, bytes, MADV_KEEPONFORK); /* older kernels know neither this nor what it undoes */
+  madvise(at, bytes, MADV_GUARD_REMOVE);
+  return succeeded(madvise(at, bytes, MADV_DOFORK) == 0);
+}
+
 bool hak_os_unmap(void *at, size_t bytes) {
   count(&counters.munmap, 1);
   return succeeded(munmap(at, bytes) == 0);
@@ -219,12 +236,24 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
+/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for ever. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
-  syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, NULL, NULL, 0);
+  const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
+  syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, &longest, NULL, 0);
 }
 
 void hak_os_wake(_Atomic uint32_t *word) {
   syscall(SYS_futex, word, 129 /* FUTEX_WAKE_PRIVATE */, 1, NULL, NULL, 0);
+}
+
+uint64_t hak_os_block_signals(void) {
+  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* but libc's own, which it sends to threads and waits for */
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
+  return before;
+}
+
+void hak_os_set_blocked_signals(uint64_t blocked) {
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
 }
 
 void hak_os_yield(void) {

@@ -32,6 +32,9 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
+/* Readable, writable, without a key or guards, and as any other in the child of a fork; where nothing is mapped,
+ * mapped. False: some of it may not be so. */
+bool hak_os_make_ordinary(void *at, size_t bytes);
 /* Drop the contents: the pages read as zeros afterwards. False: some of them may, say before one that is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether what was just mapped is locked in memory, by mlockall(MCL_FUTURE), and so resident at once. */
@@ -55,12 +58,15 @@ uint64_t hak_os_now_ms(void);
 uint64_t hak_os_now_ns(void);
 /* Random bits that tell nothing about any other secret of the process. */
 uint64_t hak_os_random(void);
-/* Sleep while the word has that value; may wake without a reason. */
+/* Sleep while the word has that value, but not long; may wake without a reason. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one that sleeps. */
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let others run for a moment. */
 void hak_os_yield(void);
+/* No handler of a signal interrupts this thread until it sets again what is returned. */
+uint64_t hak_os_block_signals(void);
+void hak_os_set_blocked_signals(uint64_t blocked);
 /* Of the calling thread, as /proc has it, without a system call. 0: not known. */
 uint32_t hak_os_thread_id(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */

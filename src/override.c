@@ -2,7 +2,9 @@
 #include "hakmem.h"
 
 #include "fast.h"
+#include "process.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 
@@ -60,4 +62,13 @@ HAK_EXPORT int mallopt(int parameter, int value) {
   int failed = hak_option_set("RETAIN", text);
   errno = saved;
   return failed == 0;
+}
+
+/* What every library's pthread_atfork leads to, perhaps before our constructor runs. Weak: libc's own is the one in a
+ * program without shared libraries. */
+HAK_EXPORT __attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                                                       void *module) {
+  hak_register_t next;
+  *(void **)&next = dlsym(RTLD_NEXT, "__register_atfork");
+  return next ? hak_process_register(next, prepare, parent, child, module) : ENOMEM;
 }

@@ -9,6 +9,7 @@
 #include "modules.h"
 #include "options.h"
 #include "os.h"
+#include "process.h"
 #include "profile.h"
 #include "sample.h"
 #include "sites.h"
@@ -27,8 +28,12 @@ __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layo
 
 const hak_hook_t *const hak_hook = &hak_inspection;
 
+/* Who registers fork handlers holds it, and may allocate. */
+static hak_lock_t registering = HAK_LOCK_INIT;
+
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  visit(&registering, flag);
   visit(&hak_profile_lock, flag);
   visit(&hak_modules_lock, flag);
   visit(&hak_sites_lock, flag);
@@ -46,31 +51,74 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
 /* A signal handler may fork while the code that it interrupted holds locks. */
 static _Thread_local bool holds_some __attribute__((tls_model("initial-exec")));
 
-static void note_mine(hak_lock_t *lock, bool unused) {
-  (void)unused;
-  holds_some |= hak_lock_is_mine(lock);
+static void note_mine(hak_lock_t *lock, bool forks) {
+  holds_some |= forks ? hak_lock_note_fork(lock) : hak_lock_is_mine(lock);
 }
 
 /* A signal handler asks; it may interrupt a fork. */
 static bool holds_a_lock(void) {
   bool saved = holds_some;
-  holds_some = hak_lock_passes;
+  holds_some = hak_lock_passes > 0;
   each_lock(note_mine, false);
   bool answer = holds_some;
   holds_some = saved;
   return answer;
 }
 
+/* libc takes the lock of its list of streams after the handlers, and whoever has that may wait for a stream whose owner
+ * allocates: so it comes before ours. A thread that takes it twice has to give it back twice. */
+void _IO_list_lock(void) __attribute__((weak));
+void _IO_list_unlock(void) __attribute__((weak));
+void _IO_list_resetlock(void) __attribute__((weak));
+extern const char __libc_single_threaded __attribute__((weak)); /* if so, a child's libc leaves that lock as it is */
+static _Thread_local bool holds_streams __attribute__((tls_model("initial-exec")));
+static _Thread_local bool lacks_some __attribute__((tls_model("initial-exec")));
+
+static void take(hak_lock_t *lock, bool unused) {
+  (void)unused;
+  lacks_some |= !hak_lock_before_fork(lock);
+}
+
+static void take_all(void) {
+  lacks_some = false;
+  holds_streams = _IO_list_lock && !(&__libc_single_threaded && __libc_single_threaded);
+  if (holds_streams) {
+    _IO_list_lock();
+  }
+  each_lock(take, false);
+}
+
+static void give_all(bool in_child) {
+  each_lock(hak_lock_after_fork, in_child);
+  if (holds_streams) {
+    (in_child ? _IO_list_resetlock : _IO_list_unlock)();
+  }
+}
+
 static void before_fork(void) {
-  holds_some = false;
-  each_lock(note_mine, false);
-  each_lock(hak_lock_before_fork, holds_some);
-  hak_lock_passes = true; /* other libraries' handlers may allocate while we hold every lock */
+  uint64_t signals = hak_os_block_signals(); /* a handler that forks finds us with every lock or with none */
+  if (hak_lock_passes == 0) {
+    holds_some = false;
+    each_lock(note_mine, true);
+    for (take_all(); lacks_some && !holds_some; take_all()) { /* the other's fork may wait for what we have */
+      give_all(false);
+      hak_os_yield();
+    }
+  }
+  hak_lock_passes++;
+  hak_os_set_blocked_signals(signals);
+}
+
+static void after_fork(bool in_child) {
+  uint64_t signals = hak_os_block_signals();
+  if (--hak_lock_passes == 0) {
+    give_all(in_child);
+  }
+  hak_os_set_blocked_signals(signals);
 }
 
 static void in_parent(void) {
-  hak_lock_passes = false;
-  each_lock(hak_lock_after_fork, false);
+  after_fork(false);
 }
 
 static void in_child(void) {
@@ -79,8 +127,23 @@ static void in_child(void) {
   }
   hak_pagemap_fork_child();
   hak_heap_fork_child();
-  hak_lock_passes = false;
-  each_lock(hak_lock_after_fork, true);
+  after_fork(true);
+}
+
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+/* Handlers that were registered first run last before a fork and first after it. Ours must be these, for others may wait
+ * for threads that allocate. */
+int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                         void *module) {
+  static bool registered;
+  hak_lock(&registering); /* taken by a fork before the lock of libc's list of handlers, which may have to grow */
+  if (!registered) {
+    registered = next(before_fork, in_parent, in_child, &__dso_handle) == 0;
+  }
+  int failed = prepare == before_fork ? !registered : next(prepare, parent, child, module);
+  hak_unlock(&registering);
+  return failed;
 }
 
 /* libhakmem.so is linked so that it is never unloaded. */
@@ -93,8 +156,7 @@ static void pin(void) {
   }
 }
 
-/* Early among the constructors: fork handlers registered first run last before a fork and first after it. */
-__attribute__((constructor(101))) static void start(void) {
+static void start(void) {
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
     hak_foreign_start();
@@ -107,6 +169,9 @@ __attribute__((constructor(101))) static void start(void) {
     hak_profile_start_up(holds_a_lock);
   }
 }
+
+/* Before every other constructor of a program without shared libraries: its handlers are registered past ours. */
+__attribute__((section(".init_array.00000"), used)) static void (*const starts_first)(void) = start;
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */

@@ -1,6 +1,7 @@
 /* realloc, and how large a block is. */
 #include "hakmem.h"
 
+#include "altered.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hook.h"
@@ -114,6 +115,9 @@ void *hak_realloc(void *block, size_t bytes) {
   uint32_t cls = hak_class_at(block);
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
+  }
+  if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "realloc")) {
+    return hak_no_memory();
   }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }

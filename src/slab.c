@@ -6,14 +6,18 @@
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
-_Atomic uintptr_t hak_slab_key;
+_Atomic uintptr_t hak_slab_key, hak_slab_factor;
 const hak_free_block_t hak_list_end;
 
+static void set_once(_Atomic uintptr_t *number) {
+  uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63 | 1;
+  atomic_compare_exchange_strong_explicit(number, &none, random, memory_order_release, memory_order_relaxed);
+}
+
 void hak_slab_init(void) {
-  uintptr_t none = 0;
-  if (atomic_load_explicit(&hak_slab_key, memory_order_relaxed) == 0) { /* several threads may come first */
-    uintptr_t key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;    /* address ^ key is never an address */
-    atomic_compare_exchange_strong_explicit(&hak_slab_key, &none, key, memory_order_relaxed, memory_order_relaxed);
+  if (atomic_load_explicit(&hak_slab_key, memory_order_acquire) == 0) { /* several threads may come first */
+    set_once(&hak_slab_factor);
+    set_once(&hak_slab_key); /* last: who sees it sees both */
   }
 }
 
@@ -97,7 +101,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
   /* One slice where memory is short; for sizes that divide it, for the bins' limits are those of whole slabs. Requests
    * of other sizes get a block of the next class that has one (slow.c). */
   bool tight = hak_arena_is_tight(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
-  size_t slices = tight && divides ? 1 : HAK_SLAB_SLICES;
+  size_t slices = tight && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
   char *base = tight && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
   if (!base && divides && slices > 1) {
@@ -122,8 +126,8 @@ static hak_slab_t *make_slab(uint32_t cls) {
     atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
   }
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
-  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release); /* pairs with return_bits */
-  hak_set_class(base, slices, cls);
+  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
+  hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
   return slab;
 }
 

@@ -30,13 +30,20 @@ hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
  * hak_slab_unchain. */
 hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function);
 
-/* The tag of a block that lies in a slab, or is on its way between threads. */
-extern _Atomic uintptr_t hak_slab_key;
+/* The tag of a block that lies in a slab, or is on its way between threads. It may stay in memory that becomes part of
+ * another block, whose owner reads it: so the folded product cannot be turned back. */
+extern _Atomic uintptr_t hak_slab_key, hak_slab_factor;
+HAK_INLINE uintptr_t hak_slab_tag_of(const hak_free_block_t *block) {
+  uintptr_t key = atomic_load_explicit(&hak_slab_key, memory_order_relaxed);
+  unsigned __int128 product =
+      (unsigned __int128)((uintptr_t)block ^ key) * atomic_load_explicit(&hak_slab_factor, memory_order_relaxed);
+  return ((uintptr_t)product ^ (uintptr_t)(product >> 64)) | (uintptr_t)1 << 63; /* never an address */
+}
 HAK_INLINE void hak_slab_tag(hak_free_block_t *block) {
-  block->tag = (uintptr_t)block ^ atomic_load_explicit(&hak_slab_key, memory_order_relaxed);
+  block->tag = hak_slab_tag_of(block);
 }
 HAK_INLINE bool hak_slab_tagged(const hak_free_block_t *block) {
-  return block->tag == ((uintptr_t)block ^ atomic_load_explicit(&hak_slab_key, memory_order_relaxed));
+  return block->tag == hak_slab_tag_of(block);
 }
 /* A block of a list does not carry the list's tag: freed twice, as far as its tag tells, or written to. Aborts. */
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);

@@ -1,5 +1,6 @@
 #include "slow.h"
 
+#include "altered.h"
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
@@ -132,6 +133,10 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
+  if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "free")) {
+    errno = saved;
+    return; /* nobody else gets it either */
+  }
   if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook->free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;

@@ -6,7 +6,8 @@
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
  * A free block carries two words:   link  the next free block of its list
- *                                   tag   link ^ key of the list, or, in a slab, address ^ key of the slabs */
+ *                                   tag   link ^ key of the list, or, in a slab, of its address under the key of the
+ * slabs */
 #pragma once
 
 #include "geometry.h"
@@ -30,12 +31,14 @@ HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
   return ((uintptr_t)block->link ^ block->tag) == key;
 }
 
-/* A block that is handed out links to itself, until its owner writes there: no free block does. */
+/* Of a block that is handed out, until its owner writes there: no free block has it, and it tells nothing of one. */
+#define HAK_TAKEN ((uintptr_t)1)
 HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {
-  block->link = block;
+  block->link = NULL;
+  block->tag = HAK_TAKEN;
 }
 HAK_INLINE bool hak_is_marked_taken(const hak_free_block_t *block) {
-  return block->link == block;
+  return !block->link && block->tag == HAK_TAKEN;
 }
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");

@@ -12,7 +12,7 @@ EXTRAS = {
     "fleet": (("distributed", "distributed"),),
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
-    "soak": (("pymannkendall", "pymannkendall"), ("ruptures", "ruptures")),
+    "soak": (("ruptures", "ruptures"),),
     "sql": (("duckdb", "duckdb"),),
     "tune": (("optuna", "optuna"),),
 }

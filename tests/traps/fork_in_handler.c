@@ -1,5 +1,6 @@
 /* fork() in a signal handler that may interrupt malloc and free anywhere: both sides return from the handler, finish
- * what was interrupted, and go on. argument: number of other threads that allocate meanwhile */
+ * what was interrupted, and go on. arguments: number of other threads that allocate meanwhile; and "everywhere": these
+ * get signals, too, as many as the main thread can send */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,9 +12,10 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { FORKS = 250, TABLE = 64, CHILD_STEPS = 300, THREADS_MAX = 4, INTERVAL_NS = 150 * 1000 };
+enum { FORKS = 250, TABLE = 64, CHILD_STEPS = 300, THREADS_MAX = 4, INTERVAL_NS = 150 * 1000, STEPS_PER_SIGNAL = 16 };
 
-static volatile sig_atomic_t forks, is_child;
+static volatile sig_atomic_t is_child;
+static atomic_int forks;
 static atomic_bool stop;
 static timer_t timer;
 
@@ -38,7 +40,7 @@ static void on_signal(int number) {
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(1);
   }
-  forks++;
+  atomic_fetch_add(&forks, 1);
   arm();
 }
 
@@ -71,19 +73,38 @@ static void step(Table *table) {
   }
 }
 
+static sigset_t block_signals(void) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  return before;
+}
+
+static void end_child(Table *table) {
+  for (int i = 0; i < CHILD_STEPS; i++) {
+    step(table);
+  }
+  _exit(0);
+}
+
 static void *allocate(void *argument) {
   Table *table = argument;
-  while (!atomic_load(&stop)) {
+  while (!is_child && !atomic_load(&stop)) {
     step(table);
+  }
+  block_signals();
+  if (is_child) {
+    end_child(table);
   }
   return NULL;
 }
 
-static void start_threads(pthread_t *threads, Table *tables, int count) {
-  sigset_t blocked, before;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before); /* the handler runs on the main thread */
+static void start_threads(pthread_t *threads, Table *tables, int count, bool everywhere) {
+  sigset_t before = block_signals();
+  if (everywhere) { /* else the handler runs on the main thread */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+  }
   for (int i = 0; i < count; i++) {
     tables[i].prng = prng_seeded(100 + (uint64_t)i);
     CHECK(pthread_create(&threads[i], NULL, allocate, &tables[i]) == 0);
@@ -94,25 +115,26 @@ static void start_threads(pthread_t *threads, Table *tables, int count) {
 int main(int count, char **arguments) {
   static Table mine, tables[THREADS_MAX];
   pthread_t threads[THREADS_MAX];
-  CHECK(count == 2);
+  CHECK(count == 2 || (count == 3 && strcmp(arguments[2], "everywhere") == 0));
   int others = atoi(arguments[1]);
   CHECK(others <= THREADS_MAX);
   trap_watchdog(60); /* of a second's work: other programs may have the processors */
   mine.prng = prng_seeded(1);
-  start_threads(threads, tables, others);
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  start_threads(threads, tables, others, count == 3);
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   arm();
-  while (!is_child && forks < FORKS) {
+  for (int steps = 0; !is_child && atomic_load(&forks) < FORKS; steps++) {
     step(&mine);
-  }
-  if (is_child) {
-    for (int i = 0; i < CHILD_STEPS; i++) {
-      step(&mine);
+    if (count == 3 && steps % STEPS_PER_SIGNAL == 0) {
+      pthread_kill(threads[steps / STEPS_PER_SIGNAL % others], SIGUSR1);
     }
-    _exit(0);
+  }
+  block_signals();
+  if (is_child) {
+    end_child(&mine);
   }
   atomic_store(&stop, true);
   for (int i = 0; i < others; i++) {

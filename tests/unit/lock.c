@@ -107,6 +107,15 @@ static void all_who_sleep_are_woken(void) {
   }
 }
 
+/* One that was woken may run a signal handler instead of going on. */
+static void a_lost_wake_up_is_done_without(void) {
+  hak_lock(&lock);
+  pthread_t thread = start(take_once);
+  until_somebody_sleeps();
+  atomic_store(&lock.word, 0);
+  join(thread);
+}
+
 static uint64_t sum(const uint64_t waits[HAK_LOCK_WAIT_COUNTS]) {
   uint64_t all = 0;
   for (int i = 0; i < HAK_LOCK_WAIT_COUNTS; i++) {
@@ -174,8 +183,8 @@ static void after_in_child(void) {
 
 static void a_fork_takes_it_and_gives_it_back(void) {
   for (int round = 0; round < 2; round++) {
-    hak_lock_before_fork(&lock, false);
-    CHECK(hak_lock_is_mine(&lock) && !lock.kept);
+    hak_lock_before_fork(&lock);
+    CHECK(hak_lock_is_mine(&lock) && lock.fork == HAK_LOCK_TAKEN);
     child_succeeds(after_in_child);
     hak_lock_after_fork(&lock, false);
     CHECK(is_free());
@@ -184,7 +193,7 @@ static void a_fork_takes_it_and_gives_it_back(void) {
 
 static void go_on_in_child(void) {
   hak_lock_after_fork(&lock, true);
-  CHECK(hak_lock_is_mine(&lock) && !lock.kept);
+  CHECK(hak_lock_is_mine(&lock) && lock.fork == 0);
   hak_unlock(&lock);
   CHECK(is_free());
   a_fork_takes_it_and_gives_it_back();
@@ -193,27 +202,20 @@ static void go_on_in_child(void) {
 /* In a signal handler that interrupted a section: the section goes on in both processes. */
 static void a_fork_under_the_lock_keeps_it(void) {
   hak_lock(&lock);
-  hak_lock_before_fork(&lock, true);
+  CHECK(hak_lock_note_fork(&lock) && lock.fork == HAK_LOCK_STUCK);
+  CHECK(hak_lock_before_fork(&lock));
   CHECK(hak_lock_is_mine(&lock));
   child_succeeds(go_on_in_child);
   hak_lock_after_fork(&lock, false);
-  CHECK(hak_lock_is_mine(&lock));
+  CHECK(hak_lock_is_mine(&lock) && lock.fork == 0);
   hak_unlock(&lock);
   a_fork_takes_it_and_gives_it_back();
-}
-
-static void a_fork_under_another_lock_takes_it(void) {
-  hak_lock_before_fork(&lock, true);
-  CHECK(hak_lock_is_mine(&lock));
-  child_succeeds(after_in_child);
-  hak_lock_after_fork(&lock, false);
-  CHECK(is_free());
 }
 
 static void a_fork_wakes_who_waits(void) {
   pthread_t thread;
   counted = 0;
-  hak_lock_before_fork(&lock, false);
+  hak_lock_before_fork(&lock);
   thread = start(take_once);
   until_somebody_sleeps();
   child_succeeds(after_in_child); /* nobody waits there */
@@ -231,42 +233,46 @@ static void await_turn(int wanted) {
   }
 }
 
-/* Forks under the lock, and is in the middle of it while the main thread does the same under another. */
+/* Forks under the lock, which lasts. */
 static void *fork_slowly(void *unused) {
   (void)unused;
   hak_lock(&lock);
-  hak_lock_before_fork(&lock, true);
-  atomic_store(&turn, 1);
-  await_turn(2);
+  until_somebody_sleeps();
+  CHECK(hak_lock_note_fork(&lock) && hak_lock_before_fork(&lock));
+  await_turn(1);
   hak_lock_after_fork(&lock, false);
   CHECK(hak_lock_is_mine(&lock)); /* the interrupted section still holds it */
   hak_unlock(&lock);
   return NULL;
 }
 
-static void of_two_that_fork_one_gives_up(void) {
+/* Not even one that waits already. */
+static void a_fork_does_not_wait_for_what_is_stuck(void) {
+  CHECK(!hak_lock_note_fork(&lock));
   pthread_t thread = start(fork_slowly);
-  await_turn(1);
-  hak_lock_before_fork(&lock, true);
+  while (is_free()) {
+    hak_os_yield();
+  }
+  CHECK(!hak_lock_before_fork(&lock));
   CHECK(!hak_lock_is_mine(&lock) && !is_free());
   child_succeeds(after_in_child); /* its owner is not there */
   hak_lock_after_fork(&lock, false);
-  CHECK(!is_free());
-  atomic_store(&turn, 2);
+  CHECK(!is_free() && lock.fork == HAK_LOCK_STUCK);
+  atomic_store(&turn, 1);
   join(thread);
-  CHECK(is_free());
+  CHECK(is_free() && lock.fork == 0);
 }
 
 int main(void) {
   child_succeeds(the_owner_is_known);
   child_succeeds(it_excludes);
   child_succeeds(all_who_sleep_are_woken);
+  child_succeeds(a_lost_wake_up_is_done_without);
   child_succeeds(waits_are_counted_by_their_length);
   child_succeeds(one_thread_may_pass);
   child_succeeds(a_fork_takes_it_and_gives_it_back);
   child_succeeds(a_fork_under_the_lock_keeps_it);
-  child_succeeds(a_fork_under_another_lock_takes_it);
   child_succeeds(a_fork_wakes_who_waits);
-  child_succeeds(of_two_that_fork_one_gives_up);
+  child_succeeds(a_fork_does_not_wait_for_what_is_stuck);
   return 0;
 }

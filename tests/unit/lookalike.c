@@ -34,7 +34,7 @@ static void a_damaged_list_is_no_trap(void) {
 int main(void) {
   void *block = hak_malloc(100);
   CHECK(block != NULL);
-  set_words(block, 0, (uintptr_t)block ^ hak_slab_key);
+  set_words(block, 0, hak_slab_tag_of((void *)block));
   survives(block);
   block = hak_malloc(100);
   set_words(block, (uintptr_t)block, (uintptr_t)block ^ hak_heap->key);

@@ -4,8 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from scipy.special import bdtrc
-
+from hakmem_lab.judge.failing import GONE, failed_runs, failures, times
 from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
 from hakmem_lab.judge.pressure import shared
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
@@ -17,8 +16,7 @@ from hakmem_lab.store.earlier import sentence
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
-WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial")
-JUDGED_PHASES = ("measure", "confirm")
+WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial", GONE)
 DISTURBED_SHARE = 0.1
 
 
@@ -75,7 +73,6 @@ def comparison(interval: Interval, control: str, treatment: str, metric: str, ve
         "ci_low": ratio.low,
         "ci_high": ratio.high,
         "level": interval.level,
-        "p": interval.p,
         "verdict": verdict,
     }
 
@@ -108,43 +105,6 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
     return rows
 
 
-def failures(records: Iterable[dict]) -> list[dict]:
-    """Every run that failed, also those whose block was run again."""
-    return [
-        {"block": record["block"], "arm": record["arm"], "why": record["why"]}
-        for record in records
-        if record["type"] == "run" and not record["ok"]
-    ]
-
-
-def failed_runs(records: Iterable[dict], arm: str | None = None, crashed: bool = False) -> list[dict]:
-    """Runs that failed in blocks that count for the verdict; crashed: only those that a signal ended by itself."""
-    return [
-        record
-        for record in records
-        if record["type"] == "run"
-        and not record["ok"]
-        and record.get("phase") in JUDGED_PHASES
-        and arm in (None, record["arm"])
-        and (not crashed or (record.get("signal") and not record.get("timed_out")))
-    ]
-
-
-def withheld(result: dict, records: Sequence[dict], control: str, treatment: str) -> dict:
-    """No GO for a treatment that crashed more often than its control, or failed so much more often that chance does not
-    explain it, however fast its surviving runs were."""
-    crashes = len(failed_runs(records, treatment, crashed=True)) > len(failed_runs(records, control, crashed=True))
-    mine, others = failed_runs(records, treatment), failed_runs(records, control)
-    unequal = bdtrc(len(mine) - 1, len(mine) + len(others), 0.5) <= result["alpha"] if mine else False
-    if result["verdict"] == "GO" and (crashes or unequal):
-        result["verdict"] = "INCONCLUSIVE"
-        result["headline"] = (
-            f"No GO: {treatment} failed {len(mine)} times ({mine[-1]['why']}), {control} {len(others)} times. Where it "
-            f"did not fail: {result['headline']}"
-        )
-    return result
-
-
 def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     """What a reader should know before believing the figures."""
     texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
@@ -155,7 +115,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
             f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
-        texts.append(f"{arm} failed in {count} blocks, which were run again; their records are kept")
+        texts.append(f"{arm} failed {times(count)}; what it failed in was run again, the records are kept")
     if tries := sentence(header.get("earlier", []), header["kind"] in PROLONGED_KINDS):
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):

@@ -42,6 +42,6 @@ def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     return {
         "name": f"{pair[1]} against {pair[0]}", "metric": MEAN_OF + metric.label, "control": pair[0],
         "treatment": pair[1],
-        "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level, "p": None,
+        "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level,
         "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import planning, rails, two_arms, words
+from hakmem_lab.judge import failing, planning, rails, two_arms, words
 from hakmem_lab.judge.analysis import (
     COMPARED,
     base_result,
@@ -10,7 +10,6 @@ from hakmem_lab.judge.analysis import (
     measured,
     metric_of,
     unfinished,
-    withheld,
 )
 from hakmem_lab.judge.statistics import multiple, sentences, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
@@ -67,21 +66,22 @@ def measure(session: Session) -> None:
         return [everyone[0], *(name for name in everyone[1:] if name not in gone)]
 
     gone: dict[str, int] = {}
-    for blocks in session.each_block("measure", wanted, most):
+    for blocks in session.each_block("measure", wanted, most, everyone[:1]):
         if not blocks or not plan.share:
             continue
         for name, decision in decisions(header, blocks, plan).items():
             if decision.verdict is not verdict.Verdict.INCONCLUSIVE and name not in gone:
                 gone[name] = len(blocks)
                 session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
-        if len(gone) == len(everyone) - 1 and len(blocks) >= least:
+        if len({*gone, *session.gone}) == len(everyone) - 1 and len(blocks) >= least:
             return
 
 
 def decisions(header: dict, blocks: Blocks, plan: Plan) -> dict[str, verdict.Decision]:
     """Of every arm against the baseline, from the blocks in which it took part; the comparisons share alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
-    return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in others}
+    there = [name for name in others if two_arms.shared(blocks, first, name)]
+    return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in there}
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -94,25 +94,27 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["headline"] = unfinished(blocks, spec)
         return result
     found = decisions(header, blocks, plan)
-    result["comparisons"] = [_row(found[name], first, name, spec["metric"]) for name in others]
+    result["failed"] = failing.withheld_of(found, records, first, others) if len(others) > 1 else {}
+    result["comparisons"] = [_row(decision, first, name, spec["metric"]) for name, decision in found.items()]
     result["comparisons"] += [
         two_arms.means_row(d.means, (first, name), metric_of(header))
         for name, d in found.items()
         if d.means is not None
     ]
-    result["comparisons"] += _secondary(blocks, first, others, spec)
-    open_ones = [d for d in found.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
+    result["comparisons"] += _secondary(blocks, first, list(found), spec)
+    done = {*result["failed"], *failing.gone(records)}
+    open_ones = [d for name, d in found.items() if d.verdict is verdict.Verdict.INCONCLUSIVE and name not in done]
     result["settled"] = not open_ones
     ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
-    result["headline"] = _headline(first, found, metric_of(header), spec["margin"])
+    result["headline"] = _headline(first, found, metric_of(header), spec["margin"], result["failed"])
     result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
     wanted = [d.more_blocks for d in open_ones]
     result["more_blocks"] = None if None in wanted else max(wanted, default=None)
     if len(others) == 1:
         decision = found[others[0]]
         result |= {"verdict": str(decision.verdict), "headline": decision.reason}
-        withheld(result, records, first, others[0])
+        failing.withheld(result, records, first, others[0])
     return blocked(result, records)
 
 
@@ -135,15 +137,17 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
     return rows
 
 
-def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, margin: float) -> str:
+def _headline(
+    first: str, found: dict[str, verdict.Decision], metric: Metric, margin: float, failed: dict[str, str]
+) -> str:
     """Of every arm what is decided and what is not: the best first, the open ones last."""
 
     def said(name: str) -> str:
         ratio = found[name].interval.ratio()
         return words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)
 
-    ordered = sorted(found, key=lambda name: -found[name].interval.estimate)
-    parts = []
+    ordered = sorted((name for name in found if name not in failed), key=lambda name: -found[name].interval.estimate)
+    parts: list[str] = []
     for wanted, text in (("GO", "surely better than"), ("NO-GO", "surely worse than"), ("NEUTRAL", "as good as")):
         names = [name for name in ordered if found[name].verdict == wanted and not found[name].vetoed_by]
         if names:
@@ -151,6 +155,7 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, ma
             parts.append(f"{text} {first}: {', '.join(sizes)}")
     parts += [f"{n}: {said(n)}, but {', '.join(found[n].vetoed_by)} got worse, beyond what is tolerated"
               for n in ordered if found[n].vetoed_by]  # fmt: skip
+    parts += [f"not compared: {text}" for text in failed.values()]
     open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
     parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], metric, margin)})" for name in open_ones]
     text = "; ".join(parts) + "."

@@ -1,7 +1,8 @@
 """`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
+from hakmem_lab.judge import failing
+from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
 from hakmem_lab.judge.statistics import looks, multiple
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan
@@ -33,12 +34,10 @@ def run(spec: SweepSpec, context) -> dict:
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
-    """The candidate with the best estimate against the default, and every candidate's ratios."""
-    columns = {
-        arm["name"]: log_ratios(blocks, DEFAULT, arm["name"], metric_of(header))
-        for arm in header["arms"]
-        if arm["name"] != DEFAULT
-    }
+    """The candidate with the best estimate against the default, and the ratios of all that finished every block."""
+    names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
+    there = [name for name in names if all(name in block for block in blocks)]
+    columns = {name: log_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
     return multiple.select_best(columns), columns
 
 
@@ -46,7 +45,7 @@ def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
-    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
+    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks, [DEFAULT]))
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair = DEFAULT, chosen
     run_until_settled(session, "confirm", pair, of_pair(header, pair))
@@ -75,5 +74,5 @@ def analyse(header: dict, records: list[dict]) -> dict:
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
         result["selection"]["confirmation"] = parts["comparisons"][0]
-        withheld(result, records, DEFAULT, chosen)
+        failing.withheld(result, records, DEFAULT, chosen)
     return blocked(result, records)

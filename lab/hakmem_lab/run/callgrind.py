@@ -65,7 +65,7 @@ def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapp
         outcome = running.wait()
         instructions = total(Path(folder), running.pid)
     shown = " ".join(argv)
-    if why := outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None):
+    if why := outcome.failure():
         tail = " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]
         raise LabError(f"under callgrind: {shown}: {why}" + (f": {tail}" if tail else ""))
     if instructions is None:

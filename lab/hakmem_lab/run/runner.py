@@ -79,8 +79,6 @@ class Workload:
 
 def _failed(outcome: Outcome) -> str | None:
     why = outcome.failure()
-    if why is None and outcome.exit != 0:
-        why = f"exit status {outcome.exit}"
     if why is None and outcome.mapped is False:
         why = "the allocator was not loaded: its library is not mapped in the process"
     if why and (tail := _printable(outcome.stderr or outcome.stdout)[-TAIL_CHARACTERS:]):

@@ -25,7 +25,7 @@ def client_request(workload: Workload, command: Sequence[str], port: int) -> Req
 
 def failure(outcome: Outcome, what: str) -> str | None:
     """Why a client did not end well, else None."""
-    why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+    why = outcome.failure()
     if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
         why += f": {tail}"
     return f"{what}: {why}" if why else None

@@ -5,11 +5,12 @@ What a kind does with the blocks is the kind's business.
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge import fitness
+from hakmem_lab.judge import failing, fitness
 from hakmem_lab.judge.pressure import SOLO
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -188,17 +189,24 @@ class Session(Recorder):
             pair = slice(first, first + SIDES)
             yield from enumerate(self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed), first)
 
-    def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
+    def run_blocks(self, phase: str, names: Sequence[str], count: int, needed: Collection[str] | None = None) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
         blocks: Blocks = []
-        for blocks in self.each_block(phase, lambda _: names, count):  # noqa: B007
+        for blocks in self.each_block(phase, lambda _: names, count, needed):  # noqa: B007
             pass
         return blocks
 
-    def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
+    def each_block(
+        self,
+        phase: str,
+        names: Callable[[Blocks], Sequence[str]],
+        count: int,
+        needed: Collection[str] | None = None,
+    ) -> Iterator[Blocks]:
         """The blocks of the phase that are in the store, then again after every further one, up to `count` of them.
 
-        names(blocks so far): the arms of the next block.
+        names(blocks so far): the arms of the next block. needed: the arms without which the others cannot go on; any
+        other that cannot finish a block leaves. None: nobody leaves.
         """
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
@@ -207,26 +215,49 @@ class Session(Recorder):
             yield blocks
             for index in range(len(blocks), count):
                 self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
-                blocks.append(self.block(phase, names(blocks), index, made.get(index, 0)))
+                blocks.append(self.block_of_those_left(phase, names(blocks), index, made.get(index, 0), needed))
                 yield blocks
         finally:
             self.progress.restart()
 
+    @cached_property
+    def gone(self) -> dict[str, int]:
+        """Arm -> the block that it could not finish."""
+        return failing.gone(record for record in self.records() if self.tag.items() <= record.items())
+
+    def block_of_those_left(
+        self, phase: str, names: Sequence[str], index: int, attempt: int, needed: Collection[str] | None
+    ) -> dict[str, list[dict]]:
+        """One whole block; an arm that is not needed and fails in it too often takes no part any more."""
+        while True:
+            there = [name for name in names if name not in self.gone]
+            try:
+                return self.block(phase, there, index, attempt)
+            except ArmFailed as failed:
+                if needed is None or failed.arm in needed or len(there) <= 2:
+                    raise
+                text = f"{failed.arm} failed too often in block {index}, and takes no further part"
+                self.event(failing.GONE, text, arm=failed.arm, block=index)
+                self.progress.say(text)
+                self.gone[failed.arm], attempt = index, attempt + ATTEMPTS
+
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """One whole block; again from its beginning where a run of it fails."""
         plan = schedule.block(names, self.seed, index)
-        failed: dict = {}
+        failed: list[dict] = []
         for again in range(attempt, attempt + ATTEMPTS):
             runs, why = self._attempt(plan, phase, again)
             if why is None:
                 self._look_for_load(runs)
                 return runs
-            failed = why
-            self.progress.say(f"block {index}: {failed['arm']}: {failed['why']}; the block is run again")
+            failed.append(why)
+            self.progress.say(f"block {index}: {why['arm']}: {why['why']}; the block is run again")
+        arm = statistics.mode(each["arm"] for each in failed)
+        count, last = sum(each["arm"] == arm for each in failed), [each for each in failed if each["arm"] == arm][-1]
         raise ArmFailed(
-            f"{self._place()}{failed['arm']} failed {ATTEMPTS} times in block {index} of run {self.file.id}: "
-            f"{failed['why']}. What was measured is kept: hak show {self.file.id}",
-            failed["arm"],
+            f"{self._place()}{arm} failed {failing.times(count)} in block {index} of run {self.file.id}: "
+            f"{last['why']}. What was measured is kept: hak show {self.file.id}",
+            arm,
             index,
         )
 

@@ -310,14 +310,16 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
             parts.append(_list(sizes))
     for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
         names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
+        names = [name for name in names if name not in (result.get("failed") or {})]
         if names:
             parts.append(f"{_list(names)} {text}")
+    parts += (result.get("failed") or {}).values()
     return about + "; ".join(parts) if parts else ""
 
 
 def _effects(result: Record) -> str:
     """What a reader may rely on: the simple effects where settings depend on each other, else the main effects."""
-    rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None]
+    rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None and not row.get("failed")]
     depend = any(row.get("kind") == "interaction" and sure(row) for row in rows)
     kind = "simple" if depend else "main"
     parts = []
@@ -343,7 +345,7 @@ def _aa(result: Record) -> str:
 def _soak(result: Record) -> str:
     soak = result["soak"] or {}
     slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
-    if slope is None or low is None or high is None:
+    if slope is None or low is None or high is None or result.get("verdict") == "INCONCLUSIVE":
         return ""
     decimals = numbers.places(low, high)
     unit = numbers.JOIN + "MiB/h"

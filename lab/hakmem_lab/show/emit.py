@@ -28,7 +28,7 @@ def summary(result: dict) -> dict:
     """The object of --json: the first comparison's figures on top, everything else below."""
     first = (result.get("comparisons") or [{}])[0]
     found = {key: result.get(key) for key in SUMMARY_KEYS}
-    found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level", "p")}
+    found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
     return found | {key: result[key] for key in DETAIL_KEYS if key in result}
 

@@ -6,6 +6,7 @@ One Launcher runs one program at a time; it is not thread-safe.
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import subprocess
@@ -123,7 +124,22 @@ class Outcome:
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {_signal_name(self.signal)}{short}"
+        if self.exit:
+            # How a shell ends whose last command was ended by a signal.
+            told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if SHELL_SIGNAL < self.exit < 2 * SHELL_SIGNAL else ""
+            return f"exit status {self.exit}{told}"
+        if told := _SHELL_SAYS.search(self.stderr):
+            return f"a shell says of a command of its own, not the last one: {told[1]}"
         return None
+
+
+SHELL_SIGNAL = 128
+# A line of its own, after the script and its line where the shell is bash.
+_SHELL_SAYS = re.compile(
+    r"^(?:\S+: line \d+: +\d+ )?(Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
+    r"(?: +\(core dumped\).*| {3,}.*)?$",
+    re.M,
+)
 
 
 def _signal_name(number: int) -> str:

@@ -10,6 +10,7 @@ from hakmem_lab.kinds import compare, sweep
 from hakmem_lab.kinds.ab import kind as ab
 from hakmem_lab.kinds.matrix import kind as matrix
 from hakmem_lab.plan import spec as specs
+from hakmem_lab.show import emit
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
 from hakmem_lab.store.blocks import finished_blocks
@@ -59,28 +60,6 @@ def test_a_treatment_that_is_faster_is_go() -> None:
     result = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12))
     assert result["verdict"] == "GO"
     assert result["comparisons"][0]["estimate"] == pytest.approx(0.25, abs=0.01)
-
-
-def failed(arm: str, attempt: int, **more: object) -> dict:
-    return run_record(arm, 3, 1.0, attempt=attempt, ok=False, why="it failed") | more
-
-
-def test_a_treatment_that_crashes_is_not_go() -> None:
-    result = ab.analyse(header("ab", ["c", "t"], **AB), [failed("t", 9, signal=11), *ab_records(12)])
-    assert result["verdict"] == "INCONCLUSIVE"
-    assert "t failed 1 times (it failed)" in result["headline"]
-    assert any("t failed in 1 blocks" in text for text in result["warnings"])
-
-
-@pytest.mark.parametrize(("count", "verdict"), [(1, "GO"), (4, "GO"), (5, "INCONCLUSIVE")])
-def test_failures_of_the_treatment_that_chance_does_not_explain_are_not_go(count: int, verdict: str) -> None:
-    lost = [failed("t", 9 + i, exit=1) for i in range(count)]
-    assert ab.analyse(header("ab", ["c", "t"], **AB), [*lost, *ab_records(12)])["verdict"] == verdict
-
-
-def test_a_control_that_fails_does_not_hold_the_treatment_back() -> None:
-    lost = failed("c", 9, signal=11)
-    assert ab.analyse(header("ab", ["c", "t"], **AB), [lost, *ab_records(12)])["verdict"] == "GO"
 
 
 def test_every_comparison_of_an_ab_has_the_level_of_its_look() -> None:
@@ -275,3 +254,15 @@ def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
 def test_a_factor_is_a_setting() -> None:
     with pytest.raises(LabError, match="is no setting"):
         header("matrix", ["a", "b"], factors={"A": "X=1", "B": "Y"})
+
+
+def test_no_result_holds_a_second_answer_beside_its_interval() -> None:
+    """A p-value that was computed by another rule than the interval said the opposite in 39 of 179 GOs."""
+    order = ["(none)", "A", "B", "A+B"]
+    blocks = [block_records(i, order, {"(none)": 1.0, "A": 0.9, "B": 0.9, "A+B": 0.6}) for i in range(12)]
+    records = list(itertools.chain.from_iterable(blocks))
+    found = [ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12)), compare.analyse(
+        header("compare", order, allocators=order), records), matrix.analyse(
+        header("matrix", order, factors={"A": "X=1", "B": "Y=1"}), records)]  # fmt: skip
+    rows = [row for result in found for key in ("comparisons", "effects", "looks") for row in result.get(key) or []]
+    assert len(rows) > 20 and not any("p" in row for row in (*rows, *map(emit.summary, found)))

@@ -99,7 +99,7 @@ def test_the_row_of_the_other_average(metric, name):
         for key in ("estimate", "ci_low", "ci_high")
     }
     assert means_row(means, ("c", "t"), metric) == ends | {
-        "name": "t against c", "metric": f"mean of {name}", "control": "c", "treatment": "t", "level": 0.9, "p": None,
+        "name": "t against c", "metric": f"mean of {name}", "control": "c", "treatment": "t", "level": 0.9,
         "verdict": None, "runs": [24, 24], "far_off": [0, 0], "spread": list(means.spreads),
     }  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_a_user_s_other_packages_are_not_pinned():
 @pytest.mark.parametrize(
     ("words", "package"),
     [
-        (["soak", "--", "true"], "pymannkendall"),
+        (["soak", "--", "true"], "ruptures"),
         (["latency", "--", "true"], "hdrhistogram"),
     ],
 )

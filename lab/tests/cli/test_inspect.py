@@ -18,7 +18,7 @@ def kept(tmp_path_factory):
 
 @pytest.fixture
 def measured(here, fakes, kept, store):
-    """A finished A/B with one failed run, in a store of the test's own. Its result."""
+    """A finished A/B with one failed run of its control, in a store of the test's own. Its result."""
     if "result" not in kept:
         kept["result"] = measure(here, fakes, kept["folder"])
     shutil.copytree(kept["folder"] / "store", store)
@@ -36,6 +36,8 @@ def measure(here, fakes, folder):
         "1",
         "--max-blocks",
         "6",
+        "--seed",
+        "5",
         "--quiet",
         "--question",
         "Is 1,100 'more'?",

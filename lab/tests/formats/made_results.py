@@ -5,7 +5,7 @@ NASTY = 'a|b `c` <b>d</b> "e" \\ %0A *f* @g [h](i)'
 
 def row(verdict=None, **keys):
     return {"name": "t against c", "metric": "wall", "control": "c", "treatment": "t", "estimate": 0.0211,
-            "ci_low": 0.0144, "ci_high": None, "level": 0.95, "p": 0.001, "verdict": verdict} | keys  # fmt: skip
+            "ci_low": 0.0144, "ci_high": None, "level": 0.95, "verdict": verdict} | keys  # fmt: skip
 
 
 def made(verdict="GO", **keys):

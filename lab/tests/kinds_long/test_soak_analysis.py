@@ -58,7 +58,6 @@ def test_a_leak_is_found_and_quantified(analyse):
     assert result["verdict"] == "NO-GO" and soak["passed"] is False
     assert soak["slope_low"] <= 12.0 <= soak["slope_high"]
     assert soak["slope_low"] > 11.0 and soak["slope_high"] < 13.0
-    assert soak["mann_kendall_p"] < 0.001
     assert "more than the budget" in result["headline"]
 
 

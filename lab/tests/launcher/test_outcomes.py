@@ -41,7 +41,8 @@ def marker():
 @pytest.mark.parametrize("status", [0, 1, 2, 126, 127, 255])
 def test_exit_status(launch, status):
     outcome = launch("exit", status)
-    assert (outcome.exit, outcome.signal, outcome.timed_out, outcome.failure()) == (status, None, False, None)
+    why = f"exit status {status}" if status else None
+    assert (outcome.exit, outcome.signal, outcome.timed_out, outcome.failure()) == (status, None, False, why)
 
 
 @pytest.mark.parametrize(

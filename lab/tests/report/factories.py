@@ -63,14 +63,13 @@ def matrix() -> LoadedRun:
         "headline": "Each slot helps; whether they help each other is not settled.",
         "more_blocks": 80,
         "effects": [
-            {"name": "C5", "kind": "main", "estimate": 0.026, "ci_low": 0.018, "ci_high": 0.034, "p": 0.0001,
+            {"name": "C5", "kind": "main", "estimate": 0.026, "ci_low": 0.018, "ci_high": 0.034,
              "reading": "better"},
-            {"name": "C6", "kind": "main", "estimate": 0.031, "ci_low": 0.02, "ci_high": 0.042, "p": 0.0001,
+            {"name": "C6", "kind": "main", "estimate": 0.031, "ci_low": 0.02, "ci_high": 0.042,
              "reading": "better"},
-            {"name": "C5 with C6", "kind": "simple", "estimate": 0.032, "ci_low": 0.01, "ci_high": 0.05, "p": 0.001,
+            {"name": "C5 with C6", "kind": "simple", "estimate": 0.032, "ci_low": 0.01, "ci_high": 0.05,
              "reading": "better"},
-            {"name": "C5 × C6", "kind": "interaction", "estimate": 0.009, "ci_low": -0.004, "ci_high": 0.022,
-             "p": 0.21, "reading": "additive as far as can be told"},
+            {"name": "C5 × C6", "kind": "interaction", "estimate": 0.009, "ci_low": -0.004, "ci_high": 0.022, "reading": "additive as far as can be told"},
         ],
     }  # fmt: skip
     top = header("matrix", arms, question)
@@ -116,7 +115,6 @@ def soak(samples: int = 3600) -> LoadedRun:
             "throughput_drift_percent_per_h": -0.2,
             "drift_low": -0.9,
             "drift_high": 0.5,
-            "mann_kendall_p": 0.38,
             "change_points": [samples * 0.4],
             "epochs": [
                 {"start_s": samples * n / 6, "end_s": samples * (n + 1) / 6, "ops_per_s": 2.1e6, "p50_us": 0.4,

@@ -127,7 +127,6 @@ def comparison(treatment: str, value: float, width: float = 0.007, **more: Any) 
         "ci_low": value - width,
         "ci_high": value + width,
         "level": 0.95,
-        "p": 0.0004,
         "verdict": None,
         "note": None,
     } | more

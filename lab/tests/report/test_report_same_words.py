@@ -61,7 +61,7 @@ def one(metric: dict, estimate: float, low: float | None, high: float | None) ->
     """A result of one comparison."""
     sure = 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
     row = {"name": "t against c", "metric": metric["name"], "control": "c", "treatment": "t", "estimate": estimate,
-           "ci_low": low, "ci_high": high, "level": 0.95, "p": 0.01,
+           "ci_low": low, "ci_high": high, "level": 0.95,
            "verdict": {1: "GO", -1: "NO-GO", 0: "INCONCLUSIVE"}[sure]}  # fmt: skip
     return {"kind": "ab", "id": "x", "question": "", "verdict": row["verdict"], "headline": "", "final": True,
             "metric": metric, "margin": 0.01, "alpha": 0.05, "blocks": 12, "more_blocks": None,

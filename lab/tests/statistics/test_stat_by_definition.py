@@ -72,14 +72,6 @@ def test_the_capital(above, centre):
         assert anytime.Bets(row).log_capital(centre) == pytest.approx(anytime.Bets(row).log_capital(centre, True))
 
 
-def test_the_p_value_is_what_two_bets_of_which_one_wins_are_worth():
-    for row in [*rows(2, 5, 30), *-rows(2, 2, 30), rows(3, 1, 3)[0]]:
-        best = max([*capitals(row), *capitals(row, above=False)])
-        assert anytime.Bets(row).p() == pytest.approx(min(1.0, 2 / best))
-    assert anytime.Bets([1.0, -1.0, 1.0, -1.0]).p() == 1.0
-    assert anytime.Bets([1.0] * 12).p() == pytest.approx(2 / capitals([1.0] * 12)[-1])
-
-
 @pytest.mark.parametrize("tail", [0.01, 0.3])
 def test_the_first_block_that_shows_it(tail):
     for row in rows(4, 8, 40):
@@ -144,7 +136,7 @@ def test_fewest_blocks_of_a_bet(tail):
 
 
 def defined(d, looks, share):
-    """(interval, equivalence, p): what the looks so far and the confidence sequence leave over."""
+    """(interval, equivalence): what the looks so far and the confidence sequence leave over."""
     found = []
     for two_sided in (True, False):
         low, high = -INF, INF
@@ -152,16 +144,12 @@ def defined(d, looks, share):
         for count, level in zip(looks, levels, strict=True):
             if count <= len(d):
                 look = paired_interval(d[:count], 1 - level if two_sided else 1 - 2 * level)
-                low, high, p = max(low, look.low), min(high, look.high), look.p
+                low, high = max(low, look.low), min(high, look.high)
         if share:
             ends = confidence_sequence(d, 1 - (1 if two_sided else 2) * ALPHA * share)
             low, high = max(low, ends[0]), min(high, ends[1])
         found.append((low, high))
-    if share:
-        p = anytime.Bets(d).p()
-    elif len(d) < looks[0]:
-        p = 1.0
-    return *found, p
+    return found
 
 
 @pytest.mark.parametrize("share", [0.0, SHARE])
@@ -169,12 +157,11 @@ def defined(d, looks, share):
 def test_the_intervals_of_a_plan(share, count):
     looks = (10, 20, 30)
     for row in rows(6, 3, count):
-        interval, equivalence, p = defined(row, looks, share)
+        interval, equivalence = defined(row, looks, share)
         judged = Plan(looks, share).judged(row, ALPHA)
         assert judged.consistent
         assert (judged.interval.low, judged.interval.high) == pytest.approx(interval)
         assert (judged.equivalence.low, judged.equivalence.high) == pytest.approx(equivalence)
-        assert judged.interval.p == judged.equivalence.p == pytest.approx(p)
         assert (judged.interval.level, judged.equivalence.level) == pytest.approx((0.95, 0.9))
         assert judged.interval.n == judged.equivalence.n == count
         estimate = min(max(hodges_lehmann(row), equivalence[0]), equivalence[1])
@@ -204,7 +191,7 @@ def test_one_effect_that_explains_all_is_enough_and_both_intervals_must_have_one
     seen = set()
     for apart in np.linspace(0, 0.2, 60):
         d = np.concatenate([rows(9, 1, 20, 0.02, 0.0)[0], rows(9, 1, 20, 0.02, -apart)[0]])
-        (low, high), (lower, higher), _ = defined(d, (20, 40), 0.0)
+        (low, high), (lower, higher) = defined(d, (20, 40), 0.0)
         assert Plan((20, 40), 0.0).judged(d, ALPHA).consistent is (low <= high and lower <= higher)
         seen.add((low <= high, lower <= higher))
     assert seen == {(True, True), (True, False), (False, False)}

@@ -26,7 +26,7 @@ TINY = 1e-12
 
 
 def interval(low, high, estimate=None, level=0.95):
-    return Interval((low + high) / 2 if estimate is None else estimate, low, high, level, 0.5, 20)
+    return Interval((low + high) / 2 if estimate is None else estimate, low, high, level, 20)
 
 
 def symmetric(n=20, seed=1):

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.drift import change_points, mann_kendall, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.drift import change_points, theil_sen, warmup_end
 
 
 def autoregressive(rng, n, rho, heavy=False):
@@ -50,8 +50,6 @@ def test_a_leak_is_seen_and_its_rate_is_right():
     found = theil_sen(t, rss_mib)
     assert found.low > 0
     assert found.slope_per_s * 3600 == pytest.approx(1.0, abs=0.1)
-    assert mann_kendall(rss_mib).direction == "increasing"
-    assert mann_kendall(-rss_mib).direction == "decreasing"
 
 
 def test_slope_is_per_second_and_indifferent_to_the_clock_s_origin():
@@ -65,17 +63,8 @@ def test_slope_is_per_second_and_indifferent_to_the_clock_s_origin():
 def test_constant_series():
     found = theil_sen(np.arange(100.0), np.full(100, 33.0))
     assert (found.low, found.slope_per_s, found.high) == (0.0, 0.0, 0.0)
-    assert mann_kendall(np.full(100, 33.0)).direction == "none shown"
     assert change_points(np.full(100, 33.0)) == []
     assert warmup_end(np.full(100, 33.0)) == 0
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
-@pytest.mark.parametrize("n", [60, 600])
-def test_false_trends_stay_within_alpha(rho, n):
-    rng, simulations = np.random.default_rng(85), 400
-    shown = sum(mann_kendall(autoregressive(rng, n, rho)).direction != "none shown" for _ in range(simulations))
-    assert shown <= binom.ppf(0.999, simulations, 0.05)
 
 
 @pytest.mark.parametrize(("rho", "n"), [(0.0, 60), (0.8, 60), (0.0, 300), (0.5, 300), (0.8, 1200), (0.5, 3600)])

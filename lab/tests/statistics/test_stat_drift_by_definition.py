@@ -61,49 +61,14 @@ def test_the_slope_is_the_median_of_all_and_its_interval_that_of_independent_sam
 
 def test_at_95_percent_where_nothing_is_said():
     assert drift.theil_sen(*series(30)) == drift.theil_sen(*series(30), 0.95)
-    for slope, p, word in ((0.058, 0.074, "none shown"), (0.064, 0.037, "increasing")):
-        y = series(30, slope)[1]
-        assert drift.mann_kendall(y) == drift.mann_kendall(y, 0.05)
-        assert drift.mann_kendall(y).p == pytest.approx(p, abs=0.002)
-        assert drift.mann_kendall(y).direction == word
 
 
-def test_a_series_too_short_for_its_memory_has_no_interval_and_no_trend():
+def test_a_series_too_short_for_its_memory_has_no_interval():
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 12))
     found = drift.theil_sen(range(12), walk)
     assert found.effective_n < 4 and (found.low, found.high) == (-INF, INF)
     # Its autocorrelation, corrected, is above 1: what is left of ten samples is next to nothing, and not less.
     assert drift.theil_sen(range(10), np.abs(np.arange(10) - 4.5)).effective_n == pytest.approx(10 * 0.001 / 1.999)
-    trend = drift.mann_kendall(walk)
-    assert (trend.p, trend.direction) == (1.0, "none shown")
-
-
-@pytest.mark.parametrize("count", [9, 40, 150])
-@pytest.mark.parametrize("slope", [0.0, 0.05, -0.05])
-@pytest.mark.parametrize("rho", [0.0, 0.4])
-def test_the_trend_is_kendall_s_with_the_effective_number_of_samples(count, slope, rho):
-    y = series(count, slope, 4, rho)[1]
-    b = batched(y)
-    n = len(b)
-    pairs = list(itertools.combinations(range(n), 2))
-    s = sum(np.sign(b[j] - b[i]) for i, j in pairs)
-    z = max(0, abs(s) - 1) / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    independent = effective(b - np.median([(b[j] - b[i]) / (j - i) for i, j in pairs]) * np.arange(n))
-    p = 2 * student.sf(z * math.sqrt(independent / n), independent - 2) if independent >= 4 else 1.0
-    for alpha in (0.05, 0.4):
-        found = drift.mann_kendall(y, alpha)
-        assert (found.p, found.tau) == pytest.approx((p, s / len(pairs)))
-        word = "none shown" if p > alpha else "increasing" if s > 0 else "decreasing"
-        assert found.direction == word
-
-
-def test_a_trend_as_rare_as_alpha_is_shown():
-    y = series(40, 0.05)[1]
-    p = drift.mann_kendall(y).p
-    assert drift.mann_kendall(y, p).direction == "increasing"
-    assert drift.mann_kendall(-y, p).direction == "decreasing"
-    assert drift.mann_kendall([i / 19 for i in range(20)]).direction == "increasing"
-    assert drift.mann_kendall([3.0] * 20) == drift.Trend("none shown", 1.0, 0.0)
 
 
 def robust_variance(x):

@@ -86,7 +86,7 @@ def test_the_questions_are_all_effects_before_they_are_judged(factors):
 
 
 def effect(name, low, estimate, high, kind="interaction"):
-    return Effect(name, Interval(estimate, low, high, 0.95, 0.5, 9), kind, tuple(name.split("×")))
+    return Effect(name, Interval(estimate, low, high, 0.95, 9), kind, tuple(name.split("×")))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_largest_of_several_is_named():
 
 
 def test_only_interactions_mislead_and_only_about_main_effects():
-    simple = Effect("b while a is off", Interval(9, 8, 10, 0.95, 0.5, 9), "simple", ("b",))
+    simple = Effect("b while a is off", Interval(9, 8, 10, 0.95, 9), "simple", ("b",))
     found = [effect("a", 8, 9, 10, "main"), simple, effect("b", 8, 9, 10, "simple"), effect("a×b", 1, 2, 3)]
     assert misleading(found, 0.5) == {"a": found[3]}
 
@@ -125,7 +125,7 @@ def test_only_interactions_mislead_and_only_about_main_effects():
     ],
 )
 def test_where_an_interaction_is_shown(low, high, word):
-    assert classify_interaction(Interval(0, low, high, 0.95, 0.5, 9)) is word
+    assert classify_interaction(Interval(0, low, high, 0.95, 9)) is word
 
 
 @pytest.mark.parametrize("drift", [0.3, -0.2])

@@ -12,7 +12,7 @@ TINY = 1e-12
 
 
 def interval(low, high):
-    return Interval((low + high) / 2, low, high, 0.9, 0.5, 20)
+    return Interval((low + high) / 2, low, high, 0.9, 20)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_they_hold_back_a_go_and_nothing_else(statuses, word):
 
 @pytest.mark.parametrize(("status", "word"), [(HELD, "held"), (FAILED, "failed"), (UNCLEAR, "open")])
 def test_a_row_states_ratios(status, word):
-    row = guardrails.row(Guardrail("rss", 0.05, status, Interval(-0.02, -0.1, 0.03, 0.9, 0.5, 20)))
+    row = guardrails.row(Guardrail("rss", 0.05, status, Interval(-0.02, -0.1, 0.03, 0.9, 20)))
     ends = {"estimate": as_ratio(-0.02), "ci_low": as_ratio(-0.1), "ci_high": as_ratio(0.03)}
     assert row == {"metric": "rss", "limit": 0.05, "level": 0.9, "status": word} | ends

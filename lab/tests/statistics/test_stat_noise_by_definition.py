@@ -110,7 +110,7 @@ class Bias:
     d: list
 
     def interval(self, alpha):
-        return Interval(0.0, self.low, self.high, 1 - 2 * alpha, 0.5, 20)
+        return Interval(0.0, self.low, self.high, 1 - 2 * alpha, 20)
 
 
 HALF = as_log(0.005)
@@ -140,7 +140,7 @@ def test_where_a_machine_is_fit(rate, bias, state):
 RESULT = AAResult(
     false_go=0, false_no_go=0, neutral=400, inconclusive=0, resamples=400, rate=0.0, bound=0.0725, state="fit",
     advice=[], blocks=60, autocorrelation=0.3, coefficient_of_variation=0.02, spread=0.02, smallest_effect=0.0123,
-    blocks_per_verdict=60, sequential_rate=0.42, bias=Interval(as_log(0.02), as_log(0.01), as_log(-0.03), 0.9, 0.5, 60),
+    blocks_per_verdict=60, sequential_rate=0.42, bias=Interval(as_log(0.02), as_log(0.01), as_log(-0.03), 0.9, 60),
     blocks_for_bias=90,
 )  # fmt: skip
 

@@ -85,7 +85,9 @@ def test_estimate_is_the_median_of_the_walsh_averages(d):
 def test_interval_inverts_the_test(d, level):
     interval = paired_interval(d, level)
     assert interval.low <= interval.estimate <= interval.high
-    assert interval.excludes_zero() == (interval.p <= (1 - level) * (1 + 1e-9))
+    if len(set(map(abs, d))) == len(d) and 0 not in d:
+        p = wilcoxon(d, method="exact").pvalue
+        assert interval.excludes_zero() == (p <= (1 - level) * (1 + 1e-9))
 
 
 @given(values)
@@ -94,13 +96,6 @@ def test_negated_data_mirrors_the_interval(d):
     there, back = paired_interval(d), paired_interval([-x for x in d])
     assert (back.low, back.high) == (-there.high, -there.low)
     assert back.estimate == pytest.approx(-there.estimate, abs=1e-12)
-    assert back.p == there.p
-
-
-@pytest.mark.parametrize("n", [7, 25, 50])
-def test_p_value_is_that_of_scipy_without_ties(n):
-    d = np.random.default_rng(n).normal(0.3, 1, n)
-    assert paired_interval(d).p == pytest.approx(wilcoxon(d, method="exact").pvalue, rel=1e-9)
 
 
 def test_exact_and_normal_ranks_meet_at_the_limit():
@@ -122,7 +117,6 @@ def test_selection_without_all_averages_is_exact(monkeypatch, grid):
     assert [selecting.order_statistic(rank) for rank in ranks] == [direct.order_statistic(rank) for rank in ranks]
     for value in (-0.5, 0.0, 0.3125):
         assert selecting.count_at_most(value) == direct.count_at_most(value)
-        assert selecting.count_below(value) == direct.count_below(value)
 
 
 def test_interval_inverts_the_test_without_all_averages(monkeypatch):
@@ -131,7 +125,6 @@ def test_interval_inverts_the_test_without_all_averages(monkeypatch):
     excluded = 0
     for _ in range(300):
         interval = paired_interval(rng.choice([-0.02, -0.01, 0.0, 0.01, 0.02, 0.03], 60))
-        assert interval.excludes_zero() == (interval.p <= 0.05)
         excluded += interval.excludes_zero()
     assert 30 < excluded < 290
 
@@ -148,7 +141,6 @@ def test_ten_thousand_blocks():
 def test_too_few_blocks_give_no_finite_interval(n):
     interval = paired_interval([0.02] * n)
     assert (interval.low, interval.high) == (-math.inf, math.inf)
-    assert interval.p > 0.05
 
 
 @pytest.mark.parametrize("n", [6, 40, 300, 700])
@@ -156,12 +148,12 @@ def test_identical_blocks(n):
     same = paired_interval([0.02] * n)
     assert (same.low, same.estimate, same.high) == (0.02, 0.02, 0.02)
     none = paired_interval([0.0] * n)
-    assert (none.low, none.high, none.p) == (0.0, 0.0, 1.0)
+    assert (none.low, none.high) == (0.0, 0.0)
 
 
 def test_many_equal_blocks_are_not_called_a_difference():
     interval = paired_interval([0.0] * 30 + [0.01] * 4)
-    assert interval.low <= 0 and interval.p > 0.05
+    assert interval.low <= 0
 
 
 @pytest.mark.parametrize("bad", [[], [math.nan, 1.0], [math.inf], [[1.0, 2.0]]])

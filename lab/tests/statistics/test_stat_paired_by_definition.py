@@ -36,8 +36,6 @@ def test_the_ends_are_the_averages_that_enumeration_gives(n, level):
     found, walsh = paired_interval(d, level), averages(d)
     assert (found.low, found.high) == pytest.approx((walsh[rank - 1], walsh[-rank]) if rank else (-INF, INF))
     assert (found.estimate, found.level, found.n) == pytest.approx((np.median(walsh), level, n))
-    lesser = min(sum(x <= 0 for x in walsh), sum(x >= 0 for x in walsh))
-    assert found.p == pytest.approx(min(1.0, 2 * (sums <= lesser).mean()))
 
 
 def test_a_level_that_is_just_reached_is_reached():
@@ -60,7 +58,6 @@ def test_the_fewest_blocks_of_a_tail(tail, count):
 @pytest.mark.parametrize("n", [199, 200])
 def test_up_to_two_hundred_blocks_the_tail_is_exact(n):
     d = blocks(n)
-    assert paired_interval(d).p == pytest.approx(wilcoxon(d, method="exact").pvalue, rel=1e-9)
     shares = np.ones(1)
     for rank in range(1, n + 1):
         shares = (np.r_[shares, np.zeros(rank)] + np.r_[np.zeros(rank), shares]) / 2
@@ -74,9 +71,7 @@ def test_above_the_tail_is_that_of_the_normal_distribution(n, level):
     d = blocks(n, centre=0.1)
     walsh, size = np.array(averages(d)), n * (n + 1) // 2
     statistic = norm(size / 2, math.sqrt(n * (n + 1) * (2 * n + 1) / 24))
-    lesser = min((walsh <= 0).sum(), (walsh >= 0).sum())
     found = paired_interval(d, level)
-    assert found.p == pytest.approx(2 * statistic.cdf(lesser + 0.5), rel=1e-9)
     rank = (statistic.cdf(np.arange(1, size // 2) - 0.5) <= (1 - level) / 2).sum()
     assert (found.low, found.high) == pytest.approx((walsh[rank - 1], walsh[-rank]))
 
@@ -87,16 +82,11 @@ def test_no_end_where_not_even_the_outermost_average_is_far_enough(monkeypatch):
     assert (found.low, found.high) == (-INF, INF)
 
 
-def test_equal_sides_have_a_p_value_of_one():
-    assert paired_interval([-1.0, 1.0] * 4).p == 1.0
-    assert paired_interval([0.0] * 9).p == 1.0
-
-
 @pytest.mark.parametrize(
     ("low", "high", "excluded"), [(0.0, 1.0, False), (1e-12, 1.0, True), (-1.0, 0.0, False), (-1.0, -1e-12, True)]
 )
 def test_an_interval_that_ends_at_0_does_not_exclude_it(low, high, excluded):
-    assert Interval(0.5, low, high, 0.95, 0.05, 9).excludes_zero() is excluded
+    assert Interval(0.5, low, high, 0.95, 9).excludes_zero() is excluded
 
 
 @pytest.mark.parametrize("bad", [[], 1.0, [[1.0]], [1.0, math.nan], [-INF]])

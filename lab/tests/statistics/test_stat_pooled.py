@@ -112,7 +112,6 @@ def test_exchanged_arms_have_the_mirrored_interval():
     control, treatment = (arm(histograms(rng, 10, f, drift), (0.5,)) for f in (1.0, 1.2))
     (there,), (back,) = compared(control, treatment, 0.5, [0.95]), compared(treatment, control, 0.5, [0.95])
     assert (there.estimate, there.low) == (pytest.approx(-back.estimate), pytest.approx(-back.high))
-    assert there.p == back.p
 
 
 @pytest.mark.parametrize("counts", [[[1.0]], [[0.0, 0.0]], [1.0, 2.0]])

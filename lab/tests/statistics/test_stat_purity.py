@@ -10,7 +10,7 @@ import hakmem_lab.judge.statistics as package
 MODULES = sorted(Path(package.__file__).parent.glob("*.py"))
 ALLOWED = {
     *("math", "collections", "dataclasses", "enum", "functools", "itertools"),
-    *("numpy", "scipy", "ruptures", "pymannkendall"),
+    *("numpy", "scipy", "ruptures"),
 }
 FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval"}
 

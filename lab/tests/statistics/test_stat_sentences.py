@@ -16,7 +16,7 @@ TINY = 1e-9
 def interval(low, estimate, high, n=20):
     """From percentages."""
     low, estimate, high = (as_log(x / 100) if abs(x) < INF else x for x in (low, estimate, high))
-    return Interval(estimate, low, high, 0.95, 0.01, n)
+    return Interval(estimate, low, high, 0.95, n)
 
 
 def decision(verdict, shown, equivalence=None, **keys):
@@ -124,7 +124,7 @@ def test_the_whole_sentence(given, sentence):
 
 
 def test_an_estimate_at_the_margin_is_held_back_by_the_guardrail_alone():
-    shown = Interval(as_log(0.01), TINY, 0.1, 0.95, 0.01, 20)
+    shown = Interval(as_log(0.01), TINY, 0.1, 0.95, 20)
     given = decision(Verdict.INCONCLUSIVE, shown, guardrails=(rail("rss", UNCLEAR),))
     assert "but rss may have got worse" in sentences.reason(given, 6)
 
@@ -134,7 +134,7 @@ def test_an_estimate_at_the_margin_is_held_back_by_the_guardrail_alone():
     [(0.01, 0.5, True), (0.01 - TINY, 0.5, False), (-0.5, -0.02, True), (-0.5, -0.005, False), (-0.02, 0.02, False)],
 )
 def test_the_margin_is_claimed_from_the_end_of_the_interval(low, high, claimed):
-    found = decision(Verdict.INCONCLUSIVE, Interval(0.0, as_log(low), as_log(high), 0.95, 0.01, 20))
+    found = decision(Verdict.INCONCLUSIVE, Interval(0.0, as_log(low), as_log(high), 0.95, 20))
     assert sentences.at_least_margin(found) is claimed
 
 

@@ -1,7 +1,7 @@
 """Statistics of the laboratory: pure functions over numbers.
 
 Duty: from per-block log-ratios to estimates, intervals and verdicts. No input or output, no clock, no global random
-state: randomness comes in as a NumPy Generator. May import NumPy, SciPy, ruptures and pymannkendall, and nothing of the
+state: randomness comes in as a NumPy Generator. May import NumPy, SciPy and ruptures, and nothing of the
 parent package. Import the modules, not this package: each loads only the libraries it needs.
 
 Everything is in the log domain, oriented so that positive means "treatment better"; `paired.as_ratio` converts to a

@@ -66,11 +66,6 @@ class Bets:
         away = (self._d - centre) if above else (centre - self._d)
         return np.maximum.accumulate(log_capital(away, self._spreads))
 
-    def p(self) -> float:
-        """A two-sided p-value against 0 that holds whenever one looks."""
-        most = max(float(self.log_capital(0.0, above)[-1]) for above in (True, False))
-        return min(1.0, 2 * math.exp(-most))
-
     def bound(self, tail: float, above: bool = True) -> float:
         """The lower (or upper) end of the interval that leaves out the truth with probability `tail`, ever; infinite
         where there are too few blocks for one."""

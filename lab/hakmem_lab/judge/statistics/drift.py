@@ -1,12 +1,11 @@
 """Drift of one long run: slope, trend, changes of level.
 
-Duty: say whether a series moves, by how much and since when. May import NumPy, SciPy, pymannkendall and ruptures.
+Duty: say whether a series moves, by how much and since when. May import NumPy, SciPy and ruptures.
 
 Samples of one process depend on each other, so a long series is first averaged into `BATCHES` batches, and the lag-1
 autocorrelation rho that remains in the batches' residuals (corrected for its bias) sets the effective number of samples
-n (1 - rho) / (1 + rho), which widens the interval and weakens the trend test. Below `LEAST_EFFECTIVE` effective samples
-the interval is infinite: the series is too short for its own memory. The Hamed–Rao correction of Mann–Kendall is not
-used because it keeps its error rate only for much longer series (15 % instead of 5 % at rho = 0.5 and 60 samples).
+n (1 - rho) / (1 + rho), which widens the interval. Below `LEAST_EFFECTIVE` effective samples
+the interval is infinite: the series is too short for its own memory.
 """
 
 import math
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 BATCHES = 60
 LEAST_EFFECTIVE = 4.0
@@ -37,15 +36,6 @@ class Slope:
     effective_n: float
 
 
-@dataclass(frozen=True)
-class Trend:
-    """Mann–Kendall: `direction` is "increasing", "decreasing" or "none shown"; `p` is two-sided."""
-
-    direction: str
-    p: float
-    tau: float
-
-
 def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> Slope:
     """Median of pairwise slopes of y over t_s (seconds, increasing); its interval allows for autocorrelation.
 
@@ -66,22 +56,6 @@ def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> 
     widening = float(stdtrit(effective - 2, (1 + level) / 2)) * math.sqrt(t.size / effective)
     low, high = slope - (slope - float(lower)) * widening, slope + (float(upper) - slope) * widening
     return Slope(slope, low, high, level, effective)
-
-
-def mann_kendall(y: Sequence[float], alpha: float = 0.05) -> Trend:
-    """Trend test of equally spaced samples, its variance scaled by the effective number of samples."""
-    from pymannkendall import original_test, sens_slope
-
-    _, values = _series(np.arange(len(y), dtype=float), y)
-    values = _batched(values)
-    if np.ptp(values) == 0:
-        return Trend("none shown", 1.0, 0.0)
-    test = original_test(values)
-    effective = _effective_samples(values - float(sens_slope(values).slope) * np.arange(values.size))
-    z = abs(float(test.z)) * math.sqrt(effective / values.size)
-    p = 2 * float(stdtr(effective - 2, -z)) if effective >= LEAST_EFFECTIVE else 1.0
-    shown = "increasing" if test.s > 0 else "decreasing"
-    return Trend(shown if p <= alpha else "none shown", p, float(test.Tau))
 
 
 def change_points(y: Sequence[float], min_size: int = 5, penalty: float | None = None) -> list[int]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, stdtr, stdtrit
+from scipy.special import chdtrc, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
 
@@ -40,8 +40,7 @@ class Host:
         """Of the effect on this host."""
         freedom, error = PRIOR_BLOCKS + self.n - 1, math.sqrt(self.variance)
         half = -float(stdtrit(freedom, (1 - level) / 2)) * error
-        p = 2 * float(stdtr(freedom, -abs(self.estimate) / error))
-        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, p, self.n)
+        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, self.n)
 
 
 def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
@@ -73,11 +72,10 @@ class Fleet:
     def interval(self, level: float) -> Interval:
         """Of the mean effect; unlimited for one host."""
         if self.hosts < 2:
-            return Interval(self.estimate, -math.inf, math.inf, level, 1.0, self.blocks)
+            return Interval(self.estimate, -math.inf, math.inf, level, self.blocks)
         freedom = self.hosts - 1
         half = -float(stdtrit(freedom, (1 - level) / 2)) * self.error
-        p = 2 * float(stdtr(freedom, -abs(self.estimate) / self.error))
-        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, p, self.blocks)
+        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, self.blocks)
 
     def differ_p(self) -> float:
         """How probable as large a q is where all hosts have one effect."""

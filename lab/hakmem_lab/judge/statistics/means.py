@@ -55,7 +55,7 @@ def ratio_of_means(
     low, high = _interval(*blocks, sign, estimate, level)
     flat = [np.concatenate([np.asarray(runs, dtype=float) for runs in arm]) for arm in (control, treatment)]
     return Means(
-        ratio=Interval(estimate, low, high, level, math.nan, len(control)),
+        ratio=Interval(estimate, low, high, level, len(control)),
         runs=(flat[0].size, flat[1].size),
         far=(_far(flat[0], higher_is_better), _far(flat[1], higher_is_better)),
         spreads=(float(flat[0].std(ddof=1) / flat[0].mean()), float(flat[1].std(ddof=1) / flat[1].mean())),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from hakmem_lab.judge.statistics.latency import quantile_interval
 
@@ -25,7 +25,7 @@ _TAIL_TOLERANCE = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval; `p` is two-sided against 0, `n` the number of blocks.
+    """An estimate with its confidence interval; `n` is the number of blocks.
 
     `low` and `high` are infinite where `n` is too small for `level`: no finite interval would be true.
     """
@@ -34,7 +34,6 @@ class Interval:
     low: float
     high: float
     level: float
-    p: float
     n: int
 
     def ratio(self) -> "Interval":
@@ -85,13 +84,6 @@ class WalshAverages:
         ordered_pairs = int(np.searchsorted(self._sorted, 2 * value - self._sorted, side="right").sum())
         return (ordered_pairs + int(np.searchsorted(self._sorted, value, side="right"))) // 2
 
-    def count_below(self, value: float) -> int:
-        """How many averages are < value."""
-        if self._all is not None:
-            return int(np.searchsorted(self._all, value, side="left"))
-        ordered_pairs = int(np.searchsorted(self._sorted, 2 * value - self._sorted, side="left").sum())
-        return (ordered_pairs + int(np.searchsorted(self._sorted, value, side="left"))) // 2
-
     def order_statistic(self, rank: int) -> float:
         """The rank-th smallest average, rank from 1."""
         if self._all is not None:
@@ -137,14 +129,6 @@ def _normal_moments(n: int) -> tuple[float, float]:
     return n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
 
 
-def _tail(n: int, statistic: int) -> float:
-    """P(W <= statistic)."""
-    if n <= EXACT_LIMIT:
-        return float(_exact_cdf(n)[statistic])
-    mean, deviation = _normal_moments(n)
-    return float(ndtr((statistic + 0.5 - mean) / deviation))
-
-
 def _rank_for(n: int, level: float) -> int:
     """The largest k with P(W <= k-1) <= (1-level)/2; 0 where none exists."""
     tail = (1 - level) / 2
@@ -170,22 +154,21 @@ def paired_intervals(d: Sequence[float], levels: Sequence[float]) -> list[Interv
         raise ValueError(f"confidence levels must lie between 0 and 1, got {list(levels)}")
     walsh = WalshAverages(d)
     estimate = walsh.median()
-    lesser_side = min(walsh.count_at_most(0.0), walsh.size - walsh.count_below(0.0))
-    p = min(1.0, 2 * _tail(walsh.n, lesser_side))
     intervals = []
     for level in levels:
         rank = _rank_for(walsh.n, level)
         low = walsh.order_statistic(rank) if rank else -math.inf
         high = walsh.order_statistic(walsh.size + 1 - rank) if rank else math.inf
-        intervals.append(Interval(estimate, low, high, level, p, walsh.n))
+        intervals.append(Interval(estimate, low, high, level, walsh.n))
     return intervals
 
 
 def paired_interval(d: Sequence[float], level: float = 0.95) -> Interval:
-    """Hodges–Lehmann estimate of the per-block log-ratios with its signed-rank interval and p-value.
+    """Hodges–Lehmann estimate of the per-block log-ratios with its signed-rank interval.
 
-    The interval is closed and excludes 0 exactly when p <= 1 - level; ties and zeros make it wider, never narrower than
-    the level asks. Where n is too small for the level its ends are infinite. ValueError for empty or non-finite data.
+    The interval is closed and excludes 0 exactly where the signed-rank test does; ties and zeros make it wider, never
+    narrower than the level asks. Where n is too small for the level its ends are infinite. ValueError for empty or
+    non-finite data.
     """
     return paired_intervals(d, [level])[0]
 

@@ -48,23 +48,21 @@ class Plan:
     def judged(self, d: Sequence[float], alpha: float) -> Judged:
         """What these blocks show, whatever their number."""
         ends = [[-math.inf, math.inf], [-math.inf, math.inf]]
-        p, tails = 1.0, (alpha * self.share / 2, alpha * self.share)
+        tails = (alpha * self.share / 2, alpha * self.share)
         for count, *levels in self.levels(alpha):
             if count <= len(d):
                 for joined, found in zip(ends, paired_intervals(d[:count], levels), strict=True):
                     joined[:] = max(joined[0], found.low), min(joined[1], found.high)
-                    p = found.p
         if self.share:
             bets = anytime.Bets(d)
             for joined, tail in zip(ends, tails, strict=True):
                 joined[:] = max(joined[0], bets.bound(tail)), min(joined[1], bets.bound(tail, above=False))
-            p = bets.p()
         consistent = all(low <= high for low, high in ends)
         if not consistent:
             ends = [[-math.inf, math.inf]] * 2
         estimate = min(max(hodges_lehmann(d), ends[1][0]), ends[1][1])
         interval, equivalence = (
-            Interval(estimate, *joined, level, p, len(d))
+            Interval(estimate, *joined, level, len(d))
             for joined, level in zip(ends, (1 - alpha, 1 - 2 * alpha), strict=True)
         )
         return Judged(interval, equivalence, consistent)

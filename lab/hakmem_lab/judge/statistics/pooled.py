@@ -180,5 +180,5 @@ def compared(control: Sampled, treatment: Sampled, what: float | str, levels: Se
         low, high = _ends(control.replicates[place] - treatment.replicates[other], blocks, level)
         if p > 1 - level:
             low, high = min(low, 0.0), max(high, 0.0)
-        found.append(Interval(estimate, min(low, estimate), max(high, estimate), level, p, blocks))
+        found.append(Interval(estimate, min(low, estimate), max(high, estimate), level, blocks))
     return found

@@ -1,7 +1,7 @@
 """`hak ab`: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import planning, two_arms
+from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import (
     COMPARED,
     arm_rows,
@@ -10,7 +10,6 @@ from hakmem_lab.judge.analysis import (
     log_ratios,
     measured,
     metric_of,
-    withheld,
 )
 from hakmem_lab.judge.statistics import guardrails, looks, sentences, verdict
 from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
@@ -174,7 +173,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])
     if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
         result["final"] = len(blocks) >= planning.least_blocks(records)
-    return blocked(withheld(result, records, *pair), records)
+    return blocked(failing.withheld(result, records, *pair), records)
 
 
 def blocked(result: dict, records: list[dict]) -> dict:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from hakmem_lab.judge import two_arms
+from hakmem_lab.judge import failing, two_arms
 from hakmem_lab.judge.analysis import (
     COMPARED,
     arm_rows,
@@ -12,7 +12,6 @@ from hakmem_lab.judge.analysis import (
     log_ratios,
     measured,
     metric_of,
-    withheld,
 )
 from hakmem_lab.judge.statistics import guardrails, hosts, verdict
 from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
@@ -50,7 +49,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["comparisons"][0]["verdict"] = None
     result["final"] = complete
     result["settled"] = result["verdict"] not in (None, Verdict.INCONCLUSIVE)
-    return withheld(result, records, first, second)
+    return failing.withheld(result, records, first, second)
 
 
 def _closed(records: Iterable[dict]) -> bool:

@@ -155,9 +155,10 @@ def measure(session: LatencySession) -> None:
     def wanted(blocks: Blocks) -> list[str]:
         return [first, *others] if len(blocks) < least else [first, *(name for name in others if name not in gone)]
 
-    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records)):
+    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records), [first]):
         if not blocks or not law.often.share:
             continue
+        gone |= {*session.gone}
         for name in (name for name in others if name not in gone):
             if (decision := settled(asked, blocks, first, name)) is not None:
                 gone.add(name)

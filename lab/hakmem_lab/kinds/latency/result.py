@@ -4,8 +4,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from hakmem_lab.judge import planning
-from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished, withheld
+from hakmem_lab.judge import failing, planning
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
 from hakmem_lab.judge.statistics import guardrails, multiple, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
@@ -116,19 +116,21 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     if not blocks:
         return plain(result)
     pools = Pools(blocks)
-    arms = {name: pools.arm(name) for name in names}
+    arms = {name: pools.arm(name) for name in names if any(name in block for block in blocks)}
     rows = [_arm(arm, _runs(blocks, arm.name), spec["rate"]) for arm in arms.values()]
     result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
-    for row, arm in zip(result["arms"], arms.values(), strict=True):
-        row["median"], row["ci_low"], row["ci_high"] = arm.interval(spec["metric"])
+    for row in (row for row in result["arms"] if row["name"] in arms):
+        row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
     asked = Asked(spec, law, spec["alpha"] / len(others))
-    pairs = {name: Pair(pools, first, name) for name in others}
+    pairs = {name: pair for name in others if (pair := Pair(pools, first, name)).blocks}
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
     if len(blocks) < law.planned and not law.often.share:
         return plain(result)
     decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
-    result |= _ending(decisions, len(blocks), header, records)
+    result["failed"] = failing.withheld_of(decisions, records, first, others) if len(others) > 1 else {}
+    still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
+    result |= _ending(still, len(blocks), header, records)
     if not result["final"] and all(map(_unlimited, decisions.values())):
         return plain(result)
     result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
@@ -136,10 +138,10 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     result["guardrails"] = [
         guardrails.row(rail) | {"arm": name} for name, decision in decisions.items() for rail in decision.rails
     ]
-    result["headline"] = _headline(first, spec["metric"], decisions)
+    result["headline"] = _headline(first, spec["metric"], decisions, result["failed"])
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
-        withheld(result, records, first, others[0])
+        failing.withheld(result, records, first, others[0])
     return plain(blocked(result, records))
 
 
@@ -184,13 +186,13 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
     return rows
 
 
-def _headline(first: str, percentile: str, decisions: dict[str, Decision]) -> str:
+def _headline(first: str, percentile: str, decisions: dict[str, Decision], failed: dict[str, str]) -> str:
     words = {
         verdict.Verdict.GO: "better than",
         verdict.Verdict.NO_GO: "worse than",
         verdict.Verdict.NEUTRAL: "as good as",
     }
-    if len(decisions) == 1:
+    if len(decisions) == 1 and not failed:
         name, decision = next(iter(decisions.items()))
         return f"{name} against {first}: {decision.reason}"
     parts = []
@@ -198,9 +200,9 @@ def _headline(first: str, percentile: str, decisions: dict[str, Decision]) -> st
         found = [name for name, decision in decisions.items() if decision.verdict is wanted]
         sizes = [f"{name} ({told(percentile, decisions[name].interval).short})" for name in found]
         parts += [f"{', '.join(sizes)}: {text} {first}"] if found else []
-    parts += [
-        _undecided(percentile, name, d) for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE
-    ]
+    parts += [f"not compared: {text}" for text in failed.values()]
+    undecided = {name: d for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE}
+    parts += [_undecided(percentile, name, d) for name, d in undecided.items() if name not in failed]
     return f"{percentile} of all requests: {'; '.join(parts)}."
 
 

@@ -5,10 +5,10 @@ question.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hakmem_lab.judge import planning, rails, words
+from hakmem_lab.judge import failing, planning, rails, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
 from hakmem_lab.judge.statistics import factorial, sentences
 from hakmem_lab.judge.statistics.factorial import Effect
@@ -38,13 +38,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     averaged = [one.effect for one in found if one.effect.kind in ("interaction", "main")]
     hidden = factorial.misleading(averaged, as_log(spec["margin"]))
     kept = [one for one in found if not (one.effect.kind == "main" and one.effect.name in hidden)]
-    result["effects"] = [_row(one) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
+    failed = _failed(header, records)
+    result["effects"] = [_row(one, failed) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
     result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
     result["guardrails"] = rails.rows(rails.judged(header, blocks, plan if plan.share else None))
     result |= _ending(found, len(blocks), header, records)
-    said = _headline([one.effect for one in kept], 1 - spec["alpha"], metric_of(header))
-    result["headline"] = said + _outlook(result)
+    unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
+    read = [one.effect for one in kept if one.effect.name not in unread]
+    said = _headline(read, 1 - spec["alpha"], metric_of(header)) if read else "No reading."
+    result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items()) + _outlook(result)
     for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
         result["headline"] = f"No reading on this machine: {reason}"
         for row in result["effects"]:
@@ -102,13 +105,30 @@ def _outlook(result: dict) -> str:
     return f" Not settled: {', '.join(result['open'])}; {rest}."
 
 
-def _row(one: _Judged) -> dict:
+def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
+    """Effect -> by how much its cells failed unequally, as a contrast: above 0, fewer failures with the factor."""
+    cells = [-float(len(failing.failed_runs(records, arm["name"]))) for arm in header["arms"]]
+    asked = factorial.questions([cells], list(header["spec"]["factors"]))
+    return {question.name: float(question.d[0]) for question in asked}
+
+
+def _forbidden(reading: str, fewer: float) -> bool:
+    """Whether it calls better, or equal, what failed more often; how failures interact says nothing of either."""
+    return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
+
+
+def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
     effect, ratio = one.effect, one.effect.interval.ratio()
     row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-           "ci_high": ratio.high, "p": effect.interval.p, "reading": _reading(one)}  # fmt: skip
+           "ci_high": ratio.high, "reading": _reading(one)}  # fmt: skip
     if one.decision is not None:
         row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
         row |= {"uncorrected": as_ratio(one.decision.plain)}
+    if _forbidden(row["reading"], fewer := failed[effect.name]):
+        why = "its cells failed unequally often"
+        if effect.kind != "interaction":
+            why = f"failed {'less' if fewer > 0 else 'more'} often with it"
+        row |= {"failed": True, "reading": f"not read, {why}"}
     return row
 
 

@@ -156,13 +156,15 @@ def measure(session: Session) -> None:
     gone: set[str] = set()
 
     def wanted(blocks: Blocks) -> list[str]:
-        settled = gone if len(blocks) >= least else set()
-        return [name for name in everyone if name not in settled]
+        settled = {*session.gone, *(gone if len(blocks) >= least else ())}
+        return [
+            name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}
+        ]
 
-    for blocks in session.each_block("measure", wanted, most):
+    for blocks in session.each_block("measure", wanted, most, [everyone[0], everyone[0] + LIVE]):
         if not blocks or header["spec"]["live"]:
             continue
         found = compare.decisions(own, blocks, plan)
         gone |= {name for name, decision in found.items() if decision.verdict is not Verdict.INCONCLUSIVE}
-        if len(gone) == len(everyone) - 1 and len(blocks) >= least:
+        if len(gone | {*session.gone}) == len(everyone) - 1 and len(blocks) >= least:
             return

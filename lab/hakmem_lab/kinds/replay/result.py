@@ -21,7 +21,9 @@ def replayed(header: dict) -> dict:
 def analyse(header: dict, records: list[dict]) -> dict:
     """That of a comparison, with `replay`: the trace, predictions beside what is known of the live program."""
     own = replayed(header)
-    result = compare.analyse(own, records)
+    # Whoever failed live has failed: its replays prove nothing.
+    failed = [r | {"arm": r["arm"].removesuffix(LIVE)} if r["type"] == "run" and not r["ok"] else r for r in records]
+    result = compare.analyse(own, failed)
     blocks = measured(records)
     if blocks:
         result["replay"] = _replay(header, own, blocks)
@@ -30,8 +32,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
-    names, recorded = [arm["name"] for arm in own["arms"]], header["recorded"]
-    base, live = base_arm(own, recorded), header["spec"]["live"]
+    recorded, live = header["recorded"], header["spec"]["live"]
+    names = [arm["name"] for arm in own["arms"] if not live or all(arm["name"] + LIVE in block for block in blocks)]
+    base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
     found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": []}
     # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
     if base is None or (found["touch"] != "recorded" and not live):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hakmem_lab.kinds.soak import steps
 from hakmem_lab.kinds.soak.drift import Drift, Series, drift, level_changes, stays, steady_from
 
 HOUR_S = 3600.0
@@ -27,6 +28,21 @@ class Segment:
     throughput: Drift | None
     live: Drift | None
     changes_s: list[float]
+    course: np.ndarray  # resident memory in KiB without what the phases do, from where the program is judged at all
+
+    def net_mib(self) -> float:
+        """By how much the last sample of the steady state lies above its first one."""
+        return float(self.course[-1] - self.course[-len(self.steady)]) / KIB_PER_MIB
+
+    def step_mib(self) -> float:
+        """A step that lasts, where a warm-up explains none."""
+        return float(steps.lasting_step(self.course)) / KIB_PER_MIB
+
+    def stays_risen(self, budget_mib_per_h: float) -> bool:
+        """Whether what the slope says was taken was not given back."""
+        steady_kib_h = self.steady_s / HOUR_S * KIB_PER_MIB
+        rise = np.asarray(self.rss.slope_per_s * steady_kib_h)
+        return bool(steps.stays_risen(self.course, rise, budget_mib_per_h * steady_kib_h))
 
     @property
     def steady_s(self) -> float:
@@ -87,7 +103,7 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
     if found is None:
         return None
     per_hour = factor * HOUR_S
-    return Drift(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour, found.p)
+    return Drift(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour)
 
 
 def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
@@ -103,7 +119,10 @@ def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
         changes = [float(samples[steady[i]]["t_s"]) for i in indices]
     throughput = _drift_of(samples, "ops_per_s", steady, PERCENT, level)
     live = _drift_of(samples, "live_kib", steady, 1 / KIB_PER_MIB, level)
-    return Segment(number, samples, steady, found, throughput, live, changes)
+    whole = rss.part(slice(window.start, steady.stop))
+    levels = whole.group_medians(whole.y - found.slope_per_s * KIB_PER_MIB / HOUR_S * whole.t_s) if found else 0.0
+    course = whole.y - levels + np.median(levels) if whole.phased else whole.y
+    return Segment(number, samples, steady, found, throughput, live, changes, course)
 
 
 def segments(records: Iterable[dict]) -> list[Segment]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, change_points, mann_kendall, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, change_points, theil_sen, warmup_end
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
@@ -20,12 +20,11 @@ WARM_UP_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Drift:
-    """A slope per second in the series' unit with its interval; p: Mann–Kendall, two-sided."""
+    """A slope per second in the series' unit with its interval."""
 
     slope_per_s: float
     low: float
     high: float
-    p: float
 
 
 def stays(phases: Sequence[str | None]) -> list[tuple[int, int]]:
@@ -135,12 +134,12 @@ def drift(series: Series, level: float) -> Drift | None:
         return None
     if not series.phased:
         fit = theil_sen(series.t_s, series.y, level)
-        return Drift(fit.slope_per_s, fit.low, fit.high, mann_kendall(series.y).p)
+        return Drift(fit.slope_per_s, fit.low, fit.high)
     slope, inflation = series.slope_per_s(), series.inflation(level)
     ground = series.level_ground(slope)
     fit = theil_sen(series.t_s, ground, level)
     below, above = (fit.slope_per_s - fit.low) * inflation, (fit.high - fit.slope_per_s) * inflation
-    return Drift(slope, slope - below, slope + above, mann_kendall(ground).p)
+    return Drift(slope, slope - below, slope + above)
 
 
 def _lasting_slope(series: Series) -> float:

@@ -232,7 +232,7 @@ class _Segment:
         if why is None and outcome.mapped is False:
             why = "the allocator was not loaded: its library is not mapped in the process"
         if why is None and ended_early:
-            why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+            why = outcome.failure()
             if self.spec.server:
                 why = f"the server ended during the soak: {why or 'exit status 0'}"
             if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-400:]):

@@ -16,6 +16,7 @@ from hakmem_lab.store.runs import plain
 LEAST_GROWTH_KIB = 64.0
 ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
 UNSERVED = "was not loaded"
+UNSEEN = 3.0  # events of which none is seen with a probability of 5 %, where so many are to be expected
 
 
 def least_s(budget_mib_per_h: float) -> float:
@@ -24,12 +25,23 @@ def least_s(budget_mib_per_h: float) -> float:
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
-    """Whether the slope's interval ends inside the budget; None where the process cannot tell."""
+    """Whether the slope's interval ends inside the budget, and memory did; False where it begins above it, and what was
+    taken did not come back. None where the process cannot tell."""
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
     if segment.rss.low > budget_mib_per_h:
-        return False
-    return True if segment.rss.high <= budget_mib_per_h else None
+        return False if segment.stays_risen(budget_mib_per_h) else None
+    within = segment.rss.high <= budget_mib_per_h and not unexplained(segment, budget_mib_per_h)
+    return True if within else None
+
+
+def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
+    """What speaks against a slope within the budget."""
+    if segment.step_mib() > budget_mib_per_h * segment.duration_s / HOUR_S:
+        return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
+    if segment.net_mib() > budget_mib_per_h * segment.steady_s / HOUR_S:
+        return f"the last sample is {segment.net_mib():.1f} MiB above the first one"
+    return ""
 
 
 def settling_s(segment: Segment, budget_mib_per_h: float) -> float | None:
@@ -52,6 +64,11 @@ def _undecided(segment: Segment, budget: float, slope: str, steady: str) -> str:
             f"Too short to say: {steady}, growth at the budget's rate would stay below {LEAST_GROWTH_KIB:g} KiB; "
             f"at least {duration(least_s(budget))} of steady state are needed. Seen so far: {slope}."
         )
+    if segment.rss.low > budget:
+        return f"Not decided: resident memory changes by {slope} {steady}, but what was taken came back in part."
+    plain = segment.rss.high <= budget or math.isinf(segment.rss.high)
+    if plain and (doubt := unexplained(segment, budget)):
+        return f"Not decided: resident memory changes by {slope} {steady}, but {doubt}."
     settling = settling_s(segment, budget)
     outlook = f"; a soak of about {duration(settling)} would likely settle it" if settling else ""
     return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
@@ -69,7 +86,12 @@ def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     if verdict is None:
         return _undecided(segment, budget, slope, steady)
     if verdict:
-        return f"Resident memory changes by {slope} {steady}: within the budget of {budget:g} MiB/h."
+        seldom = duration(segment.steady_s / UNSEEN)
+        return (
+            f"Resident memory changes by {slope} {steady}, by {segment.net_mib():+.1f} MiB from first to last "
+            f"sample: within the budget of {budget:g} MiB/h. Growth in steps rarer than one in {seldom} would not have "
+            "been seen."
+        )
     if passed(segment, budget) is False:
         return f"Resident memory grows by {slope} {steady}: more than the budget of {budget:g} MiB/h."
     return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
@@ -90,8 +112,9 @@ def _segment_part(segment: Segment, budget: float) -> dict:
         **_drift_part(segment.rss, "rss_slope_mib_per_h", "slope_low", "slope_high"),
         **_drift_part(segment.throughput, "throughput_drift_percent_per_h", "drift_low", "drift_high"),
         **_drift_part(segment.live, "live_slope_mib_per_h", "live_low", "live_high"),
-        "mann_kendall_p": segment.rss.p if segment.rss else None,
         "change_points": segment.changes_s,
+        "net_mib": segment.net_mib(),
+        "step_mib": segment.step_mib(),
         "passed": passed(segment, budget),
     }
 

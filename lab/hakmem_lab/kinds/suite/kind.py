@@ -31,7 +31,7 @@ def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
         own = [record for record in records if record.get("workload") == row.key]
         rates = syscalls.rates(row, own, spec.alpha) if row.ops else {}
         unfit = bool(unfit_reasons(records, row.key))
-        found.append(Sheet(spec, row, finished_blocks(own, "measure"), rates, unfit))
+        found.append(Sheet(spec, row, finished_blocks(own, "measure"), rates, unfit, own))
     return found
 
 

@@ -42,7 +42,12 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
     logs = {arm: [statistics.fmean(each[arm][index] for each in columns) for index in range(rounds)] for arm in arms}
     spec, unfit = taken[0][0].spec, any(sheet.unfit for sheet, _ in taken)
     found = ratios(logs, spec.alpha)
-    shown = {arm: figure.record() | {"word": figure.word(spec.margin, words, unfit)} for arm, figure in found.items()}
+    base = spec.reference if spec.table == "reference" else spec.subject
+    shown = {
+        arm: figure.record() | {"word": figure.word(spec.margin, words, unfit)}
+        for arm, figure in found.items()
+        if not any(sheet.failing(base, arm) for sheet, _ in taken)
+    }
     return {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.kinds.suite.bars import BEST, Bar
-from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 
 SHOWN_MISSES = 4
@@ -90,7 +90,7 @@ def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
         found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
         told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
         told = [f"{text} {count} of {len(found)}" for count, text in told if count]
-        told += [f"{found.count(OPEN)} open"] if OPEN in found else []
+        told += [f"{found.count(word)} {word}" for word in (OPEN, FAILED) if word in found]
         parts += [", ".join(told)] if found else []
     return f"{spec.subject} against {other}: {'; '.join(parts)}."
 

@@ -212,7 +212,8 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block("measure", list(session.arms), index, attempt)
+        needed = [self.spec.subject, self.spec.reference]
+        session.block_of_those_left("measure", list(session.arms), index, attempt, needed)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:

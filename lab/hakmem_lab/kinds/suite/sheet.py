@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import log_ratios, values
 from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
 from hakmem_lab.judge.statistics.paired import median_interval
@@ -19,7 +20,7 @@ from hakmem_lab.store.blocks import Blocks
 
 MIB_KIB = 1024.0
 MS_S = 1e-3
-PASS, MISS, OPEN, SAME = "pass", "miss", "open", "same"
+PASS, MISS, OPEN, SAME, FAILED = "pass", "miss", "open", "same", "failed"
 FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
 CLEAR, UNCLEAR = "", " ~"
 PEAKS = {"rss": "peak RSS", "server-rss": "peak RSS"}
@@ -87,13 +88,15 @@ def with_interval(figure: Figure) -> str:
 @dataclass(frozen=True, eq=False)
 class Sheet:
     """The finished blocks of a workload. rates: system calls per operation, of a workload that counts them. unfit: the
-    machine gives too many false verdicts, so that what was timed is shown and every bar on it is open."""
+    machine gives too many false verdicts, so that what was timed is shown and every bar on it is open. records: those
+    of its runs, which say how often each arm failed."""
 
     spec: SuiteSpec
     row: WorkloadSpec
     blocks: Blocks
     rates: Mapping[str, Figure] = field(default_factory=dict)
     unfit: bool = False
+    records: Sequence[dict] = ()
 
     def metric(self, name: str) -> Metric:
         return Metric(name, name in self.row.rates())
@@ -117,19 +120,32 @@ class Sheet:
         """The ratios shown, each with the word for what its interval says."""
         words, margin = self.words(name), self.spec.margin
         return {
-            arm: figure.record() | {"word": figure.word(margin, words, self.unfit)}
+            arm: self._said(arm, figure.record() | {"word": figure.word(margin, words, self.unfit)}, words)
             for arm, figure in self.shown_ratios(name).items()
-        }
+        } | {arm: {"word": FAILED} for arm in self.spec.allocators if arm not in self.arms()}
+
+    def _said(self, arm: str, figure: dict, words: tuple[str, str]) -> dict:
+        """Neither a word nor a figure that praises the one which failed more often."""
+        pair = (self.spec.reference, arm) if self.spec.table == "reference" else (arm, self.spec.subject)
+        word = {words[0]: "GO", words[1]: "NO-GO", SAME: "NEUTRAL"}.get(figure["word"])
+        return {"word": FAILED} if failing.forbids(self.failing(*pair), word, *pair) else figure
+
+    @cache  # noqa: B019 - as long as the sheet lives
+    def failing(self, first: str, second: str) -> failing.Failing | None:
+        return failing.unequal(self.records, first, second)
 
     def arms(self) -> list[str]:
-        return [*self.spec.allocators, *self.row.arms]
+        """Those that took part in every block."""
+        everyone = [*self.spec.allocators, *self.row.arms]
+        return [arm for arm in everyone if all(arm in block for block in self.blocks)]
 
     def peers(self) -> list[str]:
         """The arms that 'best' is chosen from."""
-        return [name for name in self.spec.allocators if name not in (self.spec.subject, self.spec.reference)]
+        return [name for name in self.arms() if name in self.spec.allocators and
+                name not in (self.spec.subject, self.spec.reference)]  # fmt: skip
 
     def _values(self, name: str, arm: str) -> list[list[float]] | None:
-        found = [values(block[arm], name) for block in self.blocks]
+        found = [values(block[arm], name) if arm in block else None for block in self.blocks]
         return found if found and None not in found else None
 
     def median(self, name: str, arm: str) -> float | None:
@@ -151,7 +167,8 @@ class Sheet:
         base, columns = self.spec.reference if by_reference else self.spec.subject, {}
         for arm in self.arms():
             pair = (base, arm) if by_reference else (arm, base)
-            d = log_ratios(self.blocks, *pair, self.metric(name)) if arm != base and self.blocks else None
+            there = arm != base and self.blocks and base in self.arms()
+            d = log_ratios(self.blocks, *pair, self.metric(name)) if there else None
             if d is not None:
                 columns[arm] = d
         return columns
@@ -176,7 +193,18 @@ class Sheet:
             rate = self.rates.get(self.spec.subject)
             return self._judge_amount(bar, rate, None, self.unit(self.row.metric)) if rate else None
         judged = self._judge_timed(bar, self.row.named(bar.metric))
-        return replace(judged, verdict=OPEN) if judged and self.unfit else judged
+        if judged and self.unfit:
+            return replace(judged, verdict=OPEN)
+        if judged and judged.verdict.startswith(PASS) and (failed := self._failed(judged.arm)):
+            return replace(judged, verdict=OPEN, measured=f"{judged.measured}; {failed}")
+        return judged
+
+    def _failed(self, arm: str | None) -> str:
+        """How the subject failed, more often than this arm or, where no arm is the yardstick, at all."""
+        found = self.failing(arm, self.spec.subject) if arm else None
+        if arm is None and (runs := failing.failed_runs(self.records, self.spec.subject)):
+            return f"{self.spec.subject} failed {failing.times(len(runs))} ({runs[-1]['why']})"
+        return found.text if found and found.arm == self.spec.subject else ""
 
     def _judge_timed(self, bar: Bar, name: str) -> Judged | None:
         if bar.against:

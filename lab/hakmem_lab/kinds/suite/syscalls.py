@@ -55,7 +55,7 @@ def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, oper
     """System calls of one execution. Raises LabError where it did not end well."""
     argv = [session.workload.argv[0], *command_for(row, operations)[1:]]
     calls, outcome = counter.count(argv, arm.environment(session.workload.env))
-    why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+    why = outcome.failure()
     if why is None and not calls:
         why = "strace counted no system call"
     if why:

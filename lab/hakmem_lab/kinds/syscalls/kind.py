@@ -139,7 +139,7 @@ def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workl
         calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
     else:
         calls, outcome = counter.count(argv, environment)
-        why = outcome.failure() or (f"exit status {outcome.exit}" if outcome.exit else None)
+        why = outcome.failure()
         if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
             why += f": {tail}"
     if why is None and not calls:

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Sequence
 
-from hakmem_lab.judge import words
-from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of, withheld
+from hakmem_lab.judge import failing, words
+from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
 from hakmem_lab.judge.statistics import multiple, sentences
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
@@ -74,7 +74,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     result |= parts
     result["selection"]["confirmation"] = parts["comparisons"][0]
-    blocked(withheld(result, records, DEFAULT, chosen), records)
+    blocked(failing.withheld(result, records, DEFAULT, chosen), records)
     result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
     if broke and not result["final"]:
         result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"

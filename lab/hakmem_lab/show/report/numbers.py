@@ -97,14 +97,6 @@ def memory(value_kib: Any) -> str:
     return number(known, "KiB")
 
 
-def probability(value: Any) -> str:
-    """A p-value or an error rate: .032, < .001."""
-    known = finite(value)
-    if known is None:
-        return UNKNOWN
-    return "< 0.001" if 0 <= known < 0.001 else f"{known:.3f}"
-
-
 def _scale(value: float, unit: Any) -> tuple[float, str]:
     """(what one of the shown unit is, the shown unit): s as ms, KiB as MiB, large figures with a prefix."""
     size = abs(value)

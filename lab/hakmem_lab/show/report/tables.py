@@ -56,13 +56,12 @@ def _comparisons(result: Record) -> Table | None:
             answers.metric(result, c),
             *_told(result, c),
             numbers.percent(c.get("level")),
-            numbers.probability(c.get("p")),
             _verdict_cell(c.get("verdict")),
             _text(c.get("note")),
         ]
         for c in records
     ]
-    columns = ["Comparison", "Metric", "Change", "Interval", "Level", "p", "Verdict", "Note"]
+    columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Note"]
     return _known(Table("Comparisons", columns, rows)) if rows else None
 
 

@@ -32,8 +32,6 @@ def _soak(soak: dict):
     if soak["throughput_drift_percent_per_h"] is not None:
         drift = f"{soak['throughput_drift_percent_per_h']:+.1f} {_range(soak['drift_low'], soak['drift_high'], 1)} %/h"
         add_row(table, "drift of throughput", drift)
-    if soak["mann_kendall_p"] is not None:
-        add_row(table, "trend (Mann-Kendall)", f"p = {soak['mann_kendall_p']:.3f}")
     add_row(table, "change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none")
     tails = [epoch for epoch in soak["epochs"] if epoch.get("p99_us") is not None]
     if tails:

@@ -33,7 +33,7 @@ def _cell(record: dict | None, row: dict) -> str:
     """The change, the same or open, and below it the interval."""
     found = answers.standing(record or {}, answers.is_memory(row))
     if record is None or found is None:
-        return "-"
+        return (record or {}).get("word") or "-"
     if not found.between:
         return f"about {found.short}\nno interval yet"
     word = record.get("word")

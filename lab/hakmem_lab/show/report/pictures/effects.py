@@ -156,13 +156,12 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         rows.append(row)
     table = Table(
         "Effects of the matrix",
-        ["Effect", "Kind", "Change", "Interval", "p", "Reading"],
+        ["Effect", "Kind", "Change", "Interval", "Reading"],
         [
             [
                 str(e.get("name") or "effect"),
                 str(e.get("kind") or numbers.UNKNOWN),
                 *_told(run, e),
-                numbers.probability(e.get("p")),
                 str(e.get("reading") or numbers.UNKNOWN),
             ]
             for e in records

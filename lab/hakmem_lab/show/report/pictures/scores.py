@@ -98,7 +98,7 @@ def figure_text(record: Record, row: Record) -> str:
     """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
     found = answers.standing(record, answers.is_memory(row))
     if found is None:
-        return numbers.UNKNOWN
+        return str(record.get("word") or numbers.UNKNOWN)
     if not found.between:
         return f"{found.short} [open]"
     return f"{found.short} [{found.brackets or found.between}]" if found.sure else found.between

@@ -1,0 +1,106 @@
+"""Failures are an outcome of their own: an arm that failed more often than another is never called better than it, nor
+level with it, however fast the runs were that it finished. Pure: records in."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.statistics.verdict import Verdict
+
+GONE = "gone"
+COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
+_TIMES = ("never", "once", "twice")
+
+
+def failures(records: Iterable[dict]) -> list[dict]:
+    """Every run that failed, also those whose block was run again."""
+    return [
+        {"block": record["block"], "arm": record["arm"], "why": record["why"]}
+        for record in records
+        if record["type"] == "run" and not record["ok"]
+    ]
+
+
+def failed_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
+    """Runs that failed where arms stand beside each other."""
+    return [
+        record
+        for record in records
+        if record["type"] == "run"
+        and not record["ok"]
+        and record.get("phase") in COMPARED_PHASES
+        and arm in (None, record["arm"])
+    ]
+
+
+def gone(records: Iterable[dict]) -> dict[str, int]:
+    """Arm -> the block that it could not finish; it took no further part."""
+    return {record["arm"]: record["block"] for record in records if record.get("what") == GONE}
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Of two arms that did not fail equally often: who failed more often; text: how often, and how the last one did."""
+
+    arm: str
+    text: str
+
+
+def unequal(records: Sequence[dict], first: str, second: str) -> Failing | None:
+    """None where both failed equally often, in the blocks that were begun with both."""
+    apart = {
+        _attempt(record)
+        for record in records
+        if record["type"] == "block" and not {first, second} <= set(record.get("order") or (first, second))
+    }
+    shared = [run for run in failed_runs(records) if _attempt(run) not in apart]
+    runs = sorted(([run for run in shared if run["arm"] == name] for name in (second, first)), key=len)
+    if len(runs[0]) == len(runs[1]):
+        return None
+    last = runs[1][-1]
+    other = first if last["arm"] == second else second
+    return Failing(last["arm"], f"{last['arm']} failed {times(len(runs[1]))} ({last['why']}), {other} "
+                   f"{times(len(runs[0]))}")  # fmt: skip
+
+
+def _attempt(record: dict) -> tuple:
+    return tuple(record.get(key) for key in ("phase", "block", "attempt", "host"))
+
+
+def times(count: int) -> str:
+    return _TIMES[count] if count < len(_TIMES) else f"{count} times"
+
+
+def forbids(found: Failing | None, verdict: str | None, first: str, second: str) -> bool:
+    """Whether this verdict on the second arm against the first praises, or calls level, who failed more often."""
+    praised = {"GO": (second,), "NO-GO": (first,), "NEUTRAL": (first, second)}
+    return found is not None and found.arm in praised.get(str(verdict), ())
+
+
+def withheld_of(decisions: dict, records: Sequence[dict], first: str, others: Sequence[str]) -> dict[str, str]:
+    """Takes from decisions on several arms against the first one what is forbidden. Arm -> how it failed, or the first
+    one did more often, so that nothing is said of it."""
+    failed = {}
+    for name in others:
+        found, decision = unequal(records, first, name), decisions.get(name)
+        if decision is None:
+            failed[name] = found.text if found else f"{name} finished no block"
+        elif found and (decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name)):
+            failed[name] = found.text
+            decisions[name] = replace(decision, verdict=Verdict.INCONCLUSIVE, more_blocks=None)
+    return failed
+
+
+def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
+    """Without a verdict that is forbidden: what is left is who failed, and what the runs say that did not."""
+    found = unequal(records, first, second)
+    if not forbids(found, result["verdict"], first, second):
+        return result
+    result["failed"], result["more_blocks"] = {found.arm: found.text}, None
+    row = next(iter(result["comparisons"]), {})
+    change = words.change(row, words.described(result, row.get("metric")))
+    ended = f" Of the runs that ended well: {change.told()}." if change else ""
+    for each in (result, *result["comparisons"], *result.get("looks", [])):
+        each["verdict"] = each["verdict"] and "INCONCLUSIVE"
+    result["headline"] = f"No verdict: {found.text}.{ended}"
+    return result

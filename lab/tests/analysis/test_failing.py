@@ -1,0 +1,184 @@
+"""Failures are an outcome of their own: who failed more often is called neither better nor level, in any kind of run."""
+
+import itertools
+
+import pytest
+
+from hakmem_lab.judge import failing
+from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict
+from hakmem_lab.kinds import compare
+from hakmem_lab.kinds.ab import kind as ab
+from hakmem_lab.kinds.matrix import kind as matrix
+from hakmem_lab.kinds.suite.kind import sheets_of
+from hakmem_lab.kinds.suite.rows import sheet_rows
+from hakmem_lab.kinds.suite.spec import SuiteSpec
+from hakmem_lab.plan.spec import build
+from hakmem_lab.show import answers
+from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
+
+PRAISE = ("better", "faster", "level", "as good", "clear winner", "smaller than")
+
+
+def lost(arm: str, count: int, block: int = 3, **more: object) -> list[dict]:
+    return [run_record(arm, block, 1.0, attempt=9 + i, ok=False, why=f"w{i}", **more) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [
+        ({}, True),
+        ({"ok": True}, False),
+        ({"type": "block"}, False),
+        ({"phase": "confirm"}, True),
+        ({"phase": "select"}, True),
+        ({"phase": "warm-up"}, True),
+        ({"phase": "calibrate"}, False),
+        ({"arm": "c"}, False),
+    ],
+)
+def test_which_failures_count(changed: dict, counts: bool) -> None:
+    record = lost("t", 1)[0] | changed
+    assert failing.failed_runs([record], "t") == ([record] if counts else [])
+
+
+def test_who_failed_more_often_is_named_with_how_it_failed_last() -> None:
+    records = [*lost("t", 3), *lost("c", 1)]
+    assert failing.unequal(records, "c", "t") == failing.Failing("t", "t failed 3 times (w2), c once")
+    assert failing.unequal(records, "t", "c") == failing.unequal(records, "c", "t")
+    assert failing.unequal([*lost("t", 1), *lost("c", 1)], "c", "t") is None
+    assert failing.unequal([], "c", "t") is None
+
+
+def test_failures_count_only_where_both_arms_took_part() -> None:
+    """The baseline goes on failing in blocks that the other has left; which of two that never met in them fails there
+    says nothing about the other."""
+    alone = [*lost("c", 1, 7), *block_records(7, ["c", "other"], {"c": 1.0, "other": 1.0}, attempt=9)]
+    assert failing.unequal(alone, "c", "t") is None
+    assert failing.unequal(alone, "c", "other") is not None
+
+
+@pytest.mark.parametrize(
+    ("treatment", "failed", "verdict"),
+    [
+        (0.8, {"t": 1}, "INCONCLUSIVE"),
+        (0.8, {"t": 2}, "INCONCLUSIVE"),
+        (0.8, {"t": 2, "c": 2}, "GO"),
+        (0.8, {"t": 1, "c": 2}, "GO"),
+        (1.0, {"t": 1}, "INCONCLUSIVE"),
+        (1.0, {"c": 1}, "INCONCLUSIVE"),
+        (1.0, {"c": 1, "t": 1}, "NEUTRAL"),
+        (1.2, {"t": 4}, "NO-GO"),
+        (1.2, {"c": 1}, "INCONCLUSIVE"),
+    ],
+)
+def test_an_ab_praises_nobody_who_failed_more_often(treatment: float, failed: dict, verdict: str) -> None:
+    records = ab_records(40, treatment=treatment)
+    records[:0] = itertools.chain.from_iterable(lost(arm, count) for arm, count in failed.items())
+    result = ab.analyse(header("ab", ["c", "t"], **AB | {"max-blocks": 40, "margin": 0.01}), records)
+    assert result["verdict"] == result["comparisons"][0]["verdict"] == verdict
+    if verdict == "INCONCLUSIVE":
+        assert result["more_blocks"] is None
+        assert " failed " in answers.detail(result) and not any(w in answers.answer(result) for w in PRAISE)
+
+
+def several(count: int, **walls: float) -> list[dict]:
+    names = list(walls)
+    blocks = (block_records(i, names[i % len(names) :] + names[: i % len(names)], walls) for i in range(count))
+    return list(itertools.chain.from_iterable(blocks))
+
+
+COMPARED = header("compare", ["c", "crashes", "equal", "fast"], allocators=["c", "crashes", "equal", "fast"])
+WALLS = {"c": 1.0, "crashes": 0.8, "equal": 1.0, "fast": 0.9}
+
+
+def test_a_comparison_of_several_praises_nobody_who_failed_more_often() -> None:
+    head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
+    result = compare.analyse(head, [*lost("crashes", 4), *lost("equal", 1), *several(20, **WALLS)])
+    verdicts = {row["treatment"]: row["verdict"] for row in answers.primary(result)}
+    assert verdicts == {"crashes": "INCONCLUSIVE", "equal": "INCONCLUSIVE", "fast": "GO"}
+    assert result["headline"].startswith("Surely better than c: fast (")
+    for said in (result["headline"], answers.answer(result)):
+        assert "crashes failed 4 times (w3), c never" in said and "equal failed once (w0), c never" in said
+        assert "crashes (" not in said and "crashes 2" not in said and "level" not in said and "as good" not in said
+    assert result["settled"] and result["final"] and result["more_blocks"] is None
+
+
+def test_an_arm_that_is_gone_is_no_open_question() -> None:
+    """Its blocks are too few for a verdict, and no more will come."""
+    head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
+    rest = {name: wall for name, wall in WALLS.items() if name != "crashes"}
+    left = {"type": "event", "what": "gone", "arm": "crashes", "block": 2, "text": "crashes takes no further part"}
+    records = [*several(2, **WALLS), *lost("crashes", 3, 2), left]
+    records += [r | {"block": r["block"] + 2} for r in several(18, **rest)]
+    result = compare.analyse(head, records)
+    assert result["settled"] and result["final"]
+    assert "crashes failed 3 times (w2), c never" in result["headline"]
+    assert {row["treatment"] for row in answers.primary(result) if row["verdict"] != "INCONCLUSIVE"} == {
+        "equal",
+        "fast",
+    }
+
+
+def test_an_arm_that_never_finished_a_block_is_said_to_have_failed() -> None:
+    head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
+    rest = {name: wall for name, wall in WALLS.items() if name != "crashes"}
+    result = compare.analyse(head, [*lost("crashes", 3, 0), *several(20, **rest)])
+    assert "crashes failed 3 times (w2), c never" in result["headline"]
+    assert len(answers.primary(result)) == 2
+
+
+FACTORS = {"base": "glibc", "factors": {"a": "A=1", "b": "B=1"}}
+CELLS = ["(none)", "a", "b", "a+b"]
+
+
+@pytest.mark.parametrize(("a", "reading"), [(0.8, "better"), (1.0, "the same within the margin"), (1.2, "worse")])
+def test_a_matrix_reads_no_praise_from_cells_that_failed_more_often(a: float, reading: str) -> None:
+    head = header("matrix", CELLS, **FACTORS) | {"anytime": 0.35}
+    head["spec"] |= {"margin": 0.05, "max-blocks": 60}
+    walls = {"(none)": 1.0, "a": a, "b": 1.0, "a+b": a}
+    records = several(60, **walls)
+    calm = {row["name"]: row for row in matrix.analyse(head, records)["effects"]}
+    result = matrix.analyse(head, [*lost("a", 2), *records])
+    found = {row["name"]: row for row in result["effects"]}
+    assert calm["a while b is off"]["reading"] == reading and calm["a while b is on"]["reading"] == reading
+    assert found["a while b is on"]["reading"] == reading
+    if reading == "worse":
+        assert found["a while b is off"]["reading"] == "worse"
+    else:
+        assert found["a while b is off"]["reading"] == "not read, failed more often with it"
+        assert "a while b is off: not read, failed more often with it" in result["headline"]
+    assert found["a×b"]["reading"] == "not read, its cells failed unequally often"
+
+
+SUITE = {
+    "kind": "suite", "allocators": ["t", "c"], "subject": "t", "reference": "c", "max-blocks": 12,
+    "workload": [{"key": "w", "command": ["true"], "memory": False, "bars": [{"against": "c", "at-least": 1.0}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("treatment", "failed", "word", "bar"),
+    [
+        (0.8, {}, "faster", "pass"),
+        (0.8, {"t": 1}, "failed", "open"),
+        (0.8, {"c": 1}, "faster", "pass"),
+        (1.0, {"c": 1}, "failed", None),
+        (1.2, {"t": 1}, "slower", "miss"),
+        (1.2, {"c": 1}, "failed", "miss"),
+    ],
+)
+def test_a_suite_praises_nobody_who_failed_more_often(treatment: float, failed: dict, word: str, bar: str) -> None:
+    records = ab_records(12, treatment=treatment)
+    records += itertools.chain.from_iterable(lost(arm, count) for arm, count in failed.items())
+    (row,) = sheet_rows(*sheets_of(build(SuiteSpec, SUITE, "test"), [r | {"workload": "w"} for r in records]))
+    assert row["arms"]["c"]["word"] == word and ("ratio" in row["arms"]["c"]) == (word != "failed")
+    assert bar is None or row["verdict"] == bar
+    assert bar != "open" or "t failed once (w0), c never" in row["measured"]
+
+
+def test_decisions_without_a_failure_stay_as_they_are() -> None:
+    made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 9),), True, "", None, (), 0.01, (), 0.1, None,
+                    False, True)  # fmt: skip
+    found = {"t": made}
+    assert failing.withheld_of(found, [], "c", ["t"]) == {} and found == {"t": made}

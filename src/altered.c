@@ -1,0 +1,37 @@
+#include "altered.h"
+
+#include "hook.h"
+#include "large.h"
+#include "os.h"
+#include "pagemap.h"
+
+_Static_assert(HAK_BIN_COUNT <= 64, "a bit for each class");
+
+/* Of the blocks in the range. What begins before a chunk is huge. */
+static uint64_t classes_of(uintptr_t at, uintptr_t end) {
+  uint64_t classes = 1ULL << HAK_CLASS_HUGE;
+  at &= ~(uintptr_t)(HAK_SLICE_BYTES - 1);
+  while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
+    at -= HAK_SLICE_BYTES;
+  }
+  for (const hak_chunk_t *chunk; at < end && (chunk = hak_chunk_at((void *)at)); at += HAK_SLICE_BYTES) {
+    if (chunk->state == HAK_CHUNK_HUGE) {
+      break; /* the rest is the same block's */
+    }
+    classes |= 1ULL << hak_class_at((void *)at);
+  }
+  return classes >> HAK_CLASS_SAMPLED & 1 ? ~0ULL : classes; /* of any class */
+}
+
+void hak_altered_note(const void *at, size_t bytes) {
+  if (hak_chunk_at(at)) {
+    hak_heap_divert(classes_of((uintptr_t)at, (uintptr_t)at + bytes));
+  }
+}
+
+bool hak_altered_restore(void *block, uint32_t cls, const char *function) {
+  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook->usable(block, function) : hak_large_usable(block, cls);
+  uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
+  uintptr_t end = ((uintptr_t)block + usable) & ~(page - 1);
+  return first >= end || hak_os_make_ordinary((void *)first, end - first);
+}

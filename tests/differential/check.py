@@ -1,0 +1,100 @@
+"""What CI asks: fixed programs and fixed seeds, and only what no noise changes."""
+
+import random
+import xml.etree.ElementTree as tree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from arms import OURS, available, run, run_all
+from environments import choose, environments, try_one
+from hunt import ARMS, BROKEN, Known, drawn, known_limits
+from judge import Flag, judge, suspicious
+from programs import Program, listing, load
+
+CASES = Path(__file__).parent / "cases"
+SEED, ORDINARY, NARROW = 20261123, 150, 100
+TIMES = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`limit`: why a failure is expected; with one, a failure is a skip."""
+
+    name: str
+    failure: str = ""
+    limit: str = ""
+
+
+def stable_flags(program: Program, arms: Sequence[str]) -> list[Flag]:
+    """Those of one run that the medians of some more still show."""
+    if not suspicious(run(OURS, program)):
+        return []
+    first = {flag.kind for flag in judge(run_all(arms, program), stable=True)}
+    again = judge(run_all(arms, program, TIMES), stable=True) if first else []
+    return [flag for flag in again if flag.kind in first and flag.kind != "cpu"]
+
+
+def _text(flags: Sequence[Flag], program: Program) -> str:
+    return "\n".join([*map(str, flags), listing(program)])
+
+
+def _unexplained(flags: Sequence[Flag], program: Program, known: Sequence[Known]) -> list[Flag]:
+    return [flag for flag in flags if not any(limit.explains(flag, program) for limit in known)]
+
+
+def kept_cases(arms: Sequence[str]) -> list[Outcome]:
+    """A case names the kinds of flags that its program must not show (any more)."""
+    outcomes = []
+    for path in sorted(CASES.glob("*.json")):
+        case = load(path)
+        runs = run_all(arms, case["program"], TIMES)
+        flags = [flag for flag in judge(runs) if flag.kind in case["kinds"]]
+        outcomes.append(Outcome(f"case {path.stem}", _text(flags, case["program"]) if flags else "", case.get("limit", "")))
+    return outcomes
+
+
+def ordinary(arms: Sequence[str]) -> list[Outcome]:
+    known, outcomes = known_limits(), []
+    for number, program in enumerate(drawn(SEED, ORDINARY)):
+        found = stable_flags(program, arms)
+        flags = _unexplained(found, program, known)
+        limit = "a known limit" if found and not flags else ""
+        outcomes.append(Outcome(f"program {number}", _text(flags or found, program) if found else "", limit))
+    return outcomes
+
+
+def narrow(arms: Sequence[str]) -> list[Outcome]:
+    """Exit status, contents and refusals in a place each; twice, for a place may be short by chance."""
+    places, chance, outcomes = environments(), random.Random(SEED), []
+    for number, program in enumerate(drawn(SEED + 1, NARROW)):
+        place = choose(places, chance)
+        for _ in range(2):
+            flags = [flag for flag in try_one(place, program, arms)[0] if flag.kind in BROKEN]
+            if not flags:
+                break
+        outcomes.append(Outcome(f"program {number} in {place.name}", _text(flags, program) if flags else ""))
+    return outcomes
+
+
+def check(junit: Path | None) -> int:
+    arms = available(ARMS)
+    outcomes = [*kept_cases(arms), *ordinary(arms), *narrow(arms)]
+    failed = [one for one in outcomes if one.failure and not one.limit]
+    skipped = [one for one in outcomes if one.failure and one.limit]
+    for one in failed:
+        print(f"-- {one.name}\n{one.failure}")
+    for one in outcomes:
+        if one.limit and not one.failure:
+            print(f"-- {one.name}: its limit does not show any more: {one.limit}")
+    if junit:
+        suite = tree.Element("testsuite", name="differential", tests=str(len(outcomes)), failures=str(len(failed)),
+                             skipped=str(len(skipped)))  # fmt: skip
+        for one in outcomes:
+            case = tree.SubElement(suite, "testcase", name=one.name)
+            if one.failure:
+                tree.SubElement(case, "skipped" if one.limit else "failure", message=one.limit).text = one.failure
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        tree.ElementTree(suite).write(junit)
+    print(f"{len(outcomes) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed else 0

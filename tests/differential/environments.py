@@ -1,0 +1,146 @@
+"""Places where a program must run as well on ours as on the others: limits, refusals, company, hardship.
+
+Each is a way to run any program. What is asked there is what no noise changes: the exit status, contents, requests
+refused, and twice the memory of the best of the others; growth as ever.
+"""
+
+import errno
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from arms import BUILD, LIBRARIES, OURS, Run, run
+from judge import Flag, Limit, ended_badly, judge, suspicious
+from programs import MIB, Op, Program
+
+PARTS = BUILD / "tests/differential"
+# What glibc's malloc needs, and what only others use, both of a sandbox's choice.
+DENIED = (
+    "brk clock_gettime getcpu getrandom gettid madvise membarrier mincore mprotect mremap munmap prctl readlink rseq "
+    "rt_sigprocmask sched_getaffinity sched_yield sysinfo"
+).split()
+ERRORS = {"EPERM": errno.EPERM, "ENOSYS": errno.ENOSYS, "ENOMEM": errno.ENOMEM, "kill": None}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`words` for the launcher, `before`: operations that precede the program, `preload`: beside the allocator's library."""
+
+    name: str
+    words: Sequence[str] = ()
+    before: Sequence[Op] = ()
+    preload: Sequence[str] = ()
+    first: bool = False  # whether `preload` stands before the allocator
+    extra: dict[str, str] = field(default_factory=dict)
+    machine: str = "machine"
+    alone: bool = False  # nothing to compare with: only that it ends well
+
+    def run(self, arm: str, program: Program) -> Run:
+        """Once, behind the launcher where there is anything to launch with."""
+        library = LIBRARIES[arm]
+        libraries = [str(library)] if library and not self.alone and self.name != "opened" else []
+        libraries = [*self.preload, *libraries] if self.first else [*libraries, *self.preload]
+        prefix: list[str] = []
+        if self.words or libraries:
+            prefix = [str(PARTS / "launch"), *self.words, *([f"preload={':'.join(libraries)}"] if libraries else [])]
+        extra = {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
+        program = {**program, "ops": [*self.before, *program["ops"]]}
+        return run("glibc", program, prefix=prefix, extra=extra, machine=PARTS / self.machine)
+
+
+def cgroup(limit: int) -> Path | None:
+    """A group of version 1 or 2 with so much memory, in bytes; None where none can be made."""
+    for root, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        path = Path(root, f"differential-{limit}")
+        try:
+            path.mkdir(exist_ok=True)
+            (path / name).write_text(str(limit))
+            return path
+        except OSError:
+            continue
+    return None
+
+
+def environments() -> list[Environment]:
+    found = [
+        *(Environment(f"as {mib} MiB", [f"as={mib * MIB}"]) for mib in (64, 256, 1024)),
+        *(Environment(f"data {mib} MiB", [f"data={mib * MIB}"]) for mib in (16, 128)),
+        Environment("stack 256 KiB", [f"stack={256 << 10}"]),
+        Environment("no huge pages", ["thp=off"]),
+        *(
+            Environment(f"{call} {name}", [f"deny={call}:{number or 'kill'}"])
+            for call in DENIED
+            for name, number in ERRORS.items()
+        ),
+        Environment("mlockall", before=[{"op": "lock"}]),
+        *(
+            Environment(f"{left} mappings left", before=[{"op": "maps", "x": most_mappings() - left}])
+            for left in (60, 500)
+        ),
+        *(Environment(f"{mib} MiB left", before=[{"op": "reserve", "x": mib * MIB}]) for mib in (64, 512, 4096)),
+        Environment("forks in handlers", before=[{"op": "storm", "x": 2000}]),
+        Environment("opened", before=[{"op": "open"}]),
+        *(Environment(f"beside {n}", preload=[str(LIBRARIES[n])]) for n in ("jemalloc", "mimalloc", "tcmalloc")),
+        *(
+            Environment(f"behind {n}", preload=[str(LIBRARIES[n])], first=True)
+            for n in ("jemalloc", "mimalloc", "tcmalloc")
+        ),
+        *(
+            Environment(f"fork handlers {w}", preload=[str(PARTS / "early.so")], first=w == "first")
+            for w in ("first", "last")
+        ),
+        *(
+            Environment(
+                f"call {n} fails, {count}", extra={"FAULT_PLAN": f"any:{n}:{count}"}, machine="faulty", alone=True
+            )
+            for n in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
+            for count in (1, 20, 10**9)
+        ),
+        *(Environment(f"profile {name}", extra={"HAKMEM_PROFILE": name}) for name in ("balanced", "lean")),
+        Environment("no caches", extra={"HAKMEM_TINY_UNIFIED_CACHE": "0"}),
+        Environment("guards", extra={"HAKMEM_GUARD_RATE": "1M"}),
+    ]
+    if os.geteuid() == 0:
+        found += [Environment(f"cgroup {mib} MiB", [f"cgroup={at}"]) for mib in (64, 256) if (at := cgroup(mib * MIB))]
+    return found
+
+
+def most_mappings() -> int:
+    return int(Path("/proc/sys/vm/max_map_count").read_text())
+
+
+REFUSED = Limit(lambda one: one.refused, 2, 16, "calls")
+
+
+def try_one(place: Environment, program: Program, arms: Sequence[str]) -> tuple[list[Flag], dict[str, list[Run]]]:
+    """Ours, and only where something could be wrong the others, too."""
+    program = shortened(program)
+    ours = place.run(OURS, program)
+    runs = {OURS: [ours]}
+    if place.alone:
+        bad = ours.status != 0 or ours.stderr
+        return ([Flag("status", ours.status, 0, f"{ours.status} {ours.stderr!r}")] if bad else []), runs
+    if not suspicious(ours):
+        return [], runs
+    runs |= {arm: [place.run(arm, program)] for arm in arms if arm != OURS}
+    if flags := ended_badly(runs):
+        return flags, runs
+    flags = [flag for flag in judge(runs, stable=True) if flag.kind != "refused"]
+    good = [(REFUSED.value(rows), arm) for arm, rows in runs.items() if arm != OURS and rows[0].status == 0]
+    if good and ours.status == 0 and ours.refused > REFUSED.ratio * min(good)[0] + REFUSED.floor:
+        flags.append(Flag("refused", ours.refused, *min(good), REFUSED.unit))
+    return flags, runs
+
+
+def shortened(program: Program) -> Program:
+    """Hardship makes slow, and shows soon."""
+    return {**program, "rounds": min(program["rounds"], 32), "idle_ms": 0}
+
+
+def choose(places: Sequence[Environment], chance: random.Random) -> Environment:
+    """Any kind of place as often as any other, however many of the kind there are."""
+    kinds = sorted({place.name.split()[0] for place in places})
+    kind = chance.choice(kinds)
+    return chance.choice([place for place in places if place.name.split()[0] == kind])

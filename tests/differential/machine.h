@@ -1,0 +1,72 @@
+/* Duty: run one small allocation program, the same on every allocator, and print what it cost.
+ *
+ * The program is a file of words of 64 bits: a header, then operations (programs.py writes both). It works on a table of
+ * slots, each empty or holding one block whose contents are known. The machine itself uses no heap: what it needs is
+ * mapped before the program starts. Each thread has a context of its own; slots are shared, under a lock each only
+ * where an operation says so. */
+#ifndef HAK_DIFFERENTIAL_MACHINE_H
+#define HAK_DIFFERENTIAL_MACHINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows in the order of programs.py, which reads them here. */
+enum code { LOOP, ALLOC, FREE, RESIZE, CHURN, THREADS, FORK, PAUSE, TRIM, EXCHANGE, LOCK, MAPS, RESERVE, STORM, OPEN };
+enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC };
+enum touch { NONE, START, ENDS, PAGES, WHOLE };
+enum order { FIFO, LIFO, RANDOM };
+
+struct header {
+  int64_t slots, rounds, seconds, idle_ms, operations; /* seconds: of processor time */
+};
+
+/* `body`: operations that follow and belong to this one. The block in slot i of iteration n of the innermost loop has
+ * x + i * y + n * z bytes (ALLOC). What the fields mean otherwise stands at each operation in machine.c. */
+struct op {
+  int64_t code, body, first, shift, count, x, y, z, how, touch;
+};
+
+struct slot {
+  unsigned char *block;
+  size_t bytes;
+  uint32_t seed;
+  uint8_t touch;
+  atomic_flag busy;
+};
+
+struct context {
+  int64_t offset;    /* added to every slot's number */
+  int64_t iteration; /* of the innermost loop */
+  uint64_t chance;   /* state of the random numbers */
+  const struct op *op;
+};
+
+extern struct header header;
+extern const struct op *operations;
+extern struct slot *slots;
+
+uint64_t next_chance(struct context *context);
+void fail(const char *what);
+
+/* blocks.c: each call is timed. A request that is refused leaves the slot as it was. */
+void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t bytes, int64_t touch);
+void slot_empty(struct context *context, struct slot *slot);
+void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent);
+
+/* measure.c */
+void measure_start(void);
+void measure_round(int64_t round);
+uint64_t measure_before(size_t bytes);
+void measure_after(const struct op *op, uint64_t start);
+void measure_refusal(void);
+void measure_live(int64_t bytes);
+/* Before this round of a run of so many seconds: false when they are over. */
+bool measure_time(int64_t round, int64_t seconds);
+void measure_print(int file);
+
+/* hardship.c: what makes the process's life hard from then on. */
+void hardship(const struct op *op);
+
+#endif
