@@ -105,8 +105,22 @@ void *hak_os_find_gap(size_t bytes, size_t align) {
   return found + (-(uintptr_t)found & (align - 1));
 }
 
+/* Where the kernel chooses, and what is too much of it is unmapped again. */
+static void *map_and_trim(size_t bytes, size_t align) {
+  size_t wide = bytes + align - hak_os_page_bytes();
+  char *found = map(NULL, wide, PROT_READ | PROT_WRITE, 0);
+  size_t before = -(uintptr_t)found & (align - 1), behind = wide - before - bytes;
+  if (found && before) {
+    hak_os_unmap(found, before);
+  }
+  if (found && behind) {
+    hak_os_unmap(found + before + bytes, behind);
+  }
+  return found ? named(found + before, bytes) : NULL;
+}
+
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
-  int tries = 8; /* others may map there meanwhile */
+  int tries = 4; /* others may map there meanwhile, or the kernel does not care for wishes */
   do {
     char *p = map(wish, bytes, PROT_READ | PROT_WRITE, 0);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
@@ -115,7 +129,7 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
     hak_os_unmap(p, bytes);
     wish = hak_os_find_gap(bytes, align);
   } while (wish && --tries > 0);
-  return NULL;
+  return wish ? map_and_trim(bytes, align) : NULL;
 }
 
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {

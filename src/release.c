@@ -31,7 +31,8 @@ static size_t lowest_floor(void) {
 /* What was learned is for use that rises again, from as low as it lately did. The less of it holds the lower use falls
  * below that; from half of it on, nothing. */
 static size_t learned_locked(void) {
-  size_t used = hak_arena.used_slices, floor = lowest_floor(), learned = hak_arena.learned_slices;
+  size_t used = hak_arena.used_slices, floor = lowest_floor();
+  size_t learned = hak_arena.locked ? 0 : hak_arena.learned_slices; /* what a mapping brings beside a block was never used */
   if (floor == SIZE_MAX || used >= floor) {
     return learned;
   }

@@ -151,6 +151,26 @@ static void an_aligned_wish_takes_one_call(void) {
   CHECK(other != NULL && other != place && (uintptr_t)other % align == 0);
 }
 
+static size_t space_kib(void) {
+  size_t pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  CHECK(file != NULL && fscanf(file, "%zu", &pages) == 1);
+  fclose(file);
+  return pages * page / 1024;
+}
+
+/* Too much is mapped there, of which only what was asked for stays. */
+static void wishes_may_be_ignored(void) {
+  const size_t align = (size_t)1 << 20;
+  system_ignore_wishes();
+  size_t before = space_kib();
+  for (size_t i = 1; i <= 40; i++) {
+    char *pages = hak_os_map_aligned(NULL, 3 * page, align);
+    CHECK(pages != NULL && (uintptr_t)pages % align == 0 && space_kib() == before + i * 3 * page / 1024);
+    pages[0] = pages[3 * page - 1] = 1;
+  }
+}
+
 /* Whichever of its calls fails: the answer is NULL or aligned memory, and nothing else stays mapped. */
 static void without_memory_nothing_is_mapped(void) {
   const size_t align = (size_t)256 << 20;
@@ -384,6 +404,7 @@ int main(void) {
   child_succeeds(a_wish_is_granted_where_nothing_is);
   child_succeeds(memory_can_be_mapped_aligned);
   child_succeeds(an_aligned_wish_takes_one_call);
+  child_succeeds(wishes_may_be_ignored);
   child_succeeds(without_memory_nothing_is_mapped);
   child_succeeds(refusals_are_reported_and_counted);
   child_succeeds(the_clock_is_monotonic);

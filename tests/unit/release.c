@@ -251,6 +251,40 @@ static void a_fork_ends_the_transit_in_the_child(void) {
   slices_add_up();
 }
 
+static size_t dirty_in_child;
+
+static void extent_in_child(void) {
+  hak_lock_passes = true;
+  hak_arena_fork_child();
+  hak_lock_passes = false;
+  hak_lock_after_fork(&hak_arena.lock, true);
+  slices_add_up();
+  CHECK(dirty_slices() == dirty_in_child);
+  CHECK(chunks_take(3, 0) != NULL);
+  slices_add_up();
+}
+
+static void fork_beside_an_extent(void) {
+  hak_lock_before_fork(&hak_arena.lock, false);
+  child_succeeds(extent_in_child);
+  hak_lock_after_fork(&hak_arena.lock, false);
+}
+
+/* As long as its pages are on their way an extent is free again in the child; once it is about to be unmapped, nobody
+ * knows there whose the addresses are, but the pages are gone. */
+static void a_fork_ends_the_transit_of_an_extent(void) {
+  static const SystemCall calls[] = {SYSTEM_MADVISE, SYSTEM_MUNMAP};
+  static const size_t dirty[] = {2 * CHUNK, 0};
+  set_policy((Policy){.retain_slices = 1000});
+  for (size_t i = 0; i < 2; i++) {
+    hak_arena_give_chunks(chunks_take(2, 0));
+    dirty_in_child = dirty[i];
+    system_during(calls[i], fork_beside_an_extent);
+    CHECK(hak_arena_purge(0) && system_was_during() && dirty_slices() == 0);
+    slices_add_up();
+  }
+}
+
 static pid_t forked = -1;
 
 static void fork_and_go_on(void) {
@@ -294,6 +328,7 @@ int main(void) {
   child_succeeds(an_extent_in_transit_is_out_of_reach);
   child_succeeds(an_extent_keeps_its_descriptors_in_transit);
   child_succeeds(a_fork_ends_the_transit_in_the_child);
+  child_succeeds(a_fork_ends_the_transit_of_an_extent);
   child_succeeds(a_transit_may_be_over_when_its_thread_goes_on);
   return 0;
 }

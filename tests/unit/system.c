@@ -36,7 +36,7 @@ static struct {
   bool set;
   unsigned long type, value;
 } fixed_auxiliary;
-static bool noreplace_is_unknown;
+static bool noreplace_is_unknown, wishes_are_ignored;
 static size_t misaligned_by;
 static struct {
   bool set;
@@ -121,6 +121,10 @@ void system_misalign_moves(size_t bytes) {
   misaligned_by = bytes;
 }
 
+void system_ignore_wishes(void) {
+  wishes_are_ignored = true;
+}
+
 void system_forget_noreplace(void) {
   noreplace_is_unknown = true;
 }
@@ -154,6 +158,7 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, o
     errno = ENOMEM;
     return MAP_FAILED;
   }
+  at = wishes_are_ignored && !(flags & MAP_FIXED) ? NULL : at;
   flags &= noreplace_is_unknown ? ~MAP_FIXED_NOREPLACE : ~0;
   return __real_mmap(at, bytes, protection, flags, file, offset);
 }

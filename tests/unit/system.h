@@ -61,6 +61,9 @@ void system_set_fault_pages(size_t pages);
 /* Before Linux 6.7 what mremap moves is not aligned: from now on it comes to lie `bytes` behind a multiple of 2 MiB. */
 void system_misalign_moves(size_t bytes);
 
+/* From now on the kernel chooses where a mapping lies, whatever it is told. */
+void system_ignore_wishes(void);
+
 /* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */
 void system_forget_noreplace(void);
 

@@ -1,0 +1,69 @@
+/* Under mlockall(MCL_FUTURE), which makes resident what is mapped, a program is hardly larger than its blocks, and gets
+ * small again when it frees them. Locked from the start, or when it has run for a while. */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "prng.h"
+#include "trap.h"
+
+enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 12 << 10 };
+
+static char *blocks[BLOCKS];
+
+static size_t fill(size_t bytes) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    blocks[i] = hak_malloc(bytes);
+    CHECK(blocks[i] != NULL);
+    memset(blocks[i], 1, bytes);
+  }
+  return BLOCKS * bytes >> 10;
+}
+
+static void clear(void) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+static void measure(size_t bytes, size_t before) {
+  size_t live = fill(bytes), now = trap_rss_kib();
+  printf("%zu KiB of blocks, %zu resident, %zu before\n", live, now, before);
+  CHECK(now <= before + live + live * 3 / 10 + BESIDE_KIB);
+  clear();
+  CHECK(trap_rss_kib() <= before + KEPT_MAX_KIB);
+}
+
+int main(int count, char **arguments) {
+  Prng prng = prng_seeded(5);
+  (void)arguments;
+  trap_watchdog(60);
+  if (count > 1) {
+    fill(300 << 10);
+    clear();
+  }
+  struct rlimit most;
+  CHECK(getrlimit(RLIMIT_MEMLOCK, &most) == 0);
+  hak_free(hak_malloc(100));
+  if (mlockall(MCL_FUTURE) != 0 || !(blocks[0] = hak_malloc((size_t)200 << 20))) {
+    trap_skip("so much may not be locked");
+  }
+  clear();
+  HAK(hak_trim)(0);
+  size_t before = trap_rss_kib();
+  measure(1100000, before);
+  measure(2300000, before);
+  measure(90000, before);
+  measure(5000, before);
+  for (size_t i = 0; i < CHURN; i++) {
+    size_t k = prng_below(&prng, BLOCKS), bytes = 100000 + prng_below(&prng, 2000000);
+    hak_free(blocks[k]);
+    blocks[k] = hak_malloc(bytes);
+    CHECK(blocks[k] != NULL);
+    blocks[k][0] = blocks[k][bytes - 1] = 1;
+  }
+  clear();
+  CHECK(trap_rss_kib() <= before + KEPT_MAX_KIB + ((size_t)BLOCKS * 300));
+  return 0;
+}
