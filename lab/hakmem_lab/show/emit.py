@@ -15,7 +15,6 @@ SUMMARY_KEYS = (
     "margin",
     "alpha",
     "blocks",
-    "more_blocks",
     "metric",
     "question",
     "kind",

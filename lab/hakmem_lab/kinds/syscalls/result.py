@@ -161,7 +161,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
             "alpha": ALPHA,
             "blocks": len(runs),
             "max_blocks": spec["repeats"] * lengths * len(rows),
-            "more_blocks": None,
             "arms": [_identity(arm, len(by_arm[arm["name"]])) for arm in header["arms"]],
             "failures": failures(records),
             "warnings": _warnings(header, records, rows),
