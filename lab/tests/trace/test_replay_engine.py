@@ -204,8 +204,3 @@ def test_the_first_thread_is_the_process_s_own(written, tmp_path):
     calls = parse_summary(summary.read_text())
     assert calls["brk"] > 20 and calls.get("mprotect", 0) < 20
     assert calls.get("clone", 0) + calls.get("clone3", 0) + calls.get("fork", 0) + calls.get("vfork", 0) == 1
-
-
-def test_a_thread_that_waits_for_itself_is_refused(written, refused):
-    lines = [op(0, MALLOC, 64, 0), op(0, WAIT, 99, 0, 0), op(0, FREE, slot=0)]
-    assert "damaged" in refused(written([*lines, END]))
