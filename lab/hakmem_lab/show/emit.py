@@ -16,7 +16,6 @@ SUMMARY_KEYS = (
     "margin",
     "alpha",
     "blocks",
-    "more_blocks",
     "metric",
     "question",
     "kind",
