@@ -4,7 +4,6 @@ filled, so that after a round what is alive is bounded, and rounds resemble each
 from typing import Any
 
 from hypothesis import strategies as st
-
 from programs import (
     GIB,
     HOWS,

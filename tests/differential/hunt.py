@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
-from hypothesis.errors import HypothesisException
-
 from arms import OURS, available, run, run_all
 from environments import choose, environments, shortened, try_one
 from grammar import programs
-from judge import Flag, Runs, confirm, judge, suspicious
-from programs import MIB, Op, Program, flat, listing, load
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import HypothesisException
+from judge import Flag, Runs, confirm, judge, possible
+from programs import MIB, Op, Program, flat, listing
 
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
 BATCH = 200  # programs of one seed
@@ -141,7 +140,7 @@ class Hunt:
         return left
 
     def look(self, program: Program) -> list[Flag]:
-        if not suspicious(run(OURS, program)):
+        if not self.fresh(possible(run(OURS, program)), program):
             return []
         flags = self.fresh(judge(run_all(self.arms, program)), program)
         return self.fresh(confirm(flags, program, self.arms), program)
@@ -159,7 +158,7 @@ class Hunt:
     def still(self, flag: Flag, program: Program) -> Flag | None:
         """Whether a smaller program shows the same: twice, beside the best of the others alone."""
         arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
-        if not suspicious(run(OURS, program)):
+        if flag.kind not in {found.kind for found in possible(run(OURS, program))}:
             return None
         flags = [found for found in judge(run_all(arms, program)) if found.kind == flag.kind]
         return next(iter(confirm(flags, program, arms, times=1)), None)

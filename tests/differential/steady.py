@@ -21,7 +21,9 @@ def _churn(low: int, high: int, slots: int, times: int, region: int = 0, touch: 
     return {"op": name, "first": region * REGION, "count": slots, "x": low, "y": high, "z": times, "touch": touch}
 
 
-def _batch(size: int, step: int, count: int, region: int, order: str = "lifo", how: str = "malloc", keep: int = 0) -> list[Op]:
+def _batch(
+    size: int, step: int, count: int, region: int, order: str = "lifo", how: str = "malloc", keep: int = 0
+) -> list[Op]:
     where = {"first": region * REGION, "count": count}
     return [
         {"op": "alloc", **where, "x": size, "y": step, "how": HOWS[how], "touch": WHOLE},
@@ -40,7 +42,16 @@ SERVICES: dict[str, list[Op]] = {
         {"op": "pause", "x": 5},
     ],
     "request_arenas": [
-        _threads(2, [{"op": "loop", "count": 20, "body": [*_batch(64 * KIB, 40 * KIB, 12, 0), *_batch(24, 1, 2000, 1, "fifo")]}]),
+        _threads(
+            2,
+            [
+                {
+                    "op": "loop",
+                    "count": 20,
+                    "body": [*_batch(64 * KIB, 40 * KIB, 12, 0), *_batch(24, 1, 2000, 1, "fifo")],
+                }
+            ],
+        ),
         {"op": "pause", "x": 2},
     ],
     "cache_with_eviction": [_churn(100, 64 * KIB, 4096, 2000, touch=WHOLE), _churn(16, 2 * KIB, 4096, 4000, region=1)],
@@ -52,7 +63,11 @@ SERVICES: dict[str, list[Op]] = {
     ],
     "fork_server": [
         _churn(16, 32 * KIB, 4096, 2000),
-        {"op": "loop", "count": 4, "body": [{"op": "fork", "body": [*_batch(100, 3, 2000, 1), _churn(100, 3 * MIB, 20, 50, 2)]}]},
+        {
+            "op": "loop",
+            "count": 4,
+            "body": [{"op": "fork", "body": [*_batch(100, 3, 2000, 1), _churn(100, 3 * MIB, 20, 50, 2)]}],
+        },
     ],
     "json_and_images": [
         *_batch(16, 1, 500, 0, "random"),
