@@ -42,7 +42,7 @@ ERRORS = {"EPERM": errno.EPERM, "ENOSYS": errno.ENOSYS, "ENOMEM": errno.ENOMEM, 
 
 @dataclass(frozen=True)
 class Environment:
-    """`words` for the launcher, `before`: operations that precede the program, `preload`: beside the allocator's library."""
+    """`words` are the launcher's; `before` precedes the program; `preload` stands beside the allocator's library."""
 
     name: str
     words: Sequence[str] = ()

@@ -152,10 +152,8 @@ PARTS = (pairs, repeated, rising, growing, churning)
 @st.composite
 def teams(draw: st.DrawFn, region: int) -> list[Op]:
     """Threads that come and go, or stay; what they leave is freed by the one that began them."""
-    if draw(st.booleans()):
-        body = draw(churning(region, "exchange"))
-    else:
-        body = draw(draw(st.sampled_from(PARTS))(region))
+    part = draw(st.sampled_from([None, *PARTS]))
+    body = draw(part(region) if part else churning(region, "exchange"))
     if draw(st.booleans()):
         body = [*body, {"op": "pause", "x": 1}]
     count = draw(_pick(2, 1, 4, 16))

@@ -34,7 +34,6 @@ class Finding:
 
     flag: Flag
     program: Program
-    seen: int = 1
     tried: int = 0  # programs before it
     others: list[Flag] = field(default_factory=list)
 
@@ -129,15 +128,9 @@ class Hunt:
     tried: int = 0
 
     def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
-        """Those that nothing found before explains."""
-        left = []
-        for flag in flags:
-            by = next((f for f in self.findings if f.explains(flag, program)), None)
-            if by is not None:
-                by.seen += 1
-            elif not any(limit.explains(flag, program) for limit in self.known):
-                left.append(flag)
-        return left
+        """Those that nothing known and nothing found before explains."""
+        explanations = [*self.findings, *self.known]
+        return [flag for flag in flags if not any(one.explains(flag, program) for one in explanations)]
 
     def look(self, program: Program) -> list[Flag]:
         if not self.fresh(possible(run(OURS, program)), program):
@@ -158,7 +151,7 @@ class Hunt:
     def still(self, flag: Flag, program: Program) -> Flag | None:
         """Whether a smaller program shows the same: twice, beside the best of the others alone."""
         arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
-        if flag.kind not in {found.kind for found in possible(run(OURS, program))}:
+        if flag.kind not in {found.kind for found in self.fresh(possible(run(OURS, program)), program)}:
             return None
         flags = [found for found in judge(run_all(arms, program)) if found.kind == flag.kind]
         return next(iter(confirm(flags, program, arms, times=1)), None)
@@ -215,7 +208,7 @@ def hunt(seconds: float, seed: int, out: Path) -> int:
         seed += 1
     print(f"{search.tried} programs on {', '.join(arms)}; {len(search.findings)} findings")
     for finding in search.findings:
-        print(f"  {finding.flag}; first at program {finding.tried}, seen in {finding.seen}")
+        print(f"  {finding.flag}; first at program {finding.tried}")
     return 1 if search.findings else 0
 
 
