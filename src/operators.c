@@ -11,6 +11,7 @@
 #include "foreign.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 
 typedef void (*new_handler_t)(void);
@@ -167,23 +168,47 @@ DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
 
 #define FORMS(F, new, delete) \
   F(new##m) \
-  F(new##mRKSt9nothrow_t) F(new##mSt11align_val_t) F(new##mSt11align_val_tRKSt9nothrow_t) F(delete##Pv) \
-      F(delete##PvRKSt9nothrow_t) F(delete##Pvm) F(delete##PvSt11align_val_t) \
-          F(delete##PvSt11align_val_tRKSt9nothrow_t) F(delete##PvmSt11align_val_t)
+  F(new##mRKSt9nothrow_t) \
+  F(new##mSt11align_val_t) F(new##mSt11align_val_tRKSt9nothrow_t) F(delete##Pv) F(delete##PvRKSt9nothrow_t) \
+      F(delete##Pvm) F(delete##PvSt11align_val_t) F(delete##PvSt11align_val_tRKSt9nothrow_t) \
+          F(delete##PvmSt11align_val_t)
 #define AT(name) &form##name,
 static form_t *const forms[] = {FORMS(AT, _Znw, _Zdl) FORMS(AT, _Zna, _Zda)};
+
+typedef struct object {
+  uintptr_t inside;
+  const void *is; /* by its program headers; NULL: none */
+} object_t;
+
+static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
+  object_t *object = argument;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type == PT_LOAD && object->inside - (info->dlpi_addr + part->p_vaddr) < part->p_memsz) {
+      object->is = info->dlpi_phdr;
+    }
+  }
+  return object->is != NULL;
+}
+
+/* The program or library that the address lies in. */
+static const void *object_of(void *address) {
+  object_t object = {(uintptr_t)address, NULL};
+  dl_iterate_phdr(find_object, &object);
+  return object.is;
+}
 
 /* The runtime's forms replace none, nor do those of a library that has a malloc, too: an allocator, whose place we
  * took. Without a runtime that was loaded with us, whoever comes later finds our forms first. */
 HAK_COLD static int decide(void) {
   bool replaced = false;
-  void *runtime = _ZSt15get_new_handlerv ? hak_foreign_object((void *)_ZSt15get_new_handlerv, 0) : NULL;
-  void *allocator = runtime ? hak_foreign_object(dlsym(RTLD_NEXT, "malloc"), 0) : NULL;
+  const void *runtime = object_of((void *)_ZSt15get_new_handlerv);
+  const void *allocator = runtime ? object_of(dlsym(RTLD_NEXT, "malloc")) : NULL;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     form_t *form = forms[i];
-    void *next = form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL;
-    bool known = !next || next == dlsym(runtime, form->name) || next == dlsym(allocator, form->name);
-    replaced |= form->bound != form->own || !known;
+    const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
+    replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }
   dlerror(); /* the program's own errors are told by it */
   __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);
