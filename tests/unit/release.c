@@ -236,7 +236,7 @@ static void in_child(void) {
 }
 
 static void fork_in_the_middle(void) {
-  hak_lock_before_fork(&hak_arena.lock, false);
+  CHECK(hak_lock_before_fork(&hak_arena.lock));
   child_succeeds(in_child);
   hak_lock_after_fork(&hak_arena.lock, false);
 }
