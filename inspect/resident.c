@@ -58,6 +58,10 @@ static double *owner_of(const chunk_view_t *view, size_t slice) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
   uint32_t cls = hak_class_at(view->base + (slice << HAK_SLICE_SHIFT));
+  if (cls == HAK_CLASS_NONE && slice >= HAK_SLAB_SLICES && slice % HAK_SLAB_SLICES == 0) { /* the fifth of a slab? */
+    uint32_t before = hak_class_at(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
+    cls = hak_slab_slices(before) > HAK_SLAB_SLICES ? before : cls;
+  }
   if (cls == HAK_CLASS_SAMPLED) {
     return &picture->told.row[HAK_RESIDENT_SAMPLER];
   }
@@ -168,7 +172,7 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
     wrong = (double)resident_bytes(sample->block, HAK_SLICE_BYTES);
   } else if (sample->cls < HAK_RUN_FIRST && sample->bytes > HAK_SLICE_BYTES) {
-    wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, HAK_SLICE_BYTES);
+    wrong = -(double)resident_bytes((char *)sample->block + HAK_SLICE_BYTES, sample->bytes - HAK_SLICE_BYTES);
   }
   *sampler -= wrong;
   picture->bytes[LARGE] += wrong;

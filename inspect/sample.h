@@ -75,7 +75,7 @@ enum { HAK_GRANT_CUT_MOST = 256 }; /* blocks before a sample that are walked ove
  * easy. */
 HAK_INLINE void *hak_sample_grant(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = (hak_small_code(bytes) - HAK_GRANTS_AT) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
+  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
                    at >= HAK_GRANT_LAST)) {
     return NULL;

@@ -141,7 +141,7 @@ static hak_sample_t *take_slices_for(uint32_t cls, hak_sample_t *sample) {
   size_t slices = hak_slices_for(hak_class_sizes[cls]);
   hak_sample_t *record = hak_record_new();
   sample->home = NULL;
-  sample->block = record ? take_slices(slices, slices) : NULL;
+  sample->block = record ? take_slices(slices, slices & -slices) : NULL;
   if (!sample->block) {
     if (record) {
       hak_record_drop(record);

@@ -17,10 +17,10 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
 /* NULL, with ENOMEM. */
 void *hak_no_memory(void);
 
-/* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
- * anew. */
-HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
-  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)(void *)heap->bin + code);
+/* So many words behind the first bin or grant. The address in one register: the compiler would otherwise derive that of
+ * each field anew. */
+HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
+  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)first + words);
   __asm__("" : "+r"(bin));
   return bin;
 }
@@ -44,7 +44,7 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
     return hak_alloc_large(bytes);
   }
   hak_heap_t *heap = hak_heap;
-  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
+  void *block = hak_bin_pop(heap, hak_bin_behind(heap->grant, hak_small_code(bytes)));
   if (HAK_UNLIKELY(!block)) {
     return hak_alloc_slow(bytes);
   }
@@ -61,7 +61,7 @@ HAK_INLINE void hak_fast_free(void *pointer) {
     return;
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
-  hak_bin_t *bin = hak_bin_of(heap, code);
+  hak_bin_t *bin = hak_bin_behind(heap->bin, code);
   if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
     hak_free_slow(block);
     return;

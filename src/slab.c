@@ -97,7 +97,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
   /* One slice where memory is short; for sizes that divide it, for the bins' limits are those of whole slabs. Requests
    * of other sizes get a block of the next class that has one (slow.c). */
   bool tight = hak_arena_is_tight(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
-  size_t slices = tight && divides ? 1 : HAK_SLAB_SLICES;
+  size_t slices = tight && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
   char *base = tight && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
   if (!base && divides && slices > 1) {
@@ -122,8 +122,8 @@ static hak_slab_t *make_slab(uint32_t cls) {
     atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
   }
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
-  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release); /* pairs with return_bits */
-  hak_set_class(base, slices, cls);
+  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
+  hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
   return slab;
 }
 
