@@ -21,10 +21,9 @@ static bool can_be_read(const void *at) {
   return hak_pages_read((uintptr_t)at, &byte, 1);
 }
 
-/* By system call: the functions take note of pages that a program shuts (protection.c), and these are ours. */
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {
   static _Atomic bool tried, works;
-  if ((works || !tried) && syscall(SYS_madvise, at, bytes, MADV_GUARD_INSTALL) == 0) {
+  if ((works || !tried) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0) {
     if (!tried) {
       works = !can_be_read(at);
       tried = true;
@@ -34,7 +33,7 @@ hak_pages_t hak_pages_shut(void *at, size_t bytes) {
     }
   }
   madvise(at, bytes, MADV_DONTNEED);
-  return syscall(SYS_mprotect, at, bytes, PROT_NONE) == 0 ? HAK_PAGES_PROTECTED : HAK_PAGES_OPEN;
+  return mprotect(at, bytes, PROT_NONE) == 0 ? HAK_PAGES_PROTECTED : HAK_PAGES_OPEN;
 }
 
 bool hak_pages_open(void *at, size_t bytes, hak_pages_t how) {
