@@ -28,7 +28,8 @@ typedef struct form {
   void *next; /* whom a call would reach without this library; NULL: not known */
 } form_t;
 
-static enum { UNKNOWN, SERVE, STAND_ASIDE } decision;
+enum { UNKNOWN, SERVE, STAND_ASIDE };
+static int decision;
 
 static int decide(void);
 
@@ -166,14 +167,12 @@ NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
 DELETE_ALL(l, hak_free(block), hak_free(block))
 DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
 
-#define FORMS(F, new, delete) \
-  F(new##m) \
-  F(new##mRKSt9nothrow_t) \
-  F(new##mSt11align_val_t) F(new##mSt11align_val_tRKSt9nothrow_t) F(delete##Pv) F(delete##PvRKSt9nothrow_t) \
-      F(delete##Pvm) F(delete##PvSt11align_val_t) F(delete##PvSt11align_val_tRKSt9nothrow_t) \
-          F(delete##PvmSt11align_val_t)
-#define AT(name) &form##name,
-static form_t *const forms[] = {FORMS(AT, _Znw, _Zdl) FORMS(AT, _Zna, _Zda)};
+#define AT(name) &form##name
+#define FORMS(new, delete) \
+  AT(new##m), AT(new##mRKSt9nothrow_t), AT(new##mSt11align_val_t), AT(new##mSt11align_val_tRKSt9nothrow_t), \
+      AT(delete##Pv), AT(delete##PvRKSt9nothrow_t), AT(delete##Pvm), AT(delete##PvSt11align_val_t), \
+      AT(delete##PvSt11align_val_tRKSt9nothrow_t), AT(delete##PvmSt11align_val_t)
+static form_t *const forms[] = {FORMS(_Znw, _Zdl), FORMS(_Zna, _Zda), NULL};
 
 typedef struct object {
   uintptr_t inside;
@@ -205,8 +204,8 @@ HAK_COLD static int decide(void) {
   bool replaced = false;
   const void *runtime = object_of((void *)_ZSt15get_new_handlerv);
   const void *allocator = runtime ? object_of(dlsym(RTLD_NEXT, "malloc")) : NULL;
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    form_t *form = forms[i];
+  for (form_t *const *at = forms; *at; at++) {
+    form_t *form = *at;
     const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
     replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }
