@@ -131,6 +131,8 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name))); \
   static form_t form##name = {#name, (void *)name, (void *)own##name, NULL};
 
+/* The form of that name, whosever it is: a plain call may be made one of our own. */
+#define LEAD(name) ((__typeof__(&(name)))(uintptr_t)form##name.bound)
 #define TRY_NEW \
   void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
   if (HAK_LIKELY(block != NULL)) { \
@@ -142,12 +144,12 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   OPERATOR(void *, name, parameters, arguments, (void)0, new_block(alignment, bytes, nothrow, caller), derived)
 #define NEW_ALL(k, plain, aligned) \
   NEW(_Zn##k##m, false, (size_t bytes), (bytes), plain) \
-  NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), _Zn##k##m(bytes)) \
+  NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), LEAD(_Zn##k##m)(bytes)) \
   NEW_ALIGNED(_Zn##k##mSt11align_val_t, false, (size_t bytes, size_t alignment), (bytes, alignment), aligned) \
   NEW_ALIGNED(_Zn##k##mSt11align_val_tRKSt9nothrow_t, true, (size_t bytes, size_t alignment, const void *nothrow), \
-              (bytes, alignment, nothrow), _Zn##k##mSt11align_val_t(bytes, alignment))
+              (bytes, alignment, nothrow), LEAD(_Zn##k##mSt11align_val_t)(bytes, alignment))
 NEW_ALL(w, new_block(0, bytes, false, caller), new_block(alignment, bytes, false, caller))
-NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
+NEW_ALL(a, LEAD(_Znwm)(bytes), LEAD(_ZnwmSt11align_val_t)(bytes, alignment))
 
 #define TRY_DELETE \
   if (HAK_LIKELY(hak_free_into(hak_heap_operators, block))) { \
@@ -157,15 +159,15 @@ NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
   OPERATOR(void, name, parameters, arguments, TRY_DELETE, hak_free(block), derived)
 #define DELETE_ALL(k, plain, aligned) \
   DELETE(_Zd##k##Pv, (void *block), (block), plain) \
-  DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), _Zd##k##Pv(block)) \
-  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), _Zd##k##Pv(block)) \
+  DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), LEAD(_Zd##k##Pv)(block)) \
+  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), LEAD(_Zd##k##Pv)(block)) \
   DELETE(_Zd##k##PvSt11align_val_t, (void *block, size_t alignment), (block, alignment), aligned) \
   DELETE(_Zd##k##PvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow), \
-         (block, alignment, nothrow), _Zd##k##PvSt11align_val_t(block, alignment)) \
+         (block, alignment, nothrow), LEAD(_Zd##k##PvSt11align_val_t)(block, alignment)) \
   DELETE(_Zd##k##PvmSt11align_val_t, (void *block, size_t bytes, size_t alignment), (block, bytes, alignment), \
-         _Zd##k##PvSt11align_val_t(block, alignment))
+         LEAD(_Zd##k##PvSt11align_val_t)(block, alignment))
 DELETE_ALL(l, hak_free(block), hak_free(block))
-DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
+DELETE_ALL(a, LEAD(_ZdlPv)(block), LEAD(_ZdlPvSt11align_val_t)(block, alignment))
 
 #define AT(name) &form##name
 #define FORMS(new, delete) \
