@@ -28,7 +28,8 @@ typedef struct form {
   void *next; /* whom a call would reach without this library; NULL: not known */
 } form_t;
 
-static enum { UNKNOWN, SERVE, STAND_ASIDE } decision;
+enum { UNKNOWN, SERVE, STAND_ASIDE };
+static int decision;
 
 static int decide(void);
 
@@ -130,6 +131,8 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name))); \
   static form_t form##name = {#name, (void *)name, (void *)own##name, NULL};
 
+/* The form of that name, whosever it is: a plain call may be made one of our own. */
+#define LEAD(name) ((__typeof__(&(name)))(uintptr_t)form##name.bound)
 #define TRY_NEW \
   void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
   if (HAK_LIKELY(block != NULL)) { \
@@ -141,12 +144,12 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   OPERATOR(void *, name, parameters, arguments, (void)0, new_block(alignment, bytes, nothrow, caller), derived)
 #define NEW_ALL(k, plain, aligned) \
   NEW(_Zn##k##m, false, (size_t bytes), (bytes), plain) \
-  NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), _Zn##k##m(bytes)) \
+  NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), LEAD(_Zn##k##m)(bytes)) \
   NEW_ALIGNED(_Zn##k##mSt11align_val_t, false, (size_t bytes, size_t alignment), (bytes, alignment), aligned) \
   NEW_ALIGNED(_Zn##k##mSt11align_val_tRKSt9nothrow_t, true, (size_t bytes, size_t alignment, const void *nothrow), \
-              (bytes, alignment, nothrow), _Zn##k##mSt11align_val_t(bytes, alignment))
+              (bytes, alignment, nothrow), LEAD(_Zn##k##mSt11align_val_t)(bytes, alignment))
 NEW_ALL(w, new_block(0, bytes, false, caller), new_block(alignment, bytes, false, caller))
-NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
+NEW_ALL(a, LEAD(_Znwm)(bytes), LEAD(_ZnwmSt11align_val_t)(bytes, alignment))
 
 #define TRY_DELETE \
   if (HAK_LIKELY(hak_free_into(hak_heap_operators, block))) { \
@@ -156,24 +159,22 @@ NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
   OPERATOR(void, name, parameters, arguments, TRY_DELETE, hak_free(block), derived)
 #define DELETE_ALL(k, plain, aligned) \
   DELETE(_Zd##k##Pv, (void *block), (block), plain) \
-  DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), _Zd##k##Pv(block)) \
-  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), _Zd##k##Pv(block)) \
+  DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), LEAD(_Zd##k##Pv)(block)) \
+  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), LEAD(_Zd##k##Pv)(block)) \
   DELETE(_Zd##k##PvSt11align_val_t, (void *block, size_t alignment), (block, alignment), aligned) \
   DELETE(_Zd##k##PvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow), \
-         (block, alignment, nothrow), _Zd##k##PvSt11align_val_t(block, alignment)) \
+         (block, alignment, nothrow), LEAD(_Zd##k##PvSt11align_val_t)(block, alignment)) \
   DELETE(_Zd##k##PvmSt11align_val_t, (void *block, size_t bytes, size_t alignment), (block, bytes, alignment), \
-         _Zd##k##PvSt11align_val_t(block, alignment))
+         LEAD(_Zd##k##PvSt11align_val_t)(block, alignment))
 DELETE_ALL(l, hak_free(block), hak_free(block))
-DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
+DELETE_ALL(a, LEAD(_ZdlPv)(block), LEAD(_ZdlPvSt11align_val_t)(block, alignment))
 
-#define FORMS(F, new, delete) \
-  F(new##m) \
-  F(new##mRKSt9nothrow_t) \
-  F(new##mSt11align_val_t) F(new##mSt11align_val_tRKSt9nothrow_t) F(delete##Pv) F(delete##PvRKSt9nothrow_t) \
-      F(delete##Pvm) F(delete##PvSt11align_val_t) F(delete##PvSt11align_val_tRKSt9nothrow_t) \
-          F(delete##PvmSt11align_val_t)
-#define AT(name) &form##name,
-static form_t *const forms[] = {FORMS(AT, _Znw, _Zdl) FORMS(AT, _Zna, _Zda)};
+#define AT(name) &form##name
+#define FORMS(new, delete) \
+  AT(new##m), AT(new##mRKSt9nothrow_t), AT(new##mSt11align_val_t), AT(new##mSt11align_val_tRKSt9nothrow_t), \
+      AT(delete##Pv), AT(delete##PvRKSt9nothrow_t), AT(delete##Pvm), AT(delete##PvSt11align_val_t), \
+      AT(delete##PvSt11align_val_tRKSt9nothrow_t), AT(delete##PvmSt11align_val_t)
+static form_t *const forms[] = {FORMS(_Znw, _Zdl), FORMS(_Zna, _Zda), NULL};
 
 typedef struct object {
   uintptr_t inside;
@@ -205,8 +206,8 @@ HAK_COLD static int decide(void) {
   bool replaced = false;
   const void *runtime = object_of((void *)_ZSt15get_new_handlerv);
   const void *allocator = runtime ? object_of(dlsym(RTLD_NEXT, "malloc")) : NULL;
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    form_t *form = forms[i];
+  for (form_t *const *at = forms; *at; at++) {
+    form_t *form = *at;
     const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
     replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }

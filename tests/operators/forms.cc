@@ -21,7 +21,7 @@ constexpr std::size_t LARGEST = std::size_t{1} << 40;
 char *from_pool(std::size_t bytes, std::size_t alignment) {
   static char pool[256 << 20];
   static std::size_t used;
-  std::size_t from =
+  const std::size_t from =
       (reinterpret_cast<std::uintptr_t>(pool) + used + sizeof(Header) + alignment - 1) & ~(alignment - 1);
   char *block = reinterpret_cast<char *>(from);
   used = static_cast<std::size_t>(block + bytes - pool);

@@ -20,11 +20,11 @@ char text[1 << 20];
 std::size_t length;
 
 void say(const char *word) {
-  std::size_t more = std::strlen(word);
+  const std::size_t more = std::strlen(word);
   if (length + more + 2 > sizeof text) {
     std::abort();
   }
-  std::memcpy(text + length, word, more);
+  std::copy_n(word, more, text + length);
   text[length + more] = ' ';
   length += more + 1;
 }
@@ -39,8 +39,8 @@ constexpr Size HUGE_BYTES = Size{1} << 46;
 
 template <typename Make, typename End> void pair_of(const char *name, Make make, End end) {
   part(name);
-  for (Size bytes : {Size{24}, Size{40000}, Size{2} << 20}) {
-    void *blocks[2];
+  for (const Size bytes : {Size{24}, Size{40000}, Size{2} << 20}) {
+    void *blocks[2] = {};
     for (void *&block : blocks) {
       block = make(bytes);
       if (!block) {
@@ -62,34 +62,35 @@ template <typename Make, typename End> void pair_of(const char *name, Make make,
 
 void each_form() {
   const auto a = static_cast<std::align_val_t>(64);
-  const auto &t = std::nothrow;
   pair_of(
       "new", [](Size n) { return operator new(n); }, [](void *p, Size) { operator delete(p); });
   pair_of(
       "sized", [](Size n) { return operator new(n); }, [](void *p, Size n) { operator delete(p, n); });
   pair_of(
-      "nothrow", [&](Size n) { return operator new(n, t); }, [&](void *p, Size) { operator delete(p, t); });
+      "nothrow", [&](Size n) { return operator new(n, std::nothrow); },
+      [&](void *p, Size) { operator delete(p, std::nothrow); });
   pair_of(
       "array", [](Size n) { return operator new[](n); }, [](void *p, Size) { operator delete[](p); });
   pair_of(
       "sized array", [](Size n) { return operator new[](n); }, [](void *p, Size n) { operator delete[](p, n); });
   pair_of(
-      "nothrow array", [&](Size n) { return operator new[](n, t); }, [&](void *p, Size) { operator delete[](p, t); });
+      "nothrow array", [&](Size n) { return operator new[](n, std::nothrow); },
+      [&](void *p, Size) { operator delete[](p, std::nothrow); });
   pair_of(
       "aligned", [&](Size n) { return operator new(n, a); }, [&](void *p, Size) { operator delete(p, a); });
   pair_of(
       "sized aligned", [&](Size n) { return operator new(n, a); }, [&](void *p, Size n) { operator delete(p, n, a); });
   pair_of(
-      "nothrow aligned", [&](Size n) { return operator new(n, a, t); },
-      [&](void *p, Size) { operator delete(p, a, t); });
+      "nothrow aligned", [&](Size n) { return operator new(n, a, std::nothrow); },
+      [&](void *p, Size) { operator delete(p, a, std::nothrow); });
   pair_of(
       "aligned array", [&](Size n) { return operator new[](n, a); }, [&](void *p, Size) { operator delete[](p, a); });
   pair_of(
       "sized aligned array", [&](Size n) { return operator new[](n, a); },
       [&](void *p, Size n) { operator delete[](p, n, a); });
   pair_of(
-      "nothrow aligned array", [&](Size n) { return operator new[](n, a, t); },
-      [&](void *p, Size) { operator delete[](p, a, t); });
+      "nothrow aligned array", [&](Size n) { return operator new[](n, a, std::nothrow); },
+      [&](void *p, Size) { operator delete[](p, a, std::nothrow); });
 }
 
 struct alignas(128) Wide {
@@ -103,9 +104,9 @@ void library() {
     number = static_cast<int>(&number - numbers.data()) * 7919 % 1000;
   }
   std::stable_sort(numbers.begin(), numbers.end()); // its buffer is of the nothrow form
-  std::list<std::string> list(10, std::string(100, 'x'));
-  std::unique_ptr<Wide> wide(new Wide());
-  std::unique_ptr<Wide[]> wides(new Wide[3]());
+  const std::list<std::string> list(10, std::string(100, 'x'));
+  const std::unique_ptr<Wide> wide(new Wide());
+  const std::unique_ptr<Wide[]> wides(new Wide[3]());
   std::thread([] { delete new std::string(200, 'y'); }).join();
   operator delete(nullptr);
   operator delete[](nullptr, Size{5});

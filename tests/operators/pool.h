@@ -1,0 +1,10 @@
+/* Of a library or a part of the program that replaces two forms, and calls them without going by their names. */
+#ifndef HAK_TEST_OPERATORS_POOL_H
+#define HAK_TEST_OPERATORS_POOL_H
+
+#include <string>
+
+std::string *pool_string();
+int *pool_array();
+
+#endif
