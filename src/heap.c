@@ -15,7 +15,7 @@ _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-e
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
 static struct {
-  hak_heap_t *idle;
+  hak_heap_t *idle, *maybe_orphan; /* those in front of it in the list of all are none */
   size_t busy;            /* heaps that a thread has */
   _Atomic size_t orphans; /* of these, threads that did not survive a fork */
   uint32_t forks;         /* that led to this process */
@@ -146,6 +146,7 @@ void hak_heap_fork_child(void) {
   bool mine = has_heap() && hak_heap->busy;
   heaps.forks++;
   heaps.orphans = heaps.busy - mine;
+  heaps.maybe_orphan = hak_heaps_all;
   if (mine) {
     hak_heap->forks = heaps.forks;
     hak_heap->thread = hak_os_thread_id();
@@ -154,10 +155,11 @@ void hak_heap_fork_child(void) {
 
 static hak_heap_t *take_orphan(void) {
   hak_lock(&hak_heaps_lock);
-  hak_heap_t *heap = hak_heaps_all;
+  hak_heap_t *heap = heaps.maybe_orphan;
   while (heap && !hak_heap_is_orphan(heap)) {
     heap = heap->next;
   }
+  heaps.maybe_orphan = heap;
   if (heap) {
     heap->forks = heaps.forks;
     heaps.orphans--;

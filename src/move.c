@@ -1,47 +1,11 @@
-/* The whole chunks of a huge block become more: free ones behind it are taken, or the kernel makes the mapping longer,
- * and moves it where it must. */
+/* The whole chunks of a huge block become more: the kernel makes the mapping longer, and moves it where it must. */
 #include "arena_internal.h"
 #include "os.h"
 #include "sparse.h"
 
-/* `fresh`: those that came to it were mapped for it. */
-static void become_locked(hak_chunk_t *huge, char *base, size_t chunks, bool fresh) {
-  size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
-  hak_arena.mapped_slices += fresh ? more : 0;
-  hak_arena.mapped_ever += fresh ? more : 0;
-  hak_arena_count_used_locked(more, true);
-  huge->base = base;
-  huge->chunks = chunks;
-  hak_set_chunk(base, chunks, huge);
-}
-
-static bool take_behind(hak_chunk_t *huge, size_t chunks) {
-  size_t more = chunks - huge->chunks;
-  if (!hak_arena_lock_stocked()) {
-    return false;
-  }
-  hak_chunk_t *behind = hak_chunk_at(huge->base + (huge->chunks << HAK_CHUNK_SHIFT));
-  bool ok = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
-  if (ok) {
-    hak_extent_t rest = hak_extent_cut_locked(behind);
-    rest.base += more << HAK_CHUNK_SHIFT;
-    rest.chunks -= more;
-    hak_extent_put_locked(rest);
-    become_locked(huge, huge->base, chunks, false);
-  }
-  hak_unlock(&hak_arena.lock);
-  return ok;
-}
-
 static bool lengthen(hak_chunk_t *huge, size_t chunks) {
   size_t has = huge->chunks << HAK_CHUNK_SHIFT, wants = chunks << HAK_CHUNK_SHIFT;
-  if (!hak_pagemap_cover(huge->base + has, wants - has) || !hak_os_lengthen(huge->base, has, wants, false)) {
-    return false;
-  }
-  hak_lock(&hak_arena.lock);
-  become_locked(huge, huge->base, chunks, true);
-  hak_unlock(&hak_arena.lock);
-  return true;
+  return hak_pagemap_cover(huge->base + has, wants - has) && hak_os_lengthen(huge->base, has, wants, false);
 }
 
 /* Of a mapping that came with a chunk too much, so that it holds what is asked for at a multiple of a chunk wherever it
@@ -63,27 +27,23 @@ static bool cover_likely(size_t wants) {
   return gap ? hak_pagemap_cover(gap - HAK_CHUNK_BYTES, wants + 3 * HAK_CHUNK_BYTES) : hak_pagemap_stock();
 }
 
-static bool move(hak_chunk_t *huge, size_t chunks) {
+static char *move(hak_chunk_t *huge, size_t chunks) {
   size_t has = huge->chunks << HAK_CHUNK_SHIFT, wants = chunks << HAK_CHUNK_SHIFT;
   if (!cover_likely(wants)) {
-    return false;
+    return NULL;
   }
   hak_set_chunk(huge->base, huge->chunks, &hak_chunk_gone); /* before others can map something there */
   char *found = hak_os_lengthen(huge->base, has, wants + HAK_CHUNK_BYTES, true);
-  char *base = found ? align(found, has, wants) : NULL;
-  if (!base) {
+  if (!found) {
     hak_set_chunk(huge->base, huge->chunks, huge);
-    return false;
+    return NULL;
   }
-  for (int tries = 0; !hak_pagemap_cover(base, wants); tries++) { /* others mapped something at that place first */
+  found = align(found, has, wants);
+  for (int tries = 0; !hak_pagemap_cover(found, wants); tries++) { /* others mapped something at that place first */
     HAK_VERIFY(tries < 1000);
     hak_os_yield();
   }
-  hak_lock(&hak_arena.lock);
-  hak_place_remember_locked(huge->base, has);
-  become_locked(huge, base, chunks, true);
-  hak_unlock(&hak_arena.lock);
-  return true;
+  return found;
 }
 
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
@@ -92,9 +52,21 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   if (!hak_release_promise(more)) {
     return NULL;
   }
-  if (may_move ? !move(huge, chunks) : !take_behind(huge, chunks) && !lengthen(huge, chunks)) {
+  char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
+  if (!place) {
     hak_release_end_promise(more);
     return NULL;
   }
-  return huge->base;
+  hak_lock(&hak_arena.lock);
+  if (place != base) {
+    hak_place_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
+  }
+  hak_arena.mapped_slices += more;
+  hak_arena.mapped_ever += more;
+  hak_arena_count_used_locked(more, true);
+  huge->base = place;
+  huge->chunks = chunks;
+  hak_set_chunk(place, chunks, huge);
+  hak_unlock(&hak_arena.lock);
+  return place;
 }

@@ -11,6 +11,7 @@
 #include "foreign.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 
 typedef void (*new_handler_t)(void);
@@ -19,28 +20,15 @@ typedef void (*new_handler_t)(void);
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-#define NEW_FORMS(FORM, k) \
-  FORM(_Zn##k##m) \
-  FORM(_Zn##k##mRKSt9nothrow_t) \
-  FORM(_Zn##k##mSt11align_val_t) \
-  FORM(_Zn##k##mSt11align_val_tRKSt9nothrow_t)
-#define DELETE_FORMS(FORM, k) \
-  FORM(_Zd##k##Pv) \
-  FORM(_Zd##k##PvRKSt9nothrow_t) \
-  FORM(_Zd##k##Pvm) \
-  FORM(_Zd##k##PvSt11align_val_t) \
-  FORM(_Zd##k##PvSt11align_val_tRKSt9nothrow_t) \
-  FORM(_Zd##k##PvmSt11align_val_t)
-/* new, new[], delete, delete[] */
-#define ALL_FORMS(FORM) NEW_FORMS(FORM, w) NEW_FORMS(FORM, a) DELETE_FORMS(FORM, l) DELETE_FORMS(FORM, a)
-
-#define NUMBER(name) FORM##name,
-enum { ALL_FORMS(NUMBER) FORMS };
-#define TEXT(name) #name,
-static const char *const names[FORMS] = {ALL_FORMS(TEXT)};
+/* One for each form. */
+typedef struct form {
+  const char *name;
+  void *volatile bound; /* whom the name leads to, as the linkers say */
+  void *own;
+  void *next; /* whom a call would reach without this library; NULL: not known */
+} form_t;
 
 static enum { UNKNOWN, SERVE, STAND_ASIDE } decision;
-static void *next_forms[FORMS]; /* which a call would reach without this library; NULL: not known */
 
 static int decide(void);
 
@@ -125,20 +113,22 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
  * known. */
 #define LIST(...) __VA_ARGS__
 #define OPERATOR(type, name, parameters, arguments, fast_path, served, derived) \
+  static form_t form##name; \
   HAK_NOINLINE static type slow##name(const void *caller, LIST parameters) { \
     type(*next) parameters = NULL; \
     (void)caller; \
     if (HAK_LIKELY(!stands_aside())) { \
       return served; \
     } \
-    *(void **)&next = next_forms[FORM##name]; \
+    *(void **)&next = form##name.next; \
     return next ? next arguments : derived; \
   } \
   HAK_ENTRY static type own##name parameters { \
     fast_path; \
     return slow##name(__builtin_return_address(0), LIST arguments); \
   } \
-  HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name)));
+  HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name))); \
+  static form_t form##name = {#name, (void *)name, (void *)own##name, NULL};
 
 #define TRY_NEW \
   void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
@@ -176,21 +166,49 @@ NEW_ALL(a, _Znwm(bytes), _ZnwmSt11align_val_t(bytes, alignment))
 DELETE_ALL(l, hak_free(block), hak_free(block))
 DELETE_ALL(a, _ZdlPv(block), _ZdlPvSt11align_val_t(block, alignment))
 
-/* Whom the names lead to, which the linkers say, and who we are. */
-#define BOUND(name) (void *)(name),
-#define OWN(name) (void *)(own##name),
-static void *const volatile bound[FORMS] = {ALL_FORMS(BOUND)};
-static void *const own[FORMS] = {ALL_FORMS(OWN)};
+#define FORMS(F, new, delete) \
+  F(new##m) \
+  F(new##mRKSt9nothrow_t) \
+  F(new##mSt11align_val_t) F(new##mSt11align_val_tRKSt9nothrow_t) F(delete##Pv) F(delete##PvRKSt9nothrow_t) \
+      F(delete##Pvm) F(delete##PvSt11align_val_t) F(delete##PvSt11align_val_tRKSt9nothrow_t) \
+          F(delete##PvmSt11align_val_t)
+#define AT(name) &form##name,
+static form_t *const forms[] = {FORMS(AT, _Znw, _Zdl) FORMS(AT, _Zna, _Zda)};
+
+typedef struct object {
+  uintptr_t inside;
+  const void *is; /* by its program headers; NULL: none */
+} object_t;
+
+static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
+  object_t *object = argument;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type == PT_LOAD && object->inside - (info->dlpi_addr + part->p_vaddr) < part->p_memsz) {
+      object->is = info->dlpi_phdr;
+    }
+  }
+  return object->is != NULL;
+}
+
+/* The program or library that the address lies in. */
+static const void *object_of(void *address) {
+  object_t object = {(uintptr_t)address, NULL};
+  dl_iterate_phdr(find_object, &object);
+  return object.is;
+}
 
 /* The runtime's forms replace none, nor do those of a library that has a malloc, too: an allocator, whose place we
  * took. Without a runtime that was loaded with us, whoever comes later finds our forms first. */
 HAK_COLD static int decide(void) {
   bool replaced = false;
-  void *runtime = _ZSt15get_new_handlerv ? hak_foreign_object((void *)_ZSt15get_new_handlerv, 0) : NULL;
-  void *allocator = runtime ? hak_foreign_object(dlsym(RTLD_NEXT, "malloc"), 0) : NULL;
-  for (int f = 0; f < FORMS; f++) {
-    void *next = next_forms[f] = runtime ? dlsym(RTLD_NEXT, names[f]) : NULL;
-    replaced |= bound[f] != own[f] || (next && next != dlsym(runtime, names[f]) && next != dlsym(allocator, names[f]));
+  const void *runtime = object_of((void *)_ZSt15get_new_handlerv);
+  const void *allocator = runtime ? object_of(dlsym(RTLD_NEXT, "malloc")) : NULL;
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    form_t *form = forms[i];
+    const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
+    replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }
   dlerror(); /* the program's own errors are told by it */
   __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);

@@ -126,8 +126,8 @@ void slot_empty(struct context *context, struct slot *slot) {
   slot->block = NULL;
 }
 
-/* To `target` bytes, by `step` bytes or, where that is 0, by so many percent, at a time. Contents are looked at when all
- * is done: at every step that would cost more than the calls. */
+/* To `target` bytes, by `step` bytes or, where that is 0, by so many percent, at a time. Contents are looked at when
+ * all is done: at every step that would cost more than the calls. */
 void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent) {
   while (slot->block != NULL && slot->bytes != target) {
     size_t old = slot->bytes;

@@ -9,11 +9,11 @@ from pathlib import Path
 from arms import OURS, available, run, run_all
 from environments import choose, environments, try_one
 from hunt import ARMS, BROKEN, Known, drawn, known_limits
-from judge import Flag, judge, suspicious
+from judge import Flag, judge, possible
 from programs import Program, listing, load
 
 CASES = Path(__file__).parent / "cases"
-SEED, ORDINARY, NARROW = 20261123, 150, 100
+SEED, ORDINARY, NARROW = 20261123, 80, 60
 TIMES = 3
 
 
@@ -26,9 +26,9 @@ class Outcome:
     limit: str = ""
 
 
-def stable_flags(program: Program, arms: Sequence[str]) -> list[Flag]:
+def stable_flags(program: Program, arms: Sequence[str], known: Sequence[Known]) -> list[Flag]:
     """Those of one run that the medians of some more still show."""
-    if not suspicious(run(OURS, program)):
+    if not _unexplained(possible(run(OURS, program)), program, known):
         return []
     first = {flag.kind for flag in judge(run_all(arms, program), stable=True)}
     again = judge(run_all(arms, program, TIMES), stable=True) if first else []
@@ -46,18 +46,19 @@ def _unexplained(flags: Sequence[Flag], program: Program, known: Sequence[Known]
 def kept_cases(arms: Sequence[str]) -> list[Outcome]:
     """A case names the kinds of flags that its program must not show (any more)."""
     outcomes = []
-    for path in sorted(CASES.glob("*.json")):
-        case = load(path)
+    for case, path in ((load(path), path) for path in sorted(CASES.glob("*.json"))):
         runs = run_all(arms, case["program"], TIMES)
         flags = [flag for flag in judge(runs) if flag.kind in case["kinds"]]
-        outcomes.append(Outcome(f"case {path.stem}", _text(flags, case["program"]) if flags else "", case.get("limit", "")))
+        outcomes.append(
+            Outcome(f"case {path.stem}", _text(flags, case["program"]) if flags else "", case.get("limit", ""))
+        )
     return outcomes
 
 
 def ordinary(arms: Sequence[str]) -> list[Outcome]:
     known, outcomes = known_limits(), []
     for number, program in enumerate(drawn(SEED, ORDINARY)):
-        found = stable_flags(program, arms)
+        found = stable_flags(program, arms, known)
         flags = _unexplained(found, program, known)
         limit = "a known limit" if found and not flags else ""
         outcomes.append(Outcome(f"program {number}", _text(flags or found, program) if found else "", limit))

@@ -12,21 +12,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from arms import BUILD, LIBRARIES, OURS, Run, run
-from judge import Flag, Limit, ended_badly, judge, suspicious
+from judge import Flag, Limit, ended_badly, judge, possible
 from programs import MIB, Op, Program
 
 PARTS = BUILD / "tests/differential"
 # What glibc's malloc needs, and what only others use, both of a sandbox's choice.
-DENIED = (
-    "brk clock_gettime getcpu getrandom gettid madvise membarrier mincore mprotect mremap munmap prctl readlink rseq "
-    "rt_sigprocmask sched_getaffinity sched_yield sysinfo"
-).split()
+DENIED = [
+    "brk",
+    "clock_gettime",
+    "getcpu",
+    "getrandom",
+    "gettid",
+    "madvise",
+    "membarrier",
+    "mincore",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "prctl",
+    "readlink",
+    "rseq",
+    "rt_sigprocmask",
+    "sched_getaffinity",
+    "sched_yield",
+    "sysinfo",
+]
 ERRORS = {"EPERM": errno.EPERM, "ENOSYS": errno.ENOSYS, "ENOMEM": errno.ENOMEM, "kill": None}
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`words` for the launcher, `before`: operations that precede the program, `preload`: beside the allocator's library."""
+    """`words` are the launcher's; `before` precedes the program; `preload` stands beside the allocator's library."""
 
     name: str
     words: Sequence[str] = ()
@@ -122,7 +138,7 @@ def try_one(place: Environment, program: Program, arms: Sequence[str]) -> tuple[
     if place.alone:
         bad = ours.status != 0 or ours.stderr
         return ([Flag("status", ours.status, 0, f"{ours.status} {ours.stderr!r}")] if bad else []), runs
-    if not suspicious(ours):
+    if not possible(ours):
         return [], runs
     runs |= {arm: [place.run(arm, program)] for arm in arms if arm != OURS}
     if flags := ended_badly(runs):

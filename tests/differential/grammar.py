@@ -4,7 +4,6 @@ filled, so that after a round what is alive is bounded, and rounds resemble each
 from typing import Any
 
 from hypothesis import strategies as st
-
 from programs import (
     GIB,
     HOWS,
@@ -153,10 +152,8 @@ PARTS = (pairs, repeated, rising, growing, churning)
 @st.composite
 def teams(draw: st.DrawFn, region: int) -> list[Op]:
     """Threads that come and go, or stay; what they leave is freed by the one that began them."""
-    if draw(st.booleans()):
-        body = draw(churning(region, "exchange"))
-    else:
-        body = draw(draw(st.sampled_from(PARTS))(region))
+    part = draw(st.sampled_from([None, *PARTS]))
+    body = draw(part(region) if part else churning(region, "exchange"))
     if draw(st.booleans()):
         body = [*body, {"op": "pause", "x": 1}]
     count = draw(_pick(2, 1, 4, 16))

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
-from hypothesis.errors import HypothesisException
-
 from arms import OURS, available, run, run_all
 from environments import choose, environments, shortened, try_one
 from grammar import programs
-from judge import Flag, Runs, confirm, judge, suspicious
-from programs import MIB, Op, Program, flat, listing, load
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import HypothesisException
+from judge import Flag, Runs, confirm, judge, possible
+from programs import MIB, Op, Program, flat, listing
 
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
 BATCH = 200  # programs of one seed
@@ -35,7 +34,6 @@ class Finding:
 
     flag: Flag
     program: Program
-    seen: int = 1
     tried: int = 0  # programs before it
     others: list[Flag] = field(default_factory=list)
 
@@ -130,18 +128,12 @@ class Hunt:
     tried: int = 0
 
     def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
-        """Those that nothing found before explains."""
-        left = []
-        for flag in flags:
-            by = next((f for f in self.findings if f.explains(flag, program)), None)
-            if by is not None:
-                by.seen += 1
-            elif not any(limit.explains(flag, program) for limit in self.known):
-                left.append(flag)
-        return left
+        """Those that nothing known and nothing found before explains."""
+        explanations = [*self.findings, *self.known]
+        return [flag for flag in flags if not any(one.explains(flag, program) for one in explanations)]
 
     def look(self, program: Program) -> list[Flag]:
-        if not suspicious(run(OURS, program)):
+        if not self.fresh(possible(run(OURS, program)), program):
             return []
         flags = self.fresh(judge(run_all(self.arms, program)), program)
         return self.fresh(confirm(flags, program, self.arms), program)
@@ -159,7 +151,7 @@ class Hunt:
     def still(self, flag: Flag, program: Program) -> Flag | None:
         """Whether a smaller program shows the same: twice, beside the best of the others alone."""
         arms = (OURS, flag.arm if flag.arm in self.arms else "glibc")
-        if not suspicious(run(OURS, program)):
+        if flag.kind not in {found.kind for found in self.fresh(possible(run(OURS, program)), program)}:
             return None
         flags = [found for found in judge(run_all(arms, program)) if found.kind == flag.kind]
         return next(iter(confirm(flags, program, arms, times=1)), None)
@@ -216,7 +208,7 @@ def hunt(seconds: float, seed: int, out: Path) -> int:
         seed += 1
     print(f"{search.tried} programs on {', '.join(arms)}; {len(search.findings)} findings")
     for finding in search.findings:
-        print(f"  {finding.flag}; first at program {finding.tried}, seen in {finding.seen}")
+        print(f"  {finding.flag}; first at program {finding.tried}")
     return 1 if search.findings else 0
 
 

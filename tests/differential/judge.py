@@ -66,15 +66,16 @@ class Flag:
         return f"{self.kind}: {self.ours / scale:.6g} {unit}, {self.arm} {self.best / scale:.6g}".replace(" ,", ",")
 
 
-def suspicious(one: Run) -> bool:
-    """Whether any flag is possible at all: where all is below the floors, the others need not run."""
+def possible(one: Run) -> list[Flag]:
+    """What a run of ours alone could be flagged for: where all is below the floors, the others need not run."""
+    if one.status == -signal.SIGXCPU:
+        return [Flag("cpu", LONGEST_RUN_S * 1e6, 0, "")]
     if one.status != 0 or one.stderr:
-        return True
-    return (
-        any(limit.of(one) > limit.floor for limit in LIMITS.values())
-        or one.metadata > METADATA_FLOOR
-        or bool(growth(one, True))
-    )
+        return [Flag("contents" if one.status == 3 else "status", one.status, 0, "")]
+    values = {kind: limit.of(one) for kind, limit in LIMITS.items() if limit.of(one) > limit.floor}
+    if one.metadata > METADATA_FLOOR:
+        values["metadata"] = one.metadata
+    return [*(Flag(kind, value, 0, "") for kind, value in values.items()), *growth(one, times=True)]
 
 
 def ended_badly(runs: Runs) -> list[Flag]:
@@ -103,7 +104,7 @@ def compared(runs: Runs, kinds: Sequence[str]) -> list[Flag]:
         if ours > limit.ratio * best + limit.floor:
             flags.append(Flag(kind, ours, best, arm, limit.unit))
     metadata, size = good[OURS][0].metadata, good[OURS][0].peak_size
-    if metadata > METADATA_FLOOR + METADATA_SHARE * good[OURS][0].peak_rss:
+    if metadata > METADATA_FLOOR + METADATA_SHARE * size:
         flags.append(Flag("metadata", metadata, size, "VmSize", "KiB"))
     return flags
 

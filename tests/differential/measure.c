@@ -181,9 +181,9 @@ void measure_print(int file) {
   say("],\"samples\":[");
   for (int i = 0; i < taken; i++) {
     const struct sample *s = &samples[i];
-    say("%s[%lld,%llu,%llu,%llu,%llu,%llu,%llu]", i == 0 ? "" : ",", (long long)s->round,
-        (unsigned long long)s->cpu_us, (unsigned long long)s->waits, (unsigned long long)s->rss,
-        (unsigned long long)s->size, (unsigned long long)s->mappings, (unsigned long long)s->live);
+    say("%s[%lld,%llu,%llu,%llu,%llu,%llu,%llu]", i == 0 ? "" : ",", (long long)s->round, (unsigned long long)s->cpu_us,
+        (unsigned long long)s->waits, (unsigned long long)s->rss, (unsigned long long)s->size,
+        (unsigned long long)s->mappings, (unsigned long long)s->live);
   }
   /* Only hakmem tells; of its text, programs.py wants one number. */
   size_t (*stats)(char *, size_t) = NULL;

@@ -60,7 +60,7 @@ def touched_pages(size: int, touch: int) -> int:
 
 
 def cost_us(ops: list[Op]) -> float:
-    """Roughly what one round costs where every block comes from the system or from a list, whichever its size suggests."""
+    """Roughly what one round costs, where large blocks come from the system and small ones from a list."""
     total = 0.0
     for op in ops:
         kind, count = op["op"], op.get("count", 1)

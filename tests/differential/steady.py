@@ -4,7 +4,6 @@ The laboratory judges resident memory and throughput; address space, mappings an
 the machine's own figures, as those of any program.
 """
 
-import dataclasses
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +20,9 @@ def _churn(low: int, high: int, slots: int, times: int, region: int = 0, touch: 
     return {"op": name, "first": region * REGION, "count": slots, "x": low, "y": high, "z": times, "touch": touch}
 
 
-def _batch(size: int, step: int, count: int, region: int, order: str = "lifo", how: str = "malloc", keep: int = 0) -> list[Op]:
+def _batch(
+    size: int, step: int, count: int, region: int, order: str = "lifo", how: str = "malloc", keep: int = 0
+) -> list[Op]:
     where = {"first": region * REGION, "count": count}
     return [
         {"op": "alloc", **where, "x": size, "y": step, "how": HOWS[how], "touch": WHOLE},
@@ -40,7 +41,16 @@ SERVICES: dict[str, list[Op]] = {
         {"op": "pause", "x": 5},
     ],
     "request_arenas": [
-        _threads(2, [{"op": "loop", "count": 20, "body": [*_batch(64 * KIB, 40 * KIB, 12, 0), *_batch(24, 1, 2000, 1, "fifo")]}]),
+        _threads(
+            2,
+            [
+                {
+                    "op": "loop",
+                    "count": 20,
+                    "body": [*_batch(64 * KIB, 40 * KIB, 12, 0), *_batch(24, 1, 2000, 1, "fifo")],
+                }
+            ],
+        ),
         {"op": "pause", "x": 2},
     ],
     "cache_with_eviction": [_churn(100, 64 * KIB, 4096, 2000, touch=WHOLE), _churn(16, 2 * KIB, 4096, 4000, region=1)],
@@ -52,7 +62,11 @@ SERVICES: dict[str, list[Op]] = {
     ],
     "fork_server": [
         _churn(16, 32 * KIB, 4096, 2000),
-        {"op": "loop", "count": 4, "body": [{"op": "fork", "body": [*_batch(100, 3, 2000, 1), _churn(100, 3 * MIB, 20, 50, 2)]}]},
+        {
+            "op": "loop",
+            "count": 4,
+            "body": [{"op": "fork", "body": [*_batch(100, 3, 2000, 1), _churn(100, 3 * MIB, 20, 50, 2)]}],
+        },
     ],
     "json_and_images": [
         *_batch(16, 1, 500, 0, "random"),
@@ -75,18 +89,19 @@ def _one(name: str, minutes: float, out: Path) -> bool:
         "line = '^steady t=(?P<t>[0-9.]+) operations=(?P<operations>[0-9]+)'\n"
     )
     figures.unlink(missing_ok=True)
-    done = subprocess.run([str(ROOT / ".venv/bin/hak"), "soak", str(spec), "--store", str(out / "store")],
-                          cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
+    command = [str(ROOT / ".venv/bin/hak"), "soak", str(spec), "--store", str(out / "store")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     text = [f"== {name}", done.stdout.strip(), done.stderr.strip()]
     bad = done.returncode != 0 or "NO-GO" in done.stdout
     if figures.exists() and figures.stat().st_size:
         one = Run(0, "", **parse(figures.read_text(), 0))
-        samples = [dataclasses.replace(s, cpu_us=0) for s in one.samples]
-        flags = growth(dataclasses.replace(one, samples=samples), times=False)
-        first, last = one.samples[4], one.last
-        text.append(f"rounds {last.round}; size {first.size >> 10} → {last.size >> 10} MiB, mappings {first.mappings} → "
-                    f"{last.mappings}, longest call {one.longest_us / 1000:.2f} ms, processor "
-                    f"{first.cpu_us / first.round:.0f} → {(last.cpu_us - one.samples[-5].cpu_us) / (last.round - one.samples[-5].round):.0f} µs a round")  # fmt: skip
+        flags = growth(one, times=False)
+        first, early, last = one.samples[4], one.samples[-5], one.last
+        us = first.cpu_us / first.round, (last.cpu_us - early.cpu_us) / max(1, last.round - early.round)
+        text.append(
+            f"rounds {last.round}; size {first.size >> 10} → {last.size >> 10} MiB, mappings {first.mappings} → "
+            f"{last.mappings}, longest call {one.longest_us / 1000:.2f} ms, processor {us[0]:.0f} → {us[1]:.0f} µs a round"
+        )
         text += [f"  {flag}" for flag in flags]
         bad = bad or bool(flags)
     print("\n".join(line for line in text if line), flush=True)

@@ -284,7 +284,7 @@ static void go_on_in_child(void) {
 static void it_survives_a_fork(void) {
   slices_begin_here();
   taken = slices_take(1);
-  hak_lock_before_fork(&hak_arena.lock, false);
+  CHECK(hak_lock_before_fork(&hak_arena.lock));
   child_succeeds(go_on_in_child);
   hak_lock_after_fork(&hak_arena.lock, false);
   CHECK(slices_take(1) == slice_of(taken, 1));

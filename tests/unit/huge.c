@@ -258,23 +258,7 @@ static void a_dirty_target_is_no_hindrance(void) {
   nothing_is_left();
 }
 
-/* Free chunks behind a block are taken before it moves. */
-static void a_block_grows_into_what_is_free_behind_it(void) {
-  retain_everything();
-  slices_begin_here();
-  char *block = alloc(10 * MIB);
-  CHECK(hak_huge_resize(block, 4 * MIB) && hak_arena_totals().dirty_slices == 3 * CHUNK);
-  uint64_t before = moves();
-  CHECK(hak_huge_resize(block, 7 * MIB) && hak_arena_used_slices() == 4 * CHUNK);
-  slices_add_up();
-  CHECK(hak_huge_resize(block, 8 * MIB) && hak_huge_resize(block, 10 * MIB) && moves() == before);
-  CHECK(pattern_holds(block, 4 * MIB, 10 * MIB, 10 * MIB));
-  slices_add_up();
-  hak_huge_free(block, "test");
-  nothing_is_left();
-}
-
-/* Or what is not mapped there. */
+/* Before it moves. */
 static void a_block_grows_where_nothing_is_behind_it(void) {
   slices_begin_here();
   char *block = alloc(10 * MIB);
@@ -425,7 +409,6 @@ int main(void) {
   child_succeeds(a_block_moves_with_its_contents);
   child_succeeds(a_move_may_end_anywhere);
   child_succeeds(a_dirty_target_is_no_hindrance);
-  child_succeeds(a_block_grows_into_what_is_free_behind_it);
   child_succeeds(a_block_grows_where_nothing_is_behind_it);
   child_succeeds(what_another_thread_maps_there_is_its_own);
   child_succeeds(a_block_of_several_mappings_is_copied);

@@ -72,7 +72,7 @@ static void unlock_in_child(void) {
 }
 
 static void it_survives_a_fork(void) {
-  hak_lock_before_fork(&hak_meta_lock, false);
+  CHECK(hak_lock_before_fork(&hak_meta_lock));
   child_succeeds(unlock_in_child);
   hak_lock_after_fork(&hak_meta_lock, false);
   CHECK(hak_meta_alloc(64) != NULL);

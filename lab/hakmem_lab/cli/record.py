@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import EXIT_STOPPED, LabError
 
 
 def register(app: typer.Typer) -> None:
@@ -35,11 +35,12 @@ def record(
             raise LabError("--allocator: a process that runs has its allocator already")
         from hakmem_lab.trace import attach
 
-        typer.echo(f"hak: {attach.process(int(subject[0]), output, seconds).headline()}", err=True)
-        return
+        found = attach.process(int(subject[0]), output, seconds)
+        typer.echo(f"hak: {found.headline()}", err=True)
+        raise typer.Exit(0 if found.complete else EXIT_STOPPED)
     found, status = recording.command(subject, output, seconds, allocator)
     typer.echo(f"hak: {found.headline()}", err=True)
-    _end_like(status)
+    _end_like(status or (0 if found.complete else EXIT_STOPPED))
 
 
 def _end_like(status: int) -> None:

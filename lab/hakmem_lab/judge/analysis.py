@@ -141,7 +141,6 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "alpha": spec["alpha"],
         "blocks": len(blocks),
         "max_blocks": most_blocks(header, records),
-        "more_blocks": None,
         "earlier": header.get("earlier", []),
         "arms": arm_rows(header, blocks, metric),
         "failures": failures(records),

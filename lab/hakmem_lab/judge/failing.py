@@ -87,7 +87,7 @@ def withheld_of(decisions: dict, records: Sequence[dict], first: str, others: Se
             failed[name] = found.text if found else f"{name} finished no block"
         elif found and (decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name)):
             failed[name] = found.text
-            decisions[name] = replace(decision, verdict=Verdict.INCONCLUSIVE, more_blocks=None)
+            decisions[name] = replace(decision, verdict=Verdict.INCONCLUSIVE)
     return failed
 
 
@@ -96,7 +96,7 @@ def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> 
     found = unequal(records, first, second)
     if not forbids(found, result["verdict"], first, second):
         return result
-    result["failed"], result["more_blocks"] = {found.arm: found.text}, None
+    result["failed"] = {found.arm: found.text}
     row = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
     ended = f" Of the runs that ended well: {change.told()}." if change else ""

@@ -109,8 +109,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
     result["headline"] = _headline(first, found, metric_of(header), spec["margin"], result["failed"])
     result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
-    wanted = [d.more_blocks for d in open_ones]
-    result["more_blocks"] = None if None in wanted else max(wanted, default=None)
     if len(others) == 1:
         decision = found[others[0]]
         result |= {"verdict": str(decision.verdict), "headline": decision.reason}
@@ -159,15 +157,7 @@ def _headline(
     open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
     parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], metric, margin)})" for name in open_ones]
     text = "; ".join(parts) + "."
-    if open_ones:
-        text += f" {_outlook([found[name].more_blocks for name in open_ones])}"
     return text[0].upper() + text[1:]
-
-
-def _outlook(wanted: list[int | None]) -> str:
-    if None in wanted:
-        return "More blocks are unlikely to settle the rest."
-    return f"A{sentences.further(max(wanted))[1:]} would likely settle the rest."
 
 
 def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:

@@ -17,7 +17,11 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import baseline, peers, project
 
 OPTION_PREFIX = "HAKMEM_"
-PASSED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ")
+# Of the caller's variables, those by which an allocator is chosen and set; an arm's own ones decide that.
+DROPPED = re.compile(
+    r"LD_(PRELOAD|AUDIT|BIND_NOW|DEBUG.*)|GLIBC_TUNABLES|HAK_.*|HAKMEM_.*|MALLOC_.*|(_RJEM_|JE_)?MALLOC_CONF|JE_.*|_RJEM_.*"
+    r"|MIMALLOC_.*|TCMALLOC_.*|SCUDO_.*|SNMALLOC_.*|RPMALLOC_.*|HEAPPROFILE|HEAPCHECK|HEAP_PROFILE_.*|HEAP_CHECK_.*"
+)
 PAD_NAME = "HAK_PAD"
 _SETTING = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
@@ -34,9 +38,8 @@ class Arm:
     gates: dict[str, str] = field(default_factory=dict)
 
     def environment(self, extra: Mapping[str, str], pad_bytes: int = 0) -> dict[str, str]:
-        """A complete environment: of the caller's, only what a program cannot do without."""
-        env = {name: os.environ[name] for name in PASSED if name in os.environ}
-        env |= {"LC_ALL": "C", **extra, **self.library.environment, **self.variables}
+        """A complete environment: the caller's without an allocator's variables, what is given, and the arm's own."""
+        env = callers_environment() | {**extra, **self.library.environment, **self.variables}
         if preload := self.preload(extra.get("LD_PRELOAD")):
             env["LD_PRELOAD"] = preload
         if pad_bytes:
@@ -61,6 +64,11 @@ class Arm:
             "variables": {**self.library.environment, **self.variables},
             "gates": self.gates,
         }
+
+
+def callers_environment() -> dict[str, str]:
+    """What a measured program, or a client of one, has of the caller's. Figures are printed in the same way by all."""
+    return {name: value for name, value in os.environ.items() if not DROPPED.fullmatch(name)} | {"LC_ALL": "C"}
 
 
 def options_of(library: Path) -> set[str]:

@@ -8,7 +8,6 @@ given, the spec. As an arm it is written `baseline:FILE`.
 import hashlib
 import io
 import json
-import os
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import project
 from hakmem_lab.store.runs import now_utc
+from hakmem_lab.system import files
 from hakmem_lab.system.compiled import cache_folder
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ def save(file: Path, arm: "Arm", spec: str | None = None) -> dict:
         members[SPEC] = spec.encode()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(file, "w:gz") as archive:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             for name, data in members.items():
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode = len(data), 0o644
                 archive.addfile(entry, io.BytesIO(data))
+        files.write(file, packed.getvalue())
     except OSError as error:
         raise LabError(f"baseline: cannot write {file}: {error.strerror}") from None
     return facts
@@ -115,11 +117,9 @@ def _unpacked(library: bytes, digest: str) -> Path:
     path = cache / f"{digest[:32]}.so"
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
         return path
-    partial = path.with_suffix(f".{os.getpid()}")
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(library)
-        partial.rename(path)
+        files.write(path, library)
     except OSError as error:
         raise LabError(f"baseline: cannot unpack into {cache}: {error.strerror}") from None
     return path

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from hakmem_lab.plan.programs import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
@@ -270,9 +270,8 @@ class Runner:
     ) -> tuple[Outcome, str | None]:
         argv = self._filled_in(command, port)
         argv[0] = str(find_program(argv[0]))
-        plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
         try:
-            outcome = self._start(self._launchers[0], argv, plain | self.workload.env, None, stdin=stdin).wait()
+            outcome = self._start(self._launchers[0], argv, callers_environment() | self.workload.env, None, stdin=stdin).wait()
         except OSError as error:
             raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)

@@ -3,10 +3,10 @@
 A client runs on no arm: it sees the spec's variables and nothing of the allocator.
 """
 
-import os
 from collections.abc import Sequence
 
 from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.arms import callers_environment
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.serving import with_port
@@ -19,8 +19,7 @@ def client_request(workload: Workload, command: Sequence[str], port: int) -> Req
     """A client's command, ready to be started."""
     argv = with_port(command, port)
     argv[0] = str(find_program(argv[0]))
-    plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LC_ALL": "C"}
-    return Request(argv, plain | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0)
+    return Request(argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0)
 
 
 def failure(outcome: Outcome, what: str) -> str | None:

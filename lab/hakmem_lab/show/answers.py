@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
-from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.show import hosts
@@ -249,8 +248,6 @@ def _open(result: Record, row: Record, found: Change) -> str:
     else:
         parts = ["Better, equal and worse are all still possible"]
     parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
-    more = finite(result.get("more_blocks"))
-    parts.append(f"{further(more)} would likely settle it" if more else "more blocks are unlikely to settle it")
     return "; ".join(parts) + "."
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.store.runs import plain
+from hakmem_lab.system import files
 
 SUMMARY_KEYS = (
     "verdict",
@@ -15,7 +16,6 @@ SUMMARY_KEYS = (
     "margin",
     "alpha",
     "blocks",
-    "more_blocks",
     "metric",
     "question",
     "kind",
@@ -36,7 +36,7 @@ def summary(result: dict) -> dict:
 def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
     """Raises LabError, which names the option that gave the path."""
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        files.write(path, text)
     except OSError as error:
         raise LabError(f"{option}: cannot write {path}: {error.strerror}{hint}") from None
 

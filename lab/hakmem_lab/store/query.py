@@ -44,7 +44,7 @@ COLUMNS = {
     "events": {"id": TEXT, "kind": TEXT, "time": TEXT, "what": TEXT, "text": TEXT, "workload": TEXT},
     "results": {
         "id": TEXT, "kind": TEXT, "verdict": TEXT, "headline": TEXT, "final": TRUTH, "blocks": INTEGER,
-        "more_blocks": INTEGER, "margin": REAL, "alpha": REAL, "estimate": REAL, "ci_low": REAL, "ci_high": REAL,
+        "margin": REAL, "alpha": REAL, "estimate": REAL, "ci_low": REAL, "ci_high": REAL,
     },
 }  # fmt: skip
 

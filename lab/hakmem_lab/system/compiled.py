@@ -5,12 +5,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
 
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
+NEEDS = {"stdio.h": "libc6-dev"}  # of all; the packages are Debian's
 
 
 def cache_folder() -> Path:
@@ -26,13 +27,13 @@ def compiled(
     sources: Sequence[Path],
     *attempts: Sequence[str],
     purpose: str,
-    needs: str = "",
+    needs: Mapping[str, str] = {},
     include: Path | None = None,
 ) -> Path:
     """The file built from these sources (headers among them are only looked at), of this version of them.
 
     attempts: flags beyond FLAGS, the first that the system can link counts; none: no further flags.
-    purpose: what it is to hak, for messages. needs: what to install where no attempt succeeds.
+    purpose: what it is to hak, for messages. needs: headers of libraries, and the package that has each.
     include: the folder from which they include each other; where it lies makes no other version.
     """
     attempts = attempts or ((),)
@@ -43,7 +44,7 @@ def compiled(
     path = cache_folder() / f"{name}-{digest.hexdigest()[:16]}"
     if not path.exists():
         folder = ("-I", str(include)) if include else ()
-        _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, needs)
+        _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, NEEDS | dict(needs))
     return path
 
 
@@ -57,12 +58,27 @@ def _folder_in(cache: Path, purpose: str) -> tempfile.TemporaryDirectory[str]:
         ) from None
 
 
-def _compile(
-    path: Path, name: str, sources: Sequence[Path], attempts: Sequence[Sequence[str]], purpose: str, needs: str
-) -> None:
+def _compiler(purpose: str, needs: Mapping[str, str]) -> str:
+    """One that finds all these headers. Raises LabError, which names what is to be installed."""
     compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
     if compiler is None:
-        raise LabError(f"hak needs a C compiler once, for its {purpose}: install gcc or clang")
+        raise LabError(f"hak needs a C compiler once, for its {purpose}: install gcc")
+    missing = [package for header, package in needs.items() if not _finds(compiler, header)]
+    if missing:
+        raise LabError(f"hak needs {' and '.join(missing)} once, to compile its {purpose}: install that")
+    return compiler
+
+
+def _finds(compiler: str, header: str) -> bool:
+    words = [compiler, "-fsyntax-only", "-include", header, "-x", "c", "/dev/null"]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def _compile(
+    path: Path, name: str, sources: Sequence[Path], attempts: Sequence[Sequence[str]], purpose: str,
+    needs: Mapping[str, str],
+) -> None:  # fmt: skip
+    compiler = _compiler(purpose, needs)
     units = [str(source) for source in sorted(sources) if source.suffix == ".c"]
     with _folder_in(path.parent, purpose) as folder:
         built = Path(folder) / name
@@ -72,5 +88,4 @@ def _compile(
             if done.returncode == 0:
                 built.rename(path)
                 return
-    advice = f"; {needs}" if needs else ""
-    raise LabError(f"hak cannot compile its {purpose} with {compiler}{advice}: {done.stderr.strip()[-400:]}")
+    raise LabError(f"hak cannot compile its {purpose} with {compiler}: {done.stderr.strip()[-400:]}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.trace import native
+from hakmem_lab.trace.contents import counts
 
 SOCKET = "HAK_RECORD_SOCKET"
 ADDRESS_BYTES = 107  # of a socket's path, at most
@@ -113,7 +114,8 @@ class Collector:
         if not line:
             return Recorded(self._path, _size(self._path), False, {"reason": "the collector was killed"})
         found = json.loads(line)
-        return Recorded(self._path, found["bytes"], found["complete"], found["end"])
+        end = found["end"] if found["complete"] else found["end"] | _counted(self._path)
+        return Recorded(self._path, found["bytes"], found["complete"], end)
 
     def _close(self) -> None:
         assert self._process.stdin and self._process.stdout and self._process.stderr
@@ -123,6 +125,14 @@ class Collector:
         self._process.stdout.close()
         self._process.stderr.close()
         self._folder.cleanup()
+
+
+def _counted(path: Path) -> dict[str, int]:
+    """What a trace that was cut short holds, which is less than what was recorded."""
+    with contextlib.suppress(LabError):
+        processes = counts(path)["processes"]
+        return {"operations": sum(each["operations"] - each["inherited"] for each in processes)}
+    return {"operations": 0}
 
 
 def _size(path: Path) -> int:

@@ -8,7 +8,7 @@ from hakmem_lab.system.compiled import compiled
 SOURCES = Path(__file__).parent / "native"
 # Linked into the program where the system has them so: nothing of ours is then loaded beside what is measured.
 ATTEMPTS = (("-pthread", "-l:libzstd.a", "-l:libz.a"), ("-pthread", "-lzstd", "-lz"))
-NEEDS = "install libzstd-dev and zlib1g-dev"
+NEEDS = {"zstd.h": "libzstd-dev", "zlib.h": "zlib1g-dev"}
 READER, WRITER = "format/read*.c", "format/write*.c"
 
 

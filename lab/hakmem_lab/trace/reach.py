@@ -22,6 +22,7 @@ PLAIN = (
     *("malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign"),
     *("valloc", "pvalloc", "free_sized", "free_aligned_sized"),
 )
+COPIES = ("strdup", "strndup")  # of an allocator that has its own
 _KINDS = ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")
 OPERATORS = (
     *(f"_Zn{letter}m{kind}" for letter in "wa" for kind in _KINDS),
@@ -183,7 +184,8 @@ def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, 
     same = [each for each in recorders if os.path.basename(each.name) == library.name]
     if allocator in recorders and allocator not in same:
         raise Refused(pid, f"another version of hak began to record it: {BEGIN_AGAIN}")
-    functions = {name: address for name in (*PLAIN, *OPERATORS) if (address := _first(listed, name, allocator))}
+    names = (*PLAIN, *OPERATORS, *(COPIES if allocator is not libc else ()))
+    functions = {name: address for name in names if (address := _first(listed, name, allocator))}
     if not {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign"} <= functions.keys():
         for name in OPERATORS:
             functions.pop(name, None)

@@ -1,4 +1,4 @@
-"""Failures are an outcome of their own: who failed more often is called neither better nor level, in any kind of run."""
+"""Failures are an outcome of their own: who failed more often is called neither better nor level, in any kind."""
 
 import itertools
 
@@ -78,7 +78,6 @@ def test_an_ab_praises_nobody_who_failed_more_often(treatment: float, failed: di
     result = ab.analyse(header("ab", ["c", "t"], **AB | {"max-blocks": 40, "margin": 0.01}), records)
     assert result["verdict"] == result["comparisons"][0]["verdict"] == verdict
     if verdict == "INCONCLUSIVE":
-        assert result["more_blocks"] is None
         assert " failed " in answers.detail(result) and not any(w in answers.answer(result) for w in PRAISE)
 
 
@@ -101,7 +100,7 @@ def test_a_comparison_of_several_praises_nobody_who_failed_more_often() -> None:
     for said in (result["headline"], answers.answer(result)):
         assert "crashes failed 4 times (w3), c never" in said and "equal failed once (w0), c never" in said
         assert "crashes (" not in said and "crashes 2" not in said and "level" not in said and "as good" not in said
-    assert result["settled"] and result["final"] and result["more_blocks"] is None
+    assert result["settled"] and result["final"]
 
 
 def test_an_arm_that_is_gone_is_no_open_question() -> None:
@@ -178,7 +177,7 @@ def test_a_suite_praises_nobody_who_failed_more_often(treatment: float, failed: 
 
 
 def test_decisions_without_a_failure_stay_as_they_are() -> None:
-    made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 9),), True, "", None, (), 0.01, (), 0.1, None,
+    made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 9),), True, "", (), 0.01, (), 0.1, None,
                     False, True)  # fmt: skip
     found = {"t": made}
     assert failing.withheld_of(found, [], "c", ["t"]) == {} and found == {"t": made}

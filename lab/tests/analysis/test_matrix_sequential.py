@@ -44,7 +44,7 @@ def test_a_clear_design_is_over_before_its_plan_is_used():
     count = settled_after(found, margin="2%")
     assert 9 <= count < PLANNED
     result = matrix.analyse(header(margin="2%"), found[: count * len(found) // PLANNED])
-    assert result["final"] and result["open"] == [] and result["more_blocks"] is None
+    assert result["final"] and result["open"] == []
     rows = {row["name"]: row for row in result["effects"]}
     assert [rows[f"A while B is {level}"]["reading"] for level in ("off", "on")] == ["better"] * 2
     assert rows["A×B"]["reading"] == "additive within the margin"

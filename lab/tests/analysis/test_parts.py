@@ -184,7 +184,7 @@ def test_what_every_result_begins_with() -> None:
         "kind": "ab", "id": "r1", "question": "?", "verdict": None, "headline": "", "final": False,
         "metric": {"name": "wall", "label": "", "unit": "s", "higher_is_better": False},
         "watched": [], "margin": 0.02, "alpha": 0.04, "blocks": 1,
-        "max_blocks": 20, "more_blocks": None, "earlier": [{"id": "r0", "verdict": "GO"}],
+        "max_blocks": 20, "earlier": [{"id": "r0", "verdict": "GO"}],
         "arms": analysis.arm_rows(head, blocks, WALL), "failures": analysis.failures(records),
         "warnings": analysis.warnings(head, records),
     }  # fmt: skip

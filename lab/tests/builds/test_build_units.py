@@ -119,7 +119,6 @@ def test_blocks_of_a_pair_taken_as_independent_give_too_many():
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("about 12 more blocks would likely settle it.", "about 12 more builds would likely settle it."),
         ("1 block is too few: at least 6 blocks", "1 build is too few: at least 6 builds"),
         ("a blocking call", "a blocking call"),
     ],

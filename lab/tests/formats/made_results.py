@@ -15,6 +15,6 @@ def made(verdict="GO", **keys):
     return {
         "kind": "ab", "id": "20260101-000000-ab-0000", "question": "", "verdict": verdict, "headline": "It is so.",
         "final": True, "metric": {"name": "wall", "unit": "s", "higher_is_better": False}, "margin": 0.01,
-        "alpha": 0.05, "blocks": 12, "more_blocks": None, "arms": [arm, arm | {"name": "t"}],
+        "alpha": 0.05, "blocks": 12, "arms": [arm, arm | {"name": "t"}],
         "comparisons": [row(verdict)], "guardrails": [], "failures": [], "warnings": [],
     } | keys  # fmt: skip

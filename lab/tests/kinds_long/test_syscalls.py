@@ -70,7 +70,7 @@ def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
 def test_calls_per_operation_of_a_known_program(compiled, context, only_run, shown):
     from hakmem_lab.kinds.syscalls import kind as syscalls
 
-    result = syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[100, 600], budget=2.0), context())
+    result = syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[100, 600], budget=6.0), context())
     (row,) = result["syscalls"]["arms"]
     assert row["per_op"] == pytest.approx(1.1)
     assert row["per_call"] == {"getppid": pytest.approx(1.0), "getuid": pytest.approx(0.1)}

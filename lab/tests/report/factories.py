@@ -61,7 +61,6 @@ def matrix() -> LoadedRun:
         "verdict": "INCONCLUSIVE",
         "final": False,
         "headline": "Each slot helps; whether they help each other is not settled.",
-        "more_blocks": 80,
         "effects": [
             {"name": "C5", "kind": "main", "estimate": 0.026, "ci_low": 0.018, "ci_high": 0.034,
              "reading": "better"},

@@ -168,7 +168,6 @@ def base(kind: str, question: str, names: list[str], levels: list[float], blocks
         "alpha": 0.05,
         "blocks": blocks,
         "max_blocks": 60,
-        "more_blocks": None,
         "arms": medians(names, levels, 2 * blocks),
         "comparisons": [],
         "guardrails": [],

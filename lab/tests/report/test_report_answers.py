@@ -52,10 +52,10 @@ def test_a_guardrail_that_failed_is_part_of_the_answer() -> None:
 
 def test_what_is_not_decided_claims_no_direction() -> None:
     run = ab()
-    run.result |= {"verdict": "INCONCLUSIVE", "more_blocks": 56, "guardrails": []}
+    run.result |= {"verdict": "INCONCLUSIVE", "guardrails": []}
     answer, detail = told(run, estimate=0.004, ci_low=-0.01, ci_high=0.02, verdict="INCONCLUSIVE")
     assert answer == "Not decided: hakmem is 1.0 % slower to 2.0 % faster against glibc"
-    assert detail == "Better, equal and worse are all still possible; about 56 more blocks would likely settle it."
+    assert detail == "Better, equal and worse are all still possible."
 
 
 def test_a_neutral_one_says_within_what() -> None:

@@ -64,7 +64,7 @@ def one(metric: dict, estimate: float, low: float | None, high: float | None) ->
            "ci_low": low, "ci_high": high, "level": 0.95,
            "verdict": {1: "GO", -1: "NO-GO", 0: "INCONCLUSIVE"}[sure]}  # fmt: skip
     return {"kind": "ab", "id": "x", "question": "", "verdict": row["verdict"], "headline": "", "final": True,
-            "metric": metric, "margin": 0.01, "alpha": 0.05, "blocks": 12, "more_blocks": None,
+            "metric": metric, "margin": 0.01, "alpha": 0.05, "blocks": 12,
             "arms": [{"name": "c"}, {"name": "t"}], "comparisons": [row], "guardrails": [], "failures": [],
             "warnings": []}  # fmt: skip
 

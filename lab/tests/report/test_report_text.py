@@ -179,13 +179,6 @@ def test_false_verdicts_may_be_counts_or_shares() -> None:
     assert false_rates({"false_go": 0.03, "resamples": 200}) == {"False GO": 0.03}
 
 
-def test_more_blocks_are_named_only_where_they_would_settle_it() -> None:
-    run = ab()
-    assert "Would settle it" not in dict(facts(run))
-    run.result["more_blocks"] = 56
-    assert dict(facts(run))["Would settle it"] == "about 56 more blocks"
-
-
 def table_of(run: LoadedRun, start: str) -> list[list[str]]:
     (found,) = [table for table in findings(run) if table.caption.startswith(start)]
     return [[spaced(str(cell)) for cell in row] for row in found.rows]

@@ -1,5 +1,6 @@
 """One run: its record, its metrics, its failures; alone and with a server."""
 
+import os
 import socket
 
 import pytest
@@ -99,26 +100,33 @@ def test_a_repeated_run_is_the_mean_of_its_executions(run, fakes, tmp_path):
     assert record["repeat"] == 5
 
 
-def test_the_environment_is_the_allow_list_and_nothing_else(fakes, monkeypatch, tmp_path):
-    for name in ("HAKMEM_PROFILE", "LD_LIBRARY_PATH", "LD_AUDIT", "LD_BIND_NOW", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES",
-                 "MALLOC_PERTURB_", "PYTHONPATH", "SECRET", "HAK_STORE", "MIMALLOC_VERBOSE"):  # fmt: skip
+def test_the_environment_is_the_callers_without_an_allocators_variables(fakes, monkeypatch, tmp_path):
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("HAKMEM_PROFILE", "LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW", "LD_DEBUG", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES",
+                 "MALLOC_PERTURB_", "MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "TCMALLOC_RELEASE_RATE",
+                 "HEAPPROFILE", "HAK_STORE", "MIMALLOC_VERBOSE", "SCUDO_OPTIONS"):  # fmt: skip
         monkeypatch.setenv(name, "leak")
-    for name in ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ"):
+    kept = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "MINE_TOO", "JAVA_HOME")
+    for name in kept:
         monkeypatch.setenv(name, f"/{name}")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     arm = parse_arm("glibc,FAKE_X=1")
     env = arm.environment({"MINE": "2"}, 17)
-    assert env == {name: f"/{name}" for name in ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ")} | {
+    assert env == {name: f"/{name}" for name in kept} | {
         "LC_ALL": "C", "MINE": "2", "FAKE_X": "1", "LD_PRELOAD": str(arm.library.path), "HAK_PAD": "x" * 17,
     }  # fmt: skip
 
 
-def test_a_client_gets_no_allocator_and_no_setting_of_an_arm(serve, fakes, tmp_path):
+def test_a_client_gets_no_allocator_and_no_setting_of_an_arm(serve, fakes, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "mine")
     seen = tmp_path / "seen"
     client = ["sh", "-c", f"env > {seen}; exec {fakes.server} {{port}} client"]
     record = serve("serve", {"warm-up": client}, arm="glibc,FAKE_X=1")
     assert record["why"] is None
     names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
-    assert names <= {"PATH", "HOME", "LC_ALL", "PWD", "SHLVL", "_", "OLDPWD"}
+    assert names >= {"PATH", "LC_ALL", "PYTHONPATH"}
+    assert not names & {"LD_PRELOAD", "FAKE_X"}
 
 
 @pytest.mark.parametrize("mode", ["serve", "stubborn"])

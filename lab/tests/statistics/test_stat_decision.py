@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hakmem_lab.judge.statistics import stopping, verdict
+from hakmem_lab.judge.statistics import stopping
 from hakmem_lab.judge.statistics.means import Means
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
 from hakmem_lab.judge.statistics.plan import Plan
@@ -115,16 +115,6 @@ def test_a_guardrail_at_its_limit_is_held():
     assert guardrail([x - TINY for x in at_limit], 0.05).status is GuardrailStatus.FAILED
 
 
-def test_what_an_open_guardrail_needs_is_what_the_slowest_of_them_needs():
-    d = symmetric() * 0.001 + 0.05
-    held = guardrail([0.0] * 20, 0.05, name="held")
-    rails = [guardrail(symmetric(20, seed) * size, 0.05, name="open") for seed, size in ((2, 0.15), (3, 0.3))]
-    assert held.more_blocks is None and rails[0].more_blocks != rails[1].more_blocks
-    decision = decide(d, guardrails=[held, *rails])
-    assert decision.verdict is Verdict.INCONCLUSIVE
-    assert decision.more_blocks == max(rail.more_blocks for rail in rails)
-
-
 NEUTRAL = symmetric() * DELTA / 5
 TORN = [
     (0.05, -TINY, -1.0, True),
@@ -147,7 +137,6 @@ def test_the_other_average_holds_back_what_it_contradicts(effect, mean, low, tor
     assert alone.verdict is not Verdict.INCONCLUSIVE
     assert decision.torn is torn
     assert decision.verdict is (Verdict.INCONCLUSIVE if torn else alone.verdict)
-    assert decision.more_blocks is None
 
 
 def test_a_mean_that_is_surely_lower_contradicts_neutral_too():
@@ -226,15 +215,3 @@ def test_a_run_ends_where_one_thing_is_shown_and_the_estimate_agrees(d, above, b
     plan = Shown(above, below, inside)
     assert (settling_count(d, plan), sequential_verdict(d, plan)) == expected
 
-
-@pytest.mark.parametrize("further", [None, 79, 80, 81])
-@pytest.mark.parametrize("shown", [True, False])
-def test_no_more_than_four_times_the_blocks_are_asked_for_where_a_direction_is_shown(monkeypatch, further, shown):
-    monkeypatch.setattr(verdict, "more_blocks", lambda *_: further)
-    wide, narrow = paired_intervals(symmetric(), [0.95, 0.90])
-    assert -narrow.low < -wide.low
-    shift = -1.01 * wide.low if shown else -(wide.low + narrow.low) / 2
-    decision = decide(symmetric() + shift, margin=math.expm1(1.2 * shift))
-    assert decision.verdict is Verdict.INCONCLUSIVE and decision.interval.excludes_zero() is shown
-    assert decision.equivalence.excludes_zero()
-    assert decision.more_blocks == (None if shown and further == 81 else further)

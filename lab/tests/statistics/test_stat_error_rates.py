@@ -16,7 +16,6 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.power import (
     blocks_for,
     least_blocks,
-    more_blocks,
     predicted_power,
     predicted_verdicts,
     smallest_effect,
@@ -127,25 +126,6 @@ def test_blocks_for_accepts_a_pilot_and_knows_the_impossible():
     assert blocks_for(pilot, 0.02) == pytest.approx(blocks_for(SIGMA, 0.02), rel=0.25)
     assert blocks_for(SIGMA, MARGIN) is None
     assert blocks_for(50.0, 0.0) is None
-
-
-def test_more_blocks_settle_it_about_four_times_in_five():
-    rng = np.random.default_rng(48)
-    settled = []
-    for effect in rng.uniform(-0.03, 0.03, 400):
-        pilot = rng.normal(effect, SIGMA, 30)
-        decision = decide(pilot)
-        if decision.verdict is Verdict.INCONCLUSIVE and decision.more_blocks and decision.more_blocks < 1000:
-            more = rng.normal(effect, SIGMA, decision.more_blocks)
-            settled.append(decide(np.concatenate([pilot, more])).verdict is not Verdict.INCONCLUSIVE)
-    assert len(settled) > 150
-    assert 0.70 <= np.mean(settled) <= 0.92
-
-
-def test_more_blocks_is_none_when_it_would_take_too_many():
-    half = np.abs(np.random.default_rng(49).normal(0, SIGMA, 10_000))
-    assert more_blocks(np.concatenate([half, -half]) + as_log(MARGIN)) is None
-    assert more_blocks([0.3]) is None
 
 
 def test_smallest_effect_is_shown_four_times_in_five():

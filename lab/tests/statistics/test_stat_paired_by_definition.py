@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm, wilcoxon
+from scipy.stats import multivariate_normal, norm
 
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics.latency import quantile_interval

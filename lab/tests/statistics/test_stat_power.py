@@ -8,8 +8,7 @@ from scipy.stats import norm, t
 
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
-from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann, paired_interval
-from hakmem_lab.judge.statistics.verdict import GuardrailStatus, guardrail
+from hakmem_lab.judge.statistics.paired import as_log, paired_interval
 
 EFFICIENCY = math.sqrt(math.pi / 3)
 
@@ -46,9 +45,6 @@ def test_the_rule_that_is_taken_where_none_is_given():
     assert power.predicted_power(0.01, 0.0, 50) == power.predicted_power(0.01, 0.0, 50, 0.01, 0.05)
     assert power.blocks_for(0.03, 0.02) == power.blocks_for(0.03, 0.02, 0.01, 0.05, 0.8)
     assert power.blocks_for(0.03, 0.0) == power.blocks_for(0.03, 0.0, 0.01, 0.05, 0.8)
-    assert power.more_blocks(noise(20, 0.05)) == power.more_blocks(noise(20, 0.05), 0.01, 0.05, 0.8)
-    open_ = noise(20, 0.05, -0.06)
-    assert power.more_blocks_for_guardrail(open_, 0.05) == power.more_blocks_for_guardrail(open_, 0.05, 0.05, 0.8)
     assert power.smallest_effect(0.03, 20) == power.smallest_effect(0.03, 20, 0.05, 0.8)
     assert power.blocks_to_detect(0.03, 0.02) == power.blocks_to_detect(0.03, 0.02, 0.05, 0.8)
     assert power.least_blocks() == power.least_blocks(0.05, 1) == 6
@@ -121,60 +117,6 @@ def test_the_first_count_is_found(start, wanted, most):
     found = power._first(lambda n: asked.append(n) or n >= wanted, start, most)
     assert found == (wanted if wanted <= most else None)
     assert start <= min(asked) and max(asked) <= most and len(asked) == len(set(asked))
-
-
-def scanned(d, settled, alpha):
-    """The first total at which `settled` of (centre, scatter, error, blocks) is 80 %, tried one by one."""
-    first = EFFICIENCY * power.spread(d) / math.sqrt(len(d))
-    for total in range(max(len(d) + 1, power.least_blocks(alpha)), 5000):
-        error = EFFICIENCY * power.spread(d) / math.sqrt(total)
-        if settled(hodges_lehmann(d), math.sqrt(first**2 - error**2), error, total) >= 0.8:
-            return total - len(d)
-    return None
-
-
-@pytest.mark.parametrize(
-    "d", [noise(20), noise(20, 0.01, 0.004), noise(8, 0.05, 0.03), noise(2, 0.01, 0.02), noise(30, 0.02, -0.008)]
-)
-@pytest.mark.parametrize(("margin", "alpha"), [(0.01, 0.05), (0.02, 0.1)])
-def test_further_blocks_are_the_fewest_that_likely_settle_it(d, margin, alpha):
-    expected = scanned(d, lambda *forecast: sum(odds(*forecast, margin, alpha)), alpha)
-    assert power.more_blocks(d, margin, alpha) == expected
-
-
-@pytest.mark.parametrize("d", [noise(20, 0.2), noise(20, 0.05, -0.06), noise(20, 0.05, -0.01), noise(4, 0.02, -0.2)])
-@pytest.mark.parametrize(("limit", "alpha"), [(0.05, 0.05), (0.02, 0.1), (0.0, 0.05)])
-def test_further_blocks_of_a_guardrail_are_the_fewest_that_likely_settle_it(d, limit, alpha):
-    """That all of the interval, which leaves alpha on each side, is on one side of the limit."""
-
-    def settled(centre, scatter, error, blocks):
-        half, estimate = t.isf(alpha, blocks - 1) * error, norm(centre, scatter)
-        return estimate.sf(half - as_log(limit)) + estimate.cdf(-half - as_log(limit))
-
-    assert power.more_blocks_for_guardrail(d, limit, alpha) == scanned(d, settled, alpha)
-
-
-def test_a_guardrail_is_settled_as_often_as_was_forecast():
-    """Its true effect, near the limit, is drawn around the estimate, as the forecast takes it."""
-    d = noise(20, 0.1, -0.07)
-    assert guardrail(d, 0.05).status is GuardrailStatus.UNCLEAR
-    total = 20 + power.more_blocks_for_guardrail(d, 0.05)
-    rng, sigma = np.random.default_rng(2), power.spread(d)
-    settled = 0
-    for _ in range(200):
-        truth = rng.normal(hodges_lehmann(d), power.standard_error(sigma, 20))
-        later = np.concatenate([d, rng.normal(truth, sigma, total - 20)])
-        settled += guardrail(later, 0.05).status is not GuardrailStatus.UNCLEAR
-    assert settled / 200 == pytest.approx(0.8, abs=0.1)
-
-
-def test_no_forecast_from_one_block_or_for_what_never_settles():
-    assert power.more_blocks([0.1]) is None
-    assert power.more_blocks_for_guardrail([0.1], 0.05) is None
-    for count, known in ((200, True), (6000, False)):
-        half = noise(count // 2)
-        at_limit = np.concatenate([half, -half]) - as_log(0.05)
-        assert (power.more_blocks_for_guardrail(at_limit, 0.05) is not None) is known
 
 
 def test_a_detectable_effect():

@@ -1,6 +1,7 @@
 """hak-replay: real threads do what a trace says; memory is told apart from the replay's own; what is wrong is said."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -187,3 +188,19 @@ def test_a_thread_begins_when_those_it_waits_for_are_gone(written, replayed):
         lines += [op(thread, MALLOC, 64), op(thread, FREE), op(thread, THREAD_END)]
     (found,), _ = replayed(written([*lines, END]))
     assert (found["threads"], found["frees"], found["skipped"]) == (50, 50, 0)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="counts system calls")
+def test_the_first_thread_is_the_process_s_own(written, tmp_path):
+    """glibc serves it from the heap; a thread that it starts, from an arena whose every growth is a call of mprotect."""
+    from hakmem_lab.kinds.syscalls.count import parse_summary
+    from hakmem_lab.trace import native
+
+    lines = [op(0, MALLOC, 4096, slot) for slot in range(2000)] + [op(0, FREE, slot=slot) for slot in range(2000)]
+    summary = tmp_path / "calls"
+    words = ["strace", "-f", "-c", "-o", summary, native.replayer(), written([*lines, END])]
+    if subprocess.run(words, capture_output=True, check=False).returncode != 0:
+        pytest.skip("strace cannot trace here")
+    calls = parse_summary(summary.read_text())
+    assert calls["brk"] > 20 and calls.get("mprotect", 0) < 20
+    assert calls.get("clone", 0) + calls.get("clone3", 0) + calls.get("fork", 0) + calls.get("vfork", 0) == 1

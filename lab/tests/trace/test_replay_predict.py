@@ -101,3 +101,19 @@ def test_the_base_is_the_arm_that_served_the_largest_process(served, arm):
     small = {"allocator": "/opt/libelse.so", "peak_kib": 10.0}
     recorded = {"processes": [small, {"allocator": served, "peak_kib": 20.0}]}
     assert base_arm({"arms": arms}, recorded) == arm
+
+
+def test_nothing_is_predicted_where_the_replay_takes_longer_than_all_of_the_program():
+    columns = {"glibc": Column([1.2] * 4, [1.0] * 4), "other": Column([0.7] * 4, [1.0] * 4)}
+    assert predict.rows(columns, "glibc", CPU, None) == []
+    said = predict.doubt(columns, "glibc", CPU, None, 1.0)
+    assert "on glibc the replay alone took 1.2 s, and all of the program 1 s" in said
+    calm = {name: Column([0.5] * 4, [1.0] * 4) for name in columns}
+    assert predict.doubt(calm, "glibc", CPU, None, 1.0) == "" and len(predict.rows(calm, "glibc", CPU, None)) == 2
+    assert predict.rows({"glibc": Column([1.2], []), "other": Column([0.7], [])}, "glibc", CPU, 1.1) == []
+
+
+def test_no_prediction_and_no_end_of_an_interval_is_below_nothing():
+    columns = {"glibc": Column([0.9] * 4, []), "other": Column([0.1] * 4, [])}
+    row = by_arm(predict.rows(columns, "glibc", CPU, 0.95))["other"]
+    assert row["low"] == 0.0 < row["predicted"] < row["high"]

@@ -17,6 +17,7 @@ from hakmem_lab.inside.profile.model import (
     Stack,
 )
 from hakmem_lab.inside.profile.symbols import Name, Names, resolve
+from hakmem_lab.system import files
 
 ENDINGS = (".pb.gz", ".folded", ".txt")
 
@@ -47,7 +48,7 @@ def write(profile: HeapProfile, path: Path) -> None:
     else:
         data = (folded if path.name.endswith(".folded") else report)(profile, names).encode("utf-8", "replace")
     try:
-        path.write_bytes(data)
+        files.write(path, data)
     except OSError as error:
         raise LabError(f"-o: cannot write {path}: {error.strerror}") from None
 

@@ -59,13 +59,14 @@ def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
 @dataclass(frozen=True)
 class Fleet:
     """estimate: the mean effect (a log-ratio), error: the standard error of it. tau2: the variance of hosts' effects;
-    q: Cochran's; i2: the share of what the estimates vary by that is more than their errors explain."""
+    q: Cochran's; variance: of hosts' estimates; i2: the share of what the estimates vary by that is more than their errors explain."""
 
     estimate: float
     error: float
     tau2: float
     q: float
     i2: float
+    variance: float
     hosts: int
     blocks: int
 
@@ -85,7 +86,9 @@ class Fleet:
         """Where the effect on one further host lies; unlimited for fewer than three hosts."""
         if self.hosts < LEAST_HOSTS:
             return -math.inf, math.inf
-        half = -float(stdtrit(self.hosts - 2, (1 - level) / 2)) * math.sqrt(self.tau2 + self.error**2)
+        # Between few hosts likelihood sees less than they differ by: what they vary by, noise and all, is not too little.
+        spread = max(self.tau2 + self.error**2, self.variance * (1 + 1 / self.hosts))
+        half = -float(stdtrit(self.hosts - 2, (1 - level) / 2)) * math.sqrt(spread)
         return self.estimate - half, self.estimate + half
 
 
@@ -104,7 +107,8 @@ def fleet(hosts: Sequence[Host]) -> Fleet:
     typical = _typical_variance(fixed) if len(hosts) > 1 else 0.0
     i2 = tau2 / (tau2 + typical) if tau2 > 0 else 0.0
     blocks = sum(host.n for host in hosts)
-    return Fleet(mean, math.sqrt(scale / weights.sum()), tau2, q, i2, len(hosts), blocks)
+    variance = float(y.var(ddof=1)) if len(hosts) > 1 else 0.0
+    return Fleet(mean, math.sqrt(scale / weights.sum()), tau2, q, i2, variance, len(hosts), blocks)
 
 
 def _typical_variance(weights: np.ndarray) -> float:

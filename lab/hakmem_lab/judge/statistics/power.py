@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
-from hakmem_lab.judge.statistics.paired import as_log, as_ratio, checked, hodges_lehmann, least_count, paired_interval
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio, checked, least_count, paired_interval
 
 MOST_BLOCKS = 100_000
 _EFFICIENCY = math.sqrt(math.pi / 3)
@@ -107,47 +107,6 @@ def blocks_for(
     sigma = _sigma(d_or_sigma)
     least = least_blocks(alpha)
     return _first(lambda n: predicted_power(sigma, effect, n, margin, alpha) >= power, least, MOST_BLOCKS)
-
-
-def more_blocks(d: Sequence[float], margin: float = 0.01, alpha: float = 0.05, probability: float = 0.8) -> int | None:
-    """Further blocks after which a verdict is likely (`probability`), given what these blocks show.
-
-    The estimate after N blocks is predicted as N(estimate, v_n - v_N), v the variance of the estimate: this allows for
-    the true effect being uncertain. None above 100,000 or with fewer than 2 blocks.
-    """
-
-    def settled(forecast: _Forecast) -> float:
-        return 1 - _odds(forecast, margin, alpha).inconclusive
-
-    return _further(checked(d), settled, probability, alpha)
-
-
-def more_blocks_for_guardrail(
-    d: Sequence[float], limit: float, alpha: float = 0.05, probability: float = 0.8
-) -> int | None:
-    """Further blocks after which a guardrail with this tolerated worsening likely holds or fails; see `more_blocks`."""
-    tolerated = as_log(limit)
-
-    def settled(forecast: _Forecast) -> float:
-        above, half = forecast.centre + tolerated, forecast.half_width(alpha)
-        return float(ndtr((above - half) / forecast.scatter) + ndtr((-above - half) / forecast.scatter))
-
-    return _further(checked(d), settled, probability, alpha)
-
-
-def _further(d: np.ndarray, settled: Callable[[_Forecast], float], probability: float, alpha: float) -> int | None:
-    if d.size < 2:
-        return None
-    sigma, centre = spread(d), hodges_lehmann(d)
-    now = standard_error(sigma, d.size)
-
-    def likely(total: int) -> bool:
-        then = standard_error(sigma, total)
-        scatter = max(math.sqrt(max(0.0, now**2 - then**2)), _LEAST_SCATTER)
-        return settled(_Forecast(centre, scatter, then, total)) >= probability
-
-    total = _first(likely, max(d.size + 1, least_blocks(alpha)), d.size + MOST_BLOCKS)
-    return None if total is None else total - d.size
 
 
 def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:

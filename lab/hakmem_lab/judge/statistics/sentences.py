@@ -28,11 +28,6 @@ def size(log_ratio: float) -> str:
     return percent(log_ratio).lstrip("+−")
 
 
-def further(blocks: float) -> str:
-    """About how many blocks: 1 more block, 12 more blocks, 1,200 more blocks."""
-    return f"about {blocks:,.0f} more block{'' if round(blocks) == 1 else 's'}"
-
-
 def reason(decision, least: int) -> str:
     """The sentence of a `verdict.Decision`; `least`: the fewest blocks with which any verdict is possible."""
     broken = "; ".join(
@@ -91,12 +86,6 @@ def _torn(decision) -> str:
     )
 
 
-def _outlook(decision) -> str:
-    if decision.more_blocks is None:
-        return "more blocks are unlikely to settle it"
-    return f"{further(decision.more_blocks)} would likely settle it"
-
-
 def _open(decision, matters: str, least: int) -> str:
     interval = decision.interval
     if not decision.consistent:
@@ -109,12 +98,12 @@ def _open(decision, matters: str, least: int) -> str:
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and unclear:
         return (
             f"The treatment is surely better ({_between(decision)}), but {', '.join(unclear)} may have got worse by "
-            f"more than is tolerated; {_outlook(decision)}."
+            f"more than is tolerated."
         )
     if interval.excludes_zero():
         side = "better" if interval.low > 0 else "worse"
         return (
             f"The treatment is surely {side}, by about {size(interval.estimate)} ({_between(decision)}), but whether "
-            f"by the {matters} that matters is open; {_outlook(decision)}."
+            f"by the {matters} that matters is open."
         )
-    return f"The difference lies {_between(decision)}: better, equal and worse are all possible; {_outlook(decision)}."
+    return f"The difference lies {_between(decision)}: better, equal and worse are all possible."

@@ -17,12 +17,9 @@ from hakmem_lab.judge.statistics import sentences, stopping
 from hakmem_lab.judge.statistics.means import Means
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
 from hakmem_lab.judge.statistics.plan import Judged, Plan
-from hakmem_lab.judge.statistics.power import more_blocks, more_blocks_for_guardrail
 from hakmem_lab.judge.statistics.sentences import percent
 
 __all__ = ["Decision", "Guardrail", "GuardrailStatus", "Verdict", "decide", "guardrail", "judge", "percent"]
-
-MOST_MORE = 4
 
 
 class Verdict(StrEnum):
@@ -42,15 +39,13 @@ class GuardrailStatus(StrEnum):
 class Guardrail:
     """A second metric that must not get worse by more than `limit` (ratio minus one).
 
-    `interval` is the one that is judged: it leaves alpha on each side. `more_blocks` is given when unclear: further
-    blocks that would likely show whether it holds.
+    `interval` is the one that is judged: it leaves alpha on each side.
     """
 
     name: str
     limit: float
     status: GuardrailStatus
     interval: Interval
-    more_blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,8 +54,6 @@ class Decision:
 
     `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
     `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned.
-    `more_blocks` is for INCONCLUSIVE: further blocks that would likely settle it; None where that is unknown, or where
-    a direction is shown and more than four times these would be needed: an effect at the margin never settles.
     `means`: the other average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back;
     `consistent`: some effect explains all blocks.
     """
@@ -70,7 +63,6 @@ class Decision:
     equivalence: Interval
     final: bool
     reason: str
-    more_blocks: int | None
     vetoed_by: tuple[str, ...]
     margin: float
     guardrails: tuple[Guardrail, ...]
@@ -105,8 +97,7 @@ def guardrail(
         status = GuardrailStatus.FAILED
     elif interval.low >= tolerated:
         status = GuardrailStatus.HELD
-    further = more_blocks_for_guardrail(d, limit, alpha) if status is GuardrailStatus.UNCLEAR else None
-    return Guardrail(name, limit, status, interval, further)
+    return Guardrail(name, limit, status, interval)
 
 
 def decide(
@@ -133,7 +124,6 @@ def decide(
         equivalence=judged.equivalence,
         final=True,
         reason="",
-        more_blocks=None,
         vetoed_by=(),
         margin=margin,
         guardrails=tuple(guardrails),
@@ -144,9 +134,7 @@ def decide(
     )
     decision = _with_guardrails(decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
-        further = _further(d, decision, alpha) if word is Verdict.INCONCLUSIVE else _for_guardrails(guardrails)
-        last = plan is None or len(d) >= plan.looks[-1]
-        decision = replace(decision, final=last, more_blocks=further)
+        decision = replace(decision, final=plan is None or len(d) >= plan.looks[-1])
     elif plan is not None:
         decision = _corrected(decision, d, delta, alpha, plan)
     return replace(decision, reason=sentences.reason(decision, _least(alpha, plan)))
@@ -208,17 +196,6 @@ def _settled(d: Sequence[float], plan: Plan, margin: float, alpha: float) -> tup
         if abs(estimate) >= delta and (estimate > 0) == bool(above[index]):
             return index + 1, Verdict.GO if estimate > 0 else Verdict.NO_GO
     return len(d), Verdict.INCONCLUSIVE
-
-
-def _further(d: Sequence[float], decision: Decision, alpha: float) -> int | None:
-    further = more_blocks(d, decision.margin, alpha)
-    far = further is not None and further > MOST_MORE * len(d)
-    return None if far and decision.interval.excludes_zero() else further
-
-
-def _for_guardrails(guardrails: Sequence[Guardrail]) -> int | None:
-    needed = [rail.more_blocks for rail in guardrails if rail.status is GuardrailStatus.UNCLEAR]
-    return None if None in needed else max(needed, default=None)
 
 
 def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:

@@ -213,7 +213,6 @@ def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
     return result | {
         "headline": in_builds(result["headline"]),
         "max_blocks": each * len(pairs),
-        "more_blocks": result["more_blocks"] and result["more_blocks"] * each,
         "warnings": [
             *result["warnings"],
             *(f"{name} is one build, whose own luck the interval does not cover" for name in fixed),

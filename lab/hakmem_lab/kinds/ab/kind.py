@@ -123,7 +123,6 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
         "headline": decision.reason,
         "final": decision.final,
         "blocks": len(blocks),
-        "more_blocks": decision.more_blocks,
         "torn": decision.torn,
         "comparisons": rows,
         "looks": look_rows(header, blocks, pair, plan),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, StoreError
 from hakmem_lab.kinds.fleet.folder import JOB, Folder
+from hakmem_lab.system import files
 
 SCRIPT, MANIFEST, LOGS = "job.sbatch", "job.yaml", "logs"
 MOUNT = "/fleet"
@@ -21,7 +22,7 @@ SUBDOMAIN, LONGEST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*"), 253  # RFC 11
 def _write(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        files.write(path, text)
     except OSError as error:
         raise StoreError(f"-o: cannot write {path}: {error.strerror}") from None
     return path

@@ -151,13 +151,11 @@ def _unlimited(decision: Decision) -> bool:
 
 def _ending(decisions: dict[str, Decision], count: int, header: dict, records: Sequence[dict]) -> dict:
     """Whether the run is over, and what it would still take."""
-    wanted = [d.more_blocks for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
-    further = [blocks for blocks in wanted if blocks is not None]
+    wanted = [d for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
     ended = not wanted or count >= planning.most_blocks(header, records)
     return {
         "settled": not wanted,
         "final": ended and count >= planning.least_blocks(records),
-        "more_blocks": max(further) if further and len(further) == len(wanted) else None,
     }
 
 

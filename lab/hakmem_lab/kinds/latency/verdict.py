@@ -17,13 +17,12 @@ from hakmem_lab.plan.spec import guardrails_of
 
 # A better middle must not be bought with a worse tail: watched whether or not a spec asks for it.
 BUILT_IN = {"p99.9": 0.25}
-MOST_BLOCKS = 100_000
 
 
 @dataclass(frozen=True)
 class Decision:
     """interval: of the chosen percentile; equivalence: the narrower one that NEUTRAL needs. plain: the estimate before
-    it was corrected for an early stop. more_blocks: None where it is unknown or the verdict is not INCONCLUSIVE.
+    it was corrected for an early stop.
     torn: the mean of all requests says the opposite."""
 
     verdict: Verdict
@@ -31,7 +30,6 @@ class Decision:
     equivalence: Interval
     rails: tuple[Guardrail, ...]
     reason: str
-    more_blocks: int | None
     plain: float
     torn: bool
 
@@ -101,12 +99,10 @@ def decide(asked: Asked, pair: Pair) -> Decision:
     plain = verdict.judge(interval, equivalence, delta)
     word = guardrails.checked(plain, watched)
     contrary = (word is Verdict.GO and mean.high < 0) or (word is plain is Verdict.NO_GO and mean.low > 0)
-    undecided = word is plain is Verdict.INCONCLUSIVE
     word = Verdict.INCONCLUSIVE if contrary else word
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
     reason = _sentence(asked, word, shown, equivalence, watched, mean if contrary else None)
-    more = _more(interval, equivalence, delta) if undecided else None
-    return Decision(word, shown, equivalence, watched, reason, more, interval.estimate, contrary)
+    return Decision(word, shown, equivalence, watched, reason, interval.estimate, contrary)
 
 
 def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
@@ -136,18 +132,6 @@ def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interva
     nearest = min(abs(found), abs(interval.estimate)) if found * interval.estimate > 0 else 0.0
     estimate = math.copysign(nearest, interval.estimate)
     return replace(interval, estimate=min(max(estimate, interval.low), interval.high))
-
-
-def _more(interval: Interval, equivalence: Interval, delta: float) -> int | None:
-    """About how many further blocks: an interval's width falls with their square root."""
-    size = abs(interval.estimate)
-    if not all(math.isfinite(end) for end in (interval.low, interval.high)):
-        return None
-    ways = [((interval.high - interval.low) / 2, size)] if size >= delta else []
-    ways += [((equivalence.high - equivalence.low) / 2, delta - size)] if size < delta else []
-    needed = [interval.n * (half / room) ** 2 for half, room in ways if room > 0]
-    further = math.ceil(min(needed)) - interval.n if needed else MOST_BLOCKS + 1
-    return max(1, further) if further <= MOST_BLOCKS else None
 
 
 def told(metric: words.Described, interval: Interval) -> words.Change:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hakmem_lab.judge import failing, planning, rails, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
-from hakmem_lab.judge.statistics import factorial, sentences
+from hakmem_lab.judge.statistics import factorial
 from hakmem_lab.judge.statistics.factorial import Effect
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
@@ -86,23 +86,16 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
         return {"final": True}
     still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
     still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
-    wanted = [decision.more_blocks for decision in still.values()]
-    further = [count for count in wanted if count is not None]
     ended = not still or count >= planning.most_blocks(header, records)
     return {
         "settled": not still,
         "final": ended and count >= planning.least_blocks(records),
         "open": list(still),
-        "more_blocks": max(further) if further and len(further) == len(wanted) else None,
     }
 
 
 def _outlook(result: dict) -> str:
-    if not result.get("open"):
-        return ""
-    further = result["more_blocks"]
-    rest = "more blocks are unlikely to settle it" if further is None else f"{sentences.further(further)} likely would"
-    return f" Not settled: {', '.join(result['open'])}; {rest}."
+    return f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
 
 
 def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:

@@ -75,7 +75,7 @@ def error_of_median(values: Sequence[float]) -> float:
     return 1.2533 * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def _rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> float:
+def rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> float:
     """How much wall time a second of processor time makes: less than one where several threads work at once."""
     if quantity.name != "wall" or not level or not cpu_level:
         return 1.0
@@ -95,24 +95,41 @@ def rows(
     level = lives.get(base, level)
     if level is None:
         return []
-    rate = _rate(level, cpu_level, quantity)
+    share = rate(level, cpu_level, quantity)
+    if doubt(columns, base, quantity, level, share):
+        return []
     own = {name: statistics.median(column.replays) for name, column in columns.items()}
-    change = {name: (value - own[base]) * rate for name, value in own.items()}
+    change = {name: (value - own[base]) * share for name, value in own.items()}
     off = {name: lives[name] - level - change[name] for name in lives if name != base}
     found = []
     for name, column in columns.items():
         parts = [column.replays, columns[base].replays] if name != base else [column.replays]
-        noise = [error_of_median(values) * rate for values in parts]
+        noise = [error_of_median(values) * share for values in parts]
         noise += [error_of_median(values) for values in (columns[base].lives, column.lives)]
         half = half_width(noise, change[name], level, quantity, [off[other] for other in off if other != name])
-        row: dict[str, Any] = {"arm": name, "replay": own[name], "predicted": level + change[name],
-               "low": level + change[name] - half, "high": level + change[name] + half,
+        row: dict[str, Any] = {"arm": name, "replay": own[name], "predicted": max(0.0, level + change[name]),
+               "low": max(0.0, level + change[name] - half), "high": level + change[name] + half,
                "live": lives.get(name), "base": name == base}  # fmt: skip
         if name in lives and name != base:
             row["error"] = row["predicted"] / lives[name] - 1
             row["inside"] = row["low"] <= lives[name] <= row["high"]
         found.append(row)
     return found
+
+
+def doubt(
+    columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, share: float
+) -> str:
+    """Why nothing can be predicted, where the replays on the base took longer than all of the program: they are not
+    what the program did, and the difference of two of them is none that it would see."""
+    replay = statistics.median(columns[base].replays) * share
+    level = statistics.median(columns[base].lives) if columns[base].lives else level
+    if quantity.memory or level is None or replay <= level:
+        return ""
+    return (
+        f"no prediction of {quantity.name}: on {base} the replay alone took {replay:.3g} {quantity.unit}, and all of the "
+        f"program {level:.3g} {quantity.unit}"
+    )
 
 
 def half_width(

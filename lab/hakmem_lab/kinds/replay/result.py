@@ -27,6 +27,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     blocks = measured(records)
     if blocks:
         result["replay"] = _replay(header, own, blocks)
+        result["warnings"] += result["replay"]["refused"]
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
     return result
 
@@ -35,7 +36,7 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     recorded, live = header["recorded"], header["spec"]["live"]
     names = [arm["name"] for arm in own["arms"] if not live or all(arm["name"] + LIVE in block for block in blocks)]
     base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
-    found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": []}
+    found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": [], "refused": []}
     # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
     if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)
@@ -48,6 +49,9 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
                                 [run[quantity.field] for run in _runs(blocks, name + LIVE)])
                    for name in names}  # fmt: skip
         level = None if live else predict.recorded_level(recorded, quantity)
+        share = predict.rate(level or statistics.median(columns[base].lives or [0]), cpu, quantity)
+        if why := predict.doubt(columns, base, quantity, level, share):
+            found["refused"].append(why)
         rows = predict.rows(columns, base, quantity, level, cpu)
         if rows:
             ranking = predict.ranking(rows, _lives(blocks, names, quantity)) if live else None

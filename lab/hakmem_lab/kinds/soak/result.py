@@ -201,7 +201,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         "alpha": ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
-        "more_blocks": None,
         "arms": [],
         "failures": failures(records),
         "warnings": [],

@@ -65,7 +65,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "alpha": spec.alpha,
         "blocks": blocks,
         "max_blocks": planned,
-        "more_blocks": None,
         "arms": [{key: arm.get(key) for key in ARM_KEYS} for arm in header["arms"]],
         "comparisons": [],
         "failures": failures(records),

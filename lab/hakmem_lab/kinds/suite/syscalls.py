@@ -67,7 +67,8 @@ def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, oper
 def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str, Figure]:
     """Arm -> calls per operation, of the arms that were counted at both lengths; as `hak syscalls` estimates it.
 
-    Below 0 where the longer execution made fewer calls. The ends are one-sided bounds of a Poisson count.
+    Below 0 where the longer execution made fewer calls. The ends are one-sided bounds: the lower one of a Poisson
+    count, the upper one as if all calls had come in one burst, since one execution does not show how they come.
     """
     counts = {(r["arm"], r["operations"]): r["calls"] for r in records if r["type"] == "count"}
     short, long = row.ops
@@ -78,5 +79,5 @@ def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str,
             events, operations = many - few, long - short
             low = rate_interval(max(0, events), operations, 1 - 2 * alpha).low
             rate = events / operations
-            found[arm] = Figure(rate, min(rate, low), upper_bound(events, alpha) / operations)
+            found[arm] = Figure(rate, min(rate, low), upper_bound(events, alpha, max(1.0, events)) / operations)
     return found

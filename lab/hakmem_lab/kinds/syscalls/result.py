@@ -11,12 +11,22 @@ from hakmem_lab.store.runs import plain
 
 ALPHA = 0.05
 SEED = "{seed}"
+LEAST_DIFFERENT = 3
 ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
 
 
-def upper_bound(events: float, alpha: float = ALPHA) -> float:
-    """Highest mean of a Poisson count under which as few as `events` are seen with probability alpha: 3.0 for none."""
-    return float(gammaincinv(max(0.0, events) + 1, 1 - alpha))
+def upper_bound(events: float, alpha: float = ALPHA, together: float = 1.0) -> float:
+    """Highest mean of a count under which as few as `events` are seen with probability alpha: 3.0 for none. together:
+    how many come at once, each such burst as if by chance (Poisson)."""
+    return together * float(gammaincinv(max(0.0, events) / together + 1, 1 - alpha))
+
+
+def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
+    """How many calls may have come at once: what the counts of several different executions vary by, over their mean.
+    Of fewer than three it is not known, and all that were seen may have been one burst."""
+    if min(len(each) for each in counts) < LEAST_DIFFERENT:
+        return max(1.0, events)
+    return max(1.0, *(statistics.variance(each) / max(1.0, statistics.fmean(each)) for each in counts))
 
 
 def _names(runs: Sequence[dict]) -> list[str]:
@@ -81,7 +91,9 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
     row["per_call_range"] = {call: [rate[1], rate[2]] for call, rate in rates.items() if rate[1] or rate[2]}
     row["operations"] = distinct_operations(short, long)
-    row["upper_bound"] = upper_bound(row["per_op"] * row["operations"]) / row["operations"]
+    events, known = row["per_op"] * row["operations"], len({tuple(run.get("argv", ())) for run in long}) == len(long)
+    together = burst(events, [_counts(short), _counts(long)] if known else [[], []])
+    row["upper_bound"] = upper_bound(events, together=together) / row["operations"]
     row["short"], row["long"] = _length_part(short), _length_part(long)
     return row | {"passed": _passed(row, budget)}
 
@@ -105,14 +117,20 @@ def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -
     if budget is None:
         return text
     if passed:
-        return f"{text} All are within the budget of {budget:g}."
+        # Twice: what the short executions saw is chance as well, and taken off.
+        seldom = min(row["operations"] for row in counted) / (2 * upper_bound(0))
+        unseen = f"Calls that come together more seldom than once in {seldom:,.0f} operations would not have been seen."
+        return f"{text} All are within the budget of {budget:g}. {unseen}"
     over = [row["name"] for row in counted if row["passed"] is False]
     if over:
         return f"{text} Above the budget of {budget:g}: {', '.join(over)}."
     if missing := [row["name"] for row in rows if row["per_op"] is None]:
         return f"{text} Not counted yet: {', '.join(missing)}."
     unclear = ", ".join(row["name"] for row in counted if row["passed"] is None)
-    return f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: longer runs would tell."
+    return (
+        f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: longer runs would tell, or {SEED} in the command, which shows "
+        "whether calls come in bursts."
+    )
 
 
 def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:
@@ -161,7 +179,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
             "alpha": ALPHA,
             "blocks": len(runs),
             "max_blocks": spec["repeats"] * lengths * len(rows),
-            "more_blocks": None,
             "arms": [_identity(arm, len(by_arm[arm["name"]])) for arm in header["arms"]],
             "failures": failures(records),
             "warnings": _warnings(header, records, rows),

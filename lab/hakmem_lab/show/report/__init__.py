@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.system import files
 
 __all__ = ["LoadedRun", "picture", "save_picture", "write"]
 
@@ -22,7 +23,7 @@ def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, s
     """
     from hakmem_lab.show.report.page import render
 
-    Path(out_path).write_text(render(runs, links or {}), encoding="utf-8")
+    files.write(Path(out_path), render(runs, links or {}))
 
 
 def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), name: str | None = None) -> str:
@@ -41,4 +42,4 @@ def save_picture(
     result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], out_path: str | Path, name: str | None = None
 ) -> None:
     """Write `picture(result, runs, name)` to a file. Raises ValueError as `picture` does, and OSError."""
-    Path(out_path).write_text(picture(result, runs, name), encoding="utf-8")
+    files.write(Path(out_path), picture(result, runs, name))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakmem_lab.judge.statistics.sentences import further
 from hakmem_lab.show import answers
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
@@ -115,8 +114,6 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
     if (finite(result.get("blocks")) or 0) > 1:
         most = finite(result.get("max_blocks"))
         shown.append(("Blocks", numbers.number(result["blocks"]) + (f" of {numbers.number(most)}" if most else "")))
-    if finite(result.get("more_blocks")):
-        shown.append(("Would settle it", further(result["more_blocks"])))
     return shown
 
 

@@ -27,7 +27,8 @@ enum {
 #define FUNCTION(name) void recorder_##name(void);
 #define FUNCTIONS(each) \
   each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) each(aligned_alloc) \
-      each(posix_memalign) each(valloc) each(pvalloc) each(free_sized) each(free_aligned_sized)
+      each(posix_memalign) each(valloc) each(pvalloc) each(free_sized) each(free_aligned_sized) each(strdup) \
+          each(strndup)
 FUNCTIONS(FUNCTION)
 RECORDER_OPERATORS(FUNCTION)
 #define ROW(name) {#name, recorder_##name, {0}},

@@ -137,6 +137,24 @@ void recorder_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
     next.free_aligned_sized(block, alignment, bytes);
 }
 
+// Those of the C library come through malloc, those of an allocator need not.
+static char *copied(const char *text, size_t length) {
+  char *copy = recorder_malloc(length + 1);
+  if (copy == NULL)
+    return NULL;
+  memcpy(copy, text, length);
+  copy[length] = '\0';
+  return copy;
+}
+
+char *recorder_strdup(const char *text) {
+  return copied(text, strlen(text));
+}
+
+char *recorder_strndup(const char *text, size_t most) {
+  return copied(text, strnlen(text, most));
+}
+
 ALIAS(malloc) void *malloc(size_t);
 ALIAS(free) void free(void *);
 ALIAS(free) void cfree(void *);
@@ -148,5 +166,7 @@ ALIAS(aligned_alloc) void *aligned_alloc(size_t, size_t);
 ALIAS(posix_memalign) int posix_memalign(void **, size_t, size_t);
 ALIAS(valloc) void *valloc(size_t);
 ALIAS(pvalloc) void *pvalloc(size_t);
+ALIAS(strdup) char *strdup(const char *);
+ALIAS(strndup) char *strndup(const char *, size_t);
 ALIAS(free_sized) void free_sized(void *, size_t);
 ALIAS(free_aligned_sized) void free_aligned_sized(void *, size_t, size_t);

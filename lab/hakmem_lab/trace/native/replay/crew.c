@@ -1,9 +1,16 @@
-// The main thread: starts workers when their time has come, looks at the memory, sees a circle of waits.
+// Starts workers when their time has come, looks at the memory, sees a circle of waits.
+//
+// The first worker is the process's own first thread, which allocators serve otherwise than those that it starts: glibc
+// from the heap, and without locks as long as it is alone. So the crew is a thread only where there are several workers;
+// one alone looks after itself between its batches, and a timer sees to it that a batch does not take for ever.
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +19,7 @@
 #define STACK_BYTES (512u << 10)
 #define STACK_GUESS_BYTES (16u << 10) // resident of a worker's stack; measured when it ends
 #define LOOK_NS 1000000
+#define TIMER_US 20000 // of processor time
 #define MOST_AT_ONCE 256u
 #define CIRCLE_LOOKS 20u // so many looks in a row at which nobody has moved
 
@@ -74,13 +82,19 @@ static pthread_t begin_thread(char *stack, void *(*run)(void *), void *argument)
   return thread;
 }
 
+static char *new_stack(void) {
+  replay_count(STACK_GUESS_BYTES);
+  return must_map(replay_reserve(STACK_BYTES), "a stack");
+}
+
 static void start(uint32_t number) {
   worker_t *w = &replay.workers[number];
-  w->stack = must_map(replay_reserve(STACK_BYTES), "a stack");
-  replay_count(STACK_GUESS_BYTES);
   atomic_store_explicit(&w->state, WORKER_RUNNING, memory_order_release);
   atomic_store_explicit(&replay.started, number + 1, memory_order_release);
-  w->thread = (uint64_t)begin_thread(w->stack, replay_worker, w);
+  if (number > 0) {
+    w->stack = new_stack();
+    w->thread = (uint64_t)begin_thread(w->stack, replay_worker, w);
+  }
   living[living_count++] = number;
   atomic_store_explicit(&replay.living, living_count, memory_order_relaxed);
   if (number + 1 < replay.count) {
@@ -90,11 +104,17 @@ static void start(uint32_t number) {
   }
 }
 
-static void finish(worker_t *w) {
-  pthread_join((pthread_t)w->thread, NULL);
-  size_t resident = replay_resident_bytes(w->stack, STACK_BYTES);
+static void finish_thread(pthread_t thread, char *stack) {
+  pthread_join(thread, NULL);
+  size_t resident = replay_resident_bytes(stack, STACK_BYTES);
   replay_count(resident - STACK_GUESS_BYTES);
-  replay_unmap(w->stack, STACK_BYTES, resident);
+  replay_unmap(stack, STACK_BYTES, resident);
+}
+
+static void finish(worker_t *w) {
+  if (w->number > 0) {
+    finish_thread((pthread_t)w->thread, w->stack);
+  }
   replay_unmap(w->batch, REPLAY_BATCH * sizeof(trace_operation_t), w->own_bytes);
   trace_stream_close(w->stream);
   done_by_dead += atomic_load_explicit(&w->done, memory_order_relaxed);
@@ -160,14 +180,12 @@ static void fail_if_circle(const crew_t *crew) {
 }
 
 // A few operations can ask for any amount of work. What a program did in its time is not nearly as long in a replay.
-static void fail_if_endless(const crew_t *crew, uint64_t now_ns) {
-  static unsigned looks;
-  if (looks++ % BUDGET_LOOKS != 0) {
-    return;
-  }
+static void fail_if_endless(uint64_t done, uint64_t now_ns) {
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
   double used_ns = (double)replay_clock_of(CLOCK_PROCESS_CPUTIME_ID);
-  double budget = BUDGET_NS + (double)now_ns * BUDGET_OF_TIME * living_count +
-                  (double)crew->done * BUDGET_OF_OPERATION_NS + (double)replay_highest_kib() * BUDGET_OF_KIB_NS;
+  double budget = BUDGET_NS + (double)now_ns * BUDGET_OF_TIME * living_count + (double)done * BUDGET_OF_OPERATION_NS +
+                  (double)used.ru_maxrss * BUDGET_OF_KIB_NS;
   if (used_ns > budget) {
     replay_fail(REPLAY_FAILED,
                 "it takes far longer than the program can have taken, %.0f s of processor time so far: its touched "
@@ -204,14 +222,9 @@ static void reserve_slots(void) {
   }
 }
 
-void replay_crew(uint32_t process) {
-  replay.process = process;
-  reserve_slots();
-  living = must_map(replay_map(replay.count * sizeof *living), "the threads");
-  prepare(0);
-  start(0);
+static void *lead(void *unused) {
   uint64_t now = 0; // by the trace
-  for (;;) {
+  for (unsigned looks = 0;; looks++) {
     uint32_t seen = atomic_load_explicit(&replay.bell, memory_order_acquire);
     uint32_t started = atomic_load(&replay.started);
     crew_t crew = look();
@@ -227,10 +240,54 @@ void replay_crew(uint32_t process) {
         continue;
       }
     } else if (living_count == 0) {
-      return;
+      return unused;
     }
     fail_if_circle(&crew);
-    fail_if_endless(&crew, now);
+    if (looks % BUDGET_LOOKS == 0) {
+      fail_if_endless(crew.done, now);
+    }
     await_bell(seen);
   }
+}
+
+static void on_timer(int signal) {
+  (void)signal;
+  int error = errno;
+  replay_check_limit();
+  fail_if_endless(atomic_load(&replay.workers[0].done), atomic_load(&replay.workers[0].time_ns));
+  errno = error;
+}
+
+static void set_timer(suseconds_t us) {
+  struct itimerval every = {{0, us}, {0, us}};
+  sigaction(SIGPROF, &(struct sigaction){.sa_handler = on_timer, .sa_flags = SA_RESTART}, NULL);
+  setitimer(ITIMER_PROF, &every, NULL);
+}
+
+void replay_look_after(const worker_t *w) {
+  if (replay.count == 1) {
+    replay_sample(atomic_load_explicit(&w->time_ns, memory_order_relaxed));
+  }
+}
+
+void replay_crew(uint32_t process) {
+  replay.process = process;
+  reserve_slots();
+  living = must_map(replay_map(replay.count * sizeof *living), "the threads");
+  prepare(0);
+  start(0);
+  worker_t *first = &replay.workers[0];
+  if (replay.count == 1) {
+    replay_look_after(first); // what is held before counts for no peak
+    set_timer(TIMER_US);
+    replay_worker(first);
+    set_timer(0);
+    replay_look_after(first);
+    finish(first);
+    return;
+  }
+  char *stack = new_stack();
+  pthread_t leader = begin_thread(stack, lead, NULL);
+  replay_worker(first);
+  finish_thread(leader, stack);
 }

@@ -116,12 +116,17 @@ static void note_peak(uint64_t own) {
   last_own_kib = own;
 }
 
-// The mean is over the trace's time: a program that rests holds its memory longer.
-void replay_sample(uint64_t time_ns) {
-  uint64_t raw = resident_kib(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
+uint64_t replay_check_limit(void) {
+  uint64_t raw = resident_kib();
   if (limit_kib != 0 && raw > limit_kib) {
     replay_fail(REPLAY_FAILED, "it needs more than the %zu MiB of memory that are available here", limit_kib >> 10);
   }
+  return raw;
+}
+
+// The mean is over the trace's time: a program that rests holds its memory longer.
+void replay_sample(uint64_t time_ns) {
+  uint64_t raw = replay_check_limit(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
   highest_kib = kib > highest_kib ? kib : highest_kib;
   note_peak(own);
   plain_sum += (double)kib;
@@ -132,10 +137,6 @@ void replay_sample(uint64_t time_ns) {
   last_ns = time_ns;
   last_kib = kib;
   keep(time_ns, kib);
-}
-
-uint64_t replay_highest_kib(void) {
-  return highest_kib;
 }
 
 static bool is_image(const char *line) {

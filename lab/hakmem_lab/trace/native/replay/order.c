@@ -93,6 +93,9 @@ void replay_wait_for(worker_t *w, const trace_operation_t *o, stretch_t *s) {
   if (atomic_load_explicit(&other->done, memory_order_acquire) >= o->size) {
     return;
   }
+  if (replay.count == 1) {
+    replay_fail(REPLAY_BAD_INPUT, "damaged: thread %u waits for itself", w->number);
+  }
   replay_stop_clock(w, s);
   atomic_store_explicit(&w->waits_for, o->other, memory_order_relaxed);
   atomic_store_explicit(&w->waits_count, o->size, memory_order_relaxed);
@@ -111,8 +114,8 @@ void replay_wait_for(worker_t *w, const trace_operation_t *o, stretch_t *s) {
   replay_start_clock(s);
 }
 
-// How far the slowest of the others is; nobody waits for those who themselves wait for an operation. Of many the main
-// thread knows it, as it was a moment ago.
+// How far the slowest of the others is; nobody waits for those who themselves wait for an operation. Of many the crew
+// knows it, as it was a moment ago.
 static uint64_t least_time_of_others(const worker_t *w) {
   uint64_t least = UINT64_MAX;
   uint32_t started = atomic_load_explicit(&replay.started, memory_order_acquire);

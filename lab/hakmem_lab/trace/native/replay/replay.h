@@ -83,8 +83,8 @@ typedef struct {
   _Atomic uint32_t wanted;  // workers below are needed now
   _Atomic uint32_t living;  // started, and not gone
   _Atomic uint64_t next_start_ns;
-  _Atomic uint64_t slowest_ns; // by the trace, as the main thread saw it last
-  _Atomic uint32_t bell;       // rung when the main thread should look
+  _Atomic uint64_t slowest_ns; // by the trace, as the crew saw it last
+  _Atomic uint32_t bell;       // rung when the crew should look
   uint64_t begin_ns;           // of the clock, where paced operations count from
   uint64_t page_bytes;         // the system's
   uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
@@ -120,6 +120,7 @@ void replay_run_empty(worker_t *, const trace_operation_t *, size_t count);
 
 // replay_crew.c: starts workers when their time has come, finds out whether they wait for each other in a circle.
 void replay_crew(uint32_t process);
+void replay_look_after(const worker_t *); // what a worker that is alone does between its batches
 
 // replay_memory.c
 void *replay_map(size_t bytes);     // resident at once, counted
@@ -130,7 +131,7 @@ size_t replay_own_bytes(void);
 size_t replay_resident_bytes(const void *, size_t bytes); // a multiple of pages
 void replay_memory_begin(void);
 void replay_sample(uint64_t time_ns);
-uint64_t replay_highest_kib(void); // so far, without its own
+uint64_t replay_check_limit(void); // resident KiB; ends the replay where that is more than there is
 typedef struct {
   uint64_t at_ns, kib;
 } replay_point_t;

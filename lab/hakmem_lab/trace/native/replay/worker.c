@@ -145,6 +145,7 @@ void *replay_worker(void *argument) {
       measure_loop(w);
     }
     run_batch(w);
+    replay_look_after(w);
     if (!replay_decode(w)) {
       break;
     }

@@ -1,0 +1,32 @@
+"""Calls that come in bursts: 3,000 simulated counts a rate, of programs that make 1.2 times what the budget allows."""
+
+import numpy as np
+import pytest
+
+from hakmem_lab.kinds.syscalls.result import burst, upper_bound
+
+RUNS, BUDGET, OVER = 3000, 1.0, 1.2
+MOST = 180  # of 3,000 that err with a probability of 5 %, more do so once in 100 times
+
+
+def bounds(repeats: int, together: int, bursts: int, rate: float) -> np.ndarray:
+    """The bound on the rate, and the most that any two repeats give, of every run."""
+    rng, operations = np.random.default_rng([repeats, together, bursts]), bursts * together / rate
+    few = together * rng.poisson(bursts / 4, (RUNS, repeats))
+    many = together * rng.poisson(bursts * 5 / 4, (RUNS, repeats))
+    found = []
+    for short, long in zip(few.tolist(), many.tolist(), strict=True):
+        events = repeats * (np.median(long) - np.median(short))
+        found.append(upper_bound(events, together=burst(events, [short, long])) / (repeats * operations))
+    return np.maximum(found, (many.max(axis=1) - few.min(axis=1)) / operations)
+
+
+@pytest.mark.parametrize("together", [1, 10, 100])
+@pytest.mark.parametrize(("repeats", "bursts"), [(1, 8), (1, 12), (1, 40), (3, 1), (3, 3), (3, 12), (3, 40)])
+def test_a_budget_that_is_exceeded_by_a_fifth_is_held_in_at_most_alpha(repeats: int, bursts: int, together: int) -> None:
+    assert (bounds(repeats, together, bursts, OVER) <= BUDGET).sum() <= MOST
+
+
+def test_calls_that_are_seen_to_come_one_by_one_are_within_a_budget_that_they_keep() -> None:
+    assert (bounds(3, 1, 300, 0.8) <= BUDGET).mean() > 0.8
+    assert (bounds(1, 1, 300, 0.1) <= BUDGET).mean() > 0.8
