@@ -37,7 +37,7 @@ static uint32_t blocks_in(const hak_heap_t *heap, uint32_t cls) {
 /* No block was granted: grant what lies in the bin, and take the first. NULL: it is not so easy. */
 static void *grant_all(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = (hak_small_code(bytes) - HAK_GRANTS_AT) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
+  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
                    at >= HAK_GRANT_LAST)) {
     return NULL;

@@ -63,6 +63,7 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             CONSTANT(HAK_CLASS_HUGE),
             CONSTANT(HAK_BIN_COUNT),
             CONSTANT(HAK_BIN_WORDS),
+            CONSTANT(HAK_BINS_AT),
             CONSTANT(HAK_RUN_FIRST),
             CONSTANT(HAK_BITS_WORDS),
             CONSTANT(HAK_CACHED_MAX),

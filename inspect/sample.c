@@ -31,8 +31,9 @@ static struct {
 static void lead_requests_locked(bool granting) {
   for (size_t i = 0; i < HAK_SMALL_STEPS; i++) {
     uint32_t cls = hak_small_classes[i];
-    uint32_t code = cls <= HAK_GRANT_LAST ? HAK_GRANTS_AT + (cls - 1) * HAK_GRANT_WORDS : 0;
-    atomic_store_explicit(&hak_class_codes[i], (uint8_t)(granting ? code : cls * HAK_BIN_WORDS), memory_order_relaxed);
+    uint32_t bin = granting ? 0 : cls, code = HAK_BINS_AT + bin * HAK_BIN_WORDS;
+    code = granting && cls <= HAK_GRANT_LAST ? (cls - 1) * HAK_GRANT_WORDS : code;
+    atomic_store_explicit(&hak_class_codes[i], (uint8_t)code, memory_order_relaxed);
   }
   sampler.granting = granting;
 }

@@ -5,11 +5,9 @@
 #include "os.h"
 #include "pagemap.h"
 
-_Static_assert(HAK_BIN_COUNT <= 64, "a bit for each class");
-
 /* Of the blocks in the range. What begins before a chunk is huge. */
 static uint64_t classes_of(uintptr_t at, uintptr_t end) {
-  uint64_t classes = 1ULL << HAK_CLASS_HUGE;
+  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE);
   at &= ~(uintptr_t)(HAK_SLICE_BYTES - 1);
   while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
@@ -18,9 +16,10 @@ static uint64_t classes_of(uintptr_t at, uintptr_t end) {
     if (chunk->state == HAK_CHUNK_HUGE) {
       break; /* the rest is the same block's */
     }
-    classes |= 1ULL << hak_class_at((void *)at);
+    uint32_t cls = hak_class_at((void *)at);
+    classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* of any class */
   }
-  return classes >> HAK_CLASS_SAMPLED & 1 ? ~0ULL : classes; /* of any class */
+  return classes;
 }
 
 void hak_altered_note(const void *at, size_t bytes) {

@@ -58,8 +58,8 @@ typedef struct hak_bin_info {
 
 typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) uintptr_t key;
-  hak_bin_t bin[HAK_BIN_COUNT];
   hak_grant_t grant[HAK_GRANT_LAST];
+  hak_bin_t bin[HAK_BIN_COUNT];
   uint64_t sample_setting; /* the sampler's, as the thread last saw it */
   uint64_t sample_random;
   hak_bin_info_t info[HAK_BIN_COUNT];
@@ -78,8 +78,8 @@ typedef struct hak_heap {
   uint64_t looked_ms;        /* when idle lists were last looked for */
 } hak_heap_t;
 
-_Static_assert(offsetof(hak_heap_t, grant) == offsetof(hak_heap_t, bin) + HAK_GRANTS_AT * sizeof(void *),
-               "behind the bins");
+_Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),
+               "behind the grants");
 
 /* An initialiser for a heap that has no block. */
 #define HAK_HEAP_EMPTY \

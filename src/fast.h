@@ -6,17 +6,17 @@
 #include "pagemap.h"
 #include "slow.h"
 
-/* `code`: class * HAK_BIN_WORDS. The address in one register: the compiler would otherwise derive that of each field
- * anew. */
-HAK_INLINE hak_bin_t *hak_bin_of(hak_heap_t *heap, size_t code) {
-  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)(void *)heap->bin + code);
+/* So many words behind the first bin or grant. The address in one register: the compiler would otherwise derive that of
+ * each field anew. */
+HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
+  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)first + words);
   __asm__("" : "+r"(bin));
   return bin;
 }
 
 /* A block of the heap's list, bytes <= HAK_SMALL_MAX. NULL: the slow path's turn. */
 HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
-  void *block = hak_bin_pop(heap, hak_bin_of(heap, hak_small_code(bytes)));
+  void *block = hak_bin_pop(heap, hak_bin_behind(heap->grant, hak_small_code(bytes)));
   if (HAK_LIKELY(block != NULL)) {
     HAK_OBSERVE(hak_observe_alloc(block, bytes));
   }
@@ -39,7 +39,7 @@ HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
     return false;
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
-  hak_bin_t *bin = hak_bin_of(heap, code);
+  hak_bin_t *bin = hak_bin_behind(heap->bin, code);
   if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
     return false;
   }

@@ -1,10 +1,10 @@
 #include "geometry.h"
 
 #define HAK_CLASS(index, bytes, below, band) \
-  [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index)*HAK_BIN_WORDS,
+  [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = HAK_BINS_AT + (index)*HAK_BIN_WORDS,
 #define HAK_RUN_CLASS(index, kib, below)
 _Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] = {
-    [0] = HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */
+    [0] = HAK_BINS_AT + HAK_BIN_WORDS, /* malloc(0) is a block of the smallest class */
 #include "classes.def"
 };
 
@@ -29,7 +29,8 @@ const uint32_t hak_class_inverses[HAK_BIN_COUNT] = {
     [HAK_CLASS_HUGE] = (uint32_t)INVERSE(HAK_SLICE_BYTES),
 };
 
-#define BLOCKS(bytes) ((bytes) == 40960 ? 2 : HAK_SLAB_BYTES / (bytes))
+#define IS_OF_FIVE(bytes) ((bytes) == 20480 || (bytes) == 27296 || (bytes) == 40960)
+#define BLOCKS(bytes) ((HAK_SLAB_BYTES + (IS_OF_FIVE(bytes) ? HAK_SLICE_BYTES : 0)) / (bytes))
 #define HAK_CLASS(index, bytes, below, band) \
   [index] = (uint32_t)((BLOCKS(bytes) - 1) * (INVERSE(bytes) * (bytes) - (1ULL << 32)) + 1),
 #define HAK_RUN_CLASS(index, kib, below) [index] = 1,

@@ -3,9 +3,9 @@
  *   chunk   2 MiB of address space at a multiple of 2 MiB; what is mapped and unmapped
  *   slice   16 KiB; 128 to a chunk; what is handed out inside a chunk
  *   slab    4 slices at a multiple of 64 KiB, cut into equal blocks of one class, 16 bytes .. 32 KiB; or 5, cut into
- * two of 40 KiB: every block begins in the first four, so that all below is true of these as well run     3 .. 64
- * slices that are one block of a class, 48 KiB .. 1 MiB huge    a block over 1 MiB: slices of one chunk, or whole
- * chunks and the first slices of the next */
+ *           4, 3 or 2: each of these, too, begins in the first four
+ *   run     3 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
+ *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next */
 #pragma once
 
 #include "base.h"
@@ -43,17 +43,18 @@ enum {
 
   HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
                         from which the machine gets a bin's address without a shift */
-  /* Behind the bins there are grants, which the table of requests leads to while the sampler is on (bin.h). */
+  /* Before the bins there are grants, which the table of requests leads to while the sampler is on (bin.h). */
   HAK_GRANT_LAST = HAK_CLASS_4096, /* of the classes that have one; the first is 1 */
   HAK_GRANT_WORDS = 2,
-  HAK_GRANTS_AT = HAK_BIN_COUNT * HAK_BIN_WORDS,
+  HAK_BINS_AT = HAK_GRANT_LAST * HAK_GRANT_WORDS,
 };
 
-_Static_assert(HAK_GRANTS_AT + HAK_GRANT_LAST * HAK_GRANT_WORDS - 1 <= UINT8_MAX, "every offset fits a byte");
+_Static_assert((HAK_BIN_COUNT - 1) * HAK_BIN_WORDS <= UINT8_MAX, "every offset of a bin fits a byte");
+_Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first grant on");
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
-/* By request, in steps of 16 bytes: the words before the bin that malloc takes from, which is its class's or, while the
- * sampler is on, a grant; and the class, always. */
+/* By request, in steps of 16 bytes: the words between the first grant and the bin that malloc takes from, which is its
+ * class's or, while the sampler is on, a grant; and the class, always. */
 extern _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS];
 extern const uint8_t hak_small_classes[HAK_SMALL_STEPS];
 extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* bytes of a block */
@@ -70,7 +71,8 @@ HAK_INLINE bool hak_class_is_run(uint32_t cls) {
 
 /* Slices of a slab of the class. */
 HAK_INLINE size_t hak_slab_slices(uint32_t cls) {
-  return cls == HAK_CLASS_40960 ? HAK_SLAB_SLICES + 1 : HAK_SLAB_SLICES;
+  bool five = cls == HAK_CLASS_20480 || cls == HAK_CLASS_27296 || cls == HAK_CLASS_40960;
+  return HAK_SLAB_SLICES + (five ? 1 : 0);
 }
 
 /* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX: four to a doubling, but in the first, whose

@@ -23,11 +23,16 @@ void hak_heap_flush_mine(const char *function);
 /* Look for misuse in what this thread caches. */
 void hak_heap_verify_mine(const char *function);
 
-/* From now on every thread frees blocks of these classes, a bit each, on its slow path: see altered.h. */
+/* From now on every thread frees blocks of these classes on its slow path: see altered.h. A bit for each class that
+ * blocks have; samples, which are of any class, share that of huge blocks. */
 void hak_heap_divert(uint64_t classes);
 extern _Atomic uint64_t hak_heap_diverted;
+HAK_INLINE uint64_t hak_class_bit(uint32_t cls) {
+  return cls == HAK_CLASS_NONE ? 0 : 1ULL << ((cls < HAK_CLASS_HUGE ? cls : (uint32_t)HAK_CLASS_HUGE) - 1);
+}
+_Static_assert(HAK_CLASS_HUGE <= 64, "a bit for each class");
 HAK_INLINE bool hak_heap_diverts(uint32_t cls) {
-  return HAK_UNLIKELY(atomic_load_explicit(&hak_heap_diverted, memory_order_relaxed) >> cls & 1);
+  return HAK_UNLIKELY((atomic_load_explicit(&hak_heap_diverted, memory_order_relaxed) & hak_class_bit(cls)) != 0);
 }
 
 void hak_heap_check(void);

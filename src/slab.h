@@ -1,4 +1,4 @@
-/* Duty: slabs (64 KiB of blocks of one class) and the exchange of blocks between them and lists of free blocks.
+/* Duty: slabs (64 KiB of blocks of one class, or 80) and the exchange of blocks between them and lists of free blocks.
  * Data: the bits and counts of each slab (atomics); per class lists of slabs with blocks to give, under the
  * class's lock. Never held while the arena is called.
  * Layers below: arena, types, misuse.

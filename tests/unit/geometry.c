@@ -20,32 +20,31 @@ static void a_request_gets_the_smallest_class_that_holds_it(void) {
 /* What the fast paths add to the address of the bins. */
 static void codes_lead_to_bins(void) {
   for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
-    CHECK(hak_small_code(bytes) == hak_class_of(bytes) * HAK_BIN_WORDS);
+    CHECK(hak_small_code(bytes) == HAK_BINS_AT + hak_class_of(bytes) * HAK_BIN_WORDS);
   }
 }
 
 static void sizes_ascend_and_waste_little(void) {
+  enum { PAGE = 4096 };
   CHECK(hak_class_sizes[HAK_CLASS_NONE] == 0 && hak_class_sizes[HAK_CLASS_HUGE] == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     uint32_t bytes = hak_class_sizes[cls], below = hak_class_sizes[cls - 1];
     CHECK(bytes > below && bytes % HAK_BLOCK_MIN == 0);
-    bool four_to_a_doubling = bytes <= 4096 || bytes > 2 * HAK_SMALL_MAX;
-    CHECK(bytes <= 64 || (bytes - below - 1) * 8 <= bytes * 3);
-    CHECK(bytes <= 64 || !four_to_a_doubling || (bytes - below - 1) * 5 <= bytes);
+    uint32_t least = below + 1, more = cls == HAK_CLASS_64K ? PAGE : HAK_BLOCK_MIN;
+    CHECK(bytes <= 64 || bytes <= least + least / 4 + more); /* a quarter, as far as sizes are multiples of these */
   }
   CHECK(hak_class_sizes[HAK_RUN_FIRST - 1] == HAK_SMALL_MAX);
   CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_CACHED_MAX);
 }
 
 static uint32_t blocks_of(uint32_t cls) {
-  return HAK_SLAB_BYTES / hak_class_sizes[cls];
+  return (uint32_t)(hak_slab_slices(cls) * HAK_SLICE_BYTES) / hak_class_sizes[cls];
 }
 
 static void slabs_are_cut_and_runs_are_slices(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    uint32_t bytes = hak_class_sizes[cls];
     CHECK(blocks_of(cls) >= 2 && blocks_of(cls) <= HAK_BLOCKS_MAX);
-    CHECK(blocks_of(cls) * bytes <= HAK_SLAB_BYTES && (blocks_of(cls) + 1) * bytes > HAK_SLAB_BYTES);
+    CHECK((blocks_of(cls) - 1) * hak_class_sizes[cls] < HAK_SLAB_BYTES); /* all begin there */
   }
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(hak_class_sizes[cls] % HAK_SLICE_BYTES == 0 && hak_class_sizes[cls] <= HAK_CHUNK_BYTES / 2);
@@ -72,14 +71,14 @@ static const char *at_offset(uint32_t offset) {
   return hide_pointer((const char *)slab + offset); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* The rest of a slab, behind its last block, holds no start either. */
+/* The rest of a slab, behind its last block, holds no start either; what lies behind 64 KiB has no class. */
 static void exactly_the_blocks_of_a_slab_start(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     uint32_t bytes = hak_class_sizes[cls], inverse = hak_class_inverses[cls], limit = hak_class_limits[cls];
     uint32_t starts = 0;
     for (uint32_t offset = 0; offset < HAK_SLAB_BYTES; offset++) {
       const char *address = at_offset(offset);
-      bool starts_here = offset % bytes == 0 && offset + bytes <= HAK_SLAB_BYTES;
+      bool starts_here = offset % bytes == 0 && offset / bytes < blocks_of(cls);
       CHECK(hak_is_block_start(address, inverse, limit) == starts_here);
       CHECK(hak_block_index(address, inverse) == offset / bytes);
       starts += starts_here;

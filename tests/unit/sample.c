@@ -41,7 +41,7 @@ static void chances_are_right(void) {
 
 static void table_leads_to_bins(void) {
   for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
-    CHECK(hak_small_code(bytes) == hak_class_of(bytes) * HAK_BIN_WORDS);
+    CHECK(hak_small_code(bytes) == HAK_BINS_AT + hak_class_of(bytes) * HAK_BIN_WORDS);
   }
 }
 
@@ -51,7 +51,7 @@ static void on_and_off_change_the_table(void) {
   CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_hook_is_on());
   for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
-    CHECK(hak_small_code(bytes) == (bytes <= 4096 ? HAK_GRANTS_AT + (cls - 1) * HAK_GRANT_WORDS : 0));
+    CHECK(hak_small_code(bytes) == (bytes <= 4096 ? (cls - 1) * HAK_GRANT_WORDS : HAK_BINS_AT));
   }
   CHECK(hak_sample_start(SIZE_MAX) && hak_sample_rate() == HAK_SAMPLE_MEAN_MAX);
   hak_sample_stop();
@@ -67,7 +67,7 @@ static void the_request_word_is_obeyed(void) {
   hak_free(hak_malloc(100));
   hak_sample_request = (uint64_t)1 << HAK_SAMPLE_MEAN_BITS | ALL;
   hak_free(hak_malloc(HAK_SMALL_MAX + 1)); /* passes by */
-  CHECK(hak_small_code(1) == HAK_GRANTS_AT);
+  CHECK(hak_small_code(1) == 0);
   void *block = hak_malloc(100);
   CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
   hak_sample_request = (uint64_t)2 << HAK_SAMPLE_MEAN_BITS;

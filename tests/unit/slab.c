@@ -45,7 +45,8 @@ static void every_block_is_handed_out_once(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     hak_slab_t *slab = acquire(cls);
     uint32_t taken = 0, want = 1;
-    CHECK(hak_class_at(slab->base) == cls && slab->blocks == HAK_SLAB_BYTES / hak_class_sizes[cls]);
+    CHECK(hak_class_at(slab->base) == cls && hak_class_at(slab->base + HAK_SLAB_BYTES) == HAK_CLASS_NONE);
+    CHECK(slab->blocks == ((uint32_t)slab->slices << HAK_SLICE_SHIFT) / hak_class_sizes[cls]);
     for (hak_chain_t chain; (chain = hak_slab_take(slab, want, CHAIN_KEY)).count > 0; want = want * 2 + 1) {
       CHECK(chain.count <= want);
       taken += chain_blocks(chain, blocks + taken);

@@ -77,7 +77,7 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
     number, guarded, _ = _word(memory, found)
     word = (number + 1) << bits & ((1 << 64) - 1) | guarded << bits - 1 | mean_bytes
     if mean_bytes and not guarded:
-        memory.write(found.root("hak_class_codes"), bytes(found["HAK_SMALL_STEPS"]))
+        memory.write(found.root("hak_class_codes"), bytes([found["HAK_BINS_AT"]]) * found["HAK_SMALL_STEPS"])
     memory.write(place, word.to_bytes(8, "little"))
 
 
