@@ -265,7 +265,7 @@ static void extent_in_child(void) {
 }
 
 static void fork_beside_an_extent(void) {
-  hak_lock_before_fork(&hak_arena.lock);
+  CHECK(hak_lock_before_fork(&hak_arena.lock));
   child_succeeds(extent_in_child);
   hak_lock_after_fork(&hak_arena.lock, false);
 }
