@@ -108,11 +108,11 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
   return hak_slab_count(slab) == hak_slab_carved(slab);
 }
 
-/* A slab is sparse when at most one carved block in 16 is out, or a single one, and no more than pages of 4 KiB: with
- * one on each hardly any is free. Slabs of a few large blocks are not: they come and go too quickly for calls to pay.
- */
+/* A slab is sparse when at most one carved block in 16 is out, or a single one, and no more than it has pages of 4 KiB:
+ * with one on each hardly any is free. Slabs of two or three blocks are not: they come and go too quickly for calls to
+ * pay. */
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
-  enum { CARVED_MIN = 8, OUT_PART = 16, OUT_MAX = 16 };
+  enum { CARVED_MIN = 4, OUT_PART = 16, OUT_MAX = 16 };
   uint32_t out = carved / OUT_PART < OUT_MAX ? carved / OUT_PART : OUT_MAX;
   return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
 }
