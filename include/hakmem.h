@@ -84,10 +84,10 @@ HAK_EXPORT void hak_stats_print(FILE *out);
  * hak_profile_start begins to sample, or changes how often: a block about every `mean_bytes` bytes, 1 to 2^30 (1: every
  * block, and the profile is exact; 0: as usual, 512 KiB). Returns 0, EINVAL or ENOMEM. What was allocated before is in
  * no profile. hak_profile_stop ends it; the blocks that were sampled stay in the profile until they are freed.
- * hak_profile_write writes what is known so far. The name's end says in which form: .pb.gz or .pb (pprof), .folded
- * (collapsed stacks), .txt; %p in it stands for the process, %n for the number of the profile; NULL: the name that the
- * option PROFILE_FILE gives. Returns 0 or an error number, EINVAL for another end. Addresses get their names from who
- * reads it. */
+ * hak_profile_write writes what is known so far. The name's end says in which form: .folded (collapsed stacks), .txt,
+ * .pb (pprof); any other, such as .pb.gz: pprof, as gzip; %p in it stands for the process, %n for the number of the
+ * profile; NULL: the name that the option PROFILE_FILE gives. Returns 0 or an error number. Addresses get their names
+ * from who reads it. */
 HAK_EXPORT int hak_profile_start(size_t mean_bytes);
 HAK_EXPORT void hak_profile_stop(void);
 HAK_EXPORT int hak_profile_write(const char *file);

@@ -66,18 +66,17 @@ typedef struct format {
   bool gzip;
 } format_t;
 
-/* NULL: no profile is called so. */
+/* A name that ends in none of these is the last one's: what it holds is not lost for its name. */
 static const format_t *format_of(const char *name) {
-  static const format_t formats[] = {{".pb.gz", hak_pprof_write, true},
-                                     {".pb", hak_pprof_write, false},
+  static const format_t formats[] = {{".pb", hak_pprof_write, false},
                                      {".folded", hak_folded_write, false},
-                                     {".txt", hak_report_write, false}};
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-    if (ends_with(name, formats[i].ending)) {
-      return &formats[i];
-    }
+                                     {".txt", hak_report_write, false},
+                                     {"", hak_pprof_write, true}};
+  const format_t *format = formats;
+  while (!ends_with(name, format->ending)) {
+    format++;
   }
-  return NULL;
+  return format;
 }
 
 static hak_profile_facts_t gather(const char *why) {
@@ -101,8 +100,8 @@ static int write_locked(const char *pattern, const char *why) {
   static char name[NAME_BYTES];
   const format_t *format = format_of(pattern);
   written++;
-  if (!format || !expand(pattern, name)) {
-    return format ? ENAMETOOLONG : EINVAL;
+  if (!expand(pattern, name)) {
+    return ENAMETOOLONG;
   }
   if (!buffer && !(buffer = hak_meta_alloc(HAK_SINK_BYTES))) {
     return ENOMEM;
@@ -124,11 +123,41 @@ static const char *file_pattern(void) {
   return pattern[0] ? pattern : "hakmem.%p.%n.pb.gz";
 }
 
+/* Of those that a file meets; NULL: another one. libc's own words may need memory. */
+static const char *words_of(int error) {
+  static const struct {
+    int error;
+    const char *words;
+  } known[] = {{ENOENT, "there is no such folder"},
+               {ENOTDIR, "there is no such folder"},
+               {EACCES, "it may not be written"},
+               {EPERM, "it may not be written"},
+               {EROFS, "the disk is read-only"},
+               {ENOSPC, "the disk is full"},
+               {EDQUOT, "the quota is used up"},
+               {EFBIG, "the file would be too large"},
+               {EISDIR, "it is a folder"},
+               {ENAMETOOLONG, "the name is too long"},
+               {EMFILE, "too many files are open"},
+               {ENFILE, "too many files are open"},
+               {ENOMEM, "there is no memory for it"},
+               {EIO, "the disk fails"}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    if (known[i].error == error) {
+      return known[i].words;
+    }
+  }
+  return NULL;
+}
+
 /* One that nobody waits for; tells on stderr why there is none. */
 static void write_due(const char *why) {
   hak_lock(&hak_profile_lock);
   int error = write_locked(file_pattern(), why);
-  if (error) {
+  const char *words = words_of(error);
+  if (words) {
+    hak_text_say("hakmem: no profile %s (%s): %s\n", file_pattern(), why, words);
+  } else if (error) {
     hak_text_say("hakmem: no profile %s (%s): error %zu\n", file_pattern(), why, (size_t)error);
   }
   hak_unlock(&hak_profile_lock);
@@ -245,10 +274,6 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
     hak_headroom_start("/sys/fs/cgroup", "/proc/self");
-  }
-  if (!format_of(file_pattern())) {
-    hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE: %s ends in none of .pb.gz, .pb, .folded, .txt\n",
-                 file_pattern());
   }
   hak_profile_start(mean_bytes == HAK_OPTION_AUTO ? 0 : (size_t)mean_bytes);
 }

@@ -286,11 +286,18 @@ class Occasions(WithFolder):
 
     def test_what_cannot_be_written_is_told_once(self):
         done = self.run_subject("known", PROFILE_FILE="/no/such/folder/p.txt")
-        self.assertRegex(done.stderr, r"^hakmem: no profile /no/such/folder/p\.txt \(at exit\): error 2\n$")
+        self.assertRegex(done.stderr, r"^hakmem: no profile /no/such/folder/p\.txt \(at exit\): there is no such folder\n$")
         done = self.run_subject("known", PROFILE_FILE="/dev/full.txt/x.txt")
         self.assertEqual(len(done.stderr.splitlines()), 1)
-        done = self.run_subject("known", PROFILE_FILE="p.svg")
-        self.assertRegex(done.stderr, r"HAKMEM_PROFILE_FILE: p\.svg ends in none of")
+        done = self.run_subject("known", PROFILE_FILE="/dev/full")
+        self.assertEqual(done.stderr, "hakmem: no profile /dev/full (at exit): the disk is full\n")
+
+    def test_a_name_with_another_end_is_a_profile(self):
+        done = self.run_subject("known", PROFILE_FILE="h.heap", PROFILE_RATE=1)
+        self.assertEqual(done.stderr, "")
+        (path,) = self.profiles()
+        self.assertEqual(path.name, "h.heap")
+        self.assertTrue(pprof.read(path))  # which refuses what does not fit together
 
     def test_a_child_has_a_profile_of_its_own(self):
         command = ["sh", "-c", f"{SUBJECT} known; {SUBJECT} known"]

@@ -132,8 +132,8 @@ static int by_calls(const char *file) {
     by_aligned(5120);
   }
   errno = 77;
-  bool ok = hak_profile_write("profile.of.no.kind") == EINVAL && hak_profile_write("/no/such/folder/p.txt") == ENOENT &&
-            hak_profile_write(file) == 0 && errno == 77;
+  bool ok = hak_profile_write("profile.of.no.kind") == 0 && remove("profile.of.no.kind") == 0 &&
+            hak_profile_write("/no/such/folder/p.txt") == ENOENT && hak_profile_write(file) == 0 && errno == 77;
   return ok ? 0 : 1;
 }
 

@@ -132,7 +132,9 @@ class Linked:
             length = self._tags.get(size, 0) // RELOCATION.itemsize * RELOCATION.itemsize
             rows = np.frombuffer(self._memory.read(self._place(table), length), RELOCATION) if length else ()
             rows = [row for row in rows[np.isin(rows["type"], list(kinds))]] if length else []
-            found += [(int(row["offset"]), kinds[int(row["type"])], int(row["symbol"])) for row in rows if row["symbol"]]
+            found += [
+                (int(row["offset"]), kinds[int(row["type"])], int(row["symbol"])) for row in rows if row["symbol"]
+            ]
         symbols = self._named({symbol for _, _, symbol in found}, set(names))
         return [self._slot(offset, kind, *symbols[symbol]) for offset, kind, symbol in found if symbol in symbols]
 

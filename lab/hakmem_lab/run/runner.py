@@ -271,7 +271,9 @@ class Runner:
         argv = self._filled_in(command, port)
         argv[0] = str(find_program(argv[0]))
         try:
-            outcome = self._start(self._launchers[0], argv, callers_environment() | self.workload.env, None, stdin=stdin).wait()
+            outcome = self._start(
+                self._launchers[0], argv, callers_environment() | self.workload.env, None, stdin=stdin
+            ).wait()
         except OSError as error:
             raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)

@@ -19,7 +19,9 @@ def client_request(workload: Workload, command: Sequence[str], port: int) -> Req
     """A client's command, ready to be started."""
     argv = with_port(command, port)
     argv[0] = str(find_program(argv[0]))
-    return Request(argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0)
+    return Request(
+        argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0
+    )
 
 
 def failure(outcome: Outcome, what: str) -> str | None:

@@ -95,7 +95,9 @@ def _state(pid: int) -> None:
     if rows["State"].startswith("T"):
         raise Refused(pid, f"it is stopped: let it go on first (kill -CONT {pid})")
     if (tracer := rows.get("TracerPid", "0")) != "0":
-        raise Refused(pid, f"process {tracer} ({_status(int(tracer)).get('Name', '?')}) debugs or traces it: end that first")
+        raise Refused(
+            pid, f"process {tracer} ({_status(int(tracer)).get('Name', '?')}) debugs or traces it: end that first"
+        )
     if not os.path.exists(f"/proc/{pid}/exe") and "VmSize" not in rows:
         raise Refused(pid, "it is a thread of the kernel")
     if _filters(rows) > _filters(_status(os.getpid())):
@@ -104,7 +106,9 @@ def _state(pid: int) -> None:
         raise Refused(pid, f"its shadow stack lets no debugger call functions in it: {BEGIN_AGAIN}")
     limit = resource.prlimit(pid, resource.RLIMIT_AS)[0] if os.path.exists(f"/proc/{pid}/exe") else -1
     if limit != resource.RLIM_INFINITY and limit - int(rows["VmSize"].split()[0]) * 1024 < SEGMENT_BYTES:
-        raise Refused(pid, "its limit of address space (ulimit -v) leaves no room for the 260 MiB that a recording takes")
+        raise Refused(
+            pid, "its limit of address space (ulimit -v) leaves no room for the 260 MiB that a recording takes"
+        )
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -219,7 +223,9 @@ class _Code:
         for file in files:
             path = next((each.path for each in self._maps if each.start <= file.base < each.end), "")
             found += [
-                range(each.start, each.end) for each in self._maps if path and each.path == path and "x" in each.permissions
+                range(each.start, each.end)
+                for each in self._maps
+                if path and each.path == path and "x" in each.permissions
             ]
         return found
 

@@ -85,6 +85,38 @@ def test_a_service_that_is_told_to_end(hakmem, tmp_path):
     assert int(allocated[1].replace(",", "")) > 4000000
 
 
+@pytest.mark.parametrize("starter", [("timeout", "2"), ("timeout", "-s", "KILL", "2"), ("sh", "-c", 'timeout 2 "$0"')])
+def test_a_program_that_a_starter_ends_is_what_is_profiled(here, hakmem, sites, tmp_path, starter):
+    answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--", *starter, sites)
+    assert answer.status in (124, 137)
+    assert "sites did not leave by exit()" in answer.err
+    found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
+    assert found["hot"] > 0
+    assert not any(name.startswith("[blocks") for name in found)
+
+
+def test_what_only_starts_a_program_is_not_in_its_profile(here, hakmem, sites, tmp_path):
+    answer = here("profile", "-o", tmp_path / "p.pb.gz", "--", "timeout", "60", sites, "50")
+    assert answer.status == 0
+    assert "counted together" not in answer.err
+    assert Path(proto.read(tmp_path / "p.pb.gz").main).name == "sites"
+
+
+IDLE = "import signal; kept = [bytes(100_000) for _ in range(30)]; print('ready', flush=True); signal.pause()"
+
+
+def test_of_an_idle_process_it_is_told_what_is_in_use(here, start, tmp_path):
+    running = start(sys.executable, "-c", IDLE)
+    answer = here("profile", "-o", tmp_path / "p.txt", "--seconds", "0.3", running.pid)
+    assert answer.status == 0, answer.err
+    assert "bytes in use, by size; stacks are missing" in answer.err
+    text = (tmp_path / "p.txt").read_text(encoding="utf-8")
+    in_use = int(re.search(r"^in use +([0-9,]+) bytes", text, re.M)[1].replace(",", ""))
+    assert in_use > 30 * 100_000
+    (blocks,) = re.findall(r" (\d+) +0 +0\n    \[blocks of 11[0-9],\d\d\d bytes\]", text)
+    assert int(blocks) >= 30
+
+
 def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
     running = start(sites)
     assert request_of(running.pid) == 0

@@ -195,7 +195,7 @@ def test_a_block_is_recorded_once_and_freed_once(plain, path):
 
 
 SOURCES = {
-    "static": ("-static", "int main(void) { puts(\"going\"); fflush(stdout); pause(); }", "statically linked"),
+    "static": ("-static", 'int main(void) { puts("going"); fflush(stdout); pause(); }', "statically linked"),
     "own": (
         "-rdynamic",
         "void *malloc(size_t n) { static char b[1 << 20]; static size_t u; return b + (u += n + 15 & -16) - n; }\n"
@@ -245,7 +245,9 @@ def test_what_cannot_be_recorded_is_refused_and_goes_on(hak, path, tmp_path, kin
 
 
 def test_one_that_is_stopped_or_is_none_is_refused(hak, path, until):
-    sleeps = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('going', flush=True)"
+    sleeps = (
+        "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('going', flush=True)"
+    )
     with running("/usr/bin/python3", "-c", sleeps) as server:
         server.send_signal(signal.SIGSTOP)
         until(lambda: "\nState:\tT" in Path(f"/proc/{server.pid}/status").read_text())
@@ -257,7 +259,7 @@ def test_one_that_is_stopped_or_is_none_is_refused(hak, path, until):
 
 
 def test_one_with_files_of_its_own_is_refused(hak, path, tmp_path):
-    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /tmp && echo going && exec sleep 600']
+    mount = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /tmp && echo going && exec sleep 600"]
     if subprocess.run([*mount[:4], "mount -t tmpfs none /tmp"], capture_output=True, check=False).returncode:
         pytest.skip("this user can mount nothing")
     with running(*mount) as other:

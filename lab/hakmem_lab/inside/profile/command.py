@@ -1,20 +1,25 @@
 """The profile of a command: the library writes it when the program ends."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import EXIT_SIGNAL, LabError
-from hakmem_lab.inside.profile import proto
+from hakmem_lab.inside.profile import live, proto
 from hakmem_lab.inside.profile.model import HeapProfile
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.spec import CommonSpec, build
-from hakmem_lab.run.preflight import check_arm
+from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
+from hakmem_lab.system.proc import family
+
+LOOK_S, LOOK_SHARE = 0.5, 20
 
 
 def take(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> tuple[HeapProfile, int]:
@@ -31,43 +36,64 @@ def take(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> 
             "HAKMEM_PROFILE_RATE": str(mean_bytes),
             "HAKMEM_PROFILE_EXIT": "1",
         }
-        status = _run(workload.argv, env)
-        profile = _joined(Path(folder), command[0], status)
+        status, seen = _run(workload.argv, env)
+        profile = _joined(Path(folder), command[0], status, seen)
     profile.comments.append(f"hak profile -- {' '.join(command)}")
     return profile, status
 
 
-def _run(argv: Sequence[str], env: dict[str, str]) -> int:
-    """Its status; of one that a signal ended, as a shell tells it. What is typed, and what tells us to end, is for the
-    program: only if it ends by itself there is a profile."""
+def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapProfile]]:
+    """(its status; of one that a signal ended, as a shell tells it; each process as it was last seen). What is typed, and
+    what tells us to end, is for the program. One that a signal ends writes no profile: it was looked at before."""
+    seen: dict[int, HeapProfile] = {}
     try:
         with signals.held():  # until there is somebody to hand them on to
             process = subprocess.Popen(list(argv), env=env)
             with signals.handed_on(process.pid):
-                status = process.wait()
+                while (status := _waited(process, seen)) is None:
+                    pass
     except OSError as error:
         raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
-    return status if status >= 0 else EXIT_SIGNAL - status
+    return status if status >= 0 else EXIT_SIGNAL - status, seen
 
 
-def _joined(folder: Path, name: str, status: int) -> HeapProfile:
-    files = sorted(folder.glob("*.pb"), key=lambda path: int(path.stem))
-    if not files:
+def _waited(process: subprocess.Popen, seen: dict[int, HeapProfile]) -> int | None:
+    """Its status, after a look at all that it has started; None: it goes on. The looks take a small part of the time."""
+    began = time.monotonic()
+    for pid in family(process.pid):
+        if (found := live.snapshot(pid)) is not None:
+            seen[pid] = found
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(max(LOOK_S, (time.monotonic() - began) * LOOK_SHARE))
+    return None
+
+
+def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) -> HeapProfile:
+    found = {int(path.stem): one for path in folder.glob("*.pb") if (one := _read(path)) is not None}
+    ended_early = [pid for pid in seen if pid not in found]
+    found |= {pid: seen[pid] for pid in ended_early}
+    # What only starts others is not what was meant.
+    meant = {pid: one for pid, one in found.items() if not is_starter(one.main)} or found
+    if not meant:
         raise LabError(
             f"{name} has ended (status {status}) without a profile: it did not leave by exit(), or may not write to "
             f"{folder.parent}, or its environment is another. Take one while it runs: hak profile PID"
         )
-    whole, complete = HeapProfile(), 0
-    for path in files:
-        try:
-            one = proto.read(path)
-        except LabError:
-            continue  # a process that was killed while it wrote
+    whole = HeapProfile()
+    for pid, one in sorted(meant.items()):
         whole.main = whole.main or one.main
         whole.join(one)
-        complete += 1
-    if complete > 1:
-        print(f"hak: {complete} processes are counted together", file=sys.stderr)
-    if complete == 0:
-        raise LabError(f"{name} has ended (status {status}) without a whole profile")
+        if pid in ended_early:
+            ago = (time.time_ns() - one.time_ns) / 1e9
+            program = os.path.basename(one.main) or name
+            print(f"hak: {program} did not leave by exit(): as it was {ago:.1f} s before hak ended", file=sys.stderr)
+    if len(meant) > 1:
+        print(f"hak: {len(meant)} processes are counted together", file=sys.stderr)
     return whole
+
+
+def _read(path: Path) -> HeapProfile | None:
+    """None: of a process that was killed while it wrote."""
+    with contextlib.suppress(LabError):
+        return proto.read(path)
+    return None

@@ -24,6 +24,8 @@ ENDINGS = (".pb.gz", ".folded", ".txt")
 
 def headline(profile: HeapProfile) -> str:
     in_use, allocated = profile.total(INUSE_SPACE), profile.total(ALLOC_SPACE)
+    if profile.missing and in_use:
+        return f"{in_use:,.0f} bytes in use, by size; {profile.missing}"
     if not allocated:
         return "nothing that was allocated was sampled: a smaller --rate samples more, --seconds longer"
     return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {len(profile.values):,} stacks"

@@ -4,7 +4,7 @@ table of call sites is read from outside. The process calls nothing and is not s
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hakmem_lab.inside.objects import Heap
 from hakmem_lab.inside.occupancy import CACHED, LIVE, TRANSFER
 from hakmem_lab.inside.owners import HEAP_OWNERS, Reading
 from hakmem_lab.inside.profile import places
-from hakmem_lab.inside.profile.model import RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
+from hakmem_lab.inside.profile.model import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 
 SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
@@ -36,12 +36,28 @@ def take(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
             if fresh:
                 time.sleep(seconds)
             profile = _read(memory, found)
+        if not profile.total(ALLOC_SPACE):
+            since = f"in {seconds:g} s" if fresh else "yet"
+            profile.missing = f"stacks are missing: it has allocated nothing that was sampled {since}"
         profile.period, profile.time_ns = mean, time.time_ns()
         profile.duration_ns = profile.time_ns - started if fresh else 0
         when = f"in {seconds:g} s" if fresh else "since the process began to sample"
-        profile.comments = [f"hak profile {pid}: what was allocated {when}"]
+        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing])]
         profile.main = os.path.realpath(f"/proc/{pid}/exe")
         return profile
+
+
+def snapshot(pid: int) -> HeapProfile | None:
+    """Of one that samples, at this moment; None: it does not, or cannot be read."""
+    with suppress(LabError, OSError), Process(pid) as memory:
+        found = layout.find(memory)
+        if "&hak_sites" in found and (mean := _request(memory, found)):
+            with doubted(memory.name, "process"):
+                profile = _read(memory, found)
+            profile.period, profile.time_ns = mean, time.time_ns()
+            profile.main = os.path.realpath(f"/proc/{pid}/exe")
+            return profile
+    return None
 
 
 @contextmanager
@@ -92,7 +108,11 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
         stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
         stacks[address] = stack
         profile.add(stack, values)
-    _add_resident(profile, memory, found, stacks)
+    heap = Reader(memory, found).read()
+    reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
+    if not profile.total(ALLOC_SPACE):
+        _add_in_use(profile, heap, reading)
+    _add_resident(profile, memory, found, stacks, heap, reading)
     profile.copies = places.copies(memory)
     return profile
 
@@ -124,11 +144,25 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
 # What is resident
 
 
-def _add_resident(profile: HeapProfile, memory: Process, found: Layout, stacks: Mapping[int, Stack]) -> None:
+def _add_in_use(profile: HeapProfile, heap: Heap, reading: Reading) -> None:
+    """What is live, by the size of its blocks, where no stack is known of any."""
+    sizes = heap.layout.class_sizes
+    rows = {cls: int(each.blocks[LIVE]) for cls, each in reading.classes.items()}
+    rows |= {cls: blocks for cls, (blocks, _) in reading.run_blocks.items() if cls < len(sizes)}
+    for cls, blocks in sorted(rows.items()):
+        if blocks:
+            profile.add((f"[blocks of {sizes[cls]:,} bytes]",), [0, 0, blocks, blocks * sizes[cls], 0])
+    huge = heap.runs.cls >= len(sizes)
+    if huge.any():
+        row = [0, 0, int(huge.sum()), int(heap.runs.bytes[huge].sum()), 0]
+        profile.add((f"[blocks above {sizes[-1]:,} bytes]",), row)
+
+
+def _add_resident(
+    profile: HeapProfile, memory: Process, found: Layout, stacks: Mapping[int, Stack], heap: Heap, reading: Reading
+) -> None:
     """Each site's part of what is resident of the classes of its samples; the rest, and what is older than they are, in
     rows of their own, so that the sum is what is resident of the heap."""
-    heap = Reader(memory, found).read()
-    reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
     samples = _samples(memory, found)
     weights, left = samples["weight_bytes"], float(sum(reading.bytes[each] for each in HEAP_OWNERS))
     for cls in set(samples["cls"].tolist()):

@@ -41,6 +41,7 @@ class HeapProfile:
     comments: list[str] = field(default_factory=list)
     main: str = ""  # the program's own file
     copies: dict[str, list[str]] = field(default_factory=dict)  # file -> where else it may be read
+    missing: str = ""  # what is not in it, and why
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
         before = self.values.setdefault(stack, [0.0] * len(TYPES))

@@ -153,10 +153,12 @@ static void bind(uintptr_t place) {
 #else
   register uintptr_t of __asm__("x16") = place;
   register void *block __asm__("x0") = NULL;
-  __asm__ volatile("blr %2" : "+r"(of), "+r"(block) : "r"(stub) : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9",
-                   "x10", "x11", "x12", "x13", "x14", "x15", "x17", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
-                   "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28",
-                   "v29", "v30", "v31", "cc", "memory");
+  __asm__ volatile("blr %2"
+                   : "+r"(of), "+r"(block)
+                   : "r"(stub)
+                   : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
+                     "x17", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20",
+                     "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
 #endif
 }
 

@@ -82,9 +82,10 @@ void recorder_detach(void);       // its calls go to its allocator again
 #define RECORDER_OPERATORS(each) \
   each(_Znwm) each(_Znam) each(_ZnwmRKSt9nothrow_t) each(_ZnamRKSt9nothrow_t) each(_ZnwmSt11align_val_t) \
       each(_ZnamSt11align_val_t) each(_ZnwmSt11align_val_tRKSt9nothrow_t) each(_ZnamSt11align_val_tRKSt9nothrow_t) \
-      each(_ZdlPv) each(_ZdaPv) each(_ZdlPvm) each(_ZdaPvm) each(_ZdlPvRKSt9nothrow_t) each(_ZdaPvRKSt9nothrow_t) \
-      each(_ZdlPvSt11align_val_t) each(_ZdaPvSt11align_val_t) each(_ZdlPvmSt11align_val_t) \
-      each(_ZdaPvmSt11align_val_t) each(_ZdlPvSt11align_val_tRKSt9nothrow_t) each(_ZdaPvSt11align_val_tRKSt9nothrow_t)
+          each(_ZdlPv) each(_ZdaPv) each(_ZdlPvm) each(_ZdaPvm) each(_ZdlPvRKSt9nothrow_t) each(_ZdaPvRKSt9nothrow_t) \
+              each(_ZdlPvSt11align_val_t) each(_ZdaPvSt11align_val_t) each(_ZdlPvmSt11align_val_t) \
+                  each(_ZdaPvmSt11align_val_t) each(_ZdlPvSt11align_val_tRKSt9nothrow_t) \
+                      each(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
 // recorder_large.c: blocks of TRACE_TOUCH_BYTES and more, of which it is recorded how much was touched.
 void recorder_large_new(void *block, size_t bytes);

@@ -151,9 +151,8 @@ static recorder_thread_t *enrol(void) {
   recorder_home_t *home = recorder_home;
   recorder_thread_t *self = place_take(home);
   if (self != NULL) {
-    *self = (recorder_thread_t){.number = atomic_fetch_add(&home->segment->threads, 1) + 1,
-                                .period = PERIOD_LEAST,
-                                .owner = &recorder_self};
+    *self = (recorder_thread_t){
+        .number = atomic_fetch_add(&home->segment->threads, 1) + 1, .period = PERIOD_LEAST, .owner = &recorder_self};
     recorder_self = self;
     pthread_setspecific(thread_key, self); // may allocate, which finds the place
   }
