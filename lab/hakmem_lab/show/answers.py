@@ -12,7 +12,7 @@ from typing import Any
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
-from hakmem_lab.show import hosts
+from hakmem_lab.show import hosts, unseen
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
 
@@ -200,7 +200,7 @@ def margin_text(result: Record) -> str:
 
 def detail(result: Record) -> str:
     """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
-    return _plain(_detail(result))
+    return _plain(f"{_detail(result)} {unseen.sentence(result)}".strip())
 
 
 def _detail(result: Record) -> str:
