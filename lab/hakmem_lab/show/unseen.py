@@ -1,4 +1,4 @@
-"""What a GO cannot have seen: of n runs of an arm, what happens to fewer than about 3 in n leaves no trace in 1 of 20."""
+"""What a GO cannot have seen: what happens to fewer than 3 in n runs leaves no trace in n of them with 5 %."""
 
 from hakmem_lab.judge.planning import RUNS_FOR_ONE
 

@@ -33,7 +33,7 @@ def interval_at_the_end(row):
 
 
 def shown_beyond(data, centre, tail, level, above=True):
-    """Whether each of many runs has shown, after whatever block, that the effect is above the centre (or below it): what
+    """Whether each of many runs has shown, after whatever block, that the effect is above the centre (or below it), as
     `Plan.shown` says of one. tail: of the bets; level: looks -> one-sided probability of the signed ranks."""
     away = data - centre if above else centre - data
     found = (log_capital(away, spreads_before(data)) >= -np.log(tail)).any(axis=1)
@@ -50,7 +50,10 @@ def directions(data, plan=PLAN, alpha=ALPHA):
 
 def inside(data, plan=PLAN, alpha=ALPHA):
     levels, delta = {count: (1 - one_sided) / 2 for count, _, one_sided in plan.levels(alpha)}, as_log(MARGIN)
-    ends = [shown_beyond(data, -delta, alpha * plan.share, levels), shown_beyond(data, delta, alpha * plan.share, levels, False)]
+    ends = [
+        shown_beyond(data, -delta, alpha * plan.share, levels),
+        shown_beyond(data, delta, alpha * plan.share, levels, False),
+    ]
     return ends[0] & ends[1]
 
 
