@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli import complete
-from hakmem_lab.cli.complete import VERDICTS
 from hakmem_lab.errors import LabError, StoreError, nearest
 from hakmem_lab.plan.stdin import check_file, inherited
 
@@ -39,6 +38,7 @@ Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that 
 Looks = Annotated[int | None, typer.Option(help="Planned looks at the data")]
 MaxBlocks = Annotated[int | None, typer.Option(help="Most blocks")]
 Detect = Annotated[str | None, typer.Option(help="Plan the blocks to show a difference of this size, such as 2%")]
+Rare = Annotated[str | None, typer.Option(help="Blocks enough to see what happens to this share of runs, such as 1%")]
 WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not count")]
 Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
 Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
@@ -121,9 +121,9 @@ def compare(
     ] = None,
     metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
     margin: Margin = None, alpha: Alpha = None,
-    detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None,
-    input_: Input = None, timeout: Timeout = None, seed: Seed = None, guardrail: Guardrail = None, env: Env = None,
-    question: Question = None,
+    detect: Detect = None, rare: Rare = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
+    repeat: Repeat = None, pin: Pin = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None,
+    guardrail: Guardrail = None, env: Env = None, question: Question = None,
     store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -135,12 +135,12 @@ def ab(
     control: Arm = None,
     treatment: Arm = None,
     metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
-    margin: Margin = None, alpha: Alpha = None,
-    looks: Looks = None, detect: Detect = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
-    repeat: Repeat = None, pin: Pin = None, duet: Duet = None, also: Also = None, input_: Input = None,
-    timeout: Timeout = None, seed: Seed = None, builds: Builds = None, guardrail: Guardrail = None, env: Env = None,
-    question: Question = None, callgrind: Callgrind = False, ops: Ops = None, store: StoreFolder = None,
-    json: JsonFile = None, format_: Format = None, require: Require = None, quiet: Quiet = False,
+    margin: Margin = None, alpha: Alpha = None, looks: Looks = None, detect: Detect = None, rare: Rare = None,
+    max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None,
+    also: Also = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None, builds: Builds = None,
+    guardrail: Guardrail = None, env: Env = None, question: Question = None, callgrind: Callgrind = False,
+    ops: Ops = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+    require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     params = {name: value for name, value in ctx.params.items() if name not in ("callgrind", "ops")}
     if callgrind:
@@ -340,8 +340,8 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
 
 
 def check_require(require: str | None) -> None:
-    if require is not None and require not in VERDICTS:
-        raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
+    if require is not None and require not in complete.VERDICTS:
+        raise LabError(f"--require: there is no verdict '{require}': {nearest(require, complete.VERDICTS)}")
 
 
 def _check_verdict(spec: Any) -> None:

@@ -18,6 +18,7 @@ COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial", GONE)
 DISTURBED_SHARE = 0.1
+OF_ANOTHER = 4.0  # times what was seen of the first process: no mean over 10 ms hides so much of a peak
 
 
 def metric_of(header: dict) -> Metric:
@@ -33,7 +34,16 @@ def subject(run: dict) -> dict:
     if peak is not None and average is not None and average > peak:
         # The kernel counts a peak in batches of pages and may miss what a sample saw.
         used = used | {"rss_peak_kib": math.ceil(average)}
+    if _of_another(used, run):
+        used = used | {"rss_mean_kib": None}
     return used
+
+
+def _of_another(used: dict, run: dict) -> bool:
+    """Whether the peak is that of a process which the first one started: the mean, of the first one alone, would stand
+    beside it as if it were of the same (a compiler's driver beside its compiler)."""
+    seen = max((kib for _, kib in run.get("rss_series") or ()), default=0)
+    return "server" not in run and seen > 0 and (used.get("rss_peak_kib") or 0) > OF_ANOTHER * seen
 
 
 def values(runs: Sequence[dict], metric: str) -> list[float] | None:

@@ -14,6 +14,7 @@ PLANNED, MORE = "plan", "more"
 SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "tune", "matrix", "latency", "replay")
 PROLONGED_KINDS = ("ab", "compare", "matrix", "sweep", "tune", "latency", "replay")
 BY_BLOCK = "by-block"
+RUNS_FOR_ONE = 3  # runs of an arm in which what happens to one of so many is missed with a probability of 5 %
 
 
 def rule(kind: str) -> dict:

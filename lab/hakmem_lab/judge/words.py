@@ -18,6 +18,7 @@ from hakmem_lab.plan.metrics import pattern_name
 MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
 NOTHING = "no measurable change"
 MEAN_OF = "mean of "
+LOSSES = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # what a headline names that gets worse
 
 Record = Mapping[str, Any]
 Described = str | Record | None  # a metric's name, or what a result says of it: name, label, unit, higher_is_better
@@ -249,6 +250,29 @@ def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Cha
         return Change(f"{point} × {word}", short, _between(*ends, how, 0 if known else None), "", sure, how)
     between = f"{limits[0]} to {limits[1]} ×" if known else f"at least {limits[0]} ×" if limits[0] else ""
     return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
+
+
+def losses(result: Record, name: object) -> list[str]:
+    """What gets surely worse with an arm besides what was asked, by as much as matters: 83 % more peak memory."""
+    margin = finite(result.get("margin")) or 0.0
+    rows = [row for row in result.get("comparisons") or [] if row.get("treatment") == name and not row.get("verdict")]
+    rows = [row for row in rows if row.get("metric") in LOSSES and (finite(row.get("ci_high")) or 0.0) < 0]
+    rows = [row for row in rows if 1 / (1 + row["estimate"]) - 1 >= margin]
+    return [found.text for row in rows if (found := change(row, row["metric"])) is not None]
+
+
+def costly(result: Record, name: object, text: str) -> str:
+    """A gain with what it surely costs: 20 % faster, but 83 % more peak memory."""
+    return f"{text}, but {' and '.join(costs)}" if (costs := losses(result, name)) else text
+
+
+def builds(result: Record) -> str:
+    """How far the estimates of single builds lie apart; empty where there are none."""
+    found = result.get("builds") or {}
+    if not found.get("pairs"):
+        return ""
+    ends = [each.text for end in ("least", "most") if (each := change({"estimate": found[end]}, described(result)))]
+    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {' to '.join(ends)}"
 
 
 def effect(metric: Described, estimate: float, low: float | None, high: float | None) -> str:

@@ -107,7 +107,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["settled"] = not open_ones
     ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
-    result["headline"] = _headline(first, found, metric_of(header), spec["margin"], result["failed"])
+    result["headline"] = _headline(first, found, metric_of(header), result)
     result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
     if len(others) == 1:
         decision = found[others[0]]
@@ -135,21 +135,22 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
     return rows
 
 
-def _headline(
-    first: str, found: dict[str, verdict.Decision], metric: Metric, margin: float, failed: dict[str, str]
-) -> str:
+def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, result: dict) -> str:
     """Of every arm what is decided and what is not: the best first, the open ones last."""
 
     def said(name: str) -> str:
         ratio = found[name].interval.ratio()
         return words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)
 
+    failed, margin = result["failed"], result["margin"]
     ordered = sorted((name for name in found if name not in failed), key=lambda name: -found[name].interval.estimate)
     parts: list[str] = []
     for wanted, text in (("GO", "surely better than"), ("NO-GO", "surely worse than"), ("NEUTRAL", "as good as")):
         names = [name for name in ordered if found[name].verdict == wanted and not found[name].vetoed_by]
         if names:
             sizes = [name if wanted == "NEUTRAL" else f"{name} ({said(name)})" for name in names]
+            if wanted != "NO-GO":
+                sizes = [words.costly(result, name, size) for name, size in zip(names, sizes, strict=True)]
             parts.append(f"{text} {first}: {', '.join(sizes)}")
     parts += [f"{n}: {said(n)}, but {', '.join(found[n].vetoed_by)} got worse, beyond what is tolerated"
               for n in ordered if found[n].vetoed_by]  # fmt: skip

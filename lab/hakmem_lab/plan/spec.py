@@ -196,7 +196,7 @@ class BlockSpec(CommonSpec):
     """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in."""
 
     # A spec without these says the same, and has the same hash, as before there were any.
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = NAMING
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare")
     metric: MetricName = "wall"
     label: Title = ""
     unit: Title = ""
@@ -205,6 +205,7 @@ class BlockSpec(CommonSpec):
     alpha: Alpha = 0.05
     looks: Annotated[int, Field(ge=1, le=5)] = 3
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 60
+    rare: Ratio | None = None
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
     guardrails: Guardrails = {}
@@ -255,7 +256,7 @@ class AbSpec(BlockSpec):
     detect: Ratio | None = None
     builds: Annotated[int, Field(ge=1, le=1000)] = 1
 
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "builds")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "builds")
 
 
 class CompareSpec(BlockSpec):

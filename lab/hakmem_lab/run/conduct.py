@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from hakmem_lab.judge import planning
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run import detection
 from hakmem_lab.run.session import Session
 
 
@@ -25,6 +26,7 @@ def conduct(
                 _prolong(session, context.more, analyse)
         else:
             session.begin(context.folder, context.source, runs_of)
+        detection.plan_rare(session)
         measure(session)
         return session.finish(analyse(session.file.header(), session.records()))
 

@@ -1,5 +1,6 @@
 """How many blocks an effect needs that is to be detected, before or after the first of them."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from hakmem_lab.judge import fitness, planning
@@ -10,6 +11,17 @@ from hakmem_lab.run.session import Session
 from hakmem_lab.store.blocks import Blocks
 
 PILOT_BLOCKS = 6
+CONFIRMED = ("sweep", "tune")  # whose verdict is on two arms, however many they begin with
+
+
+def plan_rare(session: Session) -> None:
+    """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
+    rare, runs_of_a_block = session.spec.rare, 2 if len(session.arms) == 2 or session.spec.kind in CONFIRMED else 1
+    if rare is not None and not any(record.get("what") == planning.MORE for record in session.records()):
+        blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
+        text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
+        session.event(planning.MORE, text, until=blocks, settled=True)
+        session.progress.say(text)
 
 
 def plan_detection(

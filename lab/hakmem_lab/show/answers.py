@@ -12,7 +12,7 @@ from typing import Any
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
-from hakmem_lab.show import hosts
+from hakmem_lab.show import hosts, unseen
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.numbers import finite
 
@@ -103,15 +103,6 @@ def _own_figure(result: Record) -> bool:
     return str(result["metric"]["name"]).startswith(PATTERN)
 
 
-def builds(result: Record) -> str:
-    """How far the estimates of single builds lie apart; empty where there are none."""
-    found = result.get("builds") or {}
-    if not found.get("pairs"):
-        return ""
-    ends = [each.text for end in ("least", "most") if (each := change_of(result, {"estimate": found[end]}))]
-    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {' to '.join(ends)}"
-
-
 def standing(record: Record, memory: bool) -> Change | None:
     """A ratio of a suite, above 1 where it is better: 13 % faster, or of memory 17 % less; None where there is none."""
     ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
@@ -177,7 +168,8 @@ def _one(result: Record, row: Record) -> str:
         return f"Not decided: {_open_change(found, treatment, control)}" if found.between else "Not decided"
     worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
     costs = [change.text for rail in worse if (change := change_of(result, rail)) is not None]
-    return said + (f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else "")
+    said += f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else ""
+    return said if costs or found.sure <= 0 else words.costly(result, row.get("treatment"), said)
 
 
 def _open_change(found: Change, treatment: str, control: str) -> str:
@@ -200,7 +192,8 @@ def margin_text(result: Record) -> str:
 
 def detail(result: Record) -> str:
     """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
-    return _plain(_detail(result))
+    silent = _withheld(result) or torn(result)
+    return _plain(f"{_detail(result)} {'' if silent else unseen.sentence(result)}".strip())
 
 
 def _detail(result: Record) -> str:
@@ -303,8 +296,8 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
     for wanted in ("GO", "NO-GO"):
         chosen = [(row, found) for row in order if row.get("verdict") == wanted and (found := change_of(result, row))]
         if chosen:
-            sizes = [f"{row.get('treatment')} {found.short}" for row, found in chosen]
-            parts.append(_list(sizes))
+            sizes = [(name := row.get("treatment"), f"{name} {found.short}") for row, found in chosen]
+            parts.append(_list([words.costly(result, name if wanted == "GO" else None, size) for name, size in sizes]))
     for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
         names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
         names = [name for name in names if name not in (result.get("failed") or {})]
@@ -396,4 +389,5 @@ def _suite(result: Record) -> str:
 
 
 _OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite,
-        "tune": lambda result: str(result["tune"]["answer"])}  # fmt: skip
+        "tune": lambda result: str(result["tune"]["answer"]),
+        "replay": lambda result: str(result["replay"].get("answer") or "")}  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.show import unseen
 from hakmem_lab.store.runs import plain
 from hakmem_lab.system import files
 
@@ -29,6 +30,7 @@ def summary(result: dict) -> dict:
     first = (result.get("comparisons") or [{}])[0]
     found = {key: result.get(key) for key in SUMMARY_KEYS}
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
+    found |= {"slow_runs_unseen_one_in": unseen.one_in(result)}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
     return found | {key: result[key] for key in DETAIL_KEYS if key in result}
 

@@ -10,7 +10,7 @@ from hakmem_lab.kinds import compare, sweep
 from hakmem_lab.kinds.ab import kind as ab
 from hakmem_lab.kinds.matrix import kind as matrix
 from hakmem_lab.plan import spec as specs
-from hakmem_lab.show import emit
+from hakmem_lab.show import answers, emit
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
 from hakmem_lab.store.blocks import finished_blocks
@@ -266,3 +266,30 @@ def test_no_result_holds_a_second_answer_beside_its_interval() -> None:
         header("matrix", order, factors={"A": "X=1", "B": "Y=1"}), records)]  # fmt: skip
     rows = [row for result in found for key in ("comparisons", "effects", "looks") for row in result.get(key) or []]
     assert len(rows) > 20 and not any("p" in row for row in (*rows, *map(emit.summary, found)))
+
+
+def test_a_headline_names_what_gets_surely_worse() -> None:
+    names = ["c", "fast", "lean"]
+    head = header("compare", names, allocators=names) | {"anytime": 0.35}
+    records = []
+    for i in range(12):
+        records += block_records(i, names[i % 3 :] + names[: i % 3], {"c": 1.0, "fast": 0.8, "lean": 0.8})
+    for record in records:
+        if record.get("arm") == "fast":
+            record["rss_peak_kib"] = 9150
+    result = compare.analyse(head, records)
+    assert "fast (25.01 % faster [24.95, 25.07]), but 83.0 % more peak memory" in result["headline"]
+    answer = answers.answer(result)
+    assert "83.0 % more peak memory" in answer and "lean 25.0 % faster, but" not in answer
+
+
+@pytest.mark.parametrize(("peak", "mean"), [(9000, 4000.0), (400_000, None)])
+def test_the_figures_of_a_row_are_of_one_set_of_processes(peak: int, mean: float | None) -> None:
+    """A driver of 4 MB whose compiler takes 400: what the driver held on average says nothing beside that peak."""
+    records = ab_records(12)
+    for record in records:
+        if record["type"] == "run":
+            record |= {"rss_peak_kib": peak, "rss_series": [(0, 3000), (500, 4200)]}
+    result = ab.analyse(header("ab", ["c", "t"], **AB), records)
+    assert [arm["rss_mean_kib"] for arm in result["arms"]] == [mean, mean]
+    assert ("rss-mean" in {row["metric"] for row in result["comparisons"]}) == (mean is not None)

@@ -41,7 +41,7 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
     }
     plan = Plan((len(noise),), share=0.0)
     found = {name: decide(d, 0.01, 0.05, plan) for name, d in columns.items()}
-    text = compare._headline("glibc", found, Metric("wall"), 0.01, {})
+    text = compare._headline("glibc", found, Metric("wall"), {"failed": {}, "margin": 0.01})
     assert text == (
         "Surely better than glibc: fast (22 % faster [20, 25]); "
         "surely worse than glibc: slow (22 % slower [20, 25]); "

@@ -23,7 +23,9 @@ def bounds(repeats: int, together: int, bursts: int, rate: float) -> np.ndarray:
 
 @pytest.mark.parametrize("together", [1, 10, 100])
 @pytest.mark.parametrize(("repeats", "bursts"), [(1, 8), (1, 12), (1, 40), (3, 1), (3, 3), (3, 12), (3, 40)])
-def test_a_budget_that_is_exceeded_by_a_fifth_is_held_in_at_most_alpha(repeats: int, bursts: int, together: int) -> None:
+def test_a_budget_that_is_exceeded_by_a_fifth_is_held_in_at_most_alpha(
+    repeats: int, bursts: int, together: int
+) -> None:
     assert (bounds(repeats, together, bursts, OVER) <= BUDGET).sum() <= MOST
 
 

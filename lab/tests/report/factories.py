@@ -68,7 +68,8 @@ def matrix() -> LoadedRun:
              "reading": "better"},
             {"name": "C5 with C6", "kind": "simple", "estimate": 0.032, "ci_low": 0.01, "ci_high": 0.05,
              "reading": "better"},
-            {"name": "C5 × C6", "kind": "interaction", "estimate": 0.009, "ci_low": -0.004, "ci_high": 0.022, "reading": "additive as far as can be told"},
+            {"name": "C5 × C6", "kind": "interaction", "estimate": 0.009, "ci_low": -0.004, "ci_high": 0.022,
+             "reading": "additive as far as can be told"},
         ],
     }  # fmt: skip
     top = header("matrix", arms, question)

@@ -246,6 +246,9 @@ def test_a_real_tuning_of_a_real_program(here, tmp_path):
     tune = result["tune"]
     assert tune["candidates"] > 25 and tune["rungs"][0]["arms"] == tune["candidates"]
     environment = tune["service"]["environment"]
-    assert set(environment) - {"LD_PRELOAD"} or "libhakmem" in environment["LD_PRELOAD"]
+    allocator, _, settings = tune["use"].partition(",")
+    given = dict(each.split("=", 1) for each in settings.split(",") if each)
+    assert given.items() <= environment.items() and set(environment) - set(given) <= {"LD_PRELOAD"}
+    assert ("libhakmem" in environment.get("LD_PRELOAD", "")) == (allocator == "hakmem")
     assert tune["service"]["systemd"].startswith('Environment="')
     assert str(program) in tune["service"]["shell"]

@@ -59,7 +59,7 @@ def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
 @dataclass(frozen=True)
 class Fleet:
     """estimate: the mean effect (a log-ratio), error: the standard error of it. tau2: the variance of hosts' effects;
-    q: Cochran's; variance: of hosts' estimates; i2: the share of what the estimates vary by that is more than their errors explain."""
+    q: Cochran's; variance: of hosts' estimates; i2: the share of it that is more than their errors explain."""
 
     estimate: float
     error: float
@@ -86,7 +86,7 @@ class Fleet:
         """Where the effect on one further host lies; unlimited for fewer than three hosts."""
         if self.hosts < LEAST_HOSTS:
             return -math.inf, math.inf
-        # Between few hosts likelihood sees less than they differ by: what they vary by, noise and all, is not too little.
+        # Of few hosts likelihood sees less than they differ by; what they vary by, noise and all, is not too little.
         spread = max(self.tau2 + self.error**2, self.variance * (1 + 1 / self.hosts))
         half = -float(stdtrit(self.hosts - 2, (1 - level) / 2)) * math.sqrt(spread)
         return self.estimate - half, self.estimate + half

@@ -102,8 +102,10 @@ def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Plan) -> None:
         raise LabError(f"{source}: builds: {gated.name} has research gates, and such builds cannot be shuffled")
     if spec.max_blocks < spec.builds:
         raise LabError(f"{source}: builds: {spec.builds} builds need as many blocks; max-blocks is {spec.max_blocks}")
-    if spec.detect is not None:
-        raise LabError(f"{source}: detect: it plans blocks, and with builds their number is given; drop one of the two")
+    if asked := next((key for key in ("detect", "rare") if getattr(spec, key) is not None), None):
+        raise LabError(
+            f"{source}: {asked}: it plans blocks, and with builds their number is given; drop one of the two"
+        )
     least = plan.least_blocks(spec.alpha)
     if spec.builds < least:
         raise LabError(

@@ -41,10 +41,8 @@ def check(spec: FleetSpec, source: str) -> None:
     refused = {
         "duet": (spec.duet, "both arms at once need an A/A of every host first; leave it out"),
         "builds": (spec.builds > 1, "several builds are for one machine; leave it out"),
-        "detect": (
-            spec.detect is not None,
-            "a fleet measures max-blocks blocks in all; give that",
-        ),
+        "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give that"),
+        "rare": (spec.rare is not None, "a fleet measures max-blocks blocks in all; give that"),
     }
     for key, (asked, what) in refused.items():
         if asked:

@@ -117,9 +117,7 @@ def rows(
     return found
 
 
-def doubt(
-    columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, share: float
-) -> str:
+def doubt(columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, share: float) -> str:
     """Why nothing can be predicted, where the replays on the base took longer than all of the program: they are not
     what the program did, and the difference of two of them is none that it would see."""
     replay = statistics.median(columns[base].replays) * share
@@ -127,8 +125,8 @@ def doubt(
     if quantity.memory or level is None or replay <= level:
         return ""
     return (
-        f"no prediction of {quantity.name}: on {base} the replay alone took {replay:.3g} {quantity.unit}, and all of the "
-        f"program {level:.3g} {quantity.unit}"
+        f"no prediction of {quantity.name}: on {base} the replay alone took {replay:.3g} {quantity.unit}, and all "
+        f"of the program {level:.3g} {quantity.unit}"
     )
 
 

@@ -4,6 +4,7 @@ import os
 import statistics
 from collections.abc import Sequence
 
+from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import measured
 from hakmem_lab.kinds import compare
 from hakmem_lab.kinds.replay import predict
@@ -28,15 +29,38 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if blocks:
         result["replay"] = _replay(header, own, blocks)
         result["warnings"] += result["replay"]["refused"]
+        result["replay"]["answer"] = _answer(result["replay"], header["spec"]["metric"])
+        result["headline"] = f"{result['replay']['answer']}. Of what it allocates alone: {result['headline']}"
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
     return result
+
+
+def _answer(found: dict, metric: str) -> str:
+    """What is predicted of the program, which is what was asked, in the metric of the run."""
+    quantity = next((each for each in found["quantities"] if each["name"] == metric), None)
+    if quantity is None:
+        return f"Of the program itself nothing is predicted in {metric}"
+    base = next(row["predicted"] for row in quantity["rows"] if row["base"])
+    parts = []
+    for row in (row for row in quantity["rows"] if not row["base"]):
+        ratios = (base / row[key] - 1 if row[key] > 0 else None for key in ("predicted", "high", "low"))
+        change = words.change(dict(zip(("estimate", "ci_low", "ci_high"), ratios, strict=True)), metric)
+        parts.append(f"{row['arm']} {change.told() if change else 'unknown'}")
+    return f"The program is predicted to need, against {found['base']}: {'; '.join(parts)}"
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     recorded, live = header["recorded"], header["spec"]["live"]
     names = [arm["name"] for arm in own["arms"] if not live or all(arm["name"] + LIVE in block for block in blocks)]
     base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
-    found = {"recorded": recorded, "base": base, "live": live, "touch": header["spec"]["touch"], "quantities": [], "refused": []}
+    found = {
+        "recorded": recorded,
+        "base": base,
+        "live": live,
+        "touch": header["spec"]["touch"],
+        "quantities": [],
+        "refused": [],
+    }
     # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
     if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)

@@ -127,10 +127,8 @@ def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -
     if missing := [row["name"] for row in rows if row["per_op"] is None]:
         return f"{text} Not counted yet: {', '.join(missing)}."
     unclear = ", ".join(row["name"] for row in counted if row["passed"] is None)
-    return (
-        f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: longer runs would tell, or {SEED} in the command, which shows "
-        "whether calls come in bursts."
-    )
+    tell = f"longer runs would tell, or {SEED} in the command, which shows whether calls come in bursts"
+    return f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: {tell}."
 
 
 def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hakmem_lab.errors import one_line
+from hakmem_lab.judge import words
 from hakmem_lab.show import answers, tuning
 from hakmem_lab.show.formats.judgements import judgements, sentence
 from hakmem_lab.show.report import numbers
@@ -109,7 +110,7 @@ def _figure(value: object, unit: str) -> str:
 
 def _notes(result: dict) -> Iterator[str]:
     notes = []
-    if builds := answers.builds(result):
+    if builds := words.builds(result):
         notes.append(f"- {plain(builds)}")
     notes += [f"- warning: {plain(text)}" for text in result["warnings"]]
     if failures := result["failures"]:

@@ -1,5 +1,6 @@
 """A result on the terminal."""
 
+from hakmem_lab.judge import words
 from hakmem_lab.show import answers, tuning
 from hakmem_lab.show.terminal import by_kind, fleet
 from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
@@ -109,5 +110,5 @@ def _kind_tables(result: dict):
             yield from build(result[key])
     if result.get("fleet"):
         yield from fleet.tables(result)
-    if text := answers.builds(result):
+    if text := words.builds(result):
         yield text

@@ -1,0 +1,38 @@
+"""What a GO cannot have seen is said with it, and as many blocks are run as would see it."""
+
+import numpy as np
+import pytest
+
+from hakmem_lab.show import answers, unseen
+from tests.analysis.test_results import AB, ab_records, header
+
+RATE = r"regex:ops (\d+)"
+FAST = ("--repeat", "1", "--warm-up", "0", "--quiet", "--json", "-", "--higher-is-better", "--metric", RATE)
+
+
+def test_every_go_says_which_slow_runs_it_cannot_have_seen() -> None:
+    from hakmem_lab.kinds.ab import kind as ab
+
+    result = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12))
+    assert result["verdict"] == "GO" and unseen.one_in(result) == 8  # 24 runs of each
+    assert answers.detail(result).endswith("Slow runs rarer than 1 in 8 would not have been seen.")
+    none = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12, treatment=1.2))
+    assert none["verdict"] == "NO-GO" and "would not have been seen" not in answers.detail(none)
+
+
+@pytest.mark.parametrize("runs", [16, 60, 300, 1500])
+def test_what_is_said_to_be_seen_is_missed_in_at_most_alpha(runs: int) -> None:
+    """What happens to one in N of the runs, N = runs / 3: 3,000 simulated arms, none of whose runs had it."""
+    rng = np.random.default_rng(runs)
+    share = 1 / max(1, runs // 3)
+    assert (rng.binomial(runs, share, 3000) == 0).sum() <= 180
+
+
+@pytest.mark.parametrize(("kind", "arms", "blocks"), [("ab", 2, 15), ("compare", 3, 30)])
+def test_as_many_blocks_are_run_as_see_what_is_rare(here, fakes, tmp_path, kind, arms, blocks):
+    """3 / 10 % are 30 runs of an arm, also where the verdict stands long before."""
+    names = ["glibc", "glibc,RATE=1100", "glibc,RATE=1200"][:arms]
+    words = ["--control", names[0], "--treatment", names[1]] if kind == "ab" else ["--allocators", *names]
+    command = ["--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path)]
+    result = here(kind, *words, *FAST, "--rare", "10%", "--max-blocks", "12", *command).result()
+    assert result["blocks"] == blocks and result["slow_runs_unseen_one_in"] == 10
