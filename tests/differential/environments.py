@@ -75,7 +75,7 @@ def cgroup(limit: int) -> Path | None:
         try:
             path.mkdir(exist_ok=True)
             (path / name).write_text(str(limit))
-            atexit.register(lambda: subprocess.run(["rmdir", str(path)], check=False, capture_output=True))
+            atexit.register(subprocess.run, ["rmdir", str(path)], check=False, capture_output=True)
             return path
         except OSError:
             continue
