@@ -4,9 +4,11 @@ Each is a way to run any program. What is asked there is what no noise changes: 
 refused, and twice the memory of the best of the others; growth as ever.
 """
 
+import atexit
 import errno
 import os
 import random
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +75,7 @@ def cgroup(limit: int) -> Path | None:
         try:
             path.mkdir(exist_ok=True)
             (path / name).write_text(str(limit))
+            atexit.register(subprocess.run, ["rmdir", str(path)], check=False, capture_output=True)
             return path
         except OSError:
             continue

@@ -129,7 +129,7 @@ class Hunt:
 
     def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
         """Those that nothing known and nothing found before explains."""
-        explanations = [*self.findings, *self.known]
+        explanations: list[Finding | Known] = [*self.findings, *self.known]
         return [flag for flag in flags if not any(one.explains(flag, program) for one in explanations)]
 
     def look(self, program: Program) -> list[Flag]:

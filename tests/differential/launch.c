@@ -22,8 +22,9 @@ enum { CANNOT = 126 };
 
 #define CALLS(X) \
   X(brk) \
-  X(clock_gettime) X(futex) X(getcpu) X(getpid) X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) \
-      X(mremap) X(munmap) X(openat) X(prctl) X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) \
+  X(clock_gettime) \
+  X(futex) X(getcpu) X(getpid) X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) \
+      X(munmap) X(openat) X(prctl) X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) \
           X(sysinfo)
 
 static const struct {
@@ -40,7 +41,7 @@ static void cannot(const char *what) {
   exit(CANNOT);
 }
 
-static void limit(int which, const char *bytes) {
+static void limit(__rlimit_resource_t which, const char *bytes) {
   rlim_t value = strtoull(bytes, NULL, 10);
   if (setrlimit(which, &(struct rlimit){value, value}) != 0) {
     cannot("limit");

@@ -100,7 +100,8 @@ def _one(name: str, minutes: float, out: Path) -> bool:
         us = first.cpu_us / first.round, (last.cpu_us - early.cpu_us) / max(1, last.round - early.round)
         text.append(
             f"rounds {last.round}; size {first.size >> 10} → {last.size >> 10} MiB, mappings {first.mappings} → "
-            f"{last.mappings}, longest call {one.longest_us / 1000:.2f} ms, processor {us[0]:.0f} → {us[1]:.0f} µs a round"
+            f"{last.mappings}, longest call {one.longest_us / 1000:.2f} ms, "
+            f"processor {us[0]:.0f} → {us[1]:.0f} µs a round"
         )
         text += [f"  {flag}" for flag in flags]
         bad = bad or bool(flags)
