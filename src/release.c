@@ -4,17 +4,16 @@
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what one step gives back at most, so that no caller waits long */
-  STEP_RANGES = 32,
+  STEP_RANGES = 16,  /* on the stack, of which a thread may have little */
   STEPS_MAX = 1 << 20,
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
-/* What is on its way to the system: slices of a SLICED chunk, or an extent. */
+/* What is on its way to the system: slices of a SLICED chunk; or an extent, by the descriptors that it needs should it
+ * come back, of which the first tells it. */
 typedef struct range {
-  hak_chunk_t *chunk; /* NULL: an extent */
-  hak_mask_t mask;
-  hak_extent_t extent;
-  hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
+  hak_chunk_t *chunk;
+  hak_mask_t mask; /* 0: an extent */
 } range_t;
 
 static hak_chunk_t gone = {.state = HAK_CHUNK_GONE};
@@ -73,7 +72,11 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           next = NULL;
         }
         hak_set_chunk(extent.base, extent.chunks, &gone); /* before others can map something there */
-        step->range[step->ranges++] = (range_t){NULL, 0, extent, hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1)};
+        hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
+        held->base = extent.base;
+        held->chunks = extent.chunks;
+        held->epoch = extent.epoch;
+        step->range[step->ranges++] = (range_t){held, 0};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
     }
@@ -109,7 +112,7 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
         break;
       }
       hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
-      step->range[step->ranges++] = (range_t){chunk, mask, {0}, NULL};
+      step->range[step->ranges++] = (range_t){chunk, mask};
       step->slices += hak_mask_count(mask);
       into_transit(chunk, mask);
     }
@@ -172,7 +175,8 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   return hak_mask_count(done);
 }
 
-static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
+static size_t finish_extent(hak_chunk_t *held) {
+  hak_extent_t extent = {held->base, held->chunks, true, held->epoch};
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
   bool unmapped = hak_os_unmap(extent.base, bytes);
   bool cleaned = unmapped || hak_os_discard(extent.base, bytes);
@@ -205,8 +209,8 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   hak_unlock(&hak_arena.lock);
   for (size_t i = 0; i < step.ranges; i++) {
     range_t *range = &step.range[i];
-    *done += range->chunk ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                          : finish_extent(range->extent, range->held);
+    *done += range->mask ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
+                         : finish_extent(range->chunk);
   }
   return step.slices;
 }
