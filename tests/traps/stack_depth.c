@@ -1,6 +1,6 @@
 /* How much stack a call takes: a thread with the least that pthread_create gives (16 KiB, of which libc and a signal
  * handler's frame need most) must get through each of them. The stack is painted, and looked at afterwards. What a call
- * gives back to the system on its way costs most, and the linker's own work at a first call is left out (LD_BIND_NOW). */
+ * gives back to the system on its way costs most; the linker's own work at a first call is left out (LD_BIND_NOW). */
 #include <malloc.h>
 #include <pthread.h>
 #include <string.h>
