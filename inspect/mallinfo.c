@@ -9,15 +9,17 @@
 /* The fields of glibc that have a meaning here; the others stay 0. */
 HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
-  hak_stats_t stats;
+  hak_stats_t *stats = hak_stats_take();
   struct mallinfo2 info = {0};
-  hak_stats_read(&stats);
-  info.arena = stats.arena.used_slices << HAK_SLICE_SHIFT;
-  info.uordblks = stats.live_bytes + stats.huge_bytes;
-  info.fordblks = stats.free_bytes + stats.cached_bytes;
-  info.hblks = stats.huge_blocks;
-  info.hblkhd = stats.huge_bytes;
-  info.keepcost = stats.arena.dirty_slices << HAK_SLICE_SHIFT;
+  if (stats) {
+    info.arena = stats->arena.used_slices << HAK_SLICE_SHIFT;
+    info.uordblks = stats->live_bytes + stats->huge_bytes;
+    info.fordblks = stats->free_bytes + stats->cached_bytes;
+    info.hblks = stats->huge_blocks;
+    info.hblkhd = stats->huge_bytes;
+    info.keepcost = stats->arena.dirty_slices << HAK_SLICE_SHIFT;
+  }
+  hak_stats_give(stats);
   errno = saved;
   return info;
 }
@@ -41,22 +43,26 @@ HAK_EXPORT void malloc_stats(void) {
 }
 
 HAK_EXPORT int malloc_info(int options, FILE *out) {
-  hak_stats_t stats;
   if (options != 0) {
     errno = EINVAL;
     return -1;
   }
-  hak_stats_read(&stats);
+  hak_stats_t *stats = hak_stats_take();
+  if (!stats) {
+    errno = ENOMEM;
+    return -1;
+  }
   fputs("<malloc version=\"1\">\n", out);
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
-    const hak_class_stats_t *class = &stats.classes[c];
+    const hak_class_stats_t *class = &stats->classes[c];
     if (class->slabs > 0 || class->live_blocks + class->cached_blocks > 0) {
       fprintf(out, "<class size=\"%zu\" slabs=\"%zu\" live=\"%zu\" cached=\"%zu\" free=\"%zu\"/>\n", class->block_bytes,
               class->slabs, class->live_blocks, class->cached_blocks, class->free_blocks);
     }
   }
-  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats.huge_blocks, stats.huge_bytes);
-  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats.arena.mapped_slices << HAK_SLICE_SHIFT);
+  fprintf(out, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", stats->huge_blocks, stats->huge_bytes);
+  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", stats->arena.mapped_slices << HAK_SLICE_SHIFT);
   fputs("</malloc>\n", out);
+  hak_stats_give(stats);
   return 0;
 }

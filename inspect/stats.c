@@ -9,18 +9,17 @@
 #include "totals.h"
 
 #include <errno.h>
-
-enum { TEXT_BYTES_MAX = 8 << 10 };
+#include <string.h>
 
 static size_t at_most(size_t n, size_t most) {
   return n < most ? n : most;
 }
 
 void hak_stats_read(hak_stats_t *stats) {
-  hak_slab_totals_t slabs[HAK_BIN_COUNT];
-  hak_heap_totals_t heaps[HAK_BIN_COUNT];
-  *stats = (hak_stats_t){0};
-  hak_heap_totals(heaps);
+  hak_slab_totals_t *slabs = stats->slabs;
+  const hak_heap_totals_t *heaps = stats->heaps;
+  memset(stats, 0, sizeof *stats);
+  hak_heap_totals(stats->heaps);
   hak_slab_totals(slabs);
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_class_stats_t *class = &stats->classes[c];
@@ -50,6 +49,30 @@ void hak_stats_read(hak_stats_t *stats) {
   stats->arena = hak_arena_totals();
   hak_os_read_counts(&stats->os);
   hak_lock_read_waits(stats->lock_waits);
+}
+
+hak_lock_t hak_stats_lock = HAK_LOCK_INIT; /* of the list */
+static hak_stats_t *spare;
+
+hak_stats_t *hak_stats_take(void) {
+  hak_lock(&hak_stats_lock);
+  hak_stats_t *stats = spare;
+  spare = stats ? stats->next : NULL;
+  hak_unlock(&hak_stats_lock);
+  stats = stats ? stats : hak_meta_alloc(sizeof *stats);
+  if (stats) {
+    hak_stats_read(stats);
+  }
+  return stats;
+}
+
+void hak_stats_give(hak_stats_t *stats) {
+  if (stats) {
+    hak_lock(&hak_stats_lock);
+    stats->next = spare;
+    spare = stats;
+    hak_unlock(&hak_stats_lock);
+  }
 }
 
 /* Numbers under one heading, as JSON and as text have it. */
@@ -123,8 +146,8 @@ static void put_json(hak_text_t *text, const hak_stats_t *stats) {
   hak_text_put(text, "]}");
 }
 
-static hak_text_t as_text(char buffer[TEXT_BYTES_MAX], const hak_stats_t *stats) {
-  hak_text_t text = hak_text_on(buffer, TEXT_BYTES_MAX);
+static hak_text_t as_text(hak_stats_t *stats) {
+  hak_text_t text = hak_text_on(stats->text, sizeof stats->text);
   table_t tables[TABLES];
   make_tables(stats, tables);
   for (const table_t *table = tables; table < tables + TABLES; table++) {
@@ -146,10 +169,12 @@ static hak_text_t as_text(char buffer[TEXT_BYTES_MAX], const hak_stats_t *stats)
 
 size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats)) {
   int saved = errno;
-  hak_stats_t stats;
-  hak_stats_read(&stats);
+  hak_stats_t *stats = hak_stats_take();
   hak_text_t text = hak_text_on(buffer, capacity);
-  put(&text, &stats);
+  if (stats) {
+    put(&text, stats);
+  }
+  hak_stats_give(stats);
   errno = saved;
   return text.length;
 }
@@ -159,11 +184,12 @@ size_t hak_stats_json(char *buffer, size_t capacity) {
 }
 
 void hak_stats_print(FILE *out) {
-  hak_stats_t stats;
-  char buffer[TEXT_BYTES_MAX];
-  hak_stats_read(&stats);
-  (void)as_text(buffer, &stats);
-  fputs(buffer, out);
+  hak_stats_t *stats = hak_stats_take();
+  if (stats) {
+    (void)as_text(stats);
+    fputs(stats->text, out);
+  }
+  hak_stats_give(stats);
 }
 
 static void report_os_calls(const hak_stats_t *stats) {
@@ -179,17 +205,14 @@ static void report_os_calls(const hak_stats_t *stats) {
 
 void hak_stats_at_exit(void) {
   bool all = hak_option(HAK_OPTION_STATS), os_calls = hak_option(HAK_OPTION_OS_STATS);
-  hak_stats_t stats;
   HAK_OBSERVE(hak_observe_print());
-  if (all || os_calls) {
-    hak_stats_read(&stats);
-  }
-  if (all) {
-    char buffer[TEXT_BYTES_MAX];
-    hak_text_t text = as_text(buffer, &stats);
+  hak_stats_t *stats = all || os_calls ? hak_stats_take() : NULL;
+  if (stats && all) {
+    hak_text_t text = as_text(stats);
     hak_text_report(&text);
   }
-  if (os_calls) {
-    report_os_calls(&stats);
+  if (stats && os_calls) {
+    report_os_calls(stats);
   }
+  hak_stats_give(stats);
 }

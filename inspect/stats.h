@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "os.h"
 #include "text.h"
+#include "totals.h"
 
 typedef struct hak_class_stats {
   size_t block_bytes, slabs;
@@ -24,9 +25,18 @@ typedef struct hak_stats {
   hak_arena_totals_t arena;
   hak_os_counts_t os;
   uint64_t lock_waits[HAK_LOCK_WAIT_COUNTS];
+  /* of who reads them, and prints them */
+  hak_slab_totals_t slabs[HAK_BIN_COUNT];
+  hak_heap_totals_t heaps[HAK_BIN_COUNT];
+  char text[8 << 10];
+  struct hak_stats *next;
 } hak_stats_t;
 
 void hak_stats_read(hak_stats_t *stats);
+/* The same where a thread's stack may not have the room: to be given back. NULL: no memory. */
+hak_stats_t *hak_stats_take(void);
+void hak_stats_give(hak_stats_t *stats); /* or NULL */
+extern hak_lock_t hak_stats_lock;
 
 /* Into a buffer, as much of it as fits, what `put` makes of them; errno stays. Returns the length of all of it. */
 size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats));

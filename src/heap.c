@@ -16,9 +16,9 @@ hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
 static struct {
   hak_heap_t *idle, *maybe_orphan; /* those in front of it in the list of all are none */
-  size_t busy;            /* heaps that a thread has */
-  _Atomic size_t orphans; /* of these, threads that did not survive a fork */
-  uint32_t forks;         /* that led to this process */
+  size_t busy;                     /* heaps that a thread has */
+  _Atomic size_t orphans;          /* of these, threads that did not survive a fork */
+  uint32_t forks;                  /* that led to this process */
   pthread_key_t key;
   bool have_key;
 } heaps;

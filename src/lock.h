@@ -4,8 +4,8 @@
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
  *
- * Who may wait for what: docs/invariants.md. A fork takes all locks, and its thread may allocate or fork again before it
- * gives them back: hak_lock_passes makes its own lock operations do nothing there. */
+ * Who may wait for what: docs/invariants.md. A fork takes all locks, and its thread may allocate or fork again before
+ * it gives them back: hak_lock_passes makes its own lock operations do nothing there. */
 #ifndef HAK_LOCK_H /* tests/protocol defines it, and locks of its own */
 #define HAK_LOCK_H
 

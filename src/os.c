@@ -236,7 +236,8 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
-/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for ever. */
+/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for
+ * ever. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
   const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
   syscall(SYS_futex, word, 128 /* FUTEX_WAIT_PRIVATE */, value, &longest, NULL, 0);

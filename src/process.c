@@ -1,5 +1,5 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
-#include "arena.h"
+#include "process.h"
 #include "arena_internal.h"
 #include "foreign.h"
 #include "grants.h"
@@ -9,7 +9,6 @@
 #include "modules.h"
 #include "options.h"
 #include "os.h"
-#include "process.h"
 #include "profile.h"
 #include "sample.h"
 #include "sites.h"
@@ -34,6 +33,7 @@ static hak_lock_t registering = HAK_LOCK_INIT;
 /* Every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
+  visit(&hak_stats_lock, flag);
   visit(&hak_profile_lock, flag);
   visit(&hak_modules_lock, flag);
   visit(&hak_sites_lock, flag);
@@ -132,8 +132,8 @@ static void in_child(void) {
 
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-/* Handlers that were registered first run last before a fork and first after it. Ours must be these, for others may wait
- * for threads that allocate. */
+/* Handlers that were registered first run last before a fork and first after it. Ours must be these, for others may
+ * wait for threads that allocate. */
 int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
                          void *module) {
   static bool registered;

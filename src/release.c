@@ -4,18 +4,17 @@
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
-  STEP_RANGES = 32,
+  STEP_RANGES = 16, /* on the stack, of which a thread may have little */
   STEPS_MAX = 1 << 20,
   LEAST_RISE = 8,   /* a smaller share of what was learned, used again, does not count */
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
-/* What is on its way to the system: slices of a SLICED chunk, or an extent. */
+/* What is on its way to the system: slices of a SLICED chunk; or an extent, by the descriptors that it needs should it
+ * come back, of which the first tells it. */
 typedef struct range {
-  hak_chunk_t *chunk; /* NULL: an extent */
-  hak_mask_t mask;
-  hak_extent_t extent;
-  hak_chunk_t *held; /* descriptors for the extent, in case that it comes back */
+  hak_chunk_t *chunk;
+  hak_mask_t mask; /* 0: an extent */
 } range_t;
 
 typedef struct step {
@@ -107,9 +106,10 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
         hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
         held->base = extent.base;
         held->chunks = extent.chunks;
+        held->epoch = extent.epoch;
         held->next_transit = hak_arena.leaving;
         hak_arena.leaving = held;
-        step->range[step->ranges++] = (range_t){NULL, 0, extent, held};
+        step->range[step->ranges++] = (range_t){held, 0};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
     }
@@ -145,7 +145,7 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
         break;
       }
       hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
-      step->range[step->ranges++] = (range_t){chunk, mask, {0}, NULL};
+      step->range[step->ranges++] = (range_t){chunk, mask};
       step->slices += hak_mask_count(mask);
       into_transit(chunk, mask);
     }
@@ -239,7 +239,8 @@ static bool leave(const hak_chunk_t *held, size_t slices) {
 }
 
 /* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
-static size_t finish_extent(hak_extent_t extent, hak_chunk_t *held) {
+static size_t finish_extent(hak_chunk_t *held) {
+  hak_extent_t extent = {held->base, held->chunks, true, held->epoch};
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
   bool cleaned = hak_os_discard(extent.base, bytes);
   if (!leave(held, slices)) {
@@ -273,8 +274,8 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   hak_unlock(&hak_arena.lock);
   for (size_t i = 0; i < step.ranges; i++) {
     range_t *range = &step.range[i];
-    *done += range->chunk ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                          : finish_extent(range->extent, range->held);
+    *done += range->mask ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
+                         : finish_extent(range->chunk);
   }
   return step.slices;
 }

@@ -120,8 +120,7 @@ static void *use_stream(void *seed) {
 
 /* register: more handlers come meanwhile, from threads and from handlers; past 48 their list is allocated. Not so many
  * that it grows often, for libc may read the old one then. */
-static void nothing(void) {
-}
+static void nothing(void) {}
 
 static void *register_more(void *seed) {
   for (uintptr_t i = (uintptr_t)seed; !atomic_load(&stop); i++) {
