@@ -224,7 +224,7 @@ static void a_block_moves_with_its_contents(void) {
 /* Where the kernel does not align what it moves. */
 static void a_move_may_end_anywhere(void) {
   size_t bytes = 6 * MIB;
-  char *block = move(alloc(bytes), bytes, bytes);
+  char *block = move(alloc(bytes - MIB), bytes - MIB, bytes);
   for (size_t by = hak_os_page_bytes(); by < 2 * MIB; by += 31 * hak_os_page_bytes(), bytes += 2 * MIB) {
     uint64_t before = moves();
     system_misalign_moves(by);
