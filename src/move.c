@@ -13,7 +13,9 @@ static bool lengthen(hak_chunk_t *huge, size_t chunks) {
 static char *align(char *found, size_t has, size_t wants) {
   size_t skip = -(uintptr_t)found & (HAK_CHUNK_BYTES - 1);
   if (skip > 0) {
-    hak_sparse_copy(found + skip, found, has, false);
+    for (size_t page = hak_os_page_bytes(), at = has; at > 0; at -= page) { /* from the end: both overlap */
+      hak_sparse_copy(found + skip + at - page, found + at - page, page, false);
+    }
     hak_os_unmap(found, skip);
   }
   hak_os_unmap(found + skip + wants, HAK_CHUNK_BYTES - skip);

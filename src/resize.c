@@ -34,7 +34,7 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
 }
 
 static void *copy_to_new(void *block, size_t usable, size_t bytes) {
-  bool zeroed;
+  bool zeroed = false;
   void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
   size_t part = usable < bytes ? usable : bytes;
   if (fresh && part > HAK_SMALL_MAX) {

@@ -12,17 +12,18 @@ static bool is_zero(const char *at, size_t bytes) {
 }
 
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
-  size_t page = hak_os_page_bytes();
-  for (size_t part, at = bytes; at > 0; at -= part) {
-    part = at % page ? at % page : page;
-    char *target = (char *)to + at - part;
-    const char *source = (const char *)from + at - part;
-    if (!is_zero(source, part)) {
-      memcpy(target, source, part);
-    } else if (!zeroed && !is_zero(target, part)) {
-      memset(target, 0, part);
+  size_t page = hak_os_page_bytes(), done = 0;
+  for (size_t part, at = 0; at < bytes; at += part) {
+    part = bytes - at < page ? bytes - at : page;
+    if (is_zero((const char *)from + at, part)) {
+      memcpy((char *)to + done, (const char *)from + done, at - done);
+      done = at + part;
+      if (!zeroed && !is_zero((char *)to + at, part)) {
+        memset((char *)to + at, 0, part);
+      }
     }
   }
+  memcpy((char *)to + done, (const char *)from + done, bytes - done);
 }
 
 /* Most of some pages are. Zeros count as not written: they may be this function's, for an owner who wrote little. */

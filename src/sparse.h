@@ -3,7 +3,7 @@
 
 #include "base.h"
 
-/* `zeroed`: all of `to` reads as zeros. They may overlap where `to` lies above, by whole pages. */
+/* `zeroed`: all of `to` reads as zeros. */
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed);
 /* What was written to little loses its pages; the rest is overwritten. */
 void hak_sparse_zero(void *at, size_t bytes);

@@ -2,6 +2,7 @@
  * to them, and so can its child.
  *
  * argument: what is done to the pages */
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,9 +10,11 @@
 
 #include "trap.h"
 
-enum { BLOCKS = 200, PAGE = 4096, INSTALL_GUARD = 102 };
+enum { BLOCKS = 30, PAGE = 4096, INSTALL_GUARD = 102 };
 
 static const char *how;
+static char *blocks[BLOCKS];
+static size_t count;
 
 /* False: the system does not offer it. */
 static bool alter(void *at, size_t bytes) {
@@ -30,15 +33,17 @@ static bool alter(void *at, size_t bytes) {
   return madvise(at, bytes, INSTALL_GUARD) == 0;
 }
 
-static void allocate(char **blocks, size_t count, size_t bytes) {
+static void allocate(size_t bytes) {
   for (size_t i = 0; i < count; i++) {
     blocks[i] = hak_malloc(bytes);
     CHECK(blocks[i] != NULL);
-    memset(blocks[i], (int)i | 1, bytes);
+    for (size_t at = 0; at < bytes; at += PAGE / 4) {
+      blocks[i][at] = (char)(i | 1);
+    }
   }
 }
 
-static void verify_and_free(char **blocks, size_t count, size_t bytes) {
+static void verify_and_free(size_t bytes) {
   for (size_t i = 0; i < count; i++) {
     for (size_t at = 0; at < bytes; at += PAGE / 4) {
       CHECK(blocks[i][at] == (char)(i | 1));
@@ -47,23 +52,31 @@ static void verify_and_free(char **blocks, size_t count, size_t bytes) {
   }
 }
 
-static void in_a_child(char **blocks, size_t count, size_t bytes) {
+static void in_a_child(size_t bytes) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    verify_and_free(blocks, count, bytes);
-    allocate(blocks, count, bytes);
-    verify_and_free(blocks, count, bytes);
+    verify_and_free(bytes);
+    allocate(bytes);
+    verify_and_free(bytes);
     _exit(0);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* `from` of the block's pages on; every third is resized instead of freed. */
+/* In a thread that began after that. */
+static void *free_all(void *argument) {
+  for (size_t i = 0; i < count; i++) {
+    hak_free(blocks[i]);
+  }
+  return argument;
+}
+
+/* `from` of the block's pages on; then each is resized first. */
 static void blocks_of(size_t bytes, size_t alignment, size_t from) {
-  static char *blocks[BLOCKS];
-  size_t count = bytes > (1 << 20) ? BLOCKS / 10 : BLOCKS;
+  pthread_t thread;
+  count = bytes > (1 << 20) ? BLOCKS / 6 : BLOCKS;
   for (size_t i = 0; i < count; i++) {
     blocks[i] = hak_aligned_alloc(alignment, bytes);
     CHECK(blocks[i] != NULL);
@@ -72,17 +85,19 @@ static void blocks_of(size_t bytes, size_t alignment, size_t from) {
       trap_skip("not offered");
     }
   }
-  for (size_t i = 0; i < count; i++) {
-    hak_free(i % 3 && from > 0 ? hak_realloc(blocks[i], bytes + bytes / 2) : blocks[i]);
+  for (size_t i = 0; i < count && from > 0; i++) {
+    blocks[i] = hak_realloc(blocks[i], bytes + bytes / 2);
+    CHECK(blocks[i] != NULL);
   }
-  allocate(blocks, count, bytes);
-  in_a_child(blocks, count, bytes);
-  verify_and_free(blocks, count, bytes);
+  CHECK(pthread_create(&thread, NULL, free_all, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  allocate(bytes);
+  in_a_child(bytes);
+  verify_and_free(bytes);
 }
 
-int main(int count, char **arguments) {
+int main(int argument_count, char **arguments) {
   static const size_t sizes[] = {4096, 10240, 32768, 65536, 500000, 1 << 20, 2 << 20, 5 << 20, 6500000};
-  CHECK(count == 2);
+  CHECK(argument_count == 2);
   how = arguments[1];
   trap_watchdog(60);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

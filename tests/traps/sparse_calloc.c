@@ -18,7 +18,7 @@ static void little_is_written(size_t bytes, size_t rounds) {
   for (size_t round = 0; round < rounds; round++) {
     char *block = hak_calloc(1, bytes);
     CHECK(block != NULL && block[0] == 0 && block[bytes / 2] == 0 && block[bytes - 1] == 0);
-    block[0] = block[bytes / 2] = block[bytes - 1] = (char)round | 1;
+    block[0] = block[bytes / 2] = block[bytes - 1] = (char)(round | 1);
     size_t now = trap_rss_kib() - before;
     most = now > most ? now : most;
     hak_free(block);
