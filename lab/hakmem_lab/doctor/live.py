@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.doctor import bindings, system
-from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.files import ROOT
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
+from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
 

@@ -69,9 +69,14 @@ class Linked:
     def _words(self, address: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"<{count}I", self._memory.read(address, 4 * count))
 
+    @property
+    def strings(self) -> int:
+        """An address in it, also where it is linked for fixed addresses and its base is 0."""
+        return self._place(DT_STRTAB)
+
     @cached_property
     def _strings(self) -> bytes:
-        return self._memory.read(self._place(DT_STRTAB), self._tags.get(DT_STRSZ, 0))
+        return self._memory.read(self.strings, self._tags.get(DT_STRSZ, 0))
 
     def _symbol(self, index: int) -> tuple[str, int, bool]:
         """(name, value, whether it is defined here)."""
@@ -130,8 +135,9 @@ class Linked:
         kinds = TYPES[machine]
         for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
             length = self._tags.get(size, 0) // RELOCATION.itemsize * RELOCATION.itemsize
-            rows = np.frombuffer(self._memory.read(self._place(table), length), RELOCATION) if length else ()
-            rows = [row for row in rows[np.isin(rows["type"], list(kinds))]] if length else []
+            data = self._memory.read(self._place(table), length) if length else b""
+            rows = np.frombuffer(data, RELOCATION)
+            rows = rows[np.isin(rows["type"], list(kinds))]
             found += [
                 (int(row["offset"]), kinds[int(row["type"])], int(row["symbol"])) for row in rows if row["symbol"]
             ]

@@ -5,8 +5,8 @@ A client runs on no arm: it sees the spec's variables and nothing of the allocat
 
 from collections.abc import Sequence
 
-from hakmem_lab.plan.programs import find_program
 from hakmem_lab.plan.arms import callers_environment
+from hakmem_lab.plan.programs import find_program
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.serving import with_port

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write(path: Path, data: bytes | str) -> None:
-    """Beside it first, then in its place, so that nobody finds half of it. Text as UTF-8, what that cannot hold escaped.
-    Raises OSError; nothing is left behind then. A device or a pipe, and a file in a folder where none may be made, is
-    written to itself."""
+    """Beside it first, then in its place, so that nobody finds half of it. Text as UTF-8, what that cannot hold
+    escaped. Raises OSError; nothing is left behind then. A device or a pipe, and a file in a folder where none may be
+    made, is written to itself."""
     if isinstance(data, str):
         data = data.encode("utf-8", "backslashreplace")
     target = Path(os.path.realpath(path))

@@ -55,13 +55,19 @@ def process(pid: int, output: Path, seconds: float | None = None) -> Recorded:
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
     reach.check_folders(pid, Path("/") if foreign else library)
+    was_there = output.exists()
     info = information(_command(pid), None) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
         if foreign:  # it may not look into our folders
             library = Path(shutil.copy(library, collector.socket.parent))
             library.chmod(0o755)
-        with signals.held():
-            _inject(pid, found, library, collector.socket)
+        try:
+            with signals.held():
+                _inject(pid, found, library, collector.socket)
+        except LabError:
+            if not was_there:
+                output.unlink(missing_ok=True)
+            raise
         with stopped_by_signals(collector):
             collector.tell("exited 0 0 0 0")  # nothing of ours is to be waited for
             with stopped_after(collector, seconds):

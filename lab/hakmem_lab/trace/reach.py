@@ -104,7 +104,9 @@ def _state(pid: int) -> None:
         raise Refused(pid, f"a seccomp filter may end it for the system calls that a recorder makes: {BEGIN_AGAIN}")
     if "shstk" in rows.get("x86_Thread_features", ""):
         raise Refused(pid, f"its shadow stack lets no debugger call functions in it: {BEGIN_AGAIN}")
-    limit = resource.prlimit(pid, resource.RLIMIT_AS)[0] if os.path.exists(f"/proc/{pid}/exe") else -1
+    limit = resource.RLIM_INFINITY
+    with contextlib.suppress(OSError):
+        limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit - int(rows["VmSize"].split()[0]) * 1024 < SEGMENT_BYTES:
         raise Refused(
             pid, "its limit of address space (ulimit -v) leaves no room for the 260 MiB that a recording takes"
@@ -155,11 +157,13 @@ def _read(pid: int, memory: Process, library: Path, begun: bytes) -> Reach:
     exe = os.readlink(f"/proc/{pid}/exe")
     first = next((each.start for each in maps if each.path == exe), 0)
     base = words.get(links.BASE) or first
-    if _kind(memory.read(first, 20)) != _kind(Path("/proc/self/exe").open("rb").read(20)):
+    if _kind(memory.read(first, 20)) != _kind(_beginning(Path("/proc/self/exe"))):
         raise Refused(pid, f"it is not built for {os.uname().machine}, as the recorder is")
     listed = links.objects(memory, base) if base else []
-    # Where the dynamic linker was started as a program, that names the real one.
-    path = Path(f"/proc/{pid}/exe") if words.get(links.BASE) or not listed else _inside(pid, listed[0].name)
+    path = Path(f"/proc/{pid}/exe")
+    if listed and not words.get(links.BASE):  # the dynamic linker was started as a program, and started this one
+        mapped = next((each.path for each in maps if each.start <= listed[0].strings < each.end), "")
+        path = Path(f"/proc/{pid}/root{mapped}")
     if problem := program_problem(path):
         raise Refused(pid, problem)
     if words.get(links.SECURE):
@@ -169,14 +173,14 @@ def _read(pid: int, memory: Process, library: Path, begun: bytes) -> Reach:
     return _decide(pid, memory, listed, library, begun, base)
 
 
+def _beginning(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(20)
+
+
 def _kind(head: bytes) -> tuple[int, bytes]:
     """Class and machine, of an ELF file's first bytes."""
     return head[4], head[18:20]
-
-
-def _inside(pid: int, name: str) -> Path:
-    """A file as the process names it."""
-    return Path(f"/proc/{pid}/root", name.lstrip("/")) if name.startswith("/") else Path(f"/proc/{pid}/cwd", name)
 
 
 def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, begun: bytes, base: int) -> Reach:
@@ -281,6 +285,6 @@ def check_folders(pid: int, library: Path) -> None:
         if not seen:
             raise Refused(
                 pid,
-                f"it does not see {path}, for it has files of its own (a container, a service with PrivateTmp, a chroot): "
-                "run hak inside, or set TMPDIR and XDG_CACHE_HOME to folders that both see",
+                f"it does not see {path}, for it has files of its own (a container, a service with PrivateTmp, a "
+                "chroot): run hak inside, or set TMPDIR and XDG_CACHE_HOME to folders that both see",
             )

@@ -103,7 +103,8 @@ def test_a_repeated_run_is_the_mean_of_its_executions(run, fakes, tmp_path):
 def test_the_environment_is_the_callers_without_an_allocators_variables(fakes, monkeypatch, tmp_path):
     for name in list(os.environ):
         monkeypatch.delenv(name)
-    for name in ("HAKMEM_PROFILE", "LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW", "LD_DEBUG", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES",
+    for name in ("HAKMEM_PROFILE", "LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW", "LD_DEBUG", "MALLOC_ARENA_MAX",
+                 "GLIBC_TUNABLES",
                  "MALLOC_PERTURB_", "MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "TCMALLOC_RELEASE_RATE",
                  "HEAPPROFILE", "HAK_STORE", "MIMALLOC_VERBOSE", "SCUDO_OPTIONS"):  # fmt: skip
         monkeypatch.setenv(name, "leak")

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -177,6 +177,16 @@ def test_one_that_sleeps_is_recorded_and_sleeps_on(path):
             assert attach.process(sleeper.pid, path, 0.1).complete
         with pytest.raises(subprocess.TimeoutExpired):
             sleeper.wait(0.3)
+
+
+def test_one_that_the_dynamic_linker_was_told_to_start_is_recorded(program, path):
+    from hakmem_lab.system.elf import Elf
+
+    with Elf(program) as elf:
+        linker = elf.interpreter()
+    with running(linker, program) as server:
+        record(server.pid, path, 1)
+        ends_well(server)
 
 
 def test_a_block_is_recorded_once_and_freed_once(plain, path):

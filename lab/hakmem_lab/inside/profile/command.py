@@ -43,8 +43,8 @@ def take(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> 
 
 
 def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapProfile]]:
-    """(its status; of one that a signal ended, as a shell tells it; each process as it was last seen). What is typed, and
-    what tells us to end, is for the program. One that a signal ends writes no profile: it was looked at before."""
+    """(its status; of one that a signal ended, as a shell tells it; each process as it was last seen). What is typed,
+    and what tells us to end, is for the program. One that a signal ends writes no profile: it was looked at before."""
     seen: dict[int, HeapProfile] = {}
     try:
         with signals.held():  # until there is somebody to hand them on to
@@ -58,7 +58,7 @@ def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapP
 
 
 def _waited(process: subprocess.Popen, seen: dict[int, HeapProfile]) -> int | None:
-    """Its status, after a look at all that it has started; None: it goes on. The looks take a small part of the time."""
+    """Its status, after a look at all that it has started; None: it goes on. Looks take a small part of the time."""
     began = time.monotonic()
     for pid in family(process.pid):
         if (found := live.snapshot(pid)) is not None:
