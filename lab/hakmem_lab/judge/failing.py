@@ -80,12 +80,12 @@ def forbids(found: Failing | None, verdict: str | None, first: str, second: str)
 def withheld_of(decisions: dict, records: Sequence[dict], first: str, others: Sequence[str]) -> dict[str, str]:
     """Takes from decisions on several arms against the first one what is forbidden. Arm -> how it failed, or the first
     one did more often, so that nothing is said of it."""
-    failed = {}
+    failed: dict[str, str] = {}
     for name in others:
         found, decision = unequal(records, first, name), decisions.get(name)
-        if decision is None:
-            failed[name] = found.text if found else f"{name} finished no block"
-        elif found and (decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name)):
+        if found is None or decision is None:
+            failed |= {} if decision else {name: found.text if found else f"{name} finished no block"}
+        elif decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name):
             failed[name] = found.text
             decisions[name] = replace(decision, verdict=Verdict.INCONCLUSIVE)
     return failed
@@ -94,10 +94,10 @@ def withheld_of(decisions: dict, records: Sequence[dict], first: str, others: Se
 def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
     """Without a verdict that is forbidden: what is left is who failed, and what the runs say that did not."""
     found = unequal(records, first, second)
-    if not forbids(found, result["verdict"], first, second):
+    if found is None or not forbids(found, result["verdict"], first, second):
         return result
     result["failed"] = {found.arm: found.text}
-    row = next(iter(result["comparisons"]), {})
+    row: dict = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
     ended = f" Of the runs that ended well: {change.told()}." if change else ""
     for each in (result, *result["comparisons"], *result.get("looks", [])):

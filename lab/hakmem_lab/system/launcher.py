@@ -128,8 +128,8 @@ class Outcome:
             # How a shell ends whose last command was ended by a signal.
             told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if SHELL_SIGNAL < self.exit < 2 * SHELL_SIGNAL else ""
             return f"exit status {self.exit}{told}"
-        if told := _SHELL_SAYS.search(self.stderr):
-            return f"a shell says of a command of its own, not the last one: {told[1]}"
+        if said := _SHELL_SAYS.search(self.stderr):
+            return f"a shell says of a command of its own, not the last one: {said[1]}"
         return None
 
 

@@ -6,24 +6,12 @@ Duty: held, failed or open from one interval; what failed and open ones do to a 
 
 from collections.abc import Sequence
 
-from hakmem_lab.judge.statistics.paired import Interval, as_log
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, status
+
+__all__ = ["WORDS", "checked", "judged", "row", "status"]
 
 WORDS = {GuardrailStatus.HELD: "held", GuardrailStatus.FAILED: "failed", GuardrailStatus.UNCLEAR: "open"}
-
-
-def status(interval: Interval, limit: float) -> GuardrailStatus:
-    """held: the whole interval is on the good side of the limit; failed: all of it is beyond; open where the interval
-    holds the limit. `limit`: the tolerated worsening as a ratio minus one, from 0; the interval is in the log domain,
-    positive = better."""
-    if limit < 0:
-        raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
-    tolerated = -as_log(limit)
-    if interval.low >= tolerated:
-        return GuardrailStatus.HELD
-    if interval.high < tolerated:
-        return GuardrailStatus.FAILED
-    return GuardrailStatus.UNCLEAR
 
 
 def judged(name: str, interval: Interval, limit: float) -> Guardrail:

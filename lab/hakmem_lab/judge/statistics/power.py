@@ -58,34 +58,17 @@ def predicted_verdicts(
     sigma: float, effect: float, blocks: int, margin: float = 0.01, alpha: float = 0.05
 ) -> VerdictOdds:
     """Odds of each verdict after one look at `blocks` blocks when the true effect is `effect` (ratio minus one)."""
-    error = standard_error(sigma, blocks)
-    return _odds(_Forecast(as_log(effect), error, error, blocks), margin, alpha)
+    delta, centre = as_log(margin), as_log(effect)
+    error = max(standard_error(sigma, blocks), _LEAST_SCATTER)
 
+    def half_width(tail: float) -> float:
+        return -float(stdtrit(max(1, blocks - 1), tail)) * error
 
-@dataclass(frozen=True)
-class _Forecast:
-    """An estimate to come, N(centre, scatter^2), whose intervals will be built with `error` from `blocks` blocks."""
-
-    centre: float
-    scatter: float
-    error: float
-    blocks: int
-
-    def half_width(self, tail: float) -> float:
-        """Half the width of the interval that leaves `tail` on each side."""
-        return -float(stdtrit(max(1, self.blocks - 1), tail)) * self.error
-
-
-def _odds(forecast: _Forecast, margin: float, alpha: float) -> VerdictOdds:
-    delta = as_log(margin)
-    needed = max(delta, forecast.half_width(alpha / 2))
-    allowed = delta - forecast.half_width(alpha)
-    centre, scatter = forecast.centre, max(forecast.scatter, _LEAST_SCATTER)
-    go = float(ndtr((centre - needed) / scatter))
-    no_go = float(ndtr((-centre - needed) / scatter))
+    needed, allowed = max(delta, half_width(alpha / 2)), delta - half_width(alpha)
+    go, no_go = float(ndtr((centre - needed) / error)), float(ndtr((-centre - needed) / error))
     neutral = 0.0
     if allowed > 0:
-        neutral = float(ndtr((allowed - centre) / scatter) - ndtr((-allowed - centre) / scatter))
+        neutral = float(ndtr((allowed - centre) / error) - ndtr((-allowed - centre) / error))
     return VerdictOdds(go, neutral, no_go, max(0.0, 1 - go - no_go - neutral))
 
 

@@ -88,16 +88,17 @@ def guardrail(
     failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
     a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
     """
+    interval = _judged_intervals(d, alpha, plan).equivalence
+    return Guardrail(name, limit, status(interval, limit), interval)
+
+
+def status(interval: Interval, limit: float) -> GuardrailStatus:
+    """Of an interval in the log domain, positive = better; `limit` as a ratio minus one."""
     if limit < 0:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
-    interval = _judged_intervals(d, alpha, plan).equivalence
-    tolerated = -as_log(limit)
-    status = GuardrailStatus.UNCLEAR
-    if interval.high < tolerated:
-        status = GuardrailStatus.FAILED
-    elif interval.low >= tolerated:
-        status = GuardrailStatus.HELD
-    return Guardrail(name, limit, status, interval)
+    if interval.high < -as_log(limit):
+        return GuardrailStatus.FAILED
+    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.UNCLEAR
 
 
 def decide(

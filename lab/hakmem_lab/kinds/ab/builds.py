@@ -172,7 +172,9 @@ class BuildSession(Session):
         """Blocks of a pair."""
         return self.spec.max_blocks // self.spec.builds
 
-    def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
+    def each_block(
+        self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int, *_: object
+    ) -> Iterator[Blocks]:
         """The units that are in the store, then again after every further one, up to `count` of them."""
         each, known = self._each(), None
         for blocks in super().each_block(phase, names, count * each):

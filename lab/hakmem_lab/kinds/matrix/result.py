@@ -105,7 +105,7 @@ def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
     return {question.name: float(question.d[0]) for question in asked}
 
 
-def _forbidden(reading: str, fewer: float) -> bool:
+def _forbidden(reading: object, fewer: float) -> bool:
     """Whether it calls better, or equal, what failed more often; how failures interact says nothing of either."""
     return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
 
