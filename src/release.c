@@ -5,7 +5,6 @@
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
   STEP_RANGES = 16, /* on the stack, of which a thread may have little */
-  STEPS_MAX = 1 << 20,
   LEAST_RISE = 8,   /* a smaller share of what was learned, used again, does not count */
   SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
@@ -342,14 +341,12 @@ bool hak_arena_decay(uint64_t now_ms) {
   return begins;
 }
 
+/* No more than there was at the beginning: others may free as fast. */
 bool hak_arena_purge(size_t keep) {
-  size_t all = 0;
-  for (int steps = 0; steps < STEPS_MAX; steps++) {
-    size_t dirty = hak_arena_totals().dirty_slices, most = dirty > keep ? dirty - keep : 0, done = 0;
-    most = most < STEP_SLICES ? most : STEP_SLICES;
-    if (most == 0 || release(most, false, &done) == 0 || done == 0) {
-      break;
-    }
+  size_t all = 0, done = 1, dirty = hak_arena_totals().dirty_slices, wanted = dirty > keep ? dirty - keep : 0;
+  while (all < wanted && done > 0) {
+    done = 0;
+    release(wanted - all < STEP_SLICES ? wanted - all : STEP_SLICES, false, &done);
     all += done;
   }
   return all > 0;
