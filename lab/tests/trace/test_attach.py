@@ -189,6 +189,45 @@ def test_one_that_the_dynamic_linker_was_told_to_start_is_recorded(program, path
         ends_well(server)
 
 
+PLUGIN = """#include <stdlib.h>
+void *make(unsigned n) { return realloc(malloc(n), 2 * n); }
+void drop(void *block) { free(block); }
+"""
+HOST = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int over;
+static void end(int number) { over = 1; }
+int main(int count, char **words) {
+  void *plugin = dlopen(words[1], RTLD_LAZY | RTLD_DEEPBIND);
+  void *(*make)(unsigned) = dlsym(plugin, "make");
+  void (*drop)(void *) = dlsym(plugin, "drop");
+  signal(SIGTERM, end);
+  puts("going"), fflush(stdout);
+  for (unsigned i = atoi(words[2]); !over; i++) {
+    void *own = malloc(100 + i % 500), *its = i > 1000 ? make(30 + i % 900) : 0;
+    usleep(20);
+    drop(its), free(own);
+  }
+  puts("answered, 0 errors");
+}
+"""
+
+
+@pytest.mark.parametrize("begun", [0, 1001], ids=["not yet bound", "bound"])
+@pytest.mark.parametrize("arm", ["jemalloc", "tcmalloc"])
+def test_a_plugin_that_is_bound_to_another_allocator_keeps_it(path, tmp_path, arm, begun):
+    for name, source, flags in (("plugin.so", PLUGIN, ("-shared", "-fPIC")), ("host", HOST, ("-ldl",))):
+        words = ["cc", "-w", "-fno-builtin", "-Wl,-z,lazy", "-o", tmp_path / name, "-x", "c", "-", *flags]
+        subprocess.run(words, input=source, text=True, check=True)
+    with running(tmp_path / "host", tmp_path / "plugin.so", begun, env=preloaded(arm)) as host:
+        record(host.pid, path, TIMES)
+        ends_well(host)
+
+
 def test_a_block_is_recorded_once_and_freed_once(plain, path):
     from hakmem_lab.trace import attach
     from hakmem_lab.trace.contents import counts
