@@ -50,6 +50,7 @@ typedef struct hak_arena {
   hak_slabs_t *spare_slabs;
   size_t spare_chunks_count, spare_slabs_count;
   hak_chunk_t *transit; /* chunks with slices in transit */
+  _Atomic uint32_t forks; /* that led here and ended what was in transit */
   hak_chunk_t *leaving; /* extents in transit that are still mapped: a descriptor each, with another one behind it */
   char *wish;           /* below, nothing was mapped yet: the place for what fits in none of these */
   hak_place_t places[HAK_PLACES]; /* that were unmapped */

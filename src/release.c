@@ -19,6 +19,7 @@ typedef struct range {
 typedef struct step {
   range_t range[STEP_RANGES];
   size_t ranges, slices;
+  uint32_t forks; /* before it */
 } step_t;
 
 static size_t lowest_floor(void) {
@@ -238,8 +239,12 @@ static bool leave(const hak_chunk_t *held, size_t slices) {
 }
 
 /* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
-static size_t finish_extent(hak_chunk_t *held) {
+static size_t finish_extent(hak_chunk_t *held, uint32_t forks) {
   hak_extent_t extent = {held->base, held->chunks, true, held->epoch};
+  atomic_signal_fence(memory_order_acq_rel);
+  if (hak_arena.forks != forks) { /* then it is free again, and its descriptors are others' */
+    return 0;
+  }
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
   bool cleaned = hak_os_discard(extent.base, bytes);
   if (!leave(held, slices)) {
@@ -268,13 +273,14 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   step_t step;
   step.ranges = step.slices = 0;
   hak_lock(&hak_arena.lock);
+  step.forks = hak_arena.forks;
   collect_extents(&step, most, aged_only);
   collect_slices(&step, most, aged_only);
   hak_unlock(&hak_arena.lock);
-  for (size_t i = 0; i < step.ranges; i++) {
+  for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
     range_t *range = &step.range[i];
     *done += range->mask ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                         : finish_extent(range->chunk);
+                         : finish_extent(range->chunk, step.forks);
   }
   return step.slices;
 }
@@ -382,6 +388,7 @@ void hak_release_end_promise(size_t slices) {
 }
 
 void hak_arena_fork_child(void) {
+  hak_arena.forks++;
   hak_arena.promised_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
     out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
