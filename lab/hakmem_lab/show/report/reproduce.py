@@ -20,7 +20,7 @@ SAVED = "spec.toml"  # as the page offers it
 ONLY_IN_FILES = {
     "ab": {"server", "cwd"},
     "compare": {"server", "cwd", "also", "looks"},
-    "aa": {"server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples"},
+    "aa": {"server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "rare", "resamples"},
 }
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
