@@ -192,8 +192,8 @@ def margin_text(result: Record) -> str:
 
 def detail(result: Record) -> str:
     """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
-    silent = _withheld(result) or torn(result)
-    return _plain(f"{_detail(result)} {'' if silent else unseen.sentence(result)}".strip())
+    said, seen = _detail(result), "" if _withheld(result) or torn(result) else unseen.sentence(result)
+    return _plain(f"{said} {seen}" if said and seen else said or seen)
 
 
 def _detail(result: Record) -> str:
@@ -335,7 +335,7 @@ def _aa(result: Record) -> str:
 def _soak(result: Record) -> str:
     soak = result["soak"] or {}
     slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
-    if slope is None or low is None or high is None or result.get("verdict") == "INCONCLUSIVE":
+    if slope is None or low is None or high is None or str(result.get("headline")).startswith("Not decided"):
         return ""
     decimals = numbers.places(low, high)
     unit = numbers.JOIN + "MiB/h"

@@ -10,7 +10,7 @@ def one_in(result: dict) -> int | None:
         names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}
         counts = [arm["n"] for arm in result.get("arms") or [] if arm.get("name") in names and arm.get("n")]
     else:
-        reached = [row for row in (result.get("suite") or {}).get("rows", []) if row.get("verdict") == "pass"]
+        reached = [row for row in (result.get("suite") or {}).get("rows") or [] if row.get("verdict") == "pass"]
         counts = [row["blocks"] for row in reached if row.get("blocks")]
     return max(1, min(counts) // RUNS_FOR_ONE) if counts else None
 

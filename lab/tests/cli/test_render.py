@@ -1,6 +1,5 @@
 """The terminal's figures: units, no exponents, directions in words, an open comparison that says what is decided."""
 
-
 import pytest
 
 from hakmem_lab.judge.statistics.plan import Plan

@@ -214,4 +214,3 @@ class Shown:
 def test_a_run_ends_where_one_thing_is_shown_and_the_estimate_agrees(d, above, below, inside, expected):
     plan = Shown(above, below, inside)
     assert (settling_count(d, plan), sequential_verdict(d, plan)) == expected
-

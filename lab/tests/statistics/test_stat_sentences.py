@@ -163,4 +163,3 @@ def test_what_torn_runs_did(estimate, mean, far, begin, middle):
         f"The treatment was {begin}, but {middle} (between {ends}); {far[1]} of its 44 runs and {far[0]} of the "
         "control's 40 were more than twice as bad as the median. Which of the two matters is not for a rule."
     )
-

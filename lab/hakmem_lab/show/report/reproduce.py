@@ -17,10 +17,11 @@ from hakmem_lab.show.report.model import LoadedRun
 
 SAVED = "spec.toml"  # as the page offers it
 # Kinds whose commands have a flag for every key but these; the others have --set for all that is no table.
+BOTH = ("server", "cwd")
 ONLY_IN_FILES = {
-    "ab": {"server", "cwd"},
-    "compare": {"server", "cwd", "also", "looks"},
-    "aa": {"server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples"},
+    "ab": {*BOTH},
+    "compare": {*BOTH, "also", "looks"},
+    "aa": {*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples", "rare"},
 }
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
