@@ -161,7 +161,8 @@ def test_threads_that_end_meanwhile_hide_no_others(start, made, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user(start, made):
     program = start(made("known.c"))
-    code = "import os; os.setgid(65534); os.setuid(65534)\nfrom hakmem_lab.inside.memory import Process\n"
+    # Loaded before, for that user may have no way to this folder.
+    code = "import os\nfrom hakmem_lab.inside.memory import Process\nos.setgid(65534)\nos.setuid(65534)\n"
     code += f"Process({program.pid})"
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
