@@ -23,7 +23,8 @@ static uint64_t classes_of(uintptr_t at, uintptr_t end) {
 }
 
 void hak_altered_note(const void *at, size_t bytes) {
-  if (hak_chunk_at(at)) {
+  const hak_chunk_t *chunk = hak_chunk_at(at);
+  if (chunk && chunk->state != HAK_CHUNK_GONE) {
     hak_heap_divert(classes_of((uintptr_t)at, (uintptr_t)at + bytes));
   }
 }
