@@ -52,12 +52,10 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
         if base <= address < base + held:
             return found | _run(memory, heap, i, base, outside, address)
-    layout, slabs = heap.layout, heap.slabs
-    slab_bytes = 1 << layout["HAK_SLAB_SHIFT"]
-    base = address - address % slab_bytes
-    at = np.flatnonzero(slabs.base == np.uint64(base))
-    slice_bytes = 1 << layout["HAK_SLICE_SHIFT"]
-    if len(at) and address - base < int(slabs.slices[at[0]]) * slice_bytes:
+    bases = heap.slabs.base.astype(np.int64)
+    held = heap.slabs.slices.astype(np.int64) << heap.layout["HAK_SLICE_SHIFT"]
+    at = np.flatnonzero((bases <= address) & (address < bases + held))
+    if len(at):
         return found | _in_slab(memory, heap, int(at[0]), outside, address)
     return found | {"what": _elsewhere(memory, heap, address)}
 

@@ -13,7 +13,6 @@ from hakmem_lab.inside.objects import Heap, Slabs
 LIVE, FREE, CACHED, TRANSFER, NEW = range(5)
 NOTHING = 255
 CELLS = 1 << 20  # blocks looked at together
-SLAB_SLICES = 4
 
 
 @dataclass
@@ -57,7 +56,8 @@ class Residency:
     def of_many(self, starts: np.ndarray, size: int) -> np.ndarray:
         """[start, page] of ranges of equal size."""
         places = self._places(starts.astype(np.int64))
-        return self._flat[places[:, None] + np.arange(size // self.page)]
+        last = len(self._flat) - 1  # a range may be longer than what is left of the last chunk
+        return self._flat[np.minimum(places[:, None] + np.arange(size // self.page), last)]
 
     def bytes(self, start: int, size: int) -> int:
         return int(np.count_nonzero(self.of(start, size))) * self.page
@@ -87,12 +87,12 @@ def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:
         size = layout.class_sizes[cls]
         outside = [(CACHED, np.concatenate(cached[cls]))] if cls in cached else []
         outside += [(TRANSFER, heap.transfer[cls])] if cls in heap.transfer else []
-        found[cls] = _of_class(cls, size, numbers, slabs, outside, residency, 1 << layout["HAK_SLAB_SHIFT"])
+        found[cls] = _of_class(cls, size, numbers, slabs, outside, residency, 1 << layout["HAK_SLICE_SHIFT"])
     return found
 
 
 def _of_class(
-    cls: int, size: int, numbers: np.ndarray, slabs: Slabs, outside, residency: Residency, slab_bytes: int
+    cls: int, size: int, numbers: np.ndarray, slabs: Slabs, outside, residency: Residency, slice_bytes: int
 ) -> Occupancy:
     blocks = int(slabs.blocks[numbers].max())
     order = numbers[np.argsort(slabs.base[numbers])]
@@ -104,7 +104,7 @@ def _of_class(
     for first in range(0, len(order), step):
         part = order[first : first + step]
         states = _states(slabs, part, blocks, size, outside)
-        pages = _resident(slabs, part, residency, slab_bytes)
+        pages = _resident(slabs, part, residency, slice_bytes)
         _add(result, first, states, size, pages, slabs.zeroed[part], residency.page)
     return result
 
@@ -127,11 +127,12 @@ def _states(slabs: Slabs, part: np.ndarray, blocks: int, size: int, outside) -> 
     return states
 
 
-def _resident(slabs: Slabs, part: np.ndarray, residency: Residency, slab_bytes: int) -> np.ndarray:
-    """[slab, page]; where a slab has but some of its slices, the other pages are somebody else's."""
-    found = residency.of_many(slabs.base[part], slab_bytes)
-    slices = slabs.slices[part].astype(np.int64) * found.shape[1] // SLAB_SLICES
-    return found & (np.arange(found.shape[1]) < np.maximum(slices, 1)[:, None])
+def _resident(slabs: Slabs, part: np.ndarray, residency: Residency, slice_bytes: int) -> np.ndarray:
+    """[slab, page]; where a slab has fewer slices than another, the other pages are somebody else's."""
+    slices = slabs.slices[part].astype(np.int64)
+    found = residency.of_many(slabs.base[part], int(slices.max()) * slice_bytes)
+    pages = slices * slice_bytes // residency.page
+    return found & (np.arange(found.shape[1]) < np.maximum(pages, 1)[:, None])
 
 
 def _add(
