@@ -49,14 +49,14 @@ typedef struct hak_arena {
   hak_chunk_t *spare_chunks;
   hak_slabs_t *spare_slabs;
   size_t spare_chunks_count, spare_slabs_count;
-  hak_chunk_t *transit; /* chunks with slices in transit */
+  hak_chunk_t *transit;   /* chunks with slices in transit */
   _Atomic uint32_t forks; /* that led here and ended what was in transit */
-  hak_chunk_t *leaving; /* extents in transit that are still mapped: a descriptor each, with another one behind it */
-  char *wish;           /* below, nothing was mapped yet: the place for what fits in none of these */
+  hak_chunk_t *leaving;   /* extents in transit that are still mapped: a descriptor each, with another one behind it */
+  char *wish;             /* below, nothing was mapped yet: the place for what fits in none of these */
   hak_place_t places[HAK_PLACES]; /* that were unmapped */
   size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
   _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */
-  uint32_t first_slice; /* of every chunk, as far as it is free */
+  uint32_t first_slice;           /* of every chunk, as far as it is free */
   /* release policy */
   size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
   size_t stuck_slices; /* dirty, but the system would not take them back */

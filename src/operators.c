@@ -61,11 +61,23 @@ static new_handler_t current_new_handler(const void *caller) {
   return get ? get() : NULL;
 }
 
+/* What that does, where a static program has the exception and not the function (Itanium C++ ABI): std::bad_alloc is
+ * its table of functions alone. */
+extern void *_ZTVSt9bad_alloc[] __attribute__((weak)), *_ZTISt9bad_alloc[] __attribute__((weak));
+extern void _ZNSt9bad_allocD1Ev(void *exception) __attribute__((weak));
+extern void *__cxa_allocate_exception(size_t bytes) __attribute__((weak));
+extern void __cxa_throw(void *exception, void *type, void (*destroy)(void *)) __attribute__((weak));
+
 _Noreturn static void throw_bad_alloc(const void *caller) {
   void (*throw_it)(void) = NULL;
   *(void **)&throw_it = runtime_symbol((void *)_ZSt17__throw_bad_allocv, "_ZSt17__throw_bad_allocv", caller);
   if (throw_it) {
     throw_it();
+  }
+  if (_ZTVSt9bad_alloc && _ZTISt9bad_alloc && __cxa_allocate_exception && __cxa_throw) {
+    void **exception = __cxa_allocate_exception(sizeof *exception);
+    *exception = &_ZTVSt9bad_alloc[2];
+    __cxa_throw(exception, (void *)_ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
   }
   abort();
 }

@@ -4,9 +4,9 @@
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
-  STEP_RANGES = 16, /* on the stack, of which a thread may have little */
-  LEAST_RISE = 8,   /* a smaller share of what was learned, used again, does not count */
-  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
+  STEP_RANGES = 15,  /* on the stack, of which a thread may have little */
+  LEAST_RISE = 8,    /* a smaller share of what was learned, used again, does not count */
+  SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
 };
 
 /* What is on its way to the system: slices of a SLICED chunk; or an extent, by the descriptors that it needs should it
@@ -31,7 +31,8 @@ static size_t lowest_floor(void) {
  * below that; from half of it on, nothing. */
 static size_t learned_locked(void) {
   size_t used = hak_arena.used_slices, floor = lowest_floor();
-  size_t learned = hak_arena.locked ? 0 : hak_arena.learned_slices; /* what a mapping brings beside a block was never used */
+  size_t learned =
+      hak_arena.locked ? 0 : hak_arena.learned_slices; /* what a mapping brings beside a block was never used */
   if (floor == SIZE_MAX || used >= floor) {
     return learned;
   }

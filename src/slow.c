@@ -1,5 +1,7 @@
 #include "slow.h"
 
+#include "hakmem.h"
+
 #include "altered.h"
 #include "foreign.h"
 #include "hook.h"
@@ -64,12 +66,23 @@ static void *huge_alloc(size_t bytes, bool *zeroed) {
   return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 
+static void *find(size_t bytes, bool *zeroed) {
+  return bytes > HAK_CACHED_MAX ? huge_alloc(bytes, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+}
+
+/* Where a limit leaves no more, what threads keep may pin all that is free. Not for what no address space holds. */
+static void *find_after_trim(size_t bytes, bool *zeroed) {
+  enum { ADDRESS_BITS = 47 };
+  return bytes >> ADDRESS_BITS == 0 && hak_trim(0) ? find(bytes, zeroed) : NULL;
+}
+
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
   void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook->alloc(bytes) : NULL;
   if (!block) {
-    block = bytes > HAK_CACHED_MAX ? huge_alloc(bytes, zeroed) : cached_alloc_or_larger(bytes, zeroed);
+    block = find(bytes, zeroed);
+    block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);
     if (watched && block) {
       hak_hook->allocated(block, bytes);
     }

@@ -23,9 +23,9 @@ enum { CANNOT = 126 };
 #define CALLS(X) \
   X(brk) \
   X(clock_gettime) \
-  X(futex) X(getcpu) X(getpid) X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) \
-      X(munmap) X(openat) X(prctl) X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) \
-          X(sysinfo)
+  X(futex) \
+  X(getcpu) X(getpid) X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) X(munmap) \
+      X(openat) X(prctl) X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) X(sysinfo)
 
 static const struct {
   const char *name;

@@ -1,6 +1,6 @@
-/* A program that has huge blocks only, or hardly any others, gets small when it has freed them: at once when what was in
- * use for long is freed, and in time after a burst.
- * argument: end, all is freed for good; or burst, all was freed and taken again for a while */
+/* A program that has huge blocks only, or hardly any others, gets small when it has freed them: at once when what was
+ * in use for long is freed, and in time after a burst. argument: end, all is freed for good; or burst, all was freed
+ * and taken again for a while */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
-/* A program in a steady state stays as large as it is, however long it runs: its resident memory, its address space, the
- * number of its mappings, and what the allocator keeps for itself.
- * arguments: a pattern of requests, below */
+/* A program in a steady state stays as large as it is, however long it runs: its resident memory, its address space,
+ * the number of its mappings, and what the allocator keeps for itself. arguments: a pattern of requests, below */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -129,7 +128,8 @@ static void threads(Prng *prng, size_t rounds) {
   for (size_t i = 0; i < rounds; i += 50) {
     pthread_t ids[THREADS];
     for (size_t k = 0; k < THREADS; k++) {
-      CHECK(pthread_create(&ids[k], NULL, one_thread, hide_pointer((const void *)(uintptr_t)(prng_next(prng) | 1))) == 0);
+      CHECK(pthread_create(&ids[k], NULL, one_thread, hide_pointer((const void *)(uintptr_t)(prng_next(prng) | 1))) ==
+            0);
     }
     for (size_t k = 0; k < THREADS; k++) {
       CHECK(pthread_join(ids[k], NULL) == 0);

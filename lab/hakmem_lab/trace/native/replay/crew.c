@@ -1,8 +1,9 @@
 // Starts workers when their time has come, looks at the memory, sees a circle of waits.
 //
 // The first worker is the process's own first thread, which allocators serve otherwise than those that it starts: glibc
-// from the heap, and without locks as long as it is alone. So the crew is a thread only where there are several workers;
-// one alone looks after itself between its batches, and a timer sees to it that a batch does not take for ever.
+// from the heap, and without locks as long as it is alone. So the crew is a thread only where there are several
+// workers; one alone looks after itself between its batches, and a timer sees to it that a batch does not take for
+// ever.
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>

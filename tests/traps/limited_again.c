@@ -1,0 +1,43 @@
+/* Under a limit, memory that was used in small blocks and is free again serves a large one: what threads keep of it
+ * does not pin the rest. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "trap.h"
+
+enum { LIMIT_BYTES = 50 << 20, BLOCKS_MAX = 8192, ROUNDS = 3 };
+
+static char *blocks[BLOCKS_MAX];
+
+static size_t fill(size_t bytes, size_t from) {
+  while (from < BLOCKS_MAX && (blocks[from] = HAK(hak_malloc)(bytes)) != NULL) {
+    memset(blocks[from++], 1, bytes);
+  }
+  CHECK(from < BLOCKS_MAX && errno == ENOMEM);
+  return from;
+}
+
+static void release(size_t from, size_t to, size_t step) {
+  for (; from < to; from += step) {
+    HAK(hak_free)(blocks[from]);
+    blocks[from] = NULL;
+  }
+}
+
+int main(void) {
+  static const size_t sizes[] = {20000, 9000, 40000};
+  struct rlimit limit = {LIMIT_BYTES, LIMIT_BYTES};
+  HAK(hak_free)(HAK(hak_malloc)(1));
+  CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
+  for (size_t i = 0; i < ROUNDS * 3; i++) {
+    size_t count = fill(sizes[i % 3], 0);
+    release(0, count, 2);
+    size_t more = fill(sizes[(i + 1) % 3], count);
+    release(0, more, 1);
+    char *large = HAK(hak_malloc)(LIMIT_BYTES / 2);
+    CHECK(large != NULL);
+    HAK(hak_free)(large);
+  }
+  return 0;
+}
