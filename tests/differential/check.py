@@ -52,6 +52,9 @@ def kept_cases(arms: Sequence[str]) -> list[Outcome]:
     outcomes, places = [], {place.name: place for place in environments()}
     for case, path in ((load(path), path) for path in sorted(CASES.glob("*.json"))):
         program, kinds = case["program"], case["kinds"]
+        if set(kinds) <= {"cpu", "longest call"}:  # for --replay
+            outcomes.append(Outcome(f"case {path.stem}", "times are not asked here", case["limit"]))
+            continue
         if place := places.get(case.get("place", "")):
             found = try_one(place, program, arms, kinds)[0]
         elif any(flag.kind in kinds for flag in possible(run(OURS, program))):
