@@ -85,7 +85,8 @@ def ended_badly(runs: Runs) -> list[Flag]:
         return []
     if bad[0].status == -signal.SIGXCPU:
         least, arm = min((one.last.cpu_us, arm) for arm, rows in runs.items() for one in rows if one.status == 0)
-        return [Flag("cpu", LONGEST_RUN_S * 1e6, least, arm, "µs")]
+        longest = LONGEST_RUN_S * 1e6  # or more
+        return [Flag("cpu", longest, least, arm, "µs")] if longest > LIMITS["cpu"].ratio * least else []
     return [
         Flag("contents" if bad[0].status == 3 else "status", bad[0].status, 0, f"{bad[0].status} {bad[0].stderr!r}")
     ]

@@ -55,6 +55,9 @@ void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t b
 void slot_empty(struct context *context, struct slot *slot);
 void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent);
 
+/* Memory of the machine's own, which no plan makes fail (tests/fault/inject.c). */
+void *own_map(size_t bytes, int protection, int flags, int file);
+
 /* measure.c */
 void measure_start(void);
 void measure_round(int64_t round);

@@ -25,7 +25,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="with --steady: how many side by side")
     words = parser.parse_args()
     if words.replay:
-        flags = [replay(path.name, load(path)["program"]) for path in words.replay]
+        kept = [(path.name, load(path)) for path in words.replay]
+        flags = [replay(name, case["program"], case.get("place", "")) for name, case in kept]
         return 1 if any(flags) else 0
     if words.check:
         return check(words.junit)

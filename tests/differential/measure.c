@@ -110,7 +110,7 @@ static void take(int64_t round) {
 
 void measure_start(void) {
   size_t bytes = ((size_t)header.operations + 1) * sizeof *spent_ns;
-  spent_ns = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  spent_ns = own_map(bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1);
   if (spent_ns == MAP_FAILED) {
     fail("no memory for the machine's own figures");
   }
