@@ -185,6 +185,19 @@ bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
   return false;
 }
 
+bool hak_os_offers_medium_pages(void) {
+  char text[64];
+  int saved = errno;
+  int fd = open("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled", O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+  if (fd >= 0) {
+    close(fd);
+  }
+  errno = saved;
+  text[length > 0 ? length : 0] = '\0';
+  return length > 0 && !strstr(text, "[never]");
+}
+
 size_t hak_os_fault_bytes(void *at, size_t bytes) {
   unsigned char resident[512];
   size_t page = hak_os_page_bytes(), pages = bytes / page, count = 0;

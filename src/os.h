@@ -43,6 +43,8 @@ bool hak_os_is_locked(void *page);
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 /* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it; all are 0 then. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
+/* Whether the system's settings offer pages of 64 KiB to who asks. */
+bool hak_os_offers_medium_pages(void);
 /* What one first touch of such a range, which is clean, makes resident there, in bytes; at most 2 MiB are looked at. 0:
  * nobody knows. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);

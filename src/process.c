@@ -161,7 +161,9 @@ static void start(void) {
     hak_options_load(environ);
     hak_foreign_start();
   }
-  hak_arena_try_medium();
+  if (hak_os_offers_medium_pages()) { /* else not even a trial: a sandbox that was there before us may kill for it */
+    hak_arena_try_medium();
+  }
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
   if (!HAK_MINIMAL) {

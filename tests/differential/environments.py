@@ -40,7 +40,6 @@ DENIED = [
     "sysinfo",
 ]
 DEADLY = {
-    "mincore": "asked at start, where a sandbox that was there before may kill",
     "madvise": "asked at start, and what is free goes back by it, as with jemalloc",
     "getrandom": "asked at start, as by glibc and mimalloc",
 }
