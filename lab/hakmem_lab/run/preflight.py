@@ -35,7 +35,7 @@ STARTERS = (
     *("choom", "prlimit", "flock"),
     *SHELLS,
 )
-_BINDING = re.compile(r"binding file .+ \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
+_BINDING = re.compile(r"binding file (.+) \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
 OWN = ("malloc", "calloc", "realloc")
 _LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
@@ -98,12 +98,17 @@ def _elf_problem(path: Path) -> str | None:
     return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None
 
 
+def _bound(text: str) -> frozenset[str]:
+    """What answers malloc, from the dynamic linker's words. A library that answers may ask who comes behind it."""
+    pairs = _BINDING.findall(text)
+    answering = {target for _, target in pairs if ".so" in target}
+    return frozenset(target for origin, target in pairs if origin == target or origin not in answering)
+
+
 def begun_in(text: str) -> list[Begun]:
     """The programs of one process, in order, from what the dynamic linker wrote: each is followed by its successor."""
     parts = _MAIN.split(text)
-    return [
-        Begun(name, frozenset(_BINDING.findall(before))) for before, name in zip(parts[::2], parts[1::2], strict=False)
-    ]
+    return [Begun(name, _bound(before)) for before, name in zip(parts[::2], parts[1::2], strict=False)]
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
     own = texts.pop(log, "")
     children = [begun for text in texts.values() for begun in begun_in(text)]
     beginning = _LOADING in _MAIN.split(own)[-1]
-    return Seen(begun_in(own), children, last, frozenset(_BINDING.findall(own)), outcome.stderr, beginning)
+    return Seen(begun_in(own), children, last, _bound(own), outcome.stderr, beginning)
 
 
 def _until_main(running: Running, log: Path) -> None:
