@@ -126,7 +126,7 @@ class Outcome:
             return f"killed by {_signal_name(self.signal)}{short}"
         if self.exit:
             # How a shell ends whose last command was ended by a signal.
-            told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if SHELL_SIGNAL < self.exit < 2 * SHELL_SIGNAL else ""
+            told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
             return f"exit status {self.exit}{told}"
         if said := _SHELL_SAYS.search(self.stderr):
             return f"a shell says of a command of its own, not the last one: {said[1]}"

@@ -108,11 +108,13 @@ def test_a_collector_that_is_killed_leaves_a_partial_trace_and_the_program(begin
     assert "operation" not in said
 
 
-def test_a_process_that_ends_meanwhile_or_is_recorded_already_is_refused(begin, hak, program, path, tmp_path):
-    with subprocess.Popen(["sleep", "1"]) as short:
-        answer = hak("record", "-o", path, str(short.pid))
-        assert answer.status == 2
-        assert "has ended" in answer.message()
+def test_a_process_that_has_ended_or_is_recorded_already_is_refused(begin, hak, program, path, tmp_path):
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    answer = hak("record", "-o", path, str(ended.pid))
+    ended.wait()
+    assert answer.status == 2
+    assert "has ended" in answer.message()
     running = begin("record", "-o", path, "--", program, "endless")
     assert running.stdout.readline() == "going\n"
     (recorded,) = (int(pid) for pid in children_of(running.pid) if "recorded" in os.readlink(f"/proc/{pid}/exe"))

@@ -250,5 +250,7 @@ def test_without_the_libraries_one_line_says_what_to_install(monkeypatch, tmp_pa
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     native.reader.cache_clear()
-    with pytest.raises(LabError, match="install libzstd-dev and zlib1g-dev"):
+    with pytest.raises(
+        LabError, match="libzstd-dev and zlib1g-dev once, to compile its reader of traces: install that"
+    ):
         native.reader()
