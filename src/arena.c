@@ -298,6 +298,10 @@ hak_misuse_t hak_arena_why(const void *address) {
   return why;
 }
 
+void hak_arena_count_cached(size_t bytes) {
+  atomic_fetch_add_explicit(&hak_arena.cached_bytes, bytes, memory_order_relaxed);
+}
+
 size_t hak_arena_used_slices(void) {
   return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
 }

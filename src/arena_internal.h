@@ -32,7 +32,6 @@ typedef struct hak_chunk_lists {
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices;  /* written under the lock, read anywhere */
-  _Atomic bool tight;          /* the last chunk was refused */
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t peak_slices;          /* most slices ever used */
@@ -41,7 +40,6 @@ typedef struct hak_arena {
   size_t dirty_slices;         /* free and dirty */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
-  _Atomic bool medium;        /* the kernel has pages as large as slabs, and chunks for slabs get them */
   /* FREE extents; [1]: dirty ones */
   hak_chunk_t *extents[2][HAK_EXTENT_LISTS];
   uint32_t extents_listed[2];
@@ -49,20 +47,22 @@ typedef struct hak_arena {
   hak_chunk_t *spare_chunks;
   hak_slabs_t *spare_slabs;
   size_t spare_chunks_count, spare_slabs_count;
-  hak_chunk_t *transit;   /* chunks with slices in transit */
-  _Atomic uint32_t forks; /* that led here and ended what was in transit */
-  hak_chunk_t *leaving;   /* extents in transit that are still mapped: a descriptor each, with another one behind it */
-  char *wish;             /* below, nothing was mapped yet: the place for what fits in none of these */
+  hak_chunk_t *transit; /* chunks with slices in transit */
+  hak_chunk_t *leaving; /* extents in transit that are still mapped: a descriptor each, with another one behind it */
+  char *wish;           /* below, nothing was mapped yet: the place for what fits in none of these */
   hak_place_t places[HAK_PLACES]; /* that were unmapped */
   size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
-  _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */
-  uint32_t first_slice;           /* of every chunk, as far as it is free */
   /* release policy */
   size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
   size_t stuck_slices; /* dirty, but the system would not take them back */
-  bool decaying;       /* there may be something that was free for a decay time */
-  uint32_t epoch;
   uint64_t epoch_ms;
+  uint32_t epoch;
+  _Atomic uint32_t forks; /* that led here and ended what was in transit */
+  uint32_t first_slice;   /* of every chunk, as far as it is free */
+  bool decaying;          /* there may be something that was free for a decay time */
+  _Atomic bool tight;     /* the last chunk was refused */
+  _Atomic bool medium;    /* the kernel has pages as large as slabs, and chunks for slabs get them */
+  _Atomic bool locked;    /* what is mapped is resident at once, and counts as dirty */
 } hak_arena_t;
 
 extern hak_arena_t hak_arena;

@@ -65,10 +65,6 @@ size_t hak_release_target_locked(void) {
   return target > learned ? target : learned;
 }
 
-void hak_arena_count_cached(size_t bytes) {
-  atomic_fetch_add_explicit(&hak_arena.cached_bytes, bytes, memory_order_relaxed);
-}
-
 bool hak_release_due_locked(void) {
   return hak_arena.decaying || hak_arena.dirty_slices > hak_release_target_locked() + hak_arena.stuck_slices;
 }

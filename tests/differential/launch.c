@@ -24,8 +24,10 @@ enum { CANNOT = 126 };
   X(brk) \
   X(clock_gettime) \
   X(futex) \
-  X(getcpu) X(getpid) X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) X(munmap) \
-      X(openat) X(prctl) X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) X(sysinfo)
+  X(getcpu) \
+  X(getpid) \
+  X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) X(munmap) X(openat) X(prctl) \
+      X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) X(sysinfo)
 
 static const struct {
   const char *name;

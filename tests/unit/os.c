@@ -295,101 +295,6 @@ static void rights_are_asked_for(void) {
   CHECK(hak_os_secure_mode());
 }
 
-static const char first[] = "first\n", second[] = "second\n", third[] = "third\n", lost[] = "lost\n";
-
-/* Interrupted, and begun again; and errno is left as it is. */
-static void write_errors(void) {
-  errno = EDOM;
-  system_refuse(SYSTEM_WRITE, 0, 3);
-  hak_os_write_error(first, sizeof first - 1);
-  hak_os_write_error(second, sizeof second - 1);
-  CHECK(errno == EDOM);
-  int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-  CHECK(full >= 0 && dup2(full, STDERR_FILENO) == STDERR_FILENO);
-  errno = EDOM;
-  hak_os_write_error(lost, sizeof lost - 1);
-  CHECK(close(STDERR_FILENO) == 0);
-  errno = EDOM;
-  hak_os_write_error(lost, sizeof lost - 1);
-  CHECK(errno == EDOM);
-}
-
-static void errors_are_written(void) {
-  ChildResult result;
-  child_run(write_errors, &result);
-  CHECK(result.status == 0 && strcmp(result.errors, "first\nsecond\n") == 0);
-}
-
-static char report[64], data[64];
-
-/* A file of its own, which becomes stderr. */
-static int make_file(char name[64]) {
-  snprintf(name, 64, "/tmp/hakmem-unit-os-XXXXXX");
-  int file = mkstemp(name);
-  CHECK(file >= 0);
-  return file;
-}
-
-static void becomes_stderr(int file) {
-  CHECK(dup2(file, STDERR_FILENO) == STDERR_FILENO && close(file) == 0);
-}
-
-static void must_hold(const char *name, const char *expected) {
-  char text[64] = "";
-  int file = open(name, O_RDONLY | O_CLOEXEC);
-  CHECK(file >= 0 && read(file, text, sizeof text - 1) == (ssize_t)strlen(expected) && strcmp(text, expected) == 0);
-  CHECK(close(file) == 0 && unlink(name) == 0);
-}
-
-/* Where it is not remembered it is the stderr of the moment; later the file counts and not its number. */
-static void a_report_goes_where_stderr_was(void) {
-  becomes_stderr(make_file(report));
-  hak_os_write_report(first, sizeof first - 1);
-  hak_os_remember_stderr();
-  hak_os_write_report(second, sizeof second - 1);
-  CHECK(close(STDERR_FILENO) == 0);
-  int other = make_file(data); /* gets its number */
-  CHECK(other == STDERR_FILENO);
-  errno = EDOM;
-  hak_os_write_report(third, sizeof third - 1);
-  CHECK(errno == EDOM);
-  CHECK(close(STDERR_FILENO) == 0);
-  hak_os_write_report(third, sizeof third - 1);
-  must_hold(report, "first\nsecond\nthird\nthird\n");
-  must_hold(data, "");
-}
-
-/* Its name leads to another file by now. */
-static void a_report_goes_to_no_other_file(void) {
-  becomes_stderr(make_file(report));
-  hak_os_remember_stderr();
-  CHECK(rename(report, strcpy(data, "/tmp/hakmem-unit-os-moved")) == 0);
-  int other = open(report, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-  CHECK(other > STDERR_FILENO && close(STDERR_FILENO) == 0);
-  hak_os_write_report(lost, sizeof lost - 1);
-  must_hold(report, "");
-  must_hold(data, "");
-}
-
-/* A pipe has no name to be opened by. */
-static void a_report_to_a_closed_pipe_is_lost(void) {
-  hak_os_remember_stderr();
-  hak_os_write_report(first, sizeof first - 1);
-  CHECK(close(STDERR_FILENO) == 0);
-  int other = make_file(data);
-  CHECK(other == STDERR_FILENO);
-  hak_os_write_report(lost, sizeof lost - 1);
-  must_hold(data, "");
-}
-
-static void reports_are_written(void) {
-  ChildResult result;
-  child_succeeds(a_report_goes_where_stderr_was);
-  child_succeeds(a_report_goes_to_no_other_file);
-  child_run(a_report_to_a_closed_pipe_is_lost, &result);
-  CHECK(result.status == 0 && strcmp(result.errors, first) == 0);
-}
-
 int main(void) {
   child_succeeds(page_size_is_known);
   child_succeeds(page_size_is_guessed);
@@ -413,7 +318,5 @@ int main(void) {
   child_succeeds(without_the_kernels_they_differ_too);
   child_succeeds(a_sleeper_is_woken);
   child_succeeds(rights_are_asked_for);
-  errors_are_written();
-  reports_are_written();
   return 0;
 }

@@ -1,0 +1,196 @@
+/* Huge blocks that grow: where they are, or where the kernel moves them. */
+#include "huge_blocks.h"
+
+static char *move(char *block, size_t from, size_t to) {
+  char *moved = hak_huge_move(block, to);
+  CHECK(moved != NULL && hak_class_at(moved) == HAK_CLASS_HUGE && (uintptr_t)moved % HAK_CHUNK_BYTES == 0);
+  CHECK(moved == block || (hak_class_at(block) == HAK_CLASS_NONE && hak_arena_why(block) == HAK_MISUSE_DOUBLE_FREE));
+  CHECK(hak_huge_usable(moved) >= to && hak_huge_totals().blocks == 1);
+  CHECK(hak_huge_totals().bytes == hak_huge_usable(moved));
+  CHECK(hak_arena_used_slices() == hak_round_up(hak_slices_for(to), CHUNK));
+  CHECK(pattern_holds(moved, from, from, from));
+  pattern_fill(moved, to, to);
+  slices_add_up();
+  return moved;
+}
+
+static uint64_t moves(void) {
+  hak_os_counts_t counts;
+  hak_os_read_counts(&counts);
+  return counts.mremap;
+}
+
+/* By the page, with a tail or without; where that is refused they are copied. */
+static void a_block_moves_with_its_contents(void) {
+  char *block = move(alloc(2 * MIB), 2 * MIB, 4 * MIB); /* out of a chunk that others may share */
+  uint64_t before = moves();
+  block = move(block, 4 * MIB, 5 * MIB);
+  block = move(block, 5 * MIB, 11 * MIB);
+  CHECK(moves() == before + 2);
+  system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
+  block = move(block, 11 * MIB, 13 * MIB);
+  system_allow();
+  block = move(block, 13 * MIB, 15 * MIB + 5);
+  hak_huge_free(block, "test");
+  block = move(alloc(7 * MIB + 77), 7 * MIB + 77, 9 * MIB);
+  CHECK(moves() == before + 5);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* Where the kernel does not align what it moves. */
+static void a_move_may_end_anywhere(void) {
+  size_t bytes = 6 * MIB;
+  char *block = move(alloc(bytes - MIB), bytes - MIB, bytes);
+  for (size_t by = hak_os_page_bytes(); by < 2 * MIB; by += 31 * hak_os_page_bytes(), bytes += 2 * MIB) {
+    uint64_t before = moves();
+    system_misalign_moves(by);
+    block = move(block, bytes, bytes + 2 * MIB);
+    CHECK(moves() == before + 1);
+  }
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* A target that was used before is overwritten, also where the block reads as zeros. */
+static void a_dirty_target_is_no_hindrance(void) {
+  const size_t even = 64 << 10; /* bytes that are all the same, and not zero */
+  retain_everything();
+  system_refuse(SYSTEM_MREMAP, 0, SYSTEM_ALL);
+  for (int round = 0; round < 4; round++) {
+    char *used = alloc(8 * MIB), *block = alloc(3 * MIB);
+    memset(used, 0x55, 8 * MIB);
+    memset(block, 0, 3 * MIB);
+    memset(block + MIB, 9, even);
+    block[5000] = block[3 * MIB - 1] = 7;
+    hak_huge_free(used, "test");
+    char *moved = hak_huge_move(block, 7 * MIB);
+    CHECK(moved == used && moved[5000] == 7 && moved[3 * MIB - 1] == 7);
+    CHECK(moved[MIB] == 9 && memcmp(moved + MIB, moved + MIB + 1, even - 1) == 0);
+    moved[5000] = moved[3 * MIB - 1] = 0;
+    memset(moved + MIB, 0, even);
+    CHECK(all_zero(moved, 3 * MIB));
+    hak_huge_free(moved, "test");
+  }
+  nothing_is_left();
+}
+
+/* Before it moves. */
+static void a_block_grows_where_nothing_is_behind_it(void) {
+  slices_begin_here();
+  char *block = alloc(10 * MIB);
+  CHECK(hak_huge_resize(block, 17 * MIB) && hak_arena_used_slices() == 9 * CHUNK && all_zero(block + 10 * MIB, MIB));
+  slices_add_up();
+  CHECK(hak_huge_resize(block, 18 * MIB) && hak_os_map_at(block + 20 * MIB, MIB) == HAK_OS_MAPPED);
+  CHECK(hak_huge_resize(block, 20 * MIB) && !hak_huge_resize(block, 20 * MIB + 1));
+  CHECK(pattern_holds(block, 10 * MIB, 10 * MIB, 10 * MIB) && hak_huge_usable(block) == 20 * MIB);
+  slices_add_up();
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* Another thread may map what was left, and get blocks there, as soon as the kernel has moved the pages. */
+static char *left, *taken;
+
+static void take_what_was_left(void) {
+  bool zeroed;
+  hak_arena.wish = left + 4 * MIB;
+  taken = hak_huge_alloc(4 * MIB, 1, &zeroed);
+  memset(taken, 3, 4 * MIB);
+}
+
+/* The first call is for a look at where there is room. */
+static void take_at_the_next_call(void) {
+  system_during(SYSTEM_MUNMAP, take_what_was_left);
+}
+
+static void what_another_thread_maps_there_is_its_own(void) {
+  char *block = left = move(alloc(3 * MIB), 3 * MIB, 4 * MIB);
+  char *behind = hak_os_map(block + 4 * MIB, MIB); /* so that it cannot stay */
+  system_during(SYSTEM_MUNMAP, take_at_the_next_call);
+  block = hak_huge_move(block, 6 * MIB);
+  CHECK(system_was_during() && block != left && taken == left && behind != NULL);
+  CHECK(hak_class_at(taken) == HAK_CLASS_HUGE && hak_huge_usable(taken) == 4 * MIB && taken[4 * MIB - 1] == 3);
+  CHECK(hak_huge_usable(block) == 6 * MIB && pattern_holds(block, 4 * MIB, 4 * MIB, 4 * MIB));
+  slices_add_up();
+  hak_huge_free(block, "test");
+  hak_huge_free(taken, "test");
+  nothing_is_left();
+}
+
+/* Nothing of a block that is several mappings moves, in whatever order they lie. */
+static void a_block_of_several_mappings_is_copied(void) {
+  for (size_t locked = 0; locked < 8 * MIB; locked += 2 * MIB) {
+    char *block = alloc(8 * MIB);
+    CHECK(madvise(block + locked, MIB, MADV_DONTFORK) == 0);
+    block = move(block, 8 * MIB, 13 * MIB);
+    hak_huge_free(block, "test");
+  }
+  nothing_is_left();
+}
+
+/* Each block that was moved is a mapping of its own, of which a process may have so many. */
+static void only_so_many_are_moved(void) {
+  enum { BLOCKS = 4096 };
+  const size_t bytes = 2 * MIB + 1;
+  static char *block[BLOCKS];
+  bool zeroed;
+  for (size_t i = 0; i < BLOCKS; i++) {
+    block[i] = hak_huge_alloc(bytes, 16, &zeroed);
+    CHECK(block[i] != NULL);
+    block[i][0] = block[i][bytes - 1] = (char)i;
+    block[i] = hak_huge_move(block[i], bytes + 5000);
+    CHECK(block[i] != NULL && block[i][0] == (char)i && block[i][bytes - 1] == (char)i);
+  }
+  uint64_t before = moves();
+  char *one = hak_huge_alloc(bytes, 16, &zeroed);
+  one[bytes - 1] = 1;
+  one = hak_huge_move(one, 5 * MIB); /* copied */
+  CHECK(moves() == before && one && one[bytes - 1] == 1);
+  block[0] = hak_huge_move(block[0], 5 * MIB); /* has its mapping already */
+  one = hak_huge_move(one, 64 * MIB);          /* there cannot be many of these */
+  CHECK(moves() == before + 2 && block[0] && one && one[bytes - 1] == 1);
+  hak_huge_free(block[0], "test");
+  hak_huge_free(one, "test");
+  block[0] = hak_huge_move(hak_huge_alloc(bytes, 16, &zeroed), 5 * MIB);
+  CHECK(moves() == before + 3);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    hak_huge_free(block[i], "test");
+  }
+  nothing_is_left();
+}
+
+static void without_memory_a_block_stays(void) {
+  bool zeroed;
+  char *block = alloc(2 * MIB);
+  set_number("MEMORY_LIMIT", 4 * MIB);
+  CHECK(!hak_huge_move(block, 2 * MIB + 1) && !hak_huge_resize(block, 2 * MIB + 1));
+  CHECK(!hak_huge_alloc(2 * MIB + 1, 1, &zeroed));
+  CHECK(pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB) && hak_huge_usable(block) == 2 * MIB);
+  CHECK(hak_huge_totals().blocks == 1 && hak_arena_used_slices() == CHUNK);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* One that moves by the page is never there twice. */
+static void a_move_needs_no_second_place(void) {
+  char *block = alloc(10 * MIB);
+  set_number("MEMORY_LIMIT", 16 * MIB);
+  block = move(block, 10 * MIB, 16 * MIB);
+  CHECK(!hak_huge_move(block, 16 * MIB + 1) && pattern_holds(block, 16 * MIB, 16 * MIB, 16 * MIB));
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+int main(void) {
+  child_succeeds(a_block_moves_with_its_contents);
+  child_succeeds(a_move_may_end_anywhere);
+  child_succeeds(a_dirty_target_is_no_hindrance);
+  child_succeeds(a_block_grows_where_nothing_is_behind_it);
+  child_succeeds(what_another_thread_maps_there_is_its_own);
+  child_succeeds(a_block_of_several_mappings_is_copied);
+  child_succeeds(only_so_many_are_moved);
+  child_succeeds(without_memory_a_block_stays);
+  child_succeeds(a_move_needs_no_second_place);
+  return 0;
+}
