@@ -112,7 +112,7 @@ static char *choose_place(size_t bytes, size_t align, bool *recalled) {
 }
 
 /* It was mapped there (NULL: it was not), where another place may have been chosen. */
-static void settle_place(char *base, size_t bytes, char *place, bool recalled) {
+static void settle_place(char *base, size_t bytes, const char *place, bool recalled) {
   hak_lock(&hak_arena.lock);
   if (recalled && base != place) {
     hak_arena.lost_bytes += bytes; /* others are there */

@@ -26,8 +26,22 @@ enum { CANNOT = 126 };
   X(futex) \
   X(getcpu) \
   X(getpid) \
-  X(getrandom) X(gettid) X(madvise) X(membarrier) X(mincore) X(mprotect) X(mremap) X(munmap) X(openat) X(prctl) \
-      X(readlink) X(rseq) X(rt_sigprocmask) X(sched_getaffinity) X(sched_yield) X(sysinfo)
+  X(getrandom) \
+  X(gettid) \
+  X(madvise) \
+  X(membarrier) \
+  X(mincore) \
+  X(mprotect) \
+  X(mremap) \
+  X(munmap) \
+  X(openat) \
+  X(prctl) \
+  X(readlink) \
+  X(rseq) \
+  X(rt_sigprocmask) \
+  X(sched_getaffinity) \
+  X(sched_yield) \
+  X(sysinfo)
 
 static const struct {
   const char *name;
