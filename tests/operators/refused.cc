@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <new>
 
-static volatile std::size_t too_much = static_cast<std::size_t>(1) << 62;
+namespace {
+volatile std::size_t too_much = static_cast<std::size_t>(1) << 62;
+} // namespace
 
 int main() {
   int caught = 0;
