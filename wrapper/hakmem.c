@@ -22,7 +22,7 @@ _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, c
   va_list arguments;
   va_start(arguments, format);
   fputs("hakmem: ", stderr);
-  vfprintf(stderr, format, arguments);
+  vfprintf(stderr, format, arguments); /* NOLINT(clang-analyzer-valist.Uninitialized) */
   fputc('\n', stderr);
   va_end(arguments);
   exit(status);

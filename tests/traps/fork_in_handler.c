@@ -114,7 +114,7 @@ static void start_threads(pthread_t *threads, Table *tables, int count, bool eve
 
 int main(int count, char **arguments) {
   static Table mine, tables[THREADS_MAX];
-  pthread_t threads[THREADS_MAX];
+  pthread_t threads[THREADS_MAX] = {0};
   CHECK(count == 2 || (count == 3 && strcmp(arguments[2], "everywhere") == 0));
   int others = atoi(arguments[1]);
   CHECK(others <= THREADS_MAX);

@@ -99,7 +99,7 @@ static void growing(Prng *prng, size_t rounds) {
 /* The program maps memory of its own, which may come where ours was. */
 static void beside_mappings(Prng *prng, size_t rounds) {
   enum { OWN = 16 };
-  void *own[OWN];
+  void *own[OWN] = {NULL};
   size_t bytes[OWN] = {0};
   for (size_t i = 0; i < rounds * 40; i++) {
     size_t k = prng_below(prng, OWN);
