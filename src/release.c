@@ -31,8 +31,8 @@ static size_t lowest_floor(void) {
  * below that; from half of it on, nothing. */
 static size_t learned_locked(void) {
   size_t used = hak_arena.used_slices, floor = lowest_floor();
-  size_t learned =
-      hak_arena.locked ? 0 : hak_arena.learned_slices; /* what a mapping brings beside a block was never used */
+  /* Where all is resident at once, what a mapping brings beside a block was never used. */
+  size_t learned = hak_arena.locked ? 0 : hak_arena.learned_slices;
   if (floor == SIZE_MAX || used >= floor) {
     return learned;
   }
