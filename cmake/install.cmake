@@ -12,7 +12,7 @@ write_basic_package_version_file(hakmem-config-version.cmake COMPATIBILITY SameM
 set_target_properties(hakmem_static PROPERTIES EXPORT_NAME hakmem_static)
 install(TARGETS hakmem hakmem_static EXPORT hakmem-targets)
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION ${package_dir})
-install(FILES include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/hakmem.h include/hakmem.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_BINARY_DIR}/hakmem-config.cmake ${PROJECT_BINARY_DIR}/hakmem-config-version.cmake
         DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -5,12 +5,23 @@
 #   hakmem_static           the same                                  libhakmem.a
 #   hakmem_minimal_static   the same, HAKMEM_MINIMAL=1                libhakmem_minimal.a, for the benchmark
 
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
+include(CheckSymbolExists)
+
+if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  message(FATAL_ERROR "hakmem needs a 64-bit machine: ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS} builds for another")
+endif()
+check_c_source_compiles("_Atomic char c; int main(void) { return __atomic_exchange_n((char *)&c, 1, 2); }" HAKMEM_ATOMIC_BYTES)
+check_c_compiler_flag(-momit-leaf-frame-pointer HAKMEM_LEAF_FRAMES) # not gcc 12 for RISC-V
+check_symbol_exists(__GLIBC__ features.h HAKMEM_GLIBC)
 
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/inspect/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c
                      ${PROJECT_SOURCE_DIR}/src/protection.c ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
-set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c) # a wrapper of dlopen: for libhakmem.so alone
+# Wrappers of dlopen and of musl's pthread_atfork: for libhakmem.so alone.
+set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c ${PROJECT_SOURCE_DIR}/src/atfork.c)
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 
 # The compiler must not turn the bodies of these functions into calls of themselves.
@@ -27,6 +38,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   if(HAKMEM_LINKER_MARKS_CET)
     set(cet_link_options -Wl,-z,ibt,-z,shstk -Wl,-init=hak_no_init -Wl,-fini=hak_no_fini)
   endif()
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  # BTI, and signed return addresses. The linker says so of the library where all it is made of has them, which it is not
+  # told to say of others: libgcc's choice of atomic instructions is called by a pointer, and may have no landing pad.
+  set(cet_compile_options -mbranch-protection=standard)
 endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG OFF)
@@ -56,8 +71,11 @@ function(hakmem_add_library name kind)
             -fasynchronous-unwind-tables
             # A profile's stacks begin in the library. malloc and free, which only jump on, stay as they are.
             -fno-omit-frame-pointer
-            -momit-leaf-frame-pointer)
+            $<$<BOOL:${HAKMEM_LEAF_FRAMES}>:-momit-leaf-frame-pointer>)
   target_link_libraries(${name} PUBLIC Threads::Threads)
+  if(NOT HAKMEM_ATOMIC_BYTES) # gcc 12 for RISC-V calls its library
+    target_link_libraries(${name} PUBLIC -l:libatomic.a)
+  endif()
 endfunction()
 
 hakmem_add_library(hakmem_core STATIC ${core_sources})

@@ -2,6 +2,7 @@
 
 option(HAKMEM_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(HAKMEM_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(HAKMEM_CXX "Build the tests that are C++" ON)
 option(HAKMEM_OVERRIDE "Build the libraries that replace malloc and operator new" ON)
 option(HAKMEM_OBSERVE "Count more than the default statistics" OFF)
 option(HAKMEM_LTO "Optimise the shared library across files" OFF)

@@ -9,8 +9,8 @@
  *   - hak_free() and the sized forms keep errno;
  *   - a request of 0 bytes returns a unique pointer that must be freed;
  *   - a block of n >= 16 bytes, like every block under 16, is aligned to 16;
- *   - misuse (a pointer that is not a live block, a block freed twice, a damaged free block) prints one
- *     line on stderr that names the pointer and the reason, and calls abort().
+ *   - misuse (a pointer that is not a live block, a block freed twice, a free block whose second word was
+ *     written to) prints one line on stderr that names the pointer and the reason, and calls abort().
  *
  * libhakmem.so and libhakmem.a also define malloc, free, … and the C++ operators new and delete.
  */

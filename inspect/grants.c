@@ -1,5 +1,5 @@
-/* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are lists of
- * such blocks, which its bins fill. */
+/* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are magazines
+ * of such blocks, which its bins fill. */
 #include "grants.h"
 
 #include "large.h"
@@ -8,6 +8,8 @@
 #include "sample.h"
 #include "slab.h"
 #include "slots.h"
+
+#include <string.h>
 
 enum {
   GRANT_BLOCKS = 64,      /* worth a call: with fewer in its cycle a class asks for more, */
@@ -29,81 +31,87 @@ HAK_COLD static void follow_tracer(void) {
   }
 }
 
-static uint32_t blocks_in(const hak_heap_t *heap, uint32_t cls) {
-  return (uint32_t)(hak_bin_capacity(&heap->info[cls]) -
-                    atomic_load_explicit(&heap->bin[cls].room, memory_order_relaxed));
+/* The bin's whole magazine becomes the grant's, whose own is empty, and the other way round. Between any two of these
+ * a fork loses the blocks in the child, and has them nowhere twice. */
+static void swap_magazines(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_bin_t *bin = &heap->bin[cls];
+  hak_grant_t *grant = &heap->grant[cls - 1];
+  hak_bin_info_t *info = &heap->info[cls];
+  hak_magazine_t full = info->magazine, empty = info->granted;
+  hak_free_block_t **slots = hak_magazine_slots(&full), *head = bin->head;
+  atomic_store_explicit(&info->granted.size, 0, memory_order_relaxed);
+  bin->head = HAK_NO_BLOCK;
+  atomic_store_explicit(&bin->top, hak_magazine_slots(&empty) - 1, memory_order_relaxed);
+  hak_magazine_set(&info->magazine, &empty);
+  hak_bin_set_end(heap, cls);
+  hak_magazine_set(&info->granted, &full);
+  grant->head = head;
+  atomic_store_explicit(&grant->top, slots + blocks - 1, memory_order_relaxed);
+}
+
+/* The newest blocks of the bin are granted, so many; no block is granted yet. False: no memory for their magazine. */
+static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_bin_t *bin = &heap->bin[cls];
+  hak_grant_t *grant = &heap->grant[cls - 1];
+  hak_bin_info_t *info = &heap->info[cls];
+  uint32_t count = hak_bin_blocks(heap, cls), rest = count - blocks;
+  if (rest == 0) {
+    swap_magazines(heap, cls, blocks);
+    return true;
+  }
+  if (info->granted.size < blocks) {
+    hak_magazine_drop(&info->granted);
+    if (!hak_magazine_make(&info->granted, blocks)) {
+      return false;
+    }
+  }
+  hak_free_block_t **from = hak_magazine_slots(&info->magazine), **slots = hak_magazine_slots(&info->granted);
+  memcpy(slots + 1, from + 1 + rest, (blocks - 1) * sizeof(void *));
+  hak_free_block_t *head = bin->head;
+  atomic_store_explicit(&bin->top, from + rest - 1, memory_order_relaxed);
+  bin->head = from[rest];
+  hak_bin_set_end(heap, cls);
+  atomic_signal_fence(memory_order_release);
+  grant->head = head;
+  atomic_store_explicit(&grant->top, slots + blocks - 1, memory_order_relaxed);
+  return true;
+}
+
+/* No block is granted: grant what lies in the bin up to the one that is sampled. False: there is none, or that is the
+ * next. */
+static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uint32_t has = hak_bin_blocks(heap, cls), blocks = has < info->sample_left ? has : info->sample_left;
+  if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK || !grant_some(heap, cls, blocks)) {
+    return false;
+  }
+  info->sample_left -= blocks;
+  info->busy = true;
+  return true;
+}
+
+static void *pop_granted(hak_heap_t *heap, uint32_t cls) {
+  hak_grant_t *grant = &heap->grant[cls - 1];
+  void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
+  if (!block) {
+    hak_slab_damaged("malloc", grant->head);
+  }
+  return block;
 }
 
 /* No block was granted: grant what lies in the bin, and take the first. NULL: it is not so easy. */
 static void *grant_all(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS; /* whose line of the table is at hand */
+  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS, cls = at + 1; /* whose line of the table is at hand */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
                    at >= HAK_GRANT_LAST)) {
     return NULL;
   }
-  hak_grant_t *grant = &heap->grant[at];
-  hak_bin_t *bin = &heap->bin[at + 1];
-  hak_bin_info_t *info = &heap->info[at + 1];
-  hak_free_block_t *block = bin->head, *next = block->link;
-  uint32_t count = blocks_in(heap, at + 1);
-  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key || grant->head != HAK_LIST_END ||
-                   count < info->grant_least)) {
+  bool enough = hak_bin_blocks(heap, cls) >= heap->info[cls].grant_least;
+  if (!enough || heap->grant[at].head != HAK_NO_BLOCK || !grant_before_sample(heap, cls)) {
     return NULL;
   }
-  if (HAK_UNLIKELY(count > info->sample_left)) { /* it is to be cut there; not if that is a long way to walk */
-    if (info->sample_left <= HAK_GRANT_CUT_MOST) {
-      return NULL;
-    }
-    info->sample_left--;
-    bin->head = next;
-    hak_bin_set_room(bin, hak_bin_room(bin) + 1);
-  } else {
-    info->sample_left -= count;
-    hak_bin_set_room(bin, hak_bin_capacity(info));
-    hak_grant_hand_over(bin, grant, next, HAK_LIST_END, (int32_t)count - 1);
-  }
-  info->busy = true;
-  __builtin_prefetch(next);
-  hak_mark_taken(block);
-  return block;
-}
-
-static void check_linked(const hak_heap_t *heap, const hak_free_block_t *block) {
-  if (!hak_is_linked(block, heap->key)) {
-    hak_slab_damaged("malloc", block);
-  }
-}
-
-/* The first blocks of the bin's list are granted, so many. */
-static void grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  hak_bin_t *bin = &heap->bin[cls];
-  hak_free_block_t *first = bin->head, *last = first, *rest = HAK_LIST_END;
-  bool all = blocks == blocks_in(heap, cls);
-  for (uint32_t i = 1; !all && i < blocks; i++) {
-    check_linked(heap, last);
-    last = last->link;
-  }
-  if (!all) {
-    check_linked(heap, last);
-    rest = last->link;
-  }
-  hak_bin_set_room(bin, hak_bin_room(bin) + (int32_t)blocks);
-  hak_grant_hand_over(bin, &heap->grant[cls - 1], first, rest, (int32_t)blocks);
-  if (!all) {
-    hak_link(last, HAK_LIST_END, heap->key);
-  }
-}
-
-/* Those before the one that is sampled. False: it is the next, or not among them. */
-static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
-  uint32_t left = heap->info[cls].sample_left;
-  if (left == 0 || heap->bin[cls].head == HAK_LIST_END || blocks_in(heap, cls) <= left) {
-    return false;
-  }
-  heap->info[cls].sample_left = 0;
-  grant_some(heap, cls, left);
-  return true;
+  return pop_granted(heap, cls);
 }
 
 static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
@@ -126,13 +134,10 @@ static void *alloc(size_t bytes) {
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = hak_sample_catch_up(&setting);
   if (heap && cls <= HAK_GRANT_LAST && hak_sample_takes(setting)) {
-    hak_grant_t *grant = &heap->grant[cls - 1];
-    if (grant->head != HAK_LIST_END || grant_before_sample(heap, cls)) { /* or the table is being changed */
-      block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
-      if (!block) {
-        hak_slab_damaged("malloc", grant->head);
-      }
-      return block;
+    bool among_them =
+        hak_bin_blocks(heap, cls) > heap->info[cls].sample_left; /* else the bin is filled up: grant_rest */
+    if (heap->grant[cls - 1].head != HAK_NO_BLOCK || (among_them && grant_before_sample(heap, cls))) {
+      return pop_granted(heap, cls); /* the head is there where the table is changing */
     }
   }
   return sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
@@ -150,25 +155,19 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   more = more < most - has ? more : most - has;
   if (!hak_policy_lend(heap, cls, more)) {
     info->grant_least = 1;
-  } else if (heap->bin[cls].head == HAK_LIST_END) {
+  } else if (heap->bin[cls].head == HAK_NO_BLOCK) {
     hak_cache_stock(heap, cls, more);
   }
 }
 
 /* The bin was filled for a block: grant what is left. */
 static void grant_rest(hak_heap_t *heap, uint32_t cls) {
-  if (cls > HAK_GRANT_LAST || !hak_sample_takes(heap->sample_setting) || heap->grant[cls - 1].head != HAK_LIST_END) {
+  if (cls > HAK_GRANT_LAST || !hak_sample_takes(heap->sample_setting) || heap->grant[cls - 1].head != HAK_NO_BLOCK) {
     return;
   }
-  hak_bin_info_t *info = &heap->info[cls];
-  bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
-  uint32_t has = closed ? 0 : blocks_in(heap, cls);
-  uint32_t granted = has < info->sample_left ? has : info->sample_left;
-  if (granted > 0) {
-    info->sample_left -= granted;
-    grant_some(heap, cls, granted);
-  }
-  if (!closed) {
+  uint32_t has = hak_bin_blocks(heap, cls);
+  grant_before_sample(heap, cls);
+  if (!heap->info[cls].closed) {
     ask_for_more(heap, cls, has + 1);
   }
 }

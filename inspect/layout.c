@@ -1,6 +1,7 @@
 #include "layout.h"
 
 #include "arena_internal.h"
+#include "depot.h"
 #include "hakmem.h"
 #include "heap.h"
 #include "meta.h"
@@ -8,7 +9,6 @@
 #include "sample.h"
 #include "sites.h"
 #include "slab.h"
-#include "transfer.h"
 
 #define ROOT(object) \
   { "&" #object, (uintptr_t) & (object) }
@@ -47,39 +47,30 @@ HAK_EXPORT const hak_layout_t hak_layout = {
 
             ROOT(hak_leaves),
             ROOT(hak_heaps_all),
-            ROOT(hak_transfers),
+            ROOT(hak_depots),
             ROOT(hak_arena),
             ROOT(hak_meta_pieces),
-            ROOT(hak_slab_key),
-            ROOT(hak_list_end),
+            ROOT(hak_no_block),
             ROOT(hak_option_values),
             ROOT(hak_option_given),
-            ROOT(hak_class_sizes),
 
             CONSTANT(HAK_SLICE_SHIFT),
             CONSTANT(HAK_CHUNK_SHIFT),
             CONSTANT(HAK_SLAB_SHIFT),
             CONSTANT(HAK_CLASS_COUNT),
             CONSTANT(HAK_CLASS_HUGE),
-            CONSTANT(HAK_BIN_COUNT),
             CONSTANT(HAK_BIN_WORDS),
+            CONSTANT(HAK_CODE_HUGE),
             CONSTANT(HAK_BINS_AT),
             CONSTANT(HAK_RUN_FIRST),
             CONSTANT(HAK_BITS_WORDS),
-            CONSTANT(HAK_CACHED_MAX),
-            CONSTANT(HAK_ADDRESS_BITS),
             CONSTANT(HAK_LEAF_SHIFT),
             CONSTANT(HAK_LEAVES),
             CONSTANT(HAK_LEAF_PIECE_BYTES),
             CONSTANT(HAK_LEAF_PIECES),
-            CONSTANT(HAK_SLAB_CURRENT),
-            CONSTANT(HAK_SLAB_LISTED),
-            CONSTANT(HAK_SLAB_COUNT_SHIFT),
-            CONSTANT(HAK_CHUNK_SPARE),
             CONSTANT(HAK_CHUNK_SLICED),
             CONSTANT(HAK_CHUNK_FREE),
             CONSTANT(HAK_CHUNK_HUGE),
-            CONSTANT(HAK_CHUNK_GONE),
 
             SIZE(hak_leaf_t),
             FIELD(hak_leaf_t, codes),
@@ -92,7 +83,6 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_chunk_t, dirty),
             FIELD(hak_chunk_t, transit),
             FIELD(hak_chunk_t, base),
-            FIELD(hak_chunk_t, mate),
             FIELD(hak_chunk_t, slabs),
             FIELD(hak_chunk_t, chunks),
             FIELD(hak_chunk_t, huge_bytes),
@@ -101,22 +91,15 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             SIZE(hak_slabs_t),
             FIELD(hak_slabs_t, slab),
             SIZE(hak_slab_t),
-            FIELD(hak_slab_t, control),
             FIELD(hak_slab_t, cls),
             FIELD(hak_slab_t, slices),
             FIELD(hak_slab_t, zeroed),
             FIELD(hak_slab_t, carved),
             FIELD(hak_slab_t, blocks),
-            FIELD(hak_slab_t, block_bytes),
             FIELD(hak_slab_t, base),
             FIELD(hak_slab_t, bits),
 
-            SIZE(hak_free_block_t),
-            FIELD(hak_free_block_t, link),
-            FIELD(hak_free_block_t, tag),
-
             SIZE(hak_heap_t),
-            FIELD(hak_heap_t, key),
             FIELD(hak_heap_t, bin),
             FIELD(hak_heap_t, info),
             FIELD(hak_heap_t, next),
@@ -125,30 +108,31 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELD(hak_heap_t, events),
             SIZE(hak_bin_t),
             FIELD(hak_bin_t, head),
-            FIELD(hak_bin_t, room),
+            FIELD(hak_bin_t, top),
             SIZE(hak_grant_t),
             FIELD(hak_grant_t, head),
+            FIELD(hak_grant_t, top),
             FIELD(hak_heap_t, grant),
             CONSTANT(HAK_GRANT_LAST),
             SIZE(hak_bin_info_t),
-            FIELD(hak_bin_info_t, current),
+            FIELD(hak_bin_info_t, magazine),
+            FIELD(hak_bin_info_t, granted),
             FIELD(hak_bin_info_t, outgoing),
-            FIELD(hak_bin_info_t, outgoing_count),
-            FIELD(hak_bin_info_t, capacity),
-            FIELD(hak_bin_info_t, closed),
             FIELD(hak_bin_info_t, asked_bytes),
             FIELD(hak_bin_info_t, asked_count),
 
-            SIZE(hak_transfer_t),
-            FIELD(hak_transfer_t, count),
-            FIELD(hak_transfer_t, blocks),
+            SIZE(hak_magazine_t),
+            FIELD(hak_magazine_t, slots),
+            FIELD(hak_magazine_t, size),
+            SIZE(hak_depot_t),
+            FIELD(hak_depot_t, count),
+            FIELD(hak_depot_t, magazine),
 
             FIELD(hak_arena_t, used_slices),
             FIELD(hak_arena_t, dirty_slices),
             FIELD(hak_arena_t, mapped_slices),
             FIELD(hak_arena_t, mapped_ever),
             FIELD(hak_arena_t, unmapped_ever),
-            FIELD(hak_arena_t, refaulted_slices),
             FIELD(hak_arena_t, cached_bytes),
             FIELD(hak_arena_t, learned_slices),
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <malloc.h>
 
+#ifdef __GLIBC__
 /* The fields of glibc that have a meaning here; the others stay 0. */
 HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
@@ -66,3 +67,4 @@ HAK_EXPORT int malloc_info(int options, FILE *out) {
   hak_stats_give(stats);
   return 0;
 }
+#endif

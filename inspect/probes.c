@@ -10,6 +10,10 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
 #define FIRST "x0"
 #define SECOND "x1"
 #define THIRD "x2"
+#elif defined(__riscv)
+#define FIRST "a0"
+#define SECOND "a1"
+#define THIRD "a2"
 #else
 #define FIRST "%%rdi"
 #define SECOND "%%rsi"
@@ -40,7 +44,7 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
   ".endif\n"
 
 /* As they are at the entry, whatever a compiler without optimisation did since. */
-#ifdef __aarch64__
+#ifndef __x86_64__
 #define IN(register_name, variable, value) register uintptr_t variable __asm__(register_name) = (value)
 #define A "r"(a)
 #define B "r"(b)
@@ -53,13 +57,13 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
 #endif
 
 HAK_NOINLINE void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes) {
-  IN("x0", a, (uintptr_t)block);
-  IN("x1", b, bytes);
-  IN("x2", c, weighted_bytes);
+  IN(FIRST, a, (uintptr_t)block);
+  IN(SECOND, b, bytes);
+  IN(THIRD, c, weighted_bytes);
   __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@" FIRST " 8@" SECOND " 8@" THIRD) : : A, B, C);
 }
 
 HAK_NOINLINE void hak_probe_free(void *block) {
-  IN("x0", a, (uintptr_t)block);
+  IN(FIRST, a, (uintptr_t)block);
   __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@" FIRST) : : A);
 }

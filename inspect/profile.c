@@ -243,7 +243,12 @@ void hak_profile_write_due(void) {
 }
 
 void hak_profile_refused(size_t bytes) {
+  static _Atomic bool said;
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  if (hak_option(HAK_OPTION_VERBOSE) && limit && bytes <= (size_t)PTRDIFF_MAX / 2 &&
+      !atomic_exchange_explicit(&said, true, memory_order_relaxed)) {
+    hak_text_say("hakmem: %zu more bytes are refused: HAKMEM_MEMORY_LIMIT is %zu\n", bytes, limit);
+  }
   bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {

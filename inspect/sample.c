@@ -152,7 +152,7 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
 /* The thread sees that the setting changed. */
 HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    hak_slab_return(hak_cache_cut_grant(heap, c), UINT32_MAX, heap->key, "malloc");
+    hak_cache_cut_grant(heap, c, "malloc");
   }
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);

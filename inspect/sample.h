@@ -49,8 +49,6 @@ void hak_sample_put_back(hak_sample_t *sample, bool changed);
 
 /* For grants.c. */
 
-enum { HAK_GRANT_CUT_MOST = 256 }; /* blocks before a sample that are walked over at a time */
-
 /* The thread's heap, or NULL, and the setting that it goes by from now on. */
 hak_heap_t *hak_sample_catch_up(uint64_t *setting);
 /* A block of the class is about to be handed out: count it, with `bytes`, and if it is due, take a sample. `block`

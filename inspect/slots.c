@@ -161,7 +161,7 @@ hak_sample_t *hak_slot_take_and_lock(uint32_t cls, hak_sample_t *sample) {
   bool used = false;
   uint32_t shift = shift_for(cls);
   hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls, sample) : take_slot(shift, sample, &used);
-  if (record && used && !hak_slab_tagged(sample->block)) {
+  if (record && used && !hak_is_marked_free(sample->block)) {
     hak_unlock(&hak_samples_lock);
     hak_slab_damaged("malloc", sample->block);
   }
@@ -191,7 +191,7 @@ bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home) {
   if (!home) {
     return true;
   }
-  hak_slab_tag(block);
+  hak_mark_free(block);
   return give_slot_locked(home, block);
 }
 
@@ -258,7 +258,8 @@ void hak_slot_check(void) {
       for (uint32_t slot = 0; slot < slots_in(home); slot++) {
         bool is_free = home->free[slot / 64] >> slot % 64 & 1;
         set += is_free;
-        HAK_VERIFY(!is_free || (slot < home->carved && hak_slab_tagged((void *)(home->base + (slot << home->shift)))));
+        HAK_VERIFY(!is_free ||
+                   (slot < home->carved && hak_is_marked_free((void *)(home->base + (slot << home->shift)))));
       }
       HAK_VERIFY(home->shift == i + SHIFT_MIN && home->prev == before && home->count == set);
       HAK_VERIFY(hak_class_at(home->base) == HAK_CLASS_SAMPLED && home->carved <= slots_in(home));

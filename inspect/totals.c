@@ -1,7 +1,7 @@
 #include "totals.h"
 
 #include "arena.h"
-#include "transfer.h"
+#include "depot.h"
 
 #include <string.h>
 
@@ -21,18 +21,15 @@ void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
 
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_transfer_count(c) : 0};
+    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_depot_count(c) : 0};
   }
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
-    for (int c = 1; c < HAK_CLASS_COUNT; c++) {
+    for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
       hak_bin_info_t *info = &heap->info[c];
-      int32_t capacity = hak_bin_capacity(info);
-      int32_t room = hak_bin_room(&heap->bin[c]);
-      bool closed = atomic_load_explicit(&info->closed, memory_order_relaxed);
-      totals[c].cached_blocks += !closed && capacity > room && heap->busy ? (size_t)(capacity - room) : 0;
-      totals[c].cached_blocks += c <= HAK_GRANT_LAST ? hak_grant_left(&heap->grant[c - 1]) : 0;
-      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing_count, memory_order_relaxed);
+      totals[c].cached_blocks += heap->busy ? hak_bin_blocks(heap, c) : 0;
+      totals[c].cached_blocks += heap->busy && c <= HAK_GRANT_LAST ? hak_grant_left(heap, c) : 0;
+      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
     }

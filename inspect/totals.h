@@ -1,5 +1,5 @@
 /* Duty: how many blocks of each class lie where. Data: none; reads what other threads change meanwhile. Layers below:
- * heap, transfer, slab, arena. */
+ * heap, depot, slab, arena. */
 #pragma once
 
 #include "heap.h"

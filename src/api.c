@@ -3,13 +3,14 @@
 #include "hakmem.h"
 
 #include "arena.h"
+#include "depot.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
 #include "os.h"
+#include "slab.h"
 #include "sparse.h"
-#include "transfer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -138,7 +139,7 @@ bool hak_trim(size_t keep_bytes) {
   int saved = errno;
   hak_cache_request_flush();
   hak_heap_flush_mine("malloc_trim");
-  hak_transfer_flush(false);
+  hak_depot_flush(false);
   bool any = hak_slab_discard_sparse();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;

@@ -4,7 +4,7 @@
 
 enum { PROBES = 16 }; /* chunks that are looked at before the next list */
 
-hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT, .floor_slices = {SIZE_MAX, SIZE_MAX}};
+hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
 void hak_arena_count_used_locked(size_t slices, bool up) {
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
@@ -13,7 +13,7 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
     hak_release_end_promise_locked(slices);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
-  hak_release_use_locked(used);
+  hak_target_use_locked(used);
 }
 
 static void relist_run(hak_chunk_t *chunk, uint32_t run) {
@@ -87,7 +87,7 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
 
 /* The lists may promise a longer run than there is: whoever looks for one finds out. */
 static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed) {
-  hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask, purged = chunk->purged & mask;
+  hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask;
   *zeroed &= dirty == 0;
   hak_arena.dirty_slices -= dirty == mask ? slices : hak_mask_count(dirty);
   hak_arena_count_used_locked(slices, true);
@@ -101,9 +101,6 @@ static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *z
     relist_run(chunk, hak_mask_longest(chunk->free));
   }
   list_dirty(chunk);
-  if (purged) {
-    hak_release_refaulted_locked(hak_mask_count(purged));
-  }
 }
 
 /* A give can only make the run longer that it is part of. */
@@ -243,7 +240,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   if (!base) {
     hak_release_end_promise(slices);
   }
-  hak_release_after_take();
+  hak_release_after_take(false);
   return base;
 }
 
@@ -251,7 +248,7 @@ static uint32_t slice_in_chunk(const void *address) {
   return (uint32_t)(hak_slice_of(address) & (HAK_CHUNK_SLICES - 1));
 }
 
-void hak_arena_give(void *base, size_t slices) {
+bool hak_arena_put(void *base, size_t slices) {
   hak_chunk_t *chunk = hak_chunk_at(base);
   uint32_t first = slice_in_chunk(base);
   hak_lock(&hak_arena.lock);
@@ -259,7 +256,11 @@ void hak_arena_give(void *base, size_t slices) {
   give_locked(chunk, first, slices);
   bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);
-  if (due) {
+  return due;
+}
+
+void hak_arena_give(void *base, size_t slices) {
+  if (hak_arena_put(base, slices)) {
     hak_release_after_give(slices);
   }
 }
@@ -310,7 +311,7 @@ hak_arena_totals_t hak_arena_totals(void) {
   hak_lock(&hak_arena.lock);
   hak_arena_totals_t totals = {.used_slices = hak_arena.used_slices,
                                .dirty_slices = hak_arena.dirty_slices,
-                               .target_slices = hak_release_target_locked(),
+                               .target_slices = hak_target_locked(),
                                .mapped_slices = hak_arena.mapped_slices,
                                .mapped_ever = hak_arena.mapped_ever,
                                .unmapped_ever = hak_arena.unmapped_ever};

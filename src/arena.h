@@ -18,12 +18,17 @@ typedef struct hak_arena_totals {
  * most HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. Their classes are NONE. NULL: no memory. */
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
 void hak_arena_give(void *base, size_t slices);
+/* The two halves of that, for who has little stack left in between. True: the second is due, some time. */
+bool hak_arena_put(void *base, size_t slices);
+/* After so many slices became free, without the lock: give back to the system as much as they are worth. */
+void hak_release_after_give(size_t slices);
 /* Take `more` slices right behind a range, in the same chunk. False: they are not to be had. */
 bool hak_arena_extend(void *base, size_t slices, size_t more);
 
 /* `chunks` >= 1 whole chunks and the first `tail` slices of the next, at a multiple of `align` (of whole chunks) bytes.
- * The first descriptor is in state HUGE. */
-void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed);
+ * The first descriptor is in state HUGE. `grows`: they are one mapping if they can be, which the kernel makes longer.
+ */
+void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
 /* Give back the whole chunks of such an extent; not its tail, which is hak_arena_give's. */
 void hak_arena_give_chunks(void *base);
 /* Give back all but the first `keep` >= 1 chunks and the `tail` slices of the next. False, and nothing changed: there
@@ -55,12 +60,12 @@ void hak_arena_count_cached(size_t bytes);
 size_t hak_arena_used_slices(void);
 hak_arena_totals_t hak_arena_totals(void);
 
-/* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
 /* Start-up: whether the kernel has pages of 16 to 128 KiB for who asks. What it has is not read but tried: files can be
  * out of reach, and the setting of each larger size matters. Nor is it tried later, when a sandbox may kill for
  * mincore. */
 void hak_arena_try_medium(void);
 
+/* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
 void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
 
 void hak_arena_check(void);

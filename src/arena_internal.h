@@ -1,5 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
- * mapping) and release.c (what stays resident). Data: hak_arena, see arena.h. Layers below: mask, pagemap. */
+ * mapping), target.c (how much stays resident) and release.c (what goes, and how). Data: hak_arena, see arena.h. Layers
+ * below: mask, pagemap. */
 #pragma once
 
 #include "arena.h"
@@ -29,15 +30,22 @@ typedef struct hak_chunk_lists {
   } dirty[HAK_DIRTY_LISTS];
 } hak_chunk_lists_t;
 
+/* Use fell and rose again. */
+typedef struct hak_rise {
+  size_t from, to; /* slices used; 0: it did not */
+  size_t resident; /* used, or free and dirty, at the end of it */
+} hak_rise_t;
+
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices;  /* written under the lock, read anywhere */
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
-  size_t peak_slices;          /* most slices ever used */
-  size_t low_slices;           /* fewest used since use last rose, */
-  size_t floor_slices[2];      /* and from where it did: the lowest of this decay time, and of one before */
+  size_t high_slices[2];       /* most slices used in this decay time, and in the one before; */
+  size_t low_slices;           /* and fewest since */
+  hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before */
   size_t dirty_slices;         /* free and dirty */
+  size_t given_blocks;         /* huge ones, freed */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
   /* FREE extents; [1]: dirty ones */
@@ -53,14 +61,14 @@ typedef struct hak_arena {
   hak_place_t places[HAK_PLACES]; /* that were unmapped */
   size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
   /* release policy */
-  size_t learned_slices, given_back_slices, refaulted_slices, unmapped_lately;
-  size_t stuck_slices; /* dirty, but the system would not take them back */
+  size_t learned_slices; /* of the target, when it was last asked for */
+  size_t stuck_slices;   /* dirty, but the system would not take them back */
   uint64_t epoch_ms;
   uint32_t epoch;
   _Atomic uint32_t forks; /* that led here and ended what was in transit */
   uint32_t first_slice;   /* of every chunk, as far as it is free */
   bool decaying;          /* there may be something that was free for a decay time */
-  _Atomic bool tight;     /* the last chunk was refused */
+  _Atomic bool tight;     /* the last chunk was refused, and none became free since */
   _Atomic bool medium;    /* the kernel has pages as large as slabs, and chunks for slabs get them */
   _Atomic bool locked;    /* what is mapped is resident at once, and counts as dirty */
 } hak_arena_t;
@@ -108,22 +116,36 @@ hak_chunk_t *hak_extent_slice_locked(void);
 void hak_place_remember_locked(char *base, size_t bytes);
 
 /* Map memory for `chunks` chunks at a multiple of `align` bytes; or, where there is none for one chunk, for at least
- * `slices` slices. `for_slabs`: these should get pages as large as slabs. False: no memory. */
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs);
+ * `slices` slices. `special`: slices are for slabs, which should get
+ * pages as large; chunks are to be one mapping, made of nothing that was used. False: no memory. */
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special);
+
+/* target.c */
+
+/* So many free slices may stay resident. */
+size_t hak_target_locked(void);
+/* Now so many are used. */
+void hak_target_use_locked(size_t used);
+/* So many more are about to be used by a block that grows, in a mapping of its own: they need nothing that is kept, so
+ * a rise by them does not count. */
+void hak_target_grow_locked(size_t slices);
+/* A decay time is over. */
+void hak_target_begin_locked(void);
 
 /* release.c */
 
-size_t hak_release_target_locked(void);
 /* Whether a step is due: more is free and dirty than the target, or decays. */
 bool hak_release_due_locked(void);
-/* Now so many slices are used. */
-void hak_release_use_locked(size_t used);
-/* Slices that were given back lately are taken again. */
-void hak_release_refaulted_locked(size_t slices);
-/* After `given` slices became free, without the lock: as many steps as they are worth. */
-void hak_release_after_give(size_t given);
-/* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. */
-void hak_release_after_take(void);
+/* An extent that is in no list is in transit now: to be given to hak_release_finish, without the lock, with as many
+ * forks as there are now. Takes two spare descriptors. */
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent);
+void hak_release_finish(hak_chunk_t *departed, uint32_t forks);
+/* Free chunks that are resident move to the first of these, which are mapped, and which nobody else knows of. *filled:
+ * some did. False: nobody knows any more what lies there. */
+bool hak_release_into(char *base, size_t chunks, bool *filled);
+/* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. For a block that `grows`:
+ * what it can use nothing of. */
+void hak_release_after_take(bool grows);
 /* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
  * to the caller until it uses them, or says that it does not. */
 bool hak_release_promise(size_t slices);

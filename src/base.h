@@ -21,28 +21,6 @@ HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   return (uint32_t)(bits * 0x0101010101010101U >> 56);
 }
 
-/* A counter that its owner changes and others read: one instruction where the machine has one that works on memory.
- * Relaxed in the sense of the memory model; not atomic against a second writer. */
-HAK_INLINE void hak_count_up(_Atomic int32_t *counter) {
-#ifdef __x86_64__
-  __asm__("addl $1, %0" : "+m"(*counter) : : "cc");
-#else
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
-#endif
-}
-/* True when the counter is negative now. */
-HAK_INLINE bool hak_count_down(_Atomic int32_t *counter) {
-#ifdef __x86_64__
-  bool negative;
-  __asm__("subl $1, %0" : "+m"(*counter), "=@ccs"(negative));
-  return negative;
-#else
-  int32_t left = atomic_load_explicit(counter, memory_order_relaxed) - 1;
-  atomic_store_explicit(counter, left, memory_order_relaxed);
-  return left < 0;
-#endif
-}
-
 /* In a loop that waits for another thread. */
 HAK_INLINE void hak_pause(void) {
 #ifdef __x86_64__

@@ -1,26 +1,32 @@
-/* Duty: what a thread's cache consists of: one LIFO list of free blocks a class.
- * Data: a heap belongs to one thread; other threads read `room` and `capacity` for statistics and nothing else.
- * Layers below: types.
+/* Duty: what a thread's cache consists of: one stack of free blocks a class, as an array of pointers, a magazine.
+ * Data: a heap belongs to one thread; other threads read `top`, `slots` and `capacity` for statistics and nothing else.
+ * Layers below: magazine, types.
  *
- *   heap ─ bin[class]   head ─> block ─> block ─> HAK_LIST_END     linked under heap->key
- *        │              room    how many more blocks may be freed into the list before it overflows
- *        └ info[class]  capacity and what it adapts to (policy.c), current slab
+ *   bin[class]   head ─> the newest block; HAK_NO_BLOCK where there is none
+ *                top  ─> the slot of the one below it   slots[0] holds HAK_NO_BLOCK, block i of `count` slots[i],
+ *                end     where `top` is when it is full  but the newest, whose slot holds anything
+ *   info[class]  the magazine, capacity and what it adapts to (policy.c), current slab
  *
- *   blocks in the list  =  capacity - room          (a closed bin: 0)
+ *   slots   0        1       2     ..    count-1   count
+ *         [ none ][ oldest ][     ]     [  top  ][ stale ][ ...                     blocks  =  top + 1 - slots
  *
- * A bin that is closed has no room: blocks that others made and this thread frees go to `outgoing`.
+ * A pop lowers `top` before it changes `head`, a push raises it last: whoever looks at the bin between any two
+ * instructions (the child of a fork, a thread that counts) may miss a block, but never sees one twice.
+ *
+ * A bin that is closed has no room, and looks empty: blocks that others made and this thread frees wait in its magazine
+ * until they are passed on.
  *
  * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]: blocks of the bin that were
- * counted before. Its room is less than 0 by as many as are left of them. */
+ * counted before, in a magazine of their own. */
 #pragma once
 
-#include "types.h"
+#include "magazine.h"
 
 typedef struct hak_bin {
   hak_free_block_t *head;
-  _Atomic int32_t room;
+  _Atomic(hak_free_block_t **) top;
+  hak_free_block_t **end;
   uint32_t inverse, limit; /* of the class: see hak_is_block_start */
-  uint32_t unused;
 } hak_bin_t;
 
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
@@ -28,41 +34,43 @@ _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of cl
 /* Begins as a bin does, as far as hak_bin_pop looks. */
 typedef struct hak_grant {
   hak_free_block_t *head;
-  _Atomic int32_t room;
-  uint32_t unused;
+  _Atomic(hak_free_block_t **) top;
 } hak_grant_t;
 
 _Static_assert(sizeof(hak_grant_t) == HAK_GRANT_WORDS * sizeof(void *), "codes of requests lead to grants");
-_Static_assert(offsetof(hak_grant_t, room) == offsetof(hak_bin_t, room), "a grant begins as a bin");
+_Static_assert(offsetof(hak_grant_t, top) == offsetof(hak_bin_t, top), "a grant begins as a bin");
 
 typedef struct hak_bin_info {
-  hak_slab_t *current;        /* refills come from here; may be NULL */
-  hak_free_block_t *outgoing; /* a list */
-  _Atomic uint32_t outgoing_count;
-  _Atomic int32_t capacity;
-  uint32_t sample_left;   /* blocks that may be handed out before the one that is sampled */
-  uint32_t grant_least;   /* of what it grants at a time the sampler is content with so many blocks */
-  uint32_t refill_blocks; /* wanted by the next refill */
-  uint32_t lent;          /* of the capacity: by the sampler, so that grants are worth their call */
-  uint32_t returned;      /* blocks that overflowed and were not fetched again yet */
-  uint32_t streak;        /* overflows in a row without a refill between them */
-  _Atomic bool closed;
-  bool busy;                    /* a refill or overflow since the last look for idle lists */
+  hak_magazine_t magazine;
+  hak_magazine_t granted;
+  hak_slab_t *current; /* refills come from here; may be NULL */
+  _Atomic uint32_t capacity;
+  _Atomic uint32_t outgoing; /* blocks that wait in the magazine of a closed bin */
+  uint32_t sample_left;      /* blocks that may be handed out before the one that is sampled */
+  uint32_t grant_least;      /* of what it grants at a time the sampler is content with so many blocks */
+  uint32_t fetched;          /* blocks that came from behind the cache; stands still at its end */
+  uint32_t unearned_bytes;   /* of the capacity: granted before any need was shown */
+  uint32_t lent;             /* of the capacity: by the sampler, so that grants are worth their call */
+  uint32_t returned;         /* blocks that overflowed and were not fetched again yet */
+  uint32_t streak;           /* overflows in a row without a refill between them */
+  uint32_t seen_count;       /* at the last look for idle magazines */
+  bool closed;
+  bool busy;                    /* a refill or overflow since the last look for idle magazines */
   bool adaptive;                /* false: an option says the capacity */
   uint8_t refills;              /* counted as far as the policy asks */
-  int32_t seen_room;            /* at the last look for idle lists */
-  hak_free_block_t *seen_head;  /* the same */
+  const void *seen_head;        /* at the last look for idle magazines */
   _Atomic uint64_t asked_bytes; /* a sample, at every refill: sizes asked for, and how many */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 
 typedef struct hak_heap {
-  _Alignas(HAK_CACHE_LINE) uintptr_t key;
+  _Alignas(HAK_CACHE_LINE) uintptr_t key; /* hak_key, at hand */
   hak_grant_t grant[HAK_GRANT_LAST];
-  hak_bin_t bin[HAK_BIN_COUNT];
+  hak_bin_t bin[HAK_CLASS_COUNT];
+  uint64_t no_bin[2];      /* stays 0: where the codes of classes without a bin lead to */
   uint64_t sample_setting; /* the sampler's, as the thread last saw it */
   uint64_t sample_random;
-  hak_bin_info_t info[HAK_BIN_COUNT];
+  hak_bin_info_t info[HAK_CLASS_COUNT];
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
   bool busy;                  /* a thread has it */
@@ -74,8 +82,8 @@ typedef struct hak_heap {
   size_t used_seen;          /* slices in use at the last look */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* and over those above */
-  size_t granted_bytes;      /* the same, of what was granted before it was earned */
-  uint64_t looked_ms;        /* when idle lists were last looked for */
+  size_t unearned_bytes;     /* of both, what was granted before any need was shown */
+  uint64_t looked_ms;        /* when idle magazines were last looked for */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),
@@ -84,49 +92,65 @@ _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BI
 /* An initialiser for a heap that has no block. */
 #define HAK_HEAP_EMPTY \
   { \
-    .key = 1, .bin = {[0 ... HAK_BIN_COUNT - 1] = {.head = HAK_LIST_END}}, .grant = { \
-      [0 ... HAK_GRANT_LAST - 1] = {.head = HAK_LIST_END} \
+    .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}}, .grant = { \
+      [0 ... HAK_GRANT_LAST - 1] = {.head = HAK_NO_BLOCK} \
     } \
   }
 
-/* Blocks of a grant that were not handed out. */
-HAK_INLINE uint32_t hak_grant_left(hak_grant_t *grant) {
-  int32_t room = atomic_load_explicit(&grant->room, memory_order_relaxed);
-  return room < 0 ? (uint32_t)-room : 0;
-}
-HAK_INLINE int32_t hak_bin_room(hak_bin_t *bin) {
-  return atomic_load_explicit(&bin->room, memory_order_relaxed);
-}
-HAK_INLINE void hak_bin_set_room(hak_bin_t *bin, int32_t room) {
-  atomic_store_explicit(&bin->room, room, memory_order_relaxed);
-}
-HAK_INLINE int32_t hak_bin_capacity(const hak_bin_info_t *info) {
+HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
-/* Out of the bin before into the grant: in between, a fork loses it in the child, and has it nowhere twice. */
-HAK_INLINE void hak_grant_hand_over(hak_bin_t *bin, hak_grant_t *grant, hak_free_block_t *first, hak_free_block_t *rest,
-                                    int32_t blocks) {
-  bin->head = rest;
-  atomic_signal_fence(memory_order_release);
-  grant->head = first;
-  atomic_store_explicit(&grant->room, -blocks, memory_order_relaxed);
+
+/* Blocks between a bin's or grant's `top` and the start of its magazine. Of another thread's: 0 in the middle of a
+ * change, or a moment old. */
+HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
+  hak_free_block_t **top = atomic_load_explicit(at, memory_order_relaxed);
+  hak_free_block_t **slots = atomic_load_explicit(&magazine->slots, memory_order_relaxed);
+  uintptr_t blocks = ((uintptr_t)(top + 1) - (uintptr_t)slots) / sizeof(void *);
+  return blocks <= hak_magazine_size(magazine) ? (uint32_t)blocks : 0;
 }
-HAK_INLINE void hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
-  hak_bin_set_room(bin, hak_bin_room(bin) - 1);
-  hak_link(block, bin->head, heap->key);
-  bin->head = block;
+HAK_INLINE uint32_t hak_bin_blocks(const hak_heap_t *heap, uint32_t cls) {
+  return hak_blocks_below(&heap->bin[cls].top, &heap->info[cls].magazine);
+}
+/* Blocks of a grant that were not handed out. */
+HAK_INLINE uint32_t hak_grant_left(const hak_heap_t *heap, uint32_t cls) {
+  return hak_blocks_below(&heap->grant[cls - 1].top, &heap->info[cls].granted);
 }
 
-/* The first block of the list. NULL: the list is empty; or the block was freed twice, or written to while it was free.
- */
+/* Room is as far as the capacity and the magazine go; a bin may have more blocks than that. */
+HAK_INLINE void hak_bin_set_end(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uint32_t capacity = info->closed ? 0 : hak_bin_capacity(info), blocks = hak_bin_blocks(heap, cls);
+  uint32_t size = hak_magazine_size(&info->magazine);
+  capacity = capacity < size ? capacity : size;
+  heap->bin[cls].end = hak_magazine_slots(&info->magazine) + (capacity > blocks ? capacity : blocks) - 1;
+}
+
+/* The newest block of the bin, marked as taken. NULL: there is none; or it was written to while it was free. */
 HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
-  hak_free_block_t *block = bin->head, *next = block->link;
-  if (HAK_UNLIKELY(((uintptr_t)next ^ block->tag) != heap->key)) {
+  hak_free_block_t *block = bin->head;
+  if (HAK_UNLIKELY(block->tag != ((uintptr_t)block ^ heap->key))) {
     return NULL;
   }
-  __builtin_prefetch(next); /* the next call's block, which may be long out of the cache */
+  hak_free_block_t **top = atomic_load_explicit(&bin->top, memory_order_relaxed), *next = *top;
+  atomic_store_explicit(&bin->top, top - 1, memory_order_relaxed);
+  atomic_signal_fence(memory_order_release);
   bin->head = next;
-  hak_count_up(&bin->room);
-  hak_mark_taken(block); /* a second list that holds it will notice */
-  return block;
+  __builtin_prefetch(next, 1); /* the next call's block, which may be long out of the cache */
+  return hak_mark_taken(block);
+}
+
+/* False: there is no room, or the block was freed just before. */
+HAK_INLINE bool hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
+  hak_free_block_t *head = bin->head, **top = atomic_load_explicit(&bin->top, memory_order_relaxed);
+  if (HAK_UNLIKELY(top == bin->end || head == block)) {
+    return false;
+  }
+  block->tag = (uintptr_t)block ^ heap->key;
+  top[1] = head;
+  atomic_signal_fence(memory_order_release);
+  bin->head = block;
+  atomic_signal_fence(memory_order_release);
+  atomic_store_explicit(&bin->top, top + 1, memory_order_relaxed);
+  return true;
 }

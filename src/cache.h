@@ -1,38 +1,35 @@
-/* Duty: the way between a thread's lists and what lies behind them: refills, overflows, idle lists.
- * Data: the heap of the calling thread, see bin.h. Layers below: transfer, slab, large, bin. */
+/* Duty: the way between a thread's bins and what lies behind them: refills, overflows, idle bins.
+ * Data: the heap of the calling thread, see bin.h. Layers below: depot, slab, large, bin. */
 #pragma once
 
 #include "bin.h"
 
-/* A thread takes the cache: every class gets the capacity that the options say. Every list is empty. */
+/* A thread takes the cache: every class gets the capacity that the options say. Every bin is empty. */
 void hak_cache_open(hak_heap_t *heap);
 /* Its thread ends: return everything. `function` NULL: it did not survive a fork, perhaps amid a change. */
 void hak_cache_close(hak_heap_t *heap, const char *function);
-/* The list of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
+/* The bin of the class is empty: fetch blocks and return one. NULL: no memory. `bytes`: what was asked for.
  * *zeroed: a run, all of which reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
-/* A block of a closed bin. False: the bin is not closed, or the blocks gathered there must be passed on first. */
-bool hak_cache_free_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
-/* The list has no room: make some, or return the block to its slab. `block` is the start of a block. */
+/* The bin has no room: make some, or return the block to its slab. `block` is the start of a block, and not free. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
-/* The sampler's: the chain of what was granted, which is granted no more; and fetch blocks into a list that is empty,
- * and not closed. */
-hak_free_block_t *hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls);
+/* The sampler's: what was granted goes back; and fetch blocks into a bin that is not closed. */
+void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function);
 void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want);
-/* Past every list. */
+/* Past every bin. */
 void hak_cache_return_one(uint32_t cls, hak_free_block_t *block);
 /* Return everything. Names `function` when a damaged block turns up. */
 void hak_cache_flush(hak_heap_t *heap, const char *function);
-/* Look for blocks that were freed twice or damaged since; changes nothing and takes no lock, for the end of a process
- * may come in a signal handler. */
-void hak_cache_verify(hak_heap_t *heap, const char *function);
+/* Look for blocks that were freed twice or damaged since, in the depot, too; leaves all as it was and waits for no
+ * lock, for the end of a process may come in a signal handler. */
+void hak_cache_verify(const hak_heap_t *heap, const char *function);
 /* Whether it is time to give back what was idle; refills and overflows do so now and then. */
 void hak_cache_look_at_clock(hak_heap_t *heap);
 /* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
 
-/* Whether the block is in the thread's list; walks it. */
-bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const hak_free_block_t *wanted);
+/* Whether the block is in the thread's cache; looks through it. */
+bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted);
 
 void hak_cache_check(hak_heap_t *heap);
 
@@ -54,16 +51,21 @@ uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls);
 /* So many were fetched: the capacity may grow. */
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* Whether the thread should keep the slab that it fetched from. */
-bool hak_policy_keeps_current(const hak_bin_info_t *info);
+bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls);
 
-/* The list overflows. NONE: there is no room at all, not even for one. FREES: the thread seems to free only; its
- * capacity shrank, and all should go. */
-typedef enum hak_overflow { HAK_OVERFLOW_NONE, HAK_OVERFLOW_HALF, HAK_OVERFLOW_FREES } hak_overflow_t;
+/* The bin has as many blocks as its capacity says. NONE: it gets no more room, or even none at all. GROWN: more room,
+ * without a need shown. HALF: half of it should be passed on. FREES: the thread seems to free only; its capacity
+ * shrank, and all should go. */
+typedef enum hak_overflow {
+  HAK_OVERFLOW_NONE,
+  HAK_OVERFLOW_GROWN,
+  HAK_OVERFLOW_HALF,
+  HAK_OVERFLOW_FREES
+} hak_overflow_t;
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 
-/* Blocks that the list may hold: from now on, and to begin with. */
-void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity);
-int32_t hak_policy_start_capacity(uint32_t cls);
+/* Blocks that the bin may hold from now on. */
+void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity);
 
 /* Room for so many more blocks, lent to who counts blocks (hook.h), so that a grant is of several. False: all threads
  * together have enough of that. */

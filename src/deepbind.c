@@ -10,6 +10,7 @@
 extern const bool hak_never_unloaded;
 const bool hak_never_unloaded = true;
 
+#ifdef RTLD_DEEPBIND /* musl has no such flag */
 typedef void *(*dlopen_t)(const char *file, int mode);
 
 static dlopen_t find_next(void) {
@@ -24,3 +25,4 @@ HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
   dlopen_t next = find_next();
   return next(file, hak_option(HAK_OPTION_KEEP_DEEPBIND) ? mode : mode & ~RTLD_DEEPBIND);
 }
+#endif

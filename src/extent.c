@@ -154,6 +154,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   if (extent.dirty) {
     hak_arena.dirty_slices += extent.chunks * HAK_CHUNK_SLICES;
   }
+  atomic_store_explicit(&hak_arena.tight, false, memory_order_relaxed);
 }
 
 /* Chunks of the extent before the first one where such a range can begin; SIZE_MAX: it does not fit. */
@@ -229,9 +230,10 @@ static void take_tail_locked(hak_extent_t extent, size_t tail) {
   hak_arena_settle_locked(rest);
 }
 
-static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *zeroed) {
+static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
-  hak_chunk_t *first = find_extent(true, all, align, &offset);
+  /* One that grows has a mapping of its own, which is clean, but for locked memory. */
+  hak_chunk_t *first = grows && !hak_arena.locked ? NULL : find_extent(true, all, align, &offset);
   first = first ? first : find_extent(false, all, align, &offset);
   if (!first) {
     return NULL;
@@ -241,6 +243,9 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
   huge->chunks = chunks;
   huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
+  if (grows) {
+    hak_target_grow_locked(chunks * HAK_CHUNK_SLICES);
+  }
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
   if (tail) {
@@ -249,7 +254,7 @@ static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool *
   return extent.base;
 }
 
-void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zeroed) {
+void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   bool purged = false;
   align = align > HAK_CHUNK_BYTES ? align : HAK_CHUNK_BYTES;
   if (!hak_release_promise(chunks * HAK_CHUNK_SLICES + tail)) {
@@ -259,15 +264,15 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
     char *base = NULL;
     bool stocked = hak_arena_lock_stocked();
     if (stocked) {
-      base = take_chunks_locked(chunks, tail, align, zeroed);
+      base = take_chunks_locked(chunks, tail, align, grows, zeroed);
       hak_unlock(&hak_arena.lock);
     }
     if (base) {
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
-      hak_release_after_take();
+      hak_release_after_take(grows);
       return base;
     }
-    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, false)) {
+    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, grows)) {
       continue;
     }
     if (purged || !hak_arena_purge(0)) {
@@ -278,17 +283,30 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool *zero
   }
 }
 
+/* What a program leaves unwritten of a huge block keeps the pages that others wrote there before, and nobody can tell.
+ * So now and then one goes back when it is freed, however little is kept: a place stays as full for so many uses. */
+enum { USES = 256 };
+
 void hak_arena_give_chunks(void *base) {
-  hak_chunk_t *huge = hak_chunk_at(base);
+  hak_chunk_t *huge = hak_chunk_at(base), *departed = NULL;
   size_t chunks = huge->chunks;
   hak_set_chunk(base, chunks, &hak_chunk_gone);
   hak_lock(&hak_arena.lock);
   hak_chunk_spare_locked(huge->mate);
   hak_chunk_spare_locked(huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
-  hak_extent_put_locked((hak_extent_t){base, chunks, true, hak_arena.epoch});
+  hak_extent_t extent = {base, chunks, true, hak_arena.epoch};
+  uint32_t forks = hak_arena.forks;
+  if (++hak_arena.given_blocks % USES == 0) {
+    departed = hak_release_depart_locked(extent);
+  } else {
+    hak_extent_put_locked(extent);
+  }
   bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);
+  if (departed) {
+    hak_release_finish(departed, forks);
+  }
   if (due) {
     hak_release_after_give(chunks * HAK_CHUNK_SLICES);
   }

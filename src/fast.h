@@ -6,12 +6,9 @@
 #include "pagemap.h"
 #include "slow.h"
 
-/* So many words behind the first bin or grant. The address in one register: the compiler would otherwise derive that of
- * each field anew. */
+/* So many words behind the first bin or grant. */
 HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
-  hak_bin_t *bin = (hak_bin_t *)(void *)((uintptr_t *)first + words);
-  __asm__("" : "+r"(bin));
-  return bin;
+  return (hak_bin_t *)(void *)((uintptr_t *)first + words);
 }
 
 /* A block of the heap's list, bytes <= HAK_SMALL_MAX. NULL: the slow path's turn. */
@@ -40,21 +37,10 @@ HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
   hak_bin_t *bin = hak_bin_behind(heap->bin, code);
-  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit))) {
-    return false;
-  }
-  hak_free_block_t *head = bin->head;
-  if (HAK_UNLIKELY(head == block)) { /* freed twice in a row */
-    return false;
-  }
-  if (HAK_UNLIKELY(hak_count_down(&bin->room))) {
-    hak_count_up(&bin->room);
+  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit) || !hak_bin_push(heap, bin, block))) {
     return false;
   }
   HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
-  block->link = head; /* hak_link, but the key is read after this: an instruction less */
-  block->tag = (uintptr_t)head ^ heap->key;
-  bin->head = block;
   return true;
 }
 

@@ -21,7 +21,7 @@ enum {
   HAK_SLAB_SLICES = HAK_SLAB_BYTES / HAK_SLICE_BYTES,
   HAK_CHUNK_SLABS = HAK_CHUNK_BYTES / HAK_SLAB_BYTES,
 
-  HAK_BLOCK_MIN = 16, /* room for a free block's link and tag; also the alignment of every block */
+  HAK_BLOCK_MIN = 16, /* room for a free block's tag, in its second word; also the alignment of every block */
   HAK_BLOCK_SHIFT = 4,
   HAK_SMALL_MAX = 40960,       /* up to here blocks lie in slabs */
   HAK_CACHED_MAX = 1024 << 10, /* up to here they are runs; larger requests are huge blocks */
@@ -41,15 +41,18 @@ enum {
   HAK_RUN_FIRST = HAK_CLASS_48K,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
 
-  HAK_BIN_WORDS = 3, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
+  HAK_BIN_WORDS = 4, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
                         from which the machine gets a bin's address without a shift */
+  /* In the page map the two classes without a bin lead behind the last one, to words that are 0: no block starts there,
+     as far as the fast path sees. */
+  HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
   /* Before the bins there are grants, which the table of requests leads to while the sampler is on (bin.h). */
   HAK_GRANT_LAST = HAK_CLASS_4096, /* of the classes that have one; the first is 1 */
   HAK_GRANT_WORDS = 2,
   HAK_BINS_AT = HAK_GRANT_LAST * HAK_GRANT_WORDS,
 };
 
-_Static_assert((HAK_BIN_COUNT - 1) * HAK_BIN_WORDS <= UINT8_MAX, "every offset of a bin fits a byte");
+_Static_assert(HAK_CODE_HUGE + HAK_CLASS_SAMPLED - HAK_CLASS_HUGE <= UINT8_MAX, "every code fits a byte");
 _Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first grant on");
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
@@ -64,6 +67,13 @@ extern const uint8_t hak_class_bands[HAK_BIN_COUNT];
 
 HAK_INLINE uint32_t hak_small_code(size_t bytes) {
   return atomic_load_explicit(&hak_class_codes[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT], memory_order_relaxed);
+}
+/* What stands for a class in the page map, and back. */
+HAK_INLINE uint8_t hak_code_of(uint32_t cls) {
+  return (uint8_t)(cls < HAK_CLASS_HUGE ? cls * HAK_BIN_WORDS : HAK_CODE_HUGE + cls - HAK_CLASS_HUGE);
+}
+HAK_INLINE uint32_t hak_code_class(uint32_t code) {
+  return code < HAK_CODE_HUGE ? code / HAK_BIN_WORDS : code - HAK_CODE_HUGE + HAK_CLASS_HUGE;
 }
 HAK_INLINE bool hak_class_is_run(uint32_t cls) {
   return cls >= HAK_RUN_FIRST && cls < HAK_CLASS_COUNT;

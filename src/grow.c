@@ -9,17 +9,13 @@ enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many bel
 enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
 #define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
-enum { MEDIUM_PAGE_MAX = 128 << 10 };
+#define FILLED_BELOW MEDIUM_PAGES_BELOW                         /* each chunk that moves may be one */
+enum { MEDIUM_PAGE_MAX = 128 << 10, FILLED_CHUNKS = 64 /* each may take a call */ };
 enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
 
 static void count_mapped_locked(size_t slices) {
-  size_t again = slices < hak_arena.unmapped_lately ? slices : hak_arena.unmapped_lately;
   hak_arena.mapped_slices += slices;
   hak_arena.mapped_ever += slices;
-  if (again) {
-    hak_arena.unmapped_lately -= again;
-    hak_release_refaulted_locked(again);
-  }
 }
 
 /* Below where the kernel would put the first chunk, at a random distance. */
@@ -190,10 +186,16 @@ bool hak_arena_is_tight(void) {
   return atomic_load_explicit(&hak_arena.tight, memory_order_relaxed);
 }
 
-bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs) {
+bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = map(bytes, align, for_slabs);
-  bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), ok = lock_to_add(base, bytes);
+  char *base = map(bytes, align, special && slices > 0);
+  bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), filled = false;
+  bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
+               hak_arena_totals().mapped_slices < FILLED_BELOW;
+  if (fills && !hak_release_into(base, chunks, &filled)) {
+    return false;
+  }
+  bool ok = lock_to_add(base, bytes);
   if (slices > 0) {
     atomic_store_explicit(&hak_arena.tight, !ok, memory_order_relaxed);
   }
@@ -202,7 +204,7 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool for_slabs)
   }
   hak_arena.locked = locked;
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, locked, hak_arena.epoch});
+  hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled, hak_arena.epoch});
   hak_unlock(&hak_arena.lock);
   return true;
 }

@@ -1,12 +1,13 @@
 #include "heap.h"
 
+#include "depot.h"
 #include "meta.h"
+#include "options.h"
 #include "os.h"
-#include "transfer.h"
+#include "slab.h"
 
 #include <pthread.h>
 
-/* No block fits the key. */
 hak_heap_t hak_heap_none = HAK_HEAP_EMPTY;
 hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
@@ -27,15 +28,16 @@ _Atomic uint64_t hak_heap_diverted;
 
 /* Then nothing is the start of a block for the fast path. */
 static void divert_locked(hak_heap_t *heap) {
+  bool all = hak_option(HAK_OPTION_CHECK_FREES);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    if (hak_heap_diverts(c)) {
+    if (all || hak_heap_diverts(c)) {
       __atomic_store_n(&heap->bin[c].limit, 0, __ATOMIC_RELAXED);
     }
   }
 }
 
 void hak_heap_divert(uint64_t classes) {
-  if ((classes & ~atomic_fetch_or(&hak_heap_diverted, classes)) == 0) {
+  if ((classes & ~atomic_fetch_or(&hak_heap_diverted, classes)) == 0 && classes != 0) {
     return;
   }
   hak_lock(&hak_heaps_lock);
@@ -66,8 +68,7 @@ static hak_heap_t *make_heap(void) {
   hak_slab_init();
   hak_heap_t *heap = hak_meta_alloc(sizeof *heap);
   if (heap) {
-    /* Neither another thread's list nor a slab has this key; and link ^ key is never an address. */
-    heap->key = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
+    heap->key = atomic_load_explicit(&hak_key, memory_order_relaxed);
     hak_lock(&hak_heaps_lock);
     heap->next = hak_heaps_all;
     hak_heaps_all = heap;
@@ -125,7 +126,21 @@ void hak_heap_flush_mine(const char *function) {
 void hak_heap_verify_mine(const char *function) {
   if (has_heap()) {
     hak_cache_verify(hak_heap, function);
+  } else {
+    hak_depot_verify(function);
   }
+}
+
+bool hak_heap_holds(const void *block, uint32_t cls) {
+  bool held = !hak_class_is_run(cls) && (hak_slab_holds(block) || hak_depot_holds(block, cls));
+  if (!held) {
+    hak_lock(&hak_heaps_lock);
+    for (const hak_heap_t *heap = hak_heaps_all; heap && !held; heap = heap->next) {
+      held = hak_cache_holds(heap, cls, block);
+    }
+    hak_unlock(&hak_heaps_lock);
+  }
+  return held;
 }
 
 bool hak_heap_is_orphan(const hak_heap_t *heap) {

@@ -20,11 +20,16 @@ hak_heap_t *hak_heap_mine(void);
 /* Return everything this thread caches. */
 void hak_heap_flush_mine(const char *function);
 
-/* Look for misuse in what this thread caches. */
+/* Look for misuse in what this thread caches, and in what lies between threads. */
 void hak_heap_verify_mine(const char *function);
 
+/* Whether a block that is marked as free lies in a slab, a depot or a thread's cache; looks through them. One that
+ * moves between these meanwhile may be missed. */
+bool hak_heap_holds(const void *block, uint32_t cls);
+
 /* From now on every thread frees blocks of these classes on its slow path: see altered.h. A bit for each class that
- * blocks have; samples, which are of any class, share that of huge blocks. */
+ * blocks have; samples, which are of any class, share that of huge blocks. 0: as an option says, which may be read
+ * after the first heap was made. */
 void hak_heap_divert(uint64_t classes);
 extern _Atomic uint64_t hak_heap_diverted;
 HAK_INLINE uint64_t hak_class_bit(uint32_t cls) {

@@ -19,32 +19,33 @@ static void count(size_t bytes, bool up) {
 /* How a block of so many bytes lies. */
 typedef struct extent {
   size_t chunks, tail; /* whole chunks, slices behind them; without chunks: slices of one chunk */
+  bool grows;
 } extent_t;
 
 static extent_t extent_for(size_t bytes, size_t align) {
   size_t slices = hak_slices_for(bytes);
   if (slices <= HAK_CHUNK_SLICES && align <= HAK_CHUNK_BYTES) {
     HAK_ASSERT(slices > HAK_CHUNK_SLICES / 2); /* so no second one begins in the chunk */
-    return (extent_t){0, slices};
+    return (extent_t){0, slices, false};
   }
-  return slices < HAK_CHUNK_SLICES ? (extent_t){1, 0}
-                                   : (extent_t){slices / HAK_CHUNK_SLICES, slices % HAK_CHUNK_SLICES};
+  return slices < HAK_CHUNK_SLICES ? (extent_t){1, 0, false}
+                                   : (extent_t){slices / HAK_CHUNK_SLICES, slices % HAK_CHUNK_SLICES, false};
 }
 
 /* Without a tail: that of a block which grows would be in its way. */
 static extent_t extent_to_grow(size_t bytes) {
-  return (extent_t){(bytes + HAK_CHUNK_BYTES - 1) >> HAK_CHUNK_SHIFT, 0};
+  return (extent_t){(bytes + HAK_CHUNK_BYTES - 1) >> HAK_CHUNK_SHIFT, 0, true};
 }
 
 static extent_t extent_of(const hak_chunk_t *chunk) {
   size_t chunks = chunk->state == HAK_CHUNK_HUGE ? chunk->chunks : 0, whole = chunks * HAK_CHUNK_SLICES;
   size_t slices = hak_slices_for(chunk->huge_bytes);
-  return (extent_t){chunks, slices > whole ? slices - whole : 0};
+  return (extent_t){chunks, slices > whole ? slices - whole : 0, false};
 }
 
 static void *take(extent_t extent, size_t align, bool *zeroed) {
   if (extent.chunks > 0) {
-    return hak_arena_take_chunks(extent.chunks, extent.tail, align, zeroed);
+    return hak_arena_take_chunks(extent.chunks, extent.tail, align, extent.grows, zeroed);
   }
   return hak_arena_take(extent.tail, align > HAK_SLICE_BYTES ? align >> HAK_SLICE_SHIFT : 1, zeroed);
 }

@@ -10,9 +10,8 @@
 void *hak_run_take(uint32_t cls, size_t align, bool *zeroed);
 /* Names `function` when the block was given already. */
 void hak_run_give(void *block, uint32_t cls, const char *function);
-/* The same for blocks of a chain, as hak_slab_return. */
-hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
-                                 const char *function);
+/* The same for several. */
+void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function);
 /* Make the block one of another class where it is. False: it stays as it was. */
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);
 

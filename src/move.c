@@ -65,10 +65,15 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   hak_arena.mapped_slices += more;
   hak_arena.mapped_ever += more;
+  hak_target_grow_locked(more);
   hak_arena_count_used_locked(more, true);
   huge->base = place;
   huge->chunks = chunks;
   hak_set_chunk(place, chunks, huge);
+  bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);
+  if (due) {
+    hak_release_after_give(more);
+  }
   return place;
 }

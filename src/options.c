@@ -153,26 +153,51 @@ static void print_help(void) {
   }
 }
 
+/* What an option may be, for whom a value was refused. */
+static void write_allowed(hak_text_t text, const option_t *option) {
+  const char *const *words = words_of(option->kind);
+  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO) {
+    hak_text_put(&text, words ? "auto, " : "auto or ");
+  }
+  for (size_t i = 0; words && words[i]; i++) {
+    hak_text_put(&text, i > 0 ? ", %s" : "%s", words[i]);
+  }
+  if (option->kind == TEXT) {
+    hak_text_put(&text, "less than %zu characters", sizeof given_text);
+  } else if (!words && option->high == INT64_MAX) {
+    hak_text_put(&text, "%zu or more", (size_t)option->low);
+  } else if (!words) {
+    hak_text_put(&text, "%zu to %zu", (size_t)option->low, (size_t)option->high);
+  }
+  hak_text_put(&text, option->kind == BYTES ? " bytes (suffix K, M, G)" : "");
+}
+
 static void load(const char *variable) {
-  const char *equals = strchr(variable, '='), *problem = "no such option";
-  char name[80]; /* longer than any; of another one the beginning, for the warning */
+  const char *equals = strchr(variable, '=');
+  char name[80], value[80], allowed[80]; /* longer than any right one; of others the beginning, for the warning */
   size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
   length = length < sizeof name ? length : sizeof name - 1;
   memcpy(name, variable, length);
   name[length] = '\0';
   int id = equals ? find(name) : HAK_OPTION_COUNT;
-  if (id < HAK_OPTION_COUNT) {
-    int64_t value;
-    if (parse(&options[id], equals + 1, &value)) {
-      if (options[id].kind == TEXT) {
-        memcpy(given_text, equals + 1, (size_t)value + 1);
-      }
-      give(id, value);
-      return;
-    }
-    problem = "value not understood or out of range, the default is used";
+  if (id == HAK_OPTION_COUNT) {
+    hak_text_say("hakmem: warning: %s: no such option; HAKMEM_HELP=1 lists the options\n", name);
+    return;
   }
-  hak_text_say("hakmem: warning: %s: %s; HAKMEM_HELP=1 lists the options\n", name, problem);
+  int64_t parsed;
+  if (parse(&options[id], equals + 1, &parsed)) {
+    if (options[id].kind == TEXT) {
+      memcpy(given_text, equals + 1, (size_t)parsed + 1);
+    }
+    give(id, parsed);
+    return;
+  }
+  length = strnlen(equals + 1, sizeof value - 1);
+  memcpy(value, equals + 1, length);
+  value[length] = '\0';
+  write_allowed(hak_text_on(allowed, sizeof allowed), &options[id]);
+  hak_text_say("hakmem: warning: %s=%s: not understood or out of range, the default is used; allowed: %s\n", name,
+               value, allowed);
 }
 
 void hak_options_load(char **environment) {

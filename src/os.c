@@ -219,6 +219,14 @@ void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
   return succeeded(found != MAP_FAILED) ? found : NULL;
 }
 
+/* The kernel unmaps what is there first, so it may be gone after a failure. */
+bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
+  count(&counters.mremap, 1);
+  bool ok = succeeded(mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+  *lost = !ok && !hak_os_discard(to, bytes) && hak_os_map_at(to, bytes) == HAK_OS_NO_MEMORY;
+  return ok;
+}
+
 uint64_t hak_os_now_ms(void) {
   struct timespec now = {0, 0};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

@@ -53,6 +53,9 @@ void *hak_os_find_gap(size_t bytes, size_t align);
 /* Make a range `wanted` bytes long; it may move where nothing is, and leaves nothing where it was. NULL: nothing
  * changed; it is several mappings, say. */
 void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move);
+/* Move pages to where nothing but mapped zeros of ours are; nothing stays where they were. False: they are where they
+ * were; *lost: there is nothing at the other place, or something of others. */
+bool hak_os_move(void *from, void *to, size_t bytes, bool *lost);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);

@@ -37,6 +37,8 @@ FORWARD(int, posix_memalign, (void **block, size_t alignment, size_t bytes), blo
 FORWARD(void *, valloc, (size_t bytes), bytes)
 FORWARD(void *, pvalloc, (size_t bytes), bytes)
 FORWARD(size_t, malloc_usable_size, (void *block), block)
+FORWARD_AS(malloc_trim, int, trim, (size_t keep_bytes), keep_bytes)
+#ifdef __GLIBC__
 /* glibc's names for the same: old programs and plugins mix them with the standard ones. */
 FORWARD_AS(cfree, void, free, (void *block), block)
 FORWARD_AS(__libc_free, void, free, (void *block), block)
@@ -46,10 +48,6 @@ FORWARD_AS(__libc_realloc, void *, realloc, (void *block, size_t bytes), block, 
 FORWARD_AS(__libc_memalign, void *, memalign, (size_t alignment, size_t bytes), alignment, bytes)
 FORWARD_AS(__libc_valloc, void *, valloc, (size_t bytes), bytes)
 FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
-
-HAK_EXPORT int malloc_trim(size_t keep_bytes) {
-  return hak_trim(keep_bytes);
-}
 
 /* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */
 HAK_EXPORT int mallopt(int parameter, int value) {
@@ -72,3 +70,4 @@ HAK_EXPORT __attribute__((weak)) int __register_atfork(void (*prepare)(void), vo
   *(void **)&next = dlsym(RTLD_NEXT, "__register_atfork");
   return next ? hak_process_register(next, prepare, parent, child, module) : ENOMEM;
 }
+#endif

@@ -23,7 +23,7 @@ enum {
 _Static_assert(HAK_LEAF_TABLE_BYTES % HAK_LEAF_PIECE_BYTES == 0, "the tables are made writable in whole pieces");
 
 /* The tables are mapped so that they can be read, and made writable piece by piece: what is only read counts under no
- * limit. `code`: class * HAK_BIN_WORDS */
+ * limit. `code`: see hak_code_of */
 typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
@@ -50,7 +50,7 @@ HAK_INLINE uintptr_t hak_leaf_of(const void *address) {
 /* The class at any address; HAK_CLASS_NONE where nothing of ours starts. */
 HAK_INLINE uint32_t hak_class_at(const void *address) {
   uintptr_t leaf = hak_leaf_of(address);
-  return leaf ? atomic_load_explicit(hak_code_at(leaf, address), memory_order_relaxed) / HAK_BIN_WORDS
+  return leaf ? hak_code_class(atomic_load_explicit(hak_code_at(leaf, address), memory_order_relaxed))
               : (uint32_t)HAK_CLASS_NONE;
 }
 
@@ -58,12 +58,12 @@ HAK_INLINE uint32_t hak_class_at(const void *address) {
 HAK_INLINE void hak_set_class(const void *address, size_t slices, uint32_t cls) {
   uintptr_t leaf = hak_leaf_of(address);
   for (size_t i = 0; i < slices; i++) {
-    atomic_store_explicit(hak_code_at(leaf, address) + i, (uint8_t)(cls * HAK_BIN_WORDS), memory_order_relaxed);
+    atomic_store_explicit(hak_code_at(leaf, address) + i, hak_code_of(cls), memory_order_relaxed);
   }
 }
 /* Makes it NONE. False: it was not `cls`; of two threads that free the same block, one gets this answer. */
 HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
-  uint8_t expected = (uint8_t)(cls * HAK_BIN_WORDS);
+  uint8_t expected = hak_code_of(cls);
   return atomic_compare_exchange_strong_explicit(hak_code_at(hak_leaf_of(address), address), &expected, 0,
                                                  memory_order_acq_rel, memory_order_relaxed);
 }

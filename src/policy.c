@@ -4,15 +4,21 @@
 #include "options.h"
 
 enum {
-  START_BYTES = 8 << 10,     /* capacity of a small class in a new cache */
-  START_MAX_BYTES = 4 << 10, /* larger blocks must earn theirs: a thread that touches each class once keeps little */
-  GRANT_BYTES = 32 << 10,    /* but for so many bytes of them together */
-  LEAST_BYTES = 4 << 10,     /* capacity that a thread which only frees ends up with, while the heap shrinks */
+  UNEARNED_FIRST_BYTES = 4 << 10, /* capacity of a class that overflows for the first time, at least a block; */
+  UNEARNED_BYTES = 8 << 10,       /* and for the second time, without a need shown; */
+  UNEARNED_BLOCK_MAX = 32 << 10,  /* not larger blocks; */
+  UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes of a thread together so much, */
+  UNEARNED_LEAST_BYTES = 48 << 10,
+  UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
+  LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
+  LEAST_BYTES = 4 << 10,           /* capacity that a thread which only frees ends up with, while the heap shrinks */
   LEAST_BLOCKS_MAX = 64,
-  REFILL_BYTES = 16 << 10, /* fetched at a time, once a class has missed a few times */
+  REFILL_BYTES = 16 << 10, /* fetched at a time at most: half of what was fetched so far */
   FIRST_REFILL_BYTES = 1 << 10,
-  STREAK_MAX = 3,    /* overflows without a refill before a thread counts as one that only frees */
-  CURRENT_AFTER = 3, /* refills before a thread keeps a slab for itself: until then it shares them */
+  FETCHED_MAX = 1 << 16,          /* where that count stands still */
+  STREAK_MAX = 3,                 /* overflows without a refill before a thread counts as one that only frees */
+  CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
+  CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
   LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
@@ -30,44 +36,35 @@ size_t hak_caches_open(void) {
   return open ? open : 1;
 }
 
-static int32_t blocks_within(size_t bytes, uint32_t cls, int32_t low, int32_t high) {
-  int32_t blocks = (int32_t)(bytes / hak_class_sizes[cls]);
+static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t high) {
+  uint32_t blocks = (uint32_t)(bytes / hak_class_sizes[cls]);
   return blocks < low ? low : blocks > high ? high : blocks;
-}
-
-static size_t start_bytes(void) {
-  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
-  return most < START_BYTES ? most : START_BYTES;
 }
 
 /* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
  * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
-static int32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
+static uint32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
   return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
-                            : blocks_within(start_bytes(), cls, 2, INT32_MAX);
+                            : blocks_within(UNEARNED_BYTES, cls, 2, UINT32_MAX);
 }
 
 static bool is_large(uint32_t cls) {
-  return hak_class_sizes[cls] > START_MAX_BYTES;
+  return hak_class_sizes[cls] > LARGE_ABOVE;
 }
 
 static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
   return is_large(cls) ? &heap->large_budget_bytes : &heap->budget_bytes;
 }
 
-void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, int32_t capacity) {
+void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_bin_t *bin = &heap->bin[cls];
-  int32_t change = capacity - hak_bin_capacity(info);
+  size_t change = ((size_t)capacity - hak_bin_capacity(info)) * hak_class_sizes[cls]; /* may be below 0 */
   atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
-  if (!info->closed) {
-    hak_bin_set_room(bin, hak_bin_room(bin) + change);
-  }
+  hak_bin_set_end(heap, cls);
   if (info->adaptive) {
-    size_t bytes = (size_t)((int64_t)change * hak_class_sizes[cls]);
-    *budget_of(heap, cls) += bytes;
+    *budget_of(heap, cls) += change;
     if (is_large(cls)) {
-      hak_arena_count_cached(bytes);
+      hak_arena_count_cached(change);
     }
   }
 }
@@ -80,26 +77,17 @@ static int64_t fixed_capacity(uint32_t cls) {
   return band < HAK_BAND_COUNT ? hak_option(HAK_OPTION_CACHE_C0 + band) : HAK_OPTION_AUTO;
 }
 
-int32_t hak_policy_start_capacity(uint32_t cls) {
-  int64_t fixed = fixed_capacity(cls);
-  if (fixed != HAK_OPTION_AUTO) {
-    return (int32_t)fixed;
-  }
-  return is_large(cls) ? 0 : blocks_within(start_bytes(), cls, 2, INT32_MAX);
-}
-
 void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_bin_set_room(&heap->bin[cls], 0);
+  int64_t fixed = fixed_capacity(cls);
   atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
-  info->refill_blocks = (uint32_t)blocks_within(FIRST_REFILL_BYTES, cls, 1, INT32_MAX);
-  info->adaptive = fixed_capacity(cls) == HAK_OPTION_AUTO;
-  info->closed = hak_policy_start_capacity(cls) > 0 && hak_class_sizes[cls] <= CLOSED_MAX_BYTES;
-  info->returned = 0;
-  info->streak = 0;
+  info->adaptive = fixed == HAK_OPTION_AUTO;
+  info->closed = hak_class_sizes[cls] <= CLOSED_MAX_BYTES &&
+                 (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
+  info->fetched = info->unearned_bytes = info->returned = info->streak = 0;
   info->refills = 0;
   info->seen_head = NULL;
-  hak_policy_set_capacity(heap, cls, hak_policy_start_capacity(cls));
+  hak_policy_set_capacity(heap, cls, info->adaptive ? 0 : (uint32_t)fixed);
 }
 
 /* The capacity is set anew, so that what was lent is part of it no more. */
@@ -117,15 +105,15 @@ bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
   atomic_fetch_add_explicit(&lent_bytes, bytes, memory_order_relaxed);
   info->lent += blocks;
-  hak_policy_set_capacity(heap, cls, hak_bin_capacity(info) + (int32_t)blocks);
+  hak_policy_set_capacity(heap, cls, hak_bin_capacity(info) + blocks);
   return true;
 }
 
 void hak_policy_take_back(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  int32_t least = hak_bin_capacity(info) - (int32_t)info->lent, start = hak_policy_start_capacity(cls);
-  if (info->lent > 0 && start < hak_bin_capacity(info)) {
-    hak_policy_set_capacity(heap, cls, least > start ? least : start);
+  uint32_t capacity = hak_bin_capacity(info);
+  if (info->lent > 0) {
+    hak_policy_set_capacity(heap, cls, capacity > info->lent ? capacity - info->lent : 0);
   }
   forget_lent(info, cls);
 }
@@ -135,24 +123,27 @@ void hak_policy_close(hak_heap_t *heap) {
     forget_lent(&heap->info[c], c);
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
-  heap->budget_bytes = heap->large_budget_bytes = heap->granted_bytes = 0;
+  heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
-  return !info->adaptive && atomic_load_explicit(&info->capacity, memory_order_relaxed) == 0;
+  return !info->adaptive && hak_bin_capacity(info) == 0;
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t want = info->refill_blocks, most_kept = (uint32_t)hak_bin_capacity(info) + 1; /* one is handed out */
-  uint32_t most = (uint32_t)blocks_within(REFILL_BYTES, cls, 1, INT32_MAX);
-  info->refill_blocks = want * 2 < most ? want * 2 : most;
+  uint32_t first = blocks_within(FIRST_REFILL_BYTES, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->streak = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
-  return want < most_kept || (info->adaptive && most_kept > 1) ? want : most_kept;
+  if (capacity == 0 && is_large(cls)) {
+    return 1;
+  }
+  want = want < first ? first : want < most ? want : most;
+  return want <= capacity || info->adaptive ? want : capacity + 1; /* one is handed out */
 }
 
-bool hak_policy_keeps_current(const hak_bin_info_t *info) {
-  return info->refills >= CURRENT_AFTER && (!info->adaptive || info->capacity > 0);
+bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
+  return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
@@ -160,6 +151,7 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info) {
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->returned ? blocks : info->returned;
+  info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
   if (again == 0 || !info->adaptive) {
     return;
   }
@@ -174,51 +166,57 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
   if (wanted <= most && (first || *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls] <= allowed)) {
-    hak_policy_set_capacity(heap, cls, (int32_t)wanted);
+    hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
 }
 
-static bool grant(hak_heap_t *heap, uint32_t cls) {
-  size_t bytes = hak_class_sizes[cls];
-  if (heap->granted_bytes + bytes > GRANT_BYTES || bytes > hak_option_size(HAK_OPTION_CACHE_BYTES)) {
+/* More capacity without a need shown, as long as all of it came so. */
+static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
+  size_t wanted = capacity == 0 ? blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
+  size_t share = UNEARNED_SHARED_BYTES / hak_caches_open();
+  share = share < UNEARNED_LEAST_BYTES ? UNEARNED_LEAST_BYTES : share < UNEARNED_MAX_BYTES ? share : UNEARNED_MAX_BYTES;
+  if (has != info->unearned_bytes || size > UNEARNED_BLOCK_MAX || (capacity > 0 && wanted > UNEARNED_BYTES) ||
+      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) || heap->unearned_bytes + wanted - has > share) {
     return false;
   }
-  heap->granted_bytes += bytes;
-  hak_policy_set_capacity(heap, cls, 1);
+  heap->unearned_bytes += wanted - has;
+  info->unearned_bytes += (uint32_t)(wanted - has);
+  hak_policy_set_capacity(heap, cls, (uint32_t)(wanted / size));
   return true;
 }
 
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  int32_t capacity = hak_bin_capacity(info);
+  uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  if (capacity == 0 && !(info->adaptive && grant(heap, cls))) {
+  if (info->adaptive && grant_unearned(heap, cls)) {
+    return HAK_OVERFLOW_GROWN;
+  }
+  if (capacity == 0) {
     info->returned += info->adaptive;
     return HAK_OVERFLOW_NONE;
   }
-  if (capacity > 0 && info->adaptive && ++info->streak > STREAK_MAX) {
-    int32_t least = least_capacity(heap, cls);
+  if (info->adaptive && ++info->streak > STREAK_MAX) {
+    uint32_t least = least_capacity(heap, cls);
     least = least < capacity ? least : capacity;
     hak_policy_set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
-    info->returned += (uint32_t)capacity;
+    info->returned += capacity;
     return HAK_OVERFLOW_FREES;
   }
-  if (hak_bin_room(&heap->bin[cls]) <= 0) {
-    info->returned += (uint32_t)(capacity - capacity / 2);
-  }
+  info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
 }
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  int32_t start = hak_policy_start_capacity(cls);
   forget_lent(info, cls);
-  if (!info->adaptive || hak_bin_capacity(info) <= start) {
-    return;
+  if (info->adaptive && hak_bin_capacity(info) > 0) {
+    heap->unearned_bytes -= info->unearned_bytes;
+    info->unearned_bytes = 0;
+    info->fetched = 0;
+    info->refills = 0;
+    hak_policy_set_capacity(heap, cls, 0);
   }
-  if (start == 0 && hak_bin_capacity(info) == 1 && heap->granted_bytes >= hak_class_sizes[cls]) {
-    heap->granted_bytes -= hak_class_sizes[cls];
-  }
-  info->refills = 0;
-  hak_policy_set_capacity(heap, cls, start);
 }

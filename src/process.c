@@ -1,6 +1,7 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
 #include "process.h"
 #include "arena_internal.h"
+#include "depot.h"
 #include "foreign.h"
 #include "grants.h"
 #include "heap.h"
@@ -14,7 +15,6 @@
 #include "sites.h"
 #include "slab.h"
 #include "stats.h"
-#include "transfer.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -41,10 +41,11 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    visit(hak_transfer_lock(c), flag);
+    visit(hak_depot_lock(c), flag);
     visit(&hak_slab_classes[c].lock, flag);
   }
   visit(&hak_arena.lock, flag);
+  visit(&hak_magazines_lock, flag);
   visit(&hak_meta_lock, flag);
 }
 
@@ -76,6 +77,11 @@ static _Thread_local bool lacks_some __attribute__((tls_model("initial-exec")));
 
 static void take(hak_lock_t *lock, bool unused) {
   (void)unused;
+#ifndef __GLIBC__ /* musl's fork has the lock of its list by now, for which who registers may wait */
+  if (lock == &registering) {
+    return;
+  }
+#endif
   lacks_some |= !hak_lock_before_fork(lock);
 }
 
@@ -159,6 +165,7 @@ static void pin(void) {
 static void start(void) {
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
+    hak_heap_divert(0);
     hak_foreign_start();
   }
   if (hak_os_offers_medium_pages()) { /* else not even a trial: a sandbox that was there before us may kill for it */
@@ -177,7 +184,6 @@ __attribute__((section(".init_array.00000"), used)) static void (*const starts_f
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */
-  hak_transfer_verify("free");
   if (!HAK_MINIMAL) {
     hak_profile_at_exit();
     hak_stats_at_exit();

@@ -5,7 +5,6 @@
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
   STEP_RANGES = 15,  /* on the stack, of which a thread may have little */
-  LEAST_RISE = 8,    /* a smaller share of what was learned, used again, does not count */
   SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
 };
 
@@ -20,70 +19,27 @@ typedef struct step {
   range_t range[STEP_RANGES];
   size_t ranges, slices;
   uint32_t forks; /* before it */
+  bool lost;      /* nobody knows what lies at `into` */
+  char *into;     /* the place of so many chunks that extents move to; NULL: they go back to the system */
+  size_t room;
 } step_t;
 
-static size_t lowest_floor(void) {
-  size_t now = hak_arena.floor_slices[0], before = hak_arena.floor_slices[1];
-  return now < before ? now : before;
-}
-
-/* What was learned is for use that rises again, from as low as it lately did. The less of it holds the lower use falls
- * below that; from half of it on, nothing. */
-static size_t learned_locked(void) {
-  size_t used = hak_arena.used_slices, floor = lowest_floor();
-  /* Where all is resident at once, what a mapping brings beside a block was never used. */
-  size_t learned = hak_arena.locked ? 0 : hak_arena.learned_slices;
-  if (floor == SIZE_MAX || used >= floor) {
-    return learned;
-  }
-  return used * 2 > floor ? learned - learned * 2 * (floor - used) / floor : 0;
-}
-
-static void note_floor_locked(size_t used) {
-  size_t *floor = &hak_arena.floor_slices[0];
-  *floor = hak_arena.low_slices < *floor ? hak_arena.low_slices : *floor;
-  hak_arena.low_slices = used;
-}
-
-void hak_release_use_locked(size_t used) {
-  if (used < hak_arena.low_slices || used > hak_arena.peak_slices) {
-    hak_arena.low_slices = used;
-  } else if (used - hak_arena.low_slices > hak_arena.learned_slices / LEAST_RISE) {
-    note_floor_locked(used);
-  }
-  hak_arena.peak_slices = hak_arena.peak_slices > used ? hak_arena.peak_slices : used;
-}
-
-size_t hak_release_target_locked(void) {
-  size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
-  size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
-  size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
-  size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
-  target = target > least ? target : least;
-  target = target > share ? target : share;
-  size_t learned = learned_locked();
-  return target > learned ? target : learned;
-}
-
 bool hak_release_due_locked(void) {
-  return hak_arena.decaying || hak_arena.dirty_slices > hak_release_target_locked() + hak_arena.stuck_slices;
-}
-
-void hak_release_refaulted_locked(size_t slices) {
-  hak_arena.refaulted_slices += slices;
-  if (hak_arena.refaulted_slices * 2 < hak_arena.given_back_slices) {
-    return;
-  }
-  size_t learned = hak_release_target_locked() * 2;
-  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
-  most = most < hak_arena.peak_slices ? most : hak_arena.peak_slices;
-  hak_arena.learned_slices = learned < most ? learned : most;
-  note_floor_locked(hak_arena.used_slices);
-  hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
+  return hak_arena.decaying || hak_arena.dirty_slices > hak_target_locked() + hak_arena.stuck_slices;
 }
 
 static bool is_aged(const hak_chunk_t *chunk) {
   return hak_arena.epoch - chunk->epoch >= 2;
+}
+
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent) {
+  hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
+  held->base = extent.base;
+  held->chunks = extent.chunks;
+  held->epoch = extent.epoch;
+  held->next_transit = hak_arena.leaving;
+  hak_arena.leaving = held;
+  return held;
 }
 
 static void collect_extents(step_t *step, size_t most, bool aged_only) {
@@ -100,13 +56,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
-        held->base = extent.base;
-        held->chunks = extent.chunks;
-        held->epoch = extent.epoch;
-        held->next_transit = hak_arena.leaving;
-        hak_arena.leaving = held;
-        step->range[step->ranges++] = (range_t){held, 0};
+        step->range[step->ranges++] = (range_t){hak_release_depart_locked(extent), 0};
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
     }
@@ -200,7 +150,6 @@ static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done
   if (mask) {
     out_of_transit(chunk, mask, done);
   }
-  hak_arena.given_back_slices += hak_mask_count(done);
   hak_unlock(&hak_arena.lock);
   return hak_mask_count(done);
 }
@@ -235,40 +184,82 @@ static bool leave(const hak_chunk_t *held, size_t slices) {
   return found;
 }
 
+/* The first chunks of an extent go where there is room for them. Returns how many did. */
+static size_t move(char *base, size_t chunks, step_t *step) {
+  size_t moved = 0;
+  while (moved < chunks && step->room > 0 && hak_os_move(base, step->into, HAK_CHUNK_BYTES, &step->lost)) {
+    base += HAK_CHUNK_BYTES;
+    step->into += HAK_CHUNK_BYTES;
+    step->room--;
+    moved++;
+  }
+  step->room = step->lost ? 0 : step->room;
+  return moved;
+}
+
 /* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
-static size_t finish_extent(hak_chunk_t *held, uint32_t forks) {
+static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   hak_extent_t extent = {held->base, held->chunks, true, held->epoch};
   atomic_signal_fence(memory_order_acq_rel);
-  if (hak_arena.forks != forks) { /* then it is free again, and its descriptors are others' */
+  if (hak_arena.forks != step->forks) { /* then it is free again, and its descriptors are others' */
     return 0;
   }
-  size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES;
-  bool cleaned = hak_os_discard(extent.base, bytes);
+  size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES, gone = 0;
+  bool cleaned = !step->into && hak_os_discard(extent.base, bytes);
   if (!leave(held, slices)) {
     return 0;
   }
-  bool unmapped = hak_os_unmap(extent.base, bytes);
-  hak_lock(&hak_arena.lock);
-  if (unmapped) { /* what lies there now may be somebody's already */
-    spare_all_locked(held);
-    hak_arena.unmapped_lately += slices;
-    hak_place_remember_locked(extent.base, bytes);
-  } else {
-    hak_arena.mapped_slices += slices;
-    hak_arena.unmapped_ever -= slices;
-    extent.dirty = !cleaned;
-    put_back_locked(extent, held);
+  if (step->into) {
+    gone = move(extent.base, extent.chunks, step);
+  } else if (hak_os_unmap(extent.base, bytes)) {
+    gone = extent.chunks;
   }
-  cleaned |= unmapped;
-  hak_arena.given_back_slices += cleaned ? slices : 0;
+  hak_lock(&hak_arena.lock);
+  if (gone > 0) { /* what lies there now may be somebody's already */
+    hak_place_remember_locked(extent.base, gone << HAK_CHUNK_SHIFT);
+  }
+  if (gone < extent.chunks) {
+    extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned, extent.epoch};
+    hak_arena.mapped_slices += extent.chunks * HAK_CHUNK_SLICES;
+    hak_arena.unmapped_ever -= extent.chunks * HAK_CHUNK_SLICES;
+    put_back_locked(extent, held);
+  } else {
+    spare_all_locked(held);
+  }
   hak_unlock(&hak_arena.lock);
-  return cleaned ? slices : 0;
+  return cleaned ? slices : gone * HAK_CHUNK_SLICES;
+}
+
+void hak_release_finish(hak_chunk_t *departed, uint32_t forks) {
+  step_t step;
+  step.forks = forks;
+  step.into = NULL;
+  finish_extent(departed, &step);
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): the system writes there */
+bool hak_release_into(char *base, size_t chunks, bool *filled) {
+  step_t step = {.into = base, .room = chunks};
+  for (bool more = true; more;) {
+    hak_lock(&hak_arena.lock);
+    step.forks = hak_arena.forks;
+    step.ranges = step.slices = 0;
+    collect_extents(&step, step.room * HAK_CHUNK_SLICES, false);
+    hak_unlock(&hak_arena.lock);
+    more = step.ranges == STEP_RANGES;
+    for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
+      more &= finish_extent(step.range[i].chunk, &step) > 0;
+    }
+  }
+  *filled = step.into > base;
+  return !step.lost;
 }
 
 /* Give back up to `most` slices. Returns how many there were to give; *done: how many of them the system took. */
 static size_t release(size_t most, bool aged_only, size_t *done) {
   step_t step;
   step.ranges = step.slices = 0;
+  step.into = NULL;
   hak_lock(&hak_arena.lock);
   step.forks = hak_arena.forks;
   collect_extents(&step, most, aged_only);
@@ -277,7 +268,7 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
     range_t *range = &step.range[i];
     *done += range->mask ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                         : finish_extent(range->chunk, step.forks);
+                         : finish_extent(range->chunk, &step);
   }
   return step.slices;
 }
@@ -292,7 +283,7 @@ void hak_release_after_give(size_t given) {
   size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES, found;
   for (size_t left = given * 4 + STEP_SLICES; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_release_target_locked(), dirty = hak_arena.dirty_slices;
+    size_t target = hak_target_locked(), dirty = hak_arena.dirty_slices;
     bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
     hak_unlock(&hak_arena.lock);
     size_t keep = above ? target - slack(target, given) : 0, done = 0;
@@ -312,8 +303,8 @@ void hak_release_after_give(size_t given) {
   }
 }
 
-void hak_release_after_take(void) {
-  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.locked, memory_order_relaxed))) {
+void hak_release_after_take(bool grows) {
+  if (HAK_UNLIKELY(grows || atomic_load_explicit(&hak_arena.locked, memory_order_relaxed))) {
     hak_release_after_give(0);
   }
 }
@@ -323,18 +314,11 @@ bool hak_arena_decay(uint64_t now_ms) {
   /* The caller may have read the clock before another thread began the epoch. */
   bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= hak_option(HAK_OPTION_DECAY);
   if (begins) {
-    if (hak_arena.refaulted_slices == 0) {
-      hak_arena.learned_slices /= 2;
-    }
-    if (hak_arena.floor_slices[0] != SIZE_MAX) {
-      hak_arena.floor_slices[1] = hak_arena.floor_slices[0];
-      hak_arena.floor_slices[0] = SIZE_MAX;
-    }
+    hak_target_begin_locked();
     hak_arena.epoch++;
     hak_arena.epoch_ms = now_ms;
     hak_arena.decaying = true;
-    hak_arena.stuck_slices = hak_arena.unmapped_lately = 0;
-    hak_arena.given_back_slices = hak_arena.refaulted_slices = 0;
+    hak_arena.stuck_slices = 0;
   }
   bool due = hak_release_due_locked();
   hak_unlock(&hak_arena.lock);

@@ -24,10 +24,7 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
     return hak_huge_usable(block);
   }
   /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
-  const hak_free_block_t *words = block;
-  bool like_cached = hak_is_linked(words, hak_heap->key);
-  bool in_slab = !hak_class_is_run(cls) && hak_slab_tagged(words) && hak_slab_holds(words);
-  if (in_slab || (like_cached && hak_cache_holds(hak_heap, cls, words))) {
+  if (HAK_UNLIKELY(hak_is_marked_free(block)) && hak_heap_holds(block, cls)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   return hak_class_sizes[cls];

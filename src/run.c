@@ -20,6 +20,9 @@ void *hak_run_take(uint32_t cls, size_t align, bool *zeroed) {
   if (block) {
     count(cls, 1);
     hak_set_class(block, 1, cls);
+    if (!*zeroed) {
+      hak_mark_taken(block); /* it may be what a block that began here carried */
+    }
   }
   return block;
 }
@@ -32,13 +35,10 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   hak_arena_give(block, slices_of(cls));
 }
 
-hak_free_block_t *hak_run_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, uint32_t cls,
-                                 const char *function) {
-  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
-    block->tag = (uintptr_t)block;
-    hak_run_give(block, cls, function);
+void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+  for (uint32_t i = 0; i < n; i++) {
+    hak_run_give(blocks[i], cls, function);
   }
-  return chain;
 }
 
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {

@@ -6,18 +6,13 @@
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
-_Atomic uintptr_t hak_slab_key, hak_slab_factor;
-const hak_free_block_t hak_list_end;
-
-static void set_once(_Atomic uintptr_t *number) {
-  uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63 | 1;
-  atomic_compare_exchange_strong_explicit(number, &none, random, memory_order_release, memory_order_relaxed);
-}
+_Atomic uintptr_t hak_key;
+const hak_free_block_t hak_no_block;
 
 void hak_slab_init(void) {
-  if (atomic_load_explicit(&hak_slab_key, memory_order_acquire) == 0) { /* several threads may come first */
-    set_once(&hak_slab_factor);
-    set_once(&hak_slab_key); /* last: who sees it sees both */
+  if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may come first */
+    uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
+    atomic_compare_exchange_strong_explicit(&hak_key, &none, random, memory_order_relaxed, memory_order_relaxed);
   }
 }
 
@@ -69,14 +64,29 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
   return sparse && moves;
 }
 
-/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. True: it became sparse. */
-static bool settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
+/* What is to be done when the stack is free of what led to it. */
+typedef struct rest {
+  size_t slices; /* were given, and some are due to go back to the system */
+  bool sparse;   /* a slab became so */
+} rest_t;
+
+static void do_rest(rest_t rest) {
+  if (rest.slices > 0) {
+    hak_release_after_give(rest.slices);
+  }
+  if (rest.sparse) {
+    hak_slab_became_sparse();
+  }
+}
+
+/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
+static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t *rest) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
   /* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
   if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
-    return false;
+    return;
   }
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
@@ -89,10 +99,10 @@ static bool settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class) {
     /* under the class's lock, where a return that is on its way there must find the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
-    hak_arena_give(base, slices);
-    return false;
+    rest->slices += hak_arena_put(base, slices) ? slices : 0;
+    return;
   }
-  return list_and_unlock(slab, class, control);
+  rest->sparse |= list_and_unlock(slab, class, control);
 }
 
 /* CURRENT: the caller's alone. */
@@ -152,25 +162,27 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
 
 void hak_slab_drop(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  rest_t rest = {0, false};
   hak_lock(&class->lock);
   atomic_fetch_and_explicit(&slab->control, ~(uint32_t)HAK_SLAB_CURRENT, memory_order_acq_rel);
-  settle_and_unlock(slab, class);
+  settle_and_unlock(slab, class, &rest);
+  do_rest((rest_t){rest.slices, false});
 }
 
-/* Blocks whose bits are `mask` of word `w`, put in front of `chain`; lowest address first. */
-static void chain_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, uintptr_t key, hak_chain_t *chain) {
+/* Those whose pages were given back while they lay in the slab lost their tags. Returns how many blocks there are. */
+static uint32_t blocks_of_bits(const hak_slab_t *slab, uint32_t w, uint64_t mask, hak_free_block_t **blocks) {
   char *word_base = slab->base + (size_t)w * 64 * slab->block_bytes;
+  uint32_t count = 0;
   while (mask) {
     unsigned bit = 63 - (unsigned)__builtin_clzll(mask);
     hak_free_block_t *block = (hak_free_block_t *)(void *)(word_base + (size_t)bit * slab->block_bytes);
-    if (HAK_UNLIKELY(!hak_slab_tagged(block)) && !(slab->discarded && block->tag == 0)) {
-      hak_misuse("malloc", hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+    if (HAK_UNLIKELY(slab->discarded) && block->tag == 0) {
+      hak_mark_free(block);
     }
-    hak_link(block, chain->first, key);
-    chain->first = block;
-    chain->count++;
+    blocks[count++] = block;
     mask &= ~(1ULL << bit);
   }
+  return count;
 }
 
 /* All but the lowest `keep` bits. */
@@ -190,66 +202,65 @@ void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *
   }
 }
 
-static void take_bits(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
-  uint32_t words = (slab->blocks + 63) / 64, taken_before = chain->count;
-  for (uint32_t i = 0; i < words && chain->count < want; i++) {
+static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
+  uint32_t words = (slab->blocks + 63) / 64, count = 0;
+  for (uint32_t i = 0; i < words && count < want; i++) {
     uint32_t w = slab->word + i < words ? slab->word + i : slab->word + i - words;
     if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
       continue;
     }
     /* acquire: pairs with hak_slab_put_back */
     uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
-    uint32_t room = want - chain->count;
+    uint32_t room = want - count;
     if (hak_count_bits(mask) > room) {
       uint64_t rest = above_lowest(mask, room);
       hak_slab_put_back(slab, w, rest, "malloc");
       mask ^= rest;
     }
-    chain_bits(slab, w, mask, key, chain);
-    if (chain->count >= want) {
+    count += blocks_of_bits(slab, w, mask, blocks + count);
+    if (count >= want) {
       slab->word = (uint8_t)w;
     }
   }
-  uint32_t taken = chain->count - taken_before;
-  if (taken) {
-    atomic_fetch_sub_explicit(&slab->control, taken << HAK_SLAB_COUNT_SHIFT, memory_order_relaxed);
+  if (count) {
+    atomic_fetch_sub_explicit(&slab->control, count << HAK_SLAB_COUNT_SHIFT, memory_order_relaxed);
   }
+  return count;
 }
 
 /* New blocks; their memory is touched here for the first time, and where it is new nobody may have written there. */
-static void carve(hak_slab_t *slab, uint32_t want, uintptr_t key, hak_chain_t *chain) {
-  uint32_t first = hak_slab_carved(slab), left = slab->blocks - first;
-  uint32_t n = want < left ? want : left;
-  atomic_store_explicit(&slab->carved, first + n, memory_order_relaxed);
+static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
+  uint32_t first = hak_slab_carved(slab), left = slab->blocks - first, count = want < left ? want : left;
+  atomic_store_explicit(&slab->carved, first + count, memory_order_relaxed);
   atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, not give them twice */
-  char *at = slab->base + (size_t)(first + n) * slab->block_bytes;
-  for (uint32_t i = 0; i < n; i++) {
-    at -= slab->block_bytes;
+  size_t block_bytes = slab->block_bytes;
+  char *at = slab->base + (first + count) * block_bytes;
+  uintptr_t key = atomic_load_explicit(&hak_key, memory_order_relaxed);
+  bool zeroed = slab->zeroed;
+  for (uint32_t i = 0; i < count; i++) {
+    at -= block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
-    block->link = chain->first; /* first, so that the page fault is one for writing */
-    if (HAK_UNLIKELY(slab->zeroed && block->tag != 0)) {
+    block->untouched = 0; /* first, so that the page fault is one for writing */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (HAK_UNLIKELY(zeroed && block->tag != 0)) {
       hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
     }
-    block->tag = (uintptr_t)chain->first ^ key;
-    chain->first = block;
+    block->tag = (uintptr_t)block ^ key;
+    blocks[i] = block;
   }
-  chain->count += n;
+  return count;
 }
 
-hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key) {
-  hak_chain_t chain = {HAK_LIST_END, 0};
-  take_bits(slab, want, key, &chain);
-  if (chain.count == 0) {
-    carve(slab, want, key, &chain);
-  }
-  return chain;
+uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
+  uint32_t count = take_bits(slab, blocks, want);
+  return count ? count : carve(slab, blocks, want);
 }
 
 /* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
-static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function) {
+static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, rest_t *rest) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
   hak_slab_put_back(slab, w, mask, function);
-  uint32_t n = hak_count_bits(mask);
+  uint32_t n = (mask & (mask - 1)) ? hak_count_bits(mask) : 1;
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
   if (control & HAK_SLAB_CURRENT) {
     return;
@@ -263,71 +274,87 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
     hak_lock(&class->lock);
     if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* perhaps another: pairs with make_slab */
       hak_unlock(&class->lock);
-    } else if (settle_and_unlock(slab, class)) {
-      hak_slab_became_sparse();
+    } else {
+      settle_and_unlock(slab, class, rest);
     }
   }
 }
 
-/* Gathers the blocks of a chain by word of bits, so that neighbours cost one atomic operation together. */
-enum { GATHER_ENTRIES = 32 };
-typedef struct gather {
-  struct {
-    hak_slab_t *slab;
-    uint64_t mask;
-    uint32_t word;
-  } entry[GATHER_ENTRIES];
-  hak_slab_t *last; /* of the block before: neighbours in a list are often neighbours in memory */
-  const char *function;
-} gather_t;
-
-static void gather_flush(gather_t *gather, size_t i) {
-  if (gather->entry[i].mask) {
-    return_bits(gather->entry[i].slab, gather->entry[i].word, gather->entry[i].mask, gather->function);
-    gather->entry[i].mask = 0;
+/* Its slab, which is of the class still. */
+static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const char *function) {
+  hak_slab_t *slab = hak_slab_at(block);
+  if (HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) != cls)) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
+  return slab;
 }
 
-/* The index of a block that comes back, tagged now. */
-static uint32_t admit(const hak_slab_t *slab, hak_free_block_t *block, const char *function) {
-  uint32_t index = hak_block_index(block, slab->inverse);
+static void check_carved(const hak_slab_t *slab, uint32_t index, const void *block, const char *function) {
   if (HAK_UNLIKELY(index >= hak_slab_carved(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
-  hak_slab_tag(block);
-  return index;
 }
 
-HAK_INLINE void gather_add(gather_t *gather, hak_free_block_t *block) {
-  hak_slab_t *slab = gather->last;
-  if (!slab || slab->base != (char *)block - hak_slab_offset(block)) {
-    gather->last = slab = hak_slab_at(block);
+/* Blocks on their way back are gathered by word of bits, so that neighbours cost one atomic operation together. */
+enum { GATHER_WORDS = 16, FEW = 4 }; /* so many words at a time; for few blocks, so many */
+typedef struct gathered {
+  uintptr_t place; /* the descriptor's address and, in bits that are 0 there, the word's number */
+  uint64_t mask;   /* 0: none */
+} gathered_t;
+_Static_assert(_Alignof(hak_slab_t) >= HAK_BITS_WORDS, "a word's number fits");
+
+static void give_back(gathered_t *gathered, const char *function, rest_t *rest) {
+  if (gathered->mask) {
+    uintptr_t word = gathered->place % HAK_BITS_WORDS;
+    hak_slab_t *slab = (hak_slab_t *)(gathered->place - word); /* NOLINT(performance-no-int-to-ptr) */
+    return_bits(slab, (uint32_t)word, gathered->mask, function, rest);
+    gathered->mask = 0;
   }
-  uint32_t index = admit(slab, block, gather->function), word = index / 64;
-  size_t i = (word ^ (uintptr_t)block >> HAK_SLAB_SHIFT) % GATHER_ENTRIES;
-  if (gather->entry[i].slab != slab || gather->entry[i].word != word) {
-    gather_flush(gather, i);
-    gather->entry[i].slab = slab;
-    gather->entry[i].word = word;
-  }
-  gather->entry[i].mask |= 1ULL << index % 64; /* not twice: its tag no longer fits the chain */
 }
 
-hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function) {
-  gather_t gather = {.function = function};
-  for (hak_free_block_t *block; most > 0 && (block = hak_slab_unchain(&chain, key, function)); most--) {
-    gather_add(&gather, block);
+HAK_NOINLINE static rest_t return_all(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
+                                      const char *function) {
+  rest_t rest = {0, false};
+  gathered_t gathered[GATHER_WORDS];
+  const size_t words = count > FEW ? GATHER_WORDS : FEW;
+  for (size_t i = 0; i < words; i++) {
+    gathered[i] = (gathered_t){0, 0};
   }
-  for (size_t i = 0; i < GATHER_ENTRIES; i++) {
-    gather_flush(&gather, i);
+  const uint32_t inverse = hak_class_inverses[cls];
+  hak_slab_t *slab = NULL;
+  gathered_t *at = &gathered[0];
+  uintptr_t of_slab = 0, place = 0; /* the last block's: neighbours in a magazine are often neighbours in memory */
+  for (uint32_t i = 0; i < count; i++) {
+    uintptr_t block = (uintptr_t)blocks[i];
+    if (block >> HAK_SLAB_SHIFT != of_slab) {
+      of_slab = block >> HAK_SLAB_SHIFT;
+      slab = home_of(blocks[i], cls, function);
+    }
+    uint32_t index = hak_block_index(blocks[i], inverse);
+    check_carved(slab, index, blocks[i], function);
+    uint64_t bit = 1ULL << index % 64;
+    if (((uintptr_t)slab | index / 64) != place || (at->mask & bit)) {
+      place = (uintptr_t)slab | index / 64;
+      at = &gathered[(place ^ of_slab) & (words - 1)];
+      if (at->place != place || (at->mask & bit)) {
+        give_back(at, function, &rest);
+        at->place = place;
+      }
+    }
+    at->mask |= bit;
   }
-  return chain;
+  for (size_t i = 0; i < words; i++) {
+    give_back(&gathered[i], function, &rest);
+  }
+  return rest;
+}
+
+void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
+  do_rest(return_all(blocks, count, cls, function));
 }
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
-  bool met = block->tag == (uintptr_t)block; /* a moment ago, in a walk over the list */
-  bool twice = met || hak_is_marked_taken(block) || hak_slab_tagged(block);
-  hak_misuse(function, twice ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+  hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 bool hak_slab_holds(const void *block) {
@@ -336,22 +363,28 @@ bool hak_slab_holds(const void *block) {
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
-void hak_slab_return_one(void *block, const char *function) {
-  hak_slab_t *slab = hak_slab_at(block);
-  uint32_t index = admit(slab, block, function);
-  return_bits(slab, index / 64, 1ULL << index % 64, function);
+void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
+  hak_slab_t *slab = home_of(block, cls, function);
+  uint32_t index = hak_block_index(block, slab->inverse);
+  check_carved(slab, index, block, function);
+  rest_t rest = {0, false};
+  hak_mark_free(block);
+  return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);
+  do_rest(rest);
 }
 
 void *hak_slab_take_one(uint32_t cls) {
-  hak_chain_t chain = {HAK_LIST_END, 0};
-  while (chain.count == 0) {
+  hak_free_block_t *block = NULL;
+  while (!block) {
     hak_slab_t *slab = hak_slab_acquire(cls);
     if (!slab) {
       return NULL;
     }
-    chain = hak_slab_take(slab, 1, atomic_load_explicit(&hak_slab_key, memory_order_relaxed));
+    hak_slab_take(slab, &block, 1);
     hak_slab_drop(slab);
   }
-  hak_mark_taken(chain.first);
-  return chain.first;
+  if (!hak_is_marked_free(block)) {
+    hak_slab_damaged("malloc", block);
+  }
+  return hak_mark_taken(block);
 }

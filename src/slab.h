@@ -1,4 +1,4 @@
-/* Duty: slabs (64 KiB of blocks of one class, or 80) and the exchange of blocks between them and lists of free blocks.
+/* Duty: slabs (64 KiB of blocks of one class, or 80) and the exchange of blocks between them and magazines.
  * Data: the bits and counts of each slab (atomics); per class lists of slabs with blocks to give, under the
  * class's lock. Never held while the arena is called.
  * Layers below: arena, types, misuse.
@@ -14,7 +14,7 @@
 #include "lock.h"
 #include "types.h"
 
-/* Start-up: the key of blocks that lie in slabs. Callable often; the first call wins. */
+/* Start-up: the key of free blocks. Callable often; the first call wins. */
 void hak_slab_init(void);
 
 /* A slab of the class for the caller alone (CURRENT). NULL: no memory. */
@@ -22,53 +22,23 @@ hak_slab_t *hak_slab_acquire(uint32_t cls);
 /* The end of that. The slab may be gone afterwards. */
 void hak_slab_drop(hak_slab_t *slab);
 
-/* Up to `want` blocks of a slab that the caller has for itself, in ascending order where they are new, linked
- * under `key`. An empty chain: nothing left in it. */
-hak_chain_t hak_slab_take(hak_slab_t *slab, uint32_t want, uintptr_t key);
+/* Up to `want` blocks of a slab that the caller has for itself, to `blocks`: in descending order where they are new,
+ * for the last one is handed out first. 0: nothing is left in it. */
+uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want);
 
-/* Return up to `most` blocks of a chain to their slabs. Returns the rest of it. `key`, `function`: see
- * hak_slab_unchain. */
-hak_free_block_t *hak_slab_return(hak_free_block_t *chain, uint32_t most, uintptr_t key, const char *function);
+/* Return blocks of one class to their slabs; they are marked as free, and not touched. One that lies there already, or
+ * whose slab is another class's by now, was freed twice: aborts, and names `function`. */
+void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
-/* The tag of a block that lies in a slab, or is on its way between threads. It may stay in memory that becomes part of
- * another block, whose owner reads it: so the folded product cannot be turned back. */
-extern _Atomic uintptr_t hak_slab_key, hak_slab_factor;
-HAK_INLINE uintptr_t hak_slab_tag_of(const hak_free_block_t *block) {
-  uintptr_t key = atomic_load_explicit(&hak_slab_key, memory_order_relaxed);
-  unsigned __int128 product =
-      (unsigned __int128)((uintptr_t)block ^ key) * atomic_load_explicit(&hak_slab_factor, memory_order_relaxed);
-  return ((uintptr_t)product ^ (uintptr_t)(product >> 64)) | (uintptr_t)1 << 63; /* never an address */
-}
-HAK_INLINE void hak_slab_tag(hak_free_block_t *block) {
-  block->tag = hak_slab_tag_of(block);
-}
-HAK_INLINE bool hak_slab_tagged(const hak_free_block_t *block) {
-  return block->tag == hak_slab_tag_of(block);
-}
-/* A block of a list does not carry the list's tag: freed twice, as far as its tag tells, or written to. Aborts. */
+/* A free block does not carry its tag: handed out from another place, as far as its tag tells, so it was freed twice;
+ * or written to. Aborts. */
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
-/* Take the first block off a chain linked under `key`. NULL: there is none. A damaged one aborts and names `function`;
- * without that, the chain is of a thread that did not survive a fork, and ends before the first that does not fit. */
-HAK_INLINE hak_free_block_t *hak_slab_unchain(hak_free_block_t **chain, uintptr_t key, const char *function) {
-  hak_free_block_t *block = *chain;
-  if (block == HAK_LIST_END) {
-    return NULL;
-  }
-  if (HAK_UNLIKELY(!hak_is_linked(block, key))) {
-    if (function) {
-      hak_slab_damaged(function, block);
-    }
-    return NULL;
-  }
-  *chain = block->link;
-  return block;
-}
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
 
-/* One block without any thread cache. */
+/* One block without any thread cache: marked as taken; as free. */
 void *hak_slab_take_one(uint32_t cls);
-void hak_slab_return_one(void *block, const char *function);
+void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 
 /* Give back the free pages inside slabs that are nearly empty. True: there were some. */
 bool hak_slab_discard_sparse(void);

@@ -19,17 +19,17 @@ enum { EVENTS_PER_ORPHAN = 64 };
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
-/* The first block of the class's list. NULL: it is empty. */
+/* The newest block of the class's bin. NULL: it is empty. */
 static void *pop(hak_heap_t *heap, uint32_t cls) {
   hak_bin_t *bin = &heap->bin[cls];
   void *block = hak_bin_pop(heap, bin);
-  if (HAK_UNLIKELY(!block && bin->head != HAK_LIST_END)) {
+  if (HAK_UNLIKELY(!block && bin->head != HAK_NO_BLOCK)) {
     hak_slab_damaged("malloc", bin->head);
   }
   return block;
 }
 
-/* A block of a class, whose list is empty as far as the caller saw, or has a damaged block. */
+/* A block of a class, whose bin is empty as far as the caller saw, or has a damaged block. */
 static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
   *zeroed = false;
@@ -43,9 +43,10 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
-/* Without memory for another slab of its class, a request gets a block of a larger one. */
+/* Without memory for another slab of its class, a request gets a block of a larger one, of the smallest runs at last:
+ * for these memory is asked for also where the last chunk was refused. */
 static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
-  uint32_t cls = hak_class_of(bytes), last = cls < HAK_RUN_FIRST ? HAK_RUN_FIRST : HAK_CLASS_COUNT;
+  uint32_t cls = hak_class_of(bytes), last = cls < HAK_RUN_FIRST ? HAK_RUN_FIRST + 1 : HAK_CLASS_COUNT;
   void *block = NULL;
   for (; !block && cls < last; cls++) {
     block = cached_alloc(bytes, cls, zeroed);
@@ -61,13 +62,12 @@ static void pass_by(void) {
   }
 }
 
-static void *huge_alloc(size_t bytes, bool *zeroed) {
+static void *find(size_t bytes, bool *zeroed) {
+  if (bytes <= HAK_CACHED_MAX) {
+    return cached_alloc_or_larger(bytes, zeroed);
+  }
   pass_by();
   return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
-}
-
-static void *find(size_t bytes, bool *zeroed) {
-  return bytes > HAK_CACHED_MAX ? huge_alloc(bytes, zeroed) : cached_alloc_or_larger(bytes, zeroed);
 }
 
 /* Where a limit leaves no more, what threads keep may pin all that is free. Not for what no address space holds. */
@@ -125,17 +125,13 @@ void *hak_no_memory(void) {
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {
   hak_heap_t *heap = hak_heap_mine();
-  if (!heap) {
-    hak_cache_return_one(cls, block);
-    return;
-  }
-  hak_bin_t *bin = &heap->bin[cls];
-  if (bin->head == block) {
+  /* Else its owner wrote there what it found in memory that was ours. */
+  if (hak_is_marked_free(block) && hak_heap_holds(block, cls)) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
-  if (hak_bin_room(bin) > 0) {
-    hak_bin_push(heap, bin, block);
-  } else {
+  if (!heap) {
+    hak_cache_return_one(cls, block);
+  } else if (!hak_bin_push(heap, &heap->bin[cls], block)) {
     hak_cache_overflow(heap, cls, block);
   }
 }
@@ -157,9 +153,6 @@ HAK_COLD void hak_free_slow(void *block) {
   HAK_OBSERVE(hak_observe_free(block, cls));
   if (cls != HAK_CLASS_NONE && !hak_is_start_in_class(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
-  }
-  if (hak_cache_free_outgoing(hak_heap, cls, block)) {
-    return;
   }
   if (cls == HAK_CLASS_HUGE) {
     hak_huge_free(block, "free");

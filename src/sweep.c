@@ -14,27 +14,24 @@ enum {
 
 static _Atomic size_t most_full; /* slabs' worth, since the last sweep */
 
-/* Whether all of [from, to) bytes of the slab are free blocks that are held, or were never carved. */
-static bool is_free_range(const hak_slab_t *slab, const uint64_t held[HAK_BITS_WORDS], size_t from, size_t to) {
+/* Whether all of [from, to) bytes of the slab are free blocks, or were never carved. */
+static bool is_free_range(const hak_slab_t *slab, size_t from, size_t to) {
   uint32_t carved = hak_slab_carved(slab);
   for (size_t i = from / slab->block_bytes; i * slab->block_bytes < to && i < carved; i++) {
-    if (!(held[i / 64] >> i % 64 & 1)) {
+    /* acquire: pairs with hak_slab_put_back */
+    if (!(atomic_load_explicit(&slab->bits[i / 64], memory_order_acquire) >> i % 64 & 1)) {
       return false;
     }
   }
   return true;
 }
 
-/* Every free block is held meanwhile, so that nobody else can get one while its page is given back. */
+/* Of a slab that is CURRENT: nobody else gets a block of it while its page is given back, but blocks may come back. */
 static bool discard_free_pages(hak_slab_t *slab) {
-  uint64_t held[HAK_BITS_WORDS] = {0};
   size_t page = hak_os_page_bytes(), slab_bytes = (size_t)slab->slices << HAK_SLICE_SHIFT, run = 0;
   bool any = false;
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    held[w] = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
-  }
   for (size_t at = 0; at <= slab_bytes; at += page) {
-    if (at < slab_bytes && is_free_range(slab, held, at, at + page)) {
+    if (at < slab_bytes && is_free_range(slab, at, at + page)) {
       run += page;
       continue;
     }
@@ -44,34 +41,31 @@ static bool discard_free_pages(hak_slab_t *slab) {
       run = 0;
     }
   }
-  for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
-    hak_slab_put_back(slab, w, held[w], "free");
-  }
   return any;
 }
 
-/* Hold up to STEP_SLABS sparse slabs of the class: the caller's then, so that no lock is held over system calls.
- * Nothing is searched for, so no caller is held up for long, however many slabs there are. */
-static size_t hold_some(hak_slab_class_t *class, hak_slab_t *held[STEP_SLABS]) {
-  size_t count = 0;
+/* A sparse slab of the class becomes the caller's, so that no lock is held over system calls; nothing is searched for.
+ * NULL: there is none. */
+static hak_slab_t *hold_one(hak_slab_class_t *class) {
   hak_lock(&class->lock);
-  for (hak_slab_t *slab; count < STEP_SLABS && (slab = class->list[HAK_SLABS_SPARSE].first); held[count++] = slab) {
+  hak_slab_t *slab = class->list[HAK_SLABS_SPARSE].first;
+  if (slab) {
     uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
     /* worth another pass when half of what is out came back */
     atomic_store_explicit(&slab->sparse_from, carved - (carved - free) / 2, memory_order_relaxed);
   }
   hak_unlock(&class->lock);
-  return count;
+  return slab;
 }
 
-/* One step of a pass over the class. Returns how many slabs there were; *any: a page was given back. */
+/* One step of a pass over the class, which holds no caller up for long. Returns how many slabs there were; *any: a page
+ * was given back. */
 static size_t sweep_class(int cls, bool *any) {
-  hak_slab_t *held[STEP_SLABS];
-  size_t count = hold_some(&hak_slab_classes[cls], held);
-  for (size_t i = 0; i < count; i++) {
-    *any |= discard_free_pages(held[i]);
-    hak_slab_drop(held[i]);
+  size_t count = 0;
+  for (hak_slab_t *slab; count < STEP_SLABS && (slab = hold_one(&hak_slab_classes[cls])); count++) {
+    *any |= discard_free_pages(slab);
+    hak_slab_drop(slab);
   }
   return count;
 }

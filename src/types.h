@@ -5,49 +5,45 @@
  *                           └── chunks[chunk] ── masks of its 128 slices
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
- * A free block carries two words:   link  the next free block of its list
- *                                   tag   link ^ key of the list, or, in a slab, of its address under the key of the
- * slabs */
+ * Nothing of ours lies in a block but, while it is free, the tag in its second word: its address ^ the key of the
+ * process. */
 #pragma once
 
 #include "geometry.h"
 
 typedef struct hak_free_block {
-  struct hak_free_block *link;
+  uintptr_t untouched; /* as its last owner left it */
   uintptr_t tag;
 } __attribute__((may_alias)) hak_free_block_t;
 
-/* What the last block of a list links to, and an empty list begins with: one that can be read like any, so that the
- * paths of `malloc` need no test for it, and that no key fits. */
-extern const hak_free_block_t hak_list_end;
-#define HAK_LIST_END ((hak_free_block_t *)(uintptr_t)&hak_list_end)
+_Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its tag");
 
-/* In front of `next`, in a list under `key`. */
-HAK_INLINE void hak_link(hak_free_block_t *block, hak_free_block_t *next, uintptr_t key) {
-  block->link = next;
-  block->tag = (uintptr_t)next ^ key;
+/* Made once, at the start; its highest bit is set, so that no tag is an address. */
+extern _Atomic uintptr_t hak_key;
+HAK_INLINE uintptr_t hak_tag_of(const void *block) {
+  return (uintptr_t)block ^ atomic_load_explicit(&hak_key, memory_order_relaxed);
 }
-HAK_INLINE bool hak_is_linked(const hak_free_block_t *block, uintptr_t key) {
-  return ((uintptr_t)block->link ^ block->tag) == key;
+HAK_INLINE void hak_mark_free(void *block) {
+  ((hak_free_block_t *)block)->tag = hak_tag_of(block);
+}
+HAK_INLINE bool hak_is_marked_free(const void *block) {
+  return ((const hak_free_block_t *)block)->tag == hak_tag_of(block);
 }
 
-/* Of a block that is handed out, until its owner writes there: no free block has it, and it tells nothing of one. */
+/* Of a block that is handed out, until its owner writes there: no free block has it. */
 #define HAK_TAKEN ((uintptr_t)1)
-HAK_INLINE void hak_mark_taken(hak_free_block_t *block) {
-  block->link = NULL;
-  block->tag = HAK_TAKEN;
+HAK_INLINE void *hak_mark_taken(void *block) {
+  ((hak_free_block_t *)block)->tag = HAK_TAKEN;
+  return block;
 }
-HAK_INLINE bool hak_is_marked_taken(const hak_free_block_t *block) {
-  return !block->link && block->tag == HAK_TAKEN;
+HAK_INLINE bool hak_is_marked_taken(const void *block) {
+  return ((const hak_free_block_t *)block)->tag == HAK_TAKEN;
 }
 
-_Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its link and tag");
-
-/* A list of free blocks under one key: first (or HAK_LIST_END), and how many. */
-typedef struct hak_chain {
-  hak_free_block_t *first;
-  uint32_t count;
-} hak_chain_t;
+/* Where there is none: a block that can be read like any, so that the paths of `malloc` need no test for it, and whose
+ * tag is never right. */
+extern const hak_free_block_t hak_no_block;
+#define HAK_NO_BLOCK ((hak_free_block_t *)(uintptr_t)&hak_no_block)
 
 /* Flags in hak_slab_t.control; the rest of the word counts the blocks that lie in the slab (bits set). */
 enum {
@@ -103,7 +99,7 @@ typedef struct hak_chunk {
   hak_mask_t present; /* mapped; all of them but where the system had no memory for a whole chunk */
   hak_mask_t free;    /* nobody has it */
   hak_mask_t dirty;   /* it may hold something else than zeros, so it is resident */
-  hak_mask_t purged;  /* was given back to the system lately (a hint for the release policy) */
+  hak_mask_t purged;  /* was given back to the system: some block lay there */
   hak_mask_t transit; /* on its way back to the system: neither free nor anybody's */
   char *base;
   struct hak_chunk *next, *prev; /* list of its run, or of its extent's size */

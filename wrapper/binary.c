@@ -158,7 +158,7 @@ bool binary_holds_hakmem(const binary_t *file) {
 bool binary_is_musl(const binary_t *file) {
   size_t at = 0;
   for (const char *name; (name = binary_needed(file, &at));) {
-    if (strncmp(name, "libc.musl-", 10) == 0) {
+    if (strncmp(name, "libc.musl-", 10) == 0 || strcmp(name, "libc.so") == 0) { /* glibc's is libc.so.6 */
       return true;
     }
   }

@@ -21,7 +21,7 @@ void binary_close(binary_t *file);
 
 /* Whether libhakmem.a is linked into it. */
 bool binary_holds_hakmem(const binary_t *file);
-/* Whether its dynamic linker is musl's. */
+/* Whether its C library is musl: by its dynamic linker or, of a library, by what it needs. */
 bool binary_is_musl(const binary_t *file);
 /* The same machine, class and byte order, so that the one can be loaded beside the other. */
 bool binary_fits(const binary_t *a, const binary_t *b);

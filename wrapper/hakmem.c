@@ -116,7 +116,8 @@ static bool try_library(const char *folder, const char *below, const binary_t *p
 
 /* `program` NULL: the one for programs like this. */
 static bool find_library(const binary_t *program, char found[PATH_MAX]) {
-  static const char *const below[] = {HAKMEM_LIBRARIES, "../lib", "../lib64", ".", "../musl"};
+  static const char musl[] = HAKMEM_LIBRARIES "/musl";
+  static const char *const below[] = {HAKMEM_LIBRARIES, "../lib", "../lib64", ".", musl, "../lib/musl", "../musl"};
   char self[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) {

@@ -1,0 +1,22 @@
+/* The fork handlers of a C library whose pthread_atfork is a function of its own (musl), which glibc's is not; in the
+ * preloadable library only, for a static program has no second function of that name. */
+#include "hakmem.h"
+
+#include "process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+
+#ifndef __GLIBC__
+static int register_next(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *module) {
+  int (*next)(void (*)(void), void (*)(void), void (*)(void));
+  *(void **)&next = dlsym(RTLD_NEXT, "pthread_atfork");
+  (void)module;
+  return next ? next(prepare, parent, child) : ENOMEM;
+}
+
+HAK_EXPORT int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+  return hak_process_register(register_next, prepare, parent, child, NULL);
+}
+#endif

@@ -1,0 +1,35 @@
+/* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
+ * Data: per class a magazine under a lock of its own. Nothing of a block is touched. Layers below: slab, magazine. */
+#pragma once
+
+#include "magazine.h"
+
+typedef struct hak_depot {
+  hak_lock_t lock;
+  uint32_t count;
+  _Atomic bool taken; /* since the last decay */
+  hak_magazine_t magazine;
+} __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
+
+extern hak_depot_t hak_depots[HAK_RUN_FIRST];
+
+/* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */
+uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
+/* Up to `want` blocks, those that came last. Returns how many. */
+uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
+
+/* Return to the slabs what nobody took for a decay time, or all. */
+void hak_depot_flush(bool idle_only);
+
+/* Look for a block that was written to since it was freed; for the end of the process. Passes what another thread
+ * holds. */
+void hak_depot_verify(const char *function);
+
+/* Whether the block lies there. */
+bool hak_depot_holds(const void *block, uint32_t cls);
+
+/* Blocks of a class that lie there. */
+size_t hak_depot_count(uint32_t cls);
+
+/* Of one class, for process.c. */
+hak_lock_t *hak_depot_lock(uint32_t cls);

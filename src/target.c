@@ -1,0 +1,69 @@
+#include "arena_internal.h"
+#include "options.h"
+
+enum {
+  LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
+  BEYOND_PEAK = 8, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
+                      uses nothing of what is kept, and would leave as much each time */
+};
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* What was resident when use had risen again, beyond what is used; the less of it the lower use falls below from where
+ * it rose, and from half of that on nothing. */
+static size_t rise_locked(const hak_rise_t *rise) {
+  size_t used = hak_arena.used_slices;
+  if (rise->resident <= used || used < rise->from / 2) {
+    return 0;
+  }
+  size_t more = rise->resident - used;
+  return used < rise->from ? more - more * 2 * (rise->from - used) / rise->from : more;
+}
+
+static size_t learned_locked(void) {
+  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
+  size_t learned = larger(rise_locked(&hak_arena.rises[0]), rise_locked(&hak_arena.rises[1]));
+  /* Where all is resident at once, what a mapping brings beside a block was never used. */
+  return hak_arena.locked || most == 0 ? 0 : smaller(learned, larger(most, hak_arena.used_slices));
+}
+
+void hak_target_use_locked(size_t used) {
+  size_t low = hak_arena.low_slices, high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  hak_rise_t *rise = &hak_arena.rises[0];
+  if (used < low || used > high) {
+    hak_arena.low_slices = used;
+  } else if ((used - low) * LEAST_RISE > high - low) {
+    rise->from = low > rise->to ? low : smaller(low, rise->from); /* of two apart, the later */
+    if (used > rise->to) {
+      rise->to = used;
+      rise->resident = smaller(used + hak_arena.dirty_slices, larger(used, high + high / BEYOND_PEAK));
+    }
+  }
+  hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
+}
+
+void hak_target_grow_locked(size_t slices) {
+  hak_arena.low_slices += slices;
+}
+
+void hak_target_begin_locked(void) {
+  hak_arena.rises[1] = hak_arena.rises[0];
+  hak_arena.rises[0] = (hak_rise_t){0, 0, 0};
+  hak_arena.high_slices[1] = hak_arena.high_slices[0];
+  hak_arena.high_slices[0] = hak_arena.used_slices;
+}
+
+size_t hak_target_locked(void) {
+  size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+  size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
+  size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
+  size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
+  hak_arena.learned_slices = learned_locked();
+  return larger(larger(target, least), share + hak_arena.learned_slices);
+}
