@@ -30,6 +30,9 @@ static void check_operation(const trace_t *trace, const trace_thread_t *thread, 
   case TRACE_NOTHING:
     CHECK(!trace_complete(trace));
     return;
+  case TRACE_STACK:
+    CHECK(o->other < TRACE_STACKS_MOST);
+    return;
   case TRACE_THREAD_END:
     return;
   case TRACE_ALIGNED:
@@ -121,6 +124,9 @@ static void write_again(trace_t *trace) {
 
 static void count_process(trace_t *trace, uint32_t process) {
   static stats_counts_t counts;
+  stats_stacks_t stacks;
+  CHECK(stats_stacks_open(&stacks, 4096));
+  counts.stacks = &stacks;
   static char error[2 * TRACE_ERROR_BYTES];
   stats_thread_t *threads = calloc(trace_thread_count(trace, process) + (size_t)1, sizeof *threads);
   CHECK(threads != NULL);
@@ -135,13 +141,15 @@ static void count_process(trace_t *trace, uint32_t process) {
     CHECK(kept == counts.live_blocks && counts.peak_blocks >= kept);
     CHECK(counts.lost == 0 || !trace_complete(trace));
     stats_print(nowhere(), trace, process, &counts, threads);
+    stats_stacks_print(nowhere(), &counts);
   }
+  stats_stacks_close(&stacks);
   free(threads);
 }
 
 static void read_texts(trace_t *trace, uint32_t process) {
   static char text[TRACE_CHUNK_BYTES];
-  for (int kind = TRACE_INFO; kind <= TRACE_END; kind++) {
+  for (int kind = TRACE_INFO; kind <= TRACE_KIND_LAST; kind++) {
     size_t position = 0;
     long bytes;
     while ((bytes = trace_text(trace, (trace_chunk_kind_t)kind, process, &position, text, sizeof text)) != -1) {

@@ -25,10 +25,10 @@ class Cost(NamedTuple):
 
 # Function: what gcc 12 makes of it, to the instruction; the most that any gcc may make of it.
 COSTS = {
-    "malloc": (Cost(22, 8, 4), Cost(25, 8, 4)),
-    "free": (Cost(28, 9, 4), Cost(28, 10, 4)),
-    "_Znwm": (Cost(23, 8, 4), Cost(25, 8, 4)),
-    "_ZdlPvm": (Cost(28, 9, 4), Cost(28, 10, 4)),
+    "malloc": (Cost(22, 8, 3), Cost(25, 8, 4)),
+    "free": (Cost(32, 10, 4), Cost(32, 10, 4)),
+    "_Znwm": (Cost(22, 8, 3), Cost(25, 8, 4)),
+    "_ZdlPvm": (Cost(32, 10, 4), Cost(33, 10, 4)),
 }
 # A shorter path is not the one in question, but what free(NULL) or a refusal takes.
 MIN_INSTRUCTIONS = 8

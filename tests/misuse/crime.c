@@ -92,6 +92,11 @@ __attribute__((constructor)) static void warm_up(void) {
     take_many(blocks, BLOCKS, WARM_BYTES);
     give_many(blocks, BLOCKS);
   }
+#ifdef WARM_ROOM /* for so many blocks, in the bin */
+  for (int i = 0; i < WARM_ROOM; i++) {
+    take(WARM_BYTES);
+  }
+#endif
 }
 #endif
 

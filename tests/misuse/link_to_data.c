@@ -1,4 +1,4 @@
-/* A freed block's first word is made to point at the program's own data: malloc must never return that. */
+/* A word at OFFSET of a freed block is made to point at the program's own data: malloc must never return that. */
 #include <string.h>
 
 #include "crime.h"
@@ -13,7 +13,7 @@ int main(void) {
   give(b);
   announce(b);
   const void *pointer = target;
-  memcpy(hide_pointer(b), &pointer, sizeof pointer);
+  memcpy(hide_pointer(b + OFFSET), &pointer, sizeof pointer);
   drain(BLOCK_BYTES);
   return 0;
 }

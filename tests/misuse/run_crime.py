@@ -2,12 +2,14 @@
 """Run one crime program and judge how it ended.
 
 usage: run_crime.py [--preload LIBRARY] --says TEXT [--says TEXT] COMMAND...
+       run_crime.py [--preload LIBRARY] --harmless COMMAND...
        run_crime.py --selftest
 
 Right is: death by SIGABRT, and on stderr exactly one line
     hakmem: TEXT: 0xPOINTER
 to the letter, where POINTER is what the program announced on stdout before its crime. TEXT is `FUNCTION(): REASON`;
-where more than one is given, any of them is right.
+where more than one is given, any of them is right. Of a harmless crime right is that nothing comes of it: it ends with 0 and
+says nothing.
 """
 import argparse
 import os
@@ -21,6 +23,8 @@ EXIT_HANDED_OUT_TWICE = 3
 
 def complaint(result, promised):
     """What is wrong with how the program ended; None where it is as promised."""
+    if not promised:
+        return None if result.returncode == 0 and not result.stderr else "something came of a harmless crime"
     if result.returncode == 0:
         return "the crime was not noticed"
     if result.returncode == EXIT_HANDED_OUT_TWICE:
@@ -71,6 +75,9 @@ def selftest():
     ):
         found = judge(["sh", "-c", f'printf "{said}"; printf "{printed}" >&2; {end}'], None, promised)
         assert found is None if expected is None else found and found.startswith(expected), (printed, end, found)
+    for printed, end in (("", "exit 3"), ("", "kill -ABRT $$"), (line, "exit 0")):
+        assert judge(["sh", "-c", f'printf "{printed}" >&2; {end}'], None, []), (printed, end)
+    assert judge(["sh", "-c", "echo 0x7f10"], None, []) is None
     print("selftest: passed")
 
 
@@ -81,7 +88,9 @@ def main():
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("--preload")
-    parser.add_argument("--says", action="append", required=True)
+    promise = parser.add_mutually_exclusive_group(required=True)
+    promise.add_argument("--says", action="append", default=[])
+    promise.add_argument("--harmless", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     sys.exit(judge(options.command, options.preload, options.says))

@@ -1,6 +1,5 @@
-/* The program writes BYTES bytes at OFFSET into a block it has freed; the next mallocs must not follow them. */
-#include <string.h>
-
+/* The program writes BYTES bytes at OFFSET into a block it has freed; the next mallocs must not follow them. Each byte
+ * changes: a value of its own would be what is there already in one process of 256. */
 #include "crime.h"
 
 int main(void) {
@@ -9,7 +8,10 @@ int main(void) {
   announce(b);
   give(a);
   give(b);
-  memset(hide_pointer(b + OFFSET), 0x41, BYTES);
+  char *freed = hide_pointer(b + OFFSET);
+  for (size_t i = 0; i < BYTES; i++) {
+    freed[i] ^= 0x41;
+  }
   drain(BLOCK_BYTES);
   return 0;
 }

@@ -14,7 +14,7 @@ static void preinit_stage(void) {
   early_report('P');
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = preinit_stage;
+__attribute__((section(HAK_TEST_EARLIEST), used)) static void (*const preinit)(void) = preinit_stage;
 
 __attribute__((constructor)) static void init_stage(void) {
   early_allocate(&from_init);

@@ -66,7 +66,7 @@ static void register_early(void) {
     pthread_atfork(prepare, in_parent, in_child);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = register_early;
+__attribute__((section(HAK_TEST_EARLIEST), used)) static void (*const preinit)(void) = register_early;
 
 int main(int count, char **arguments) {
   static struct churn_thread threads[THREADS];

@@ -52,12 +52,12 @@ static void make_early_key(void) {
   CHECK(pthread_key_create(&keys[0], destroy) == 0);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = make_early_key;
+__attribute__((section(HAK_TEST_EARLIEST), used)) static void (*const preinit)(void) = make_early_key;
 
 static void *run(void *argument) {
   (void)argument;
-  /* strerror allocates a buffer per thread for a number without a name. */
-  CHECK(strstr(strerror(123456), "123456") != NULL);
+  /* glibc's strerror allocates a buffer per thread for a number without a name. */
+  CHECK(strlen(strerror(123456)) > 0);
   for (unsigned i = 0; i < KEYS; i++)
     hold(keys[i], 0);
   return NULL;

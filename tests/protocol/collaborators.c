@@ -92,6 +92,10 @@ bool world_has(const void *block) {
   return *had_of(block);
 }
 
+uint32_t world_class(const void *block) {
+  return hak_class_at(memory + place_of(block) * HAK_SLAB_BYTES);
+}
+
 /* Blocks and descriptors of a slab that nobody has may not be written, and its blocks not be read either. */
 void access_seen(const void *address, bool write) {
   size_t place = place_of(address);
@@ -145,7 +149,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   return NULL;
 }
 
-void hak_arena_give(void *base, size_t slices) {
+bool hak_arena_put(void *base, size_t slices) {
   size_t place = place_of(base);
   arena_step();
   races_release(&arena_lock, true);
@@ -165,6 +169,11 @@ void hak_arena_give(void *base, size_t slices) {
     explore_fail("slab %zu is given back with %u of %u blocks", place, bits_set(slab), (unsigned)slab->carved);
   }
   taken[place] = false;
+  return false;
+}
+
+void hak_release_after_give(size_t slices) {
+  explore_fail("%zu slices are due, and none were", slices);
 }
 
 bool hak_arena_is_tight(void) {

@@ -42,6 +42,8 @@ void world_after_fork(void);
 void world_took(void *block);
 void world_frees(void *block);
 bool world_has(const void *block);
+/* Of a block that somebody had a moment ago; no step of the program. */
+uint32_t world_class(const void *block);
 
 /* No call is under way: every count equals its bits, every slab is where its state says. `counts`: false where a call
  * was cut off by a fork. Slabs with CURRENT set: `current` of them. */

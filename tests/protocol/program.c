@@ -10,11 +10,6 @@ static void use(Holder *holder, hak_free_block_t *block) {
   holder->blocks[holder->count++] = block;
 }
 
-static uintptr_t key_of(Holder *holder) {
-  holder->key = (uintptr_t)1 << 63 | (uintptr_t)(holder - holders + 1) << 8;
-  return holder->key;
-}
-
 void holder_acquire(Holder *holder, uint32_t cls) {
   holder->current = hak_slab_acquire(cls);
 }
@@ -31,28 +26,33 @@ void holder_take(Holder *holder, uint32_t want) {
   if (!holder->current) {
     return;
   }
-  hak_chain_t chain = hak_slab_take(holder->current, want, key_of(holder));
-  EXPECT(chain.count <= want);
-  for (hak_free_block_t *block = chain.first, *next; block != HAK_LIST_END; block = next) {
-    next = block->link;
-    if (((uintptr_t)next ^ block->tag) != holder->key) {
-      hak_slab_damaged("malloc", block);
+  hak_free_block_t *blocks[HOLDER_BLOCKS];
+  uint32_t count = hak_slab_take(holder->current, blocks, want);
+  EXPECT(count <= want);
+  while (count-- > 0) { /* the last first, as from a bin */
+    if (!hak_is_marked_free(blocks[count])) {
+      hak_slab_damaged("malloc", blocks[count]);
     }
-    use(holder, block);
-    chain.count--;
+    use(holder, blocks[count]);
   }
-  EXPECT(chain.count == 0);
+}
+
+/* The newest block leaves the program, and its class is told as the page map would. */
+static hak_free_block_t *let_go(Holder *holder, uint32_t *cls) {
+  hak_free_block_t *block = holder->blocks[--holder->count];
+  world_frees(block);
+  *cls = world_class(block);
+  return block;
 }
 
 void holder_give(Holder *holder, uint32_t count) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  for (; count > 0; count--) {
-    hak_free_block_t *block = holder->blocks[--holder->count];
-    world_frees(block);
-    hak_link(block, chain, key_of(holder));
-    chain = block;
+  hak_free_block_t *blocks[HOLDER_BLOCKS];
+  uint32_t cls = HAK_CLASS_NONE;
+  for (uint32_t i = 0; i < count; i++) {
+    blocks[i] = let_go(holder, &cls);
+    hak_mark_free(blocks[i]);
   }
-  hak_slab_return(chain, UINT32_MAX, key_of(holder), "free");
+  hak_slab_return(blocks, count, cls, "free");
 }
 
 bool holder_take_one(Holder *holder, uint32_t cls) {
@@ -64,9 +64,9 @@ bool holder_take_one(Holder *holder, uint32_t cls) {
 }
 
 void holder_give_one(Holder *holder) {
-  void *block = holder->blocks[--holder->count];
-  world_frees(block);
-  hak_slab_return_one(block, "free");
+  uint32_t cls;
+  hak_free_block_t *block = let_go(holder, &cls);
+  hak_slab_return_one(block, cls, "free");
 }
 
 void holder_hand(Holder *from, Holder *to, uint32_t count) {

@@ -11,7 +11,6 @@ enum { HOLDER_BLOCKS = 512 };
  */
 typedef struct Holder {
   hak_slab_t *current;
-  uintptr_t key;
   void *blocks[HOLDER_BLOCKS]; /* that the program uses */
   uint32_t count;
 } Holder;
@@ -22,7 +21,7 @@ void holder_acquire(Holder *holder, uint32_t cls);
 void holder_drop(Holder *holder);
 /* Blocks of the current slab, up to `want`. */
 void holder_take(Holder *holder, uint32_t want);
-/* Free the `count` blocks that were taken last, as one chain. */
+/* Free the `count` blocks that were taken last, at once. */
 void holder_give(Holder *holder, uint32_t count);
 /* Without a cache. */
 bool holder_take_one(Holder *holder, uint32_t cls);

@@ -163,6 +163,7 @@ static const struct {
     {"join", {join_workers, start_again, start_again, allocate_until_stopped}},
     {"mutex", {take_mutex, give_mutex, give_mutex, allocate_under_mutex}},
     {"stdio", {nothing, nothing, nothing, use_stream}},
+    {"register_beside", {nothing, nothing, nothing, register_more}},
     {"register", {register_one, register_one, register_one, register_more}},
     {"nested", {fork_in_handler, fork_in_handler, fork_in_handler, allocate_until_stopped}},
 };
@@ -190,7 +191,7 @@ static void register_early(void) {
   pthread_atfork(prepare, in_parent, in_child);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const before_constructors)(void) = register_early;
+__attribute__((section(HAK_TEST_EARLIEST), used)) static void (*const before_constructors)(void) = register_early;
 
 static void fork_once(uint64_t number) {
   pid_t child = fork();

@@ -7,7 +7,9 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 12 << 10 };
+enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 12 << 10, GROWN_KIB = 64 << 10 };
+
+#define SPACE_BYTES ((size_t)1 << 30) /* far more than it needs, and not all there is */
 
 static char *blocks[BLOCKS];
 
@@ -35,6 +37,26 @@ static void measure(size_t bytes, size_t before) {
   CHECK(trap_rss_kib() <= before + KEPT_MAX_KIB);
 }
 
+static size_t peak_kib(void) {
+  struct rusage usage;
+  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  return (size_t)usage.ru_maxrss;
+}
+
+/* A block that realloc lets grow is mapped once: no mapping after the other until memory ends. */
+static void grow(void) {
+  size_t before = peak_kib();
+  for (size_t i = 0; i < 8; i++) {
+    char *block = hak_malloc(1500000 + i * 1000000);
+    CHECK(block != NULL);
+    block[0] = 1;
+    char *grown = hak_realloc(block, 6000000 + i * 1000000);
+    CHECK(grown != NULL && grown[0] == 1);
+    hak_free(grown);
+  }
+  CHECK(peak_kib() <= before + GROWN_KIB);
+}
+
 int main(int count, char **arguments) {
   Prng prng = prng_seeded(5);
   (void)arguments;
@@ -43,13 +65,15 @@ int main(int count, char **arguments) {
     fill(300 << 10);
     clear();
   }
-  struct rlimit most;
+  struct rlimit most, space = {SPACE_BYTES, SPACE_BYTES};
+  CHECK(setrlimit(RLIMIT_AS, &space) == 0);
   CHECK(getrlimit(RLIMIT_MEMLOCK, &most) == 0);
   hak_free(hak_malloc(100));
   if (mlockall(MCL_FUTURE) != 0 || !(blocks[0] = hak_malloc((size_t)200 << 20))) {
     trap_skip("so much may not be locked");
   }
   clear();
+  grow();
   HAK(hak_trim)(0);
   size_t before = trap_rss_kib();
   measure(1100000, before);

@@ -210,12 +210,31 @@ static void beside_others(void) {
   }
 }
 
+/* Written as it grows, again and again: what the one before left takes no room beside it. */
+static void kept(void) {
+  const size_t end = 64 * MIB;
+  size_t before = trap_rss_kib(), most = 0;
+  for (int round = 0; round < 4; round++) {
+    char *array = NULL;
+    for (size_t has = 0, bytes = 1024; bytes <= end; has = bytes, bytes *= 2) {
+      array = hak_realloc(array, bytes);
+      CHECK(array != NULL);
+      memset(array + has, 1, bytes - has);
+    }
+    size_t kib = trap_rss_kib() - before;
+    most = kib > most ? kib : most;
+    hak_free(array);
+  }
+  printf("%zu MiB: %zu KiB resident\n", end >> 20, most);
+  CHECK(most < (end + end / 4) >> 10);
+}
+
 int main(int count, char **arguments) {
   static const struct {
     const char *name;
     void (*look)(void);
   } looks[] = {{"watched", watched}, {"several", in_several_mappings}, {"calls", calls}, {"limited", limited},
-               {"sparse", sparse},   {"beside", beside_others}};
+               {"sparse", sparse},   {"beside", beside_others},        {"kept", kept}};
   CHECK(count == 2);
   trap_watchdog(90);
   for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {

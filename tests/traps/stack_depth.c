@@ -81,6 +81,7 @@ static void trim(void) {
   malloc_trim(0);
 }
 
+#ifdef __GLIBC__
 static void info(void) {
   (void)mallinfo2();
 }
@@ -91,6 +92,7 @@ static void old_info(void) {
   (void)mallinfo();
 #pragma GCC diagnostic pop
 }
+#endif
 
 static void usable(void) {
   void *block = hak_malloc(100);
@@ -100,6 +102,7 @@ static void usable(void) {
 
 static FILE *nowhere;
 
+#ifdef __GLIBC__
 static void print_info(void) {
   CHECK(malloc_info(0, nowhere) == 0);
 }
@@ -107,19 +110,22 @@ static void print_info(void) {
 static void print_stats(void) {
   malloc_stats();
 }
+#endif
 
 int main(void) {
   static const Call calls[] = {
       {"the first call of a thread", first, 1536},
       {"malloc, realloc and free", churn, 2304},
+      {"free", free_all, 1600},
+      {"malloc_trim", trim, 1792},
+      {"memalign and calloc", aligned, 1792},
+      {"malloc_usable_size", usable, 1024},
+#ifdef __GLIBC__
       {"mallinfo2", info, 512},
       {"mallinfo", old_info, 512},
-      {"free", free_all, 2304},
-      {"malloc_trim", trim, 2304},
-      {"memalign and calloc", aligned, 1536},
-      {"malloc_usable_size", usable, 1024},
       {"malloc_info", print_info, 2304}, /* printf takes more than a KiB by itself */
       {"malloc_stats", print_stats, 2304},
+#endif
   };
   int failed = 0;
   pthread_attr_t attributes;

@@ -36,7 +36,7 @@ static void take(Held *held, Prng *prng) {
     held->base = hak_arena_take(held->slices, 1, &zeroed);
   } else {
     *held = (Held){NULL, 1 + prng_below(prng, 3), prng_below(prng, CHUNK)};
-    held->base = hak_arena_take_chunks(held->chunks, held->slices, 1, &zeroed);
+    held->base = hak_arena_take_chunks(held->chunks, held->slices, 1, false, &zeroed);
   }
   CHECK(held->base != NULL);
   mark(held);
@@ -130,7 +130,7 @@ static void *shrink_at_once(void *unused) {
   (void)unused;
   bool zeroed;
   for (int i = 0; i < 30; i++) {
-    char *base = hak_arena_take_chunks(2, 0, 1, &zeroed);
+    char *base = hak_arena_take_chunks(2, 0, 1, false, &zeroed);
     CHECK(base != NULL);
     pthread_barrier_wait(&barrier);
     CHECK(hak_arena_shrink_chunks(base, 1, 1));

@@ -75,7 +75,7 @@ static void take_chunks(Range *range) {
   bool zeroed;
   size_t align = (size_t)HAK_CHUNK_BYTES << prng_below(&prng, 3);
   size_t chunks = 1 + prng_below(&prng, 5), tail = prng_below(&prng, 2) ? prng_below(&prng, CHUNK) : 0;
-  char *base = hak_arena_take_chunks(chunks, tail, align, &zeroed);
+  char *base = hak_arena_take_chunks(chunks, tail, align, false, &zeroed);
   CHECK(base || scarce);
   if (base) {
     CHECK((uintptr_t)base % align == 0);

@@ -21,21 +21,7 @@ static void bits_are_counted(void) {
   }
 }
 
-static void counters_go_up_and_down(void) {
-  _Atomic int32_t counter = 2;
-  CHECK(!hak_count_down(&counter) && counter == 1);
-  CHECK(!hak_count_down(&counter) && counter == 0);
-  CHECK(hak_count_down(&counter) && counter == -1);
-  CHECK(hak_count_down(&counter) && counter == -2);
-  hak_count_up(&counter);
-  CHECK(counter == -1);
-  hak_count_up(&counter);
-  hak_count_up(&counter);
-  CHECK(counter == 1 && !hak_count_down(&counter));
-}
-
 int main(void) {
   bits_are_counted();
-  counters_go_up_and_down();
   return 0;
 }

@@ -1,4 +1,4 @@
-/* A thread's lists: refill, overflow, flush, idle lists, and lists of classes that only others allocate. */
+/* A thread's bins: refill, overflow, flush, idle bins, and bins of classes that only others allocate. */
 #include "cache.h"
 
 #include <string.h>
@@ -8,12 +8,12 @@
 #include "child.h"
 #include "setting.h"
 #include "system.h"
-#include "two_lists.h"
+#include "two_bins.h"
 
 enum { BYTES = 1024, BLOCKS = 4000 };
 
 static void nothing_is_left(void) {
-  lists_return(&mine, &other);
+  bins_return(&mine, &other);
   hak_cache_check(&mine);
   hak_slab_check();
   hak_arena_check();
@@ -27,11 +27,10 @@ static void a_new_cache_is_empty(void) {
   CHECK(hak_caches_open() == 2);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_bin_info_t *info = &mine.info[cls];
-    CHECK(mine.bin[cls].head == HAK_LIST_END && !info->current && info->outgoing == HAK_LIST_END);
+    CHECK(bins_empty(&mine, cls) && !info->current && info->outgoing == 0 && info->magazine.size == 0);
     CHECK(mine.bin[cls].inverse == hak_class_inverses[cls] && mine.bin[cls].limit == hak_class_limits[cls]);
     CHECK(info->adaptive);
-    CHECK((lists_capacity(&mine, cls) > 0) == (hak_class_sizes[cls] <= 4096)); /* the others earn theirs */
-    CHECK(hak_bin_room(&mine.bin[cls]) == (info->closed ? 0 : lists_capacity(&mine, cls)));
+    CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until something is freed */
     CHECK(!info->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }
   CHECK(hak_arena_used_slices() == 0);
@@ -49,7 +48,7 @@ static void blocks_come_from_the_current_slab(void) {
   free_many(&mine, 500);
   hak_cache_check(&mine);
   hak_cache_flush(&mine, "test");
-  CHECK(mine.bin[cls].head == HAK_LIST_END && !mine.info[cls].current);
+  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
   nothing_is_left();
 }
 
@@ -57,9 +56,9 @@ static void blocks_come_from_the_current_slab(void) {
 static void a_few_blocks_keep_no_slab(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  blocks[0] = lists_alloc(&mine, BYTES);
+  blocks[0] = bins_alloc(&mine, BYTES);
   CHECK(!mine.info[cls].current);
-  blocks[1] = lists_alloc(&other, BYTES);
+  blocks[1] = bins_alloc(&other, BYTES);
   CHECK(hak_slab_at(blocks[0]) == hak_slab_at(blocks[1]));
 }
 
@@ -75,51 +74,55 @@ static void without_memory_there_is_no_block(void) {
   hak_cache_check(&mine);
 }
 
-/* Overflow returns the newest blocks but the one that overflowed: that is handed out next, then those that stayed. */
-/* Of eight blocks; a ninth is taken. Returns the class. */
-static uint32_t fill_a_list(void) {
+/* With eight blocks; a ninth is taken. Returns the class. */
+static uint32_t fill_a_bin(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_TINY_UNIFIED_C5=8");
   open_both();
   alloc_many(&mine, BYTES, 9);
-  lists_drain(&mine, cls);
+  bins_drain(&mine, cls);
   for (size_t i = 0; i < 8; i++) {
-    lists_free(&mine, blocks[i]);
+    bins_free(&mine, blocks[i]);
   }
   return cls;
 }
 
+/* Overflow returns the newest blocks but the one that overflowed: that is handed out next, then those that stayed. */
 static void overflow_returns_the_newest(void) {
-  const uint32_t cls = fill_a_list();
-  CHECK(lists_length(&mine, cls) == 8 && mine.bin[cls].head == blocks[7]);
-  lists_free(&mine, blocks[8]);
+  hak_free_block_t *left[8];
+  const uint32_t cls = fill_a_bin();
+  CHECK(bins_blocks(&mine, cls, left, 8) == 8 && left[0] == blocks[7] && bins_room(&mine, cls) == 0);
+  bins_free(&mine, blocks[8]);
   hak_cache_check(&mine);
-  CHECK(lists_length(&mine, cls) == 5 && mine.bin[cls].head == blocks[8]);
-  hak_free_block_t *block = mine.bin[cls].head->link;
-  for (size_t i = 4; i-- > 0; block = block->link) {
-    CHECK(block == blocks[i]);
+  uint32_t count = bins_blocks(&mine, cls, left, 8);
+  CHECK(count > 1 && count < 8 && left[0] == blocks[8]);
+  for (uint32_t i = 1; i < count; i++) {
+    CHECK(left[i] == blocks[count - 1 - i]);
+  }
+  for (uint32_t i = count - 1; i < 8; i++) {
+    CHECK(hak_slab_holds(blocks[i]));
   }
 }
 
 static void free_what_becomes_the_first(void) {
-  lists_free(&mine, blocks[3]);
-  _exit(0); /* at the end all lists are looked at */
+  bins_free(&mine, blocks[3]);
+  _exit(0); /* where it would be noticed, too */
 }
 
-/* Of a full list half goes, and the block that is first then is the one that comes. */
+/* Of a full bin half goes, and the block that is first then is the one that comes. */
 static void a_second_free_of_what_stays_is_noticed(void) {
-  fill_a_list();
+  fill_a_bin();
   child_is_stopped(free_what_becomes_the_first, "free", "double free", blocks[3]);
 }
 
 static void a_flush_returns_everything(void) {
   open_both();
   for (size_t bytes = 16; bytes <= HAK_CACHED_MAX; bytes *= 2) {
-    lists_free(&mine, lists_alloc(&mine, bytes));
+    bins_free(&mine, bins_alloc(&mine, bytes));
   }
   nothing_is_left();
-  void *block = lists_alloc(&mine, BYTES);
-  lists_free(&mine, block);
+  void *block = bins_alloc(&mine, BYTES);
+  bins_free(&mine, block);
   hak_cache_check(&mine);
 }
 
@@ -128,25 +131,25 @@ static void a_flush_can_be_requested(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
   alloc_many(&mine, BYTES, 100);
-  lists_free(&mine, blocks[0]);
-  CHECK(mine.bin[cls].head != HAK_LIST_END && mine.info[cls].current);
+  bins_free(&mine, blocks[0]);
+  CHECK(!bins_empty(&mine, cls) && mine.info[cls].current);
   hak_cache_request_flush();
-  CHECK(mine.bin[cls].head != HAK_LIST_END);
-  void *large = lists_alloc(&mine, HAK_SMALL_MAX);
-  CHECK(mine.bin[cls].head == HAK_LIST_END && !mine.info[cls].current);
+  CHECK(!bins_empty(&mine, cls));
+  void *large = bins_alloc(&mine, HAK_SMALL_MAX);
+  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
   hak_cache_check(&mine);
-  lists_free(&mine, large);
+  bins_free(&mine, large);
 }
 
 /* Every call of this is an event of the cache: C7 caches nothing. */
 static void make_events(size_t count) {
   for (size_t i = 0; i < count; i++) {
-    void *block = lists_alloc(&mine, 4096);
-    lists_free(&mine, block);
+    void *block = bins_alloc(&mine, 4096);
+    bins_free(&mine, block);
   }
 }
 
-static void idle_lists_are_returned(void) {
+static void idle_bins_are_returned(void) {
   enum { EVENTS = 2000 };
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_TINY_UNIFIED_C7=0");
@@ -155,23 +158,23 @@ static void idle_lists_are_returned(void) {
     alloc_many(&mine, BYTES, 300);
     free_many(&mine, 300);
   }
-  int32_t grown = lists_capacity(&mine, cls);
+  uint32_t grown = bins_capacity(&mine, cls);
   make_events(EVENTS);
   make_events(EVENTS);
-  CHECK(mine.bin[cls].head != HAK_LIST_END); /* the clock stands still */
+  CHECK(!bins_empty(&mine, cls)); /* the clock stands still */
   for (int hour = 0; hour < 3; hour++) {
     system_advance_clock_ms(3600000);
-    lists_free(&mine, lists_alloc(&mine, BYTES)); /* an even number of steps, but the list is not idle */
-    (void)lists_alloc(&mine, BYTES);
+    bins_free(&mine, bins_alloc(&mine, BYTES)); /* an even number of steps, but the bin is not idle */
+    (void)bins_alloc(&mine, BYTES);
     make_events(EVENTS);
-    CHECK(mine.bin[cls].head != HAK_LIST_END || hour == 0);
+    CHECK(!bins_empty(&mine, cls) || hour == 0);
   }
   for (int hour = 0; hour < 2; hour++) {
     system_advance_clock_ms(3600000);
     make_events(EVENTS);
   }
-  CHECK(mine.bin[cls].head == HAK_LIST_END && !mine.info[cls].current);
-  CHECK(lists_capacity(&mine, cls) < grown);
+  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
+  CHECK(bins_capacity(&mine, cls) < grown);
   hak_cache_check(&mine);
 }
 
@@ -182,7 +185,7 @@ static void idle_memory_decays(void) {
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
   open_both();
-  CHECK(lists_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
+  CHECK(bins_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
   alloc_many(&mine, HAK_SMALL_MAX, 10);
   free_many(&mine, 10);
   hak_cache_flush(&mine, "test");
@@ -196,8 +199,9 @@ static void idle_memory_decays(void) {
   hak_arena_check();
 }
 
-/* A thread that frees small blocks of others, and allocates none, keeps them apart and passes them on in batches. */
-static void closed_lists_pass_on_what_others_made(void) {
+/* A thread that frees small blocks of others, and allocates none, keeps the first of them apart and passes them on;
+ * then it counts as one that only frees, and its bin is as any. */
+static void closed_bins_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
   hak_cache_set_open(2);
@@ -205,13 +209,13 @@ static void closed_lists_pass_on_what_others_made(void) {
   alloc_many(&other, 32, BLOCKS);
   uint32_t most = 0;
   for (size_t i = 0; i < BLOCKS; i++) {
-    lists_free(&mine, blocks[i]);
-    CHECK(mine.bin[cls].head == HAK_LIST_END && hak_bin_room(&mine.bin[cls]) == 0);
-    most = most > mine.info[cls].outgoing_count ? most : mine.info[cls].outgoing_count;
+    bins_free(&mine, blocks[i]);
+    CHECK(!mine.info[cls].closed || (bins_empty(&mine, cls) && bins_room(&mine, cls) == 0));
+    most = most > mine.info[cls].outgoing ? most : mine.info[cls].outgoing;
   }
-  CHECK(most > 0 && most < BLOCKS / 4);
+  CHECK(most > 0 && most < BLOCKS / 4 && !mine.info[cls].closed);
   hak_cache_check(&mine);
-  CHECK(hak_transfer_count(cls) > 0);
+  CHECK(hak_depot_count(cls) > 0);
   nothing_is_left();
 }
 
@@ -222,9 +226,9 @@ static void a_lone_thread_passes_nothing_on(void) {
   hak_cache_set_open(1);
   alloc_many(&other, 32, BLOCKS);
   for (size_t i = 0; i < BLOCKS; i++) {
-    lists_free(&mine, blocks[i]);
+    bins_free(&mine, blocks[i]);
   }
-  CHECK(hak_transfer_count(cls) == 0);
+  CHECK(hak_depot_count(cls) == 0);
   nothing_is_left();
 }
 
@@ -243,21 +247,21 @@ static void what_is_passed_on_is_taken_up(void) {
   }
   CHECK(hak_arena_used_slices() <= used + 4 * HAK_SLAB_SLICES);
   free_many(&mine, BATCH);
-  CHECK(hak_transfer_count(hak_class_of(BYTES)) > 0);
+  CHECK(hak_depot_count(hak_class_of(BYTES)) > 0);
   nothing_is_left();
 }
 
-static void a_closed_list_opens_at_the_first_block(void) {
+static void a_closed_bin_opens_at_the_first_block(void) {
   const uint32_t cls = hak_class_of(64);
   open_both();
-  blocks[0] = lists_alloc(&other, 64);
-  blocks[1] = lists_alloc(&other, 64);
-  lists_free(&mine, blocks[0]);
-  lists_free(&mine, blocks[1]);
-  CHECK(mine.info[cls].closed && mine.info[cls].outgoing_count == 2);
-  void *block = lists_alloc(&mine, 64);
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing_count == 0 && mine.info[cls].outgoing == HAK_LIST_END);
-  lists_free(&mine, block);
+  blocks[0] = bins_alloc(&other, 64);
+  blocks[1] = bins_alloc(&other, 64);
+  bins_free(&mine, blocks[0]);
+  bins_free(&mine, blocks[1]);
+  CHECK(mine.info[cls].closed && mine.info[cls].outgoing == 2);
+  void *block = bins_alloc(&mine, 64);
+  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+  bins_free(&mine, block);
   CHECK(mine.bin[cls].head == block);
   hak_cache_check(&mine);
   nothing_is_left();
@@ -268,9 +272,9 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
   open_both();
   alloc_many(&other, 16, 10);
   free_many(&mine, 10);
-  CHECK(mine.info[cls].outgoing_count == 10);
+  CHECK(mine.info[cls].outgoing == 10);
   hak_cache_flush(&mine, "test");
-  CHECK(mine.info[cls].outgoing_count == 0 && mine.info[cls].closed);
+  CHECK(mine.info[cls].outgoing == 0 && mine.info[cls].closed);
   nothing_is_left();
 }
 
@@ -279,7 +283,7 @@ static void verification_changes_nothing(void) {
   open_both();
   alloc_many(&mine, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
-  lists_free(&other, lists_alloc(&mine, 32)); /* to `outgoing` */
+  bins_free(&other, bins_alloc(&mine, 32)); /* to `outgoing` */
   hak_cache_verify(&mine, "test");
   hak_cache_verify(&other, "test");
   hak_cache_check(&mine);
@@ -289,26 +293,32 @@ static void verification_changes_nothing(void) {
   nothing_is_left();
 }
 
-static void an_orphan_returns_what_it_can(void) {
+/* It stopped in the middle of something, which may cost a block. */
+static void an_orphan_returns_what_it_has(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
   alloc_many(&mine, BYTES, 10);
   free_many(&mine, 10);
-  blocks[0] = lists_alloc(&other, 32);
-  lists_free(&mine, blocks[0]);
-  CHECK(lists_length(&mine, cls) >= 2);
-  mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
+  void *small = bins_alloc(&other, 32);
+  bins_free(&mine, small);
+  uint32_t length = bins_length(&mine, cls);
+  CHECK(length >= 2 && length <= 10);
+  atomic_store(&mine.bin[cls].top, mine.bin[cls].top - 1); /* a block was about to be handed out */
   hak_cache_close(&mine, NULL);
-  CHECK(mine.bin[cls].head == HAK_LIST_END && !mine.info[cls].current &&
-        mine.info[hak_class_of(32)].outgoing_count == 0);
-  CHECK(hak_slab_holds(blocks[0]));
+  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current && mine.info[cls].magazine.size == 0);
+  CHECK(mine.info[hak_class_of(32)].outgoing == 0);
+  size_t back = hak_slab_holds(small) ? 1 : 0;
+  for (size_t i = 0; i < 10; i++) {
+    back += hak_slab_holds(blocks[i]) ? 1 : 0;
+  }
+  CHECK(back == 10);
   hak_cache_open(&mine);
-  CHECK(lists_alloc(&mine, BYTES) != NULL);
+  CHECK(bins_alloc(&mine, BYTES) != NULL);
   hak_slab_check();
 }
 
 int main(void) {
-  system_set_clock_ms(1000000); /* no list becomes idle on a slow machine */
+  system_set_clock_ms(1000000); /* no bin becomes idle on a slow machine */
   child_succeeds(a_new_cache_is_empty);
   child_succeeds(blocks_come_from_the_current_slab);
   child_succeeds(a_few_blocks_keep_no_slab);
@@ -317,14 +327,14 @@ int main(void) {
   child_succeeds(a_second_free_of_what_stays_is_noticed);
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
-  child_succeeds(idle_lists_are_returned);
+  child_succeeds(idle_bins_are_returned);
   child_succeeds(idle_memory_decays);
-  child_succeeds(closed_lists_pass_on_what_others_made);
+  child_succeeds(closed_bins_pass_on_what_others_made);
   child_succeeds(a_lone_thread_passes_nothing_on);
   child_succeeds(what_is_passed_on_is_taken_up);
-  child_succeeds(a_closed_list_opens_at_the_first_block);
+  child_succeeds(a_closed_bin_opens_at_the_first_block);
   child_succeeds(a_flush_returns_the_blocks_of_others_too);
   child_succeeds(verification_changes_nothing);
-  child_succeeds(an_orphan_returns_what_it_can);
+  child_succeeds(an_orphan_returns_what_it_has);
   return 0;
 }

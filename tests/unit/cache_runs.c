@@ -1,6 +1,7 @@
-/* Runs in a thread's lists: kept once the thread has taken again what it returned, handed out without the arena, given
+/* Runs in a thread's bins: kept once the thread has taken again what it returned, handed out without the arena, given
  * back when there are too many. */
 #include <string.h>
+#include <unistd.h>
 
 #include "arena.h"
 #include "cache.h"
@@ -10,7 +11,7 @@
 #include "pagemap.h"
 #include "setting.h"
 #include "system.h"
-#include "two_lists.h"
+#include "two_bins.h"
 
 enum { BYTES = 100000, BLOCKS = 200 };
 
@@ -18,28 +19,28 @@ static size_t slices_of(uint32_t cls) {
   return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
 }
 
-/* The first time round the block goes back to the arena; the second, it stays. */
+/* The first time round a block that nobody keeps without a need goes back to the arena; the second, it stays. */
 static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     size_t bytes = hak_class_sizes[cls];
     open_both();
-    void *large = lists_alloc(&other, 8 << 20); /* so that there is some to share */
-    lists_free(&mine, lists_alloc(&mine, bytes));
-    CHECK(mine.bin[cls].head == HAK_LIST_END && hak_run_out(cls) == 0);
-    void *block = lists_alloc(&mine, bytes);
+    void *large = bins_alloc(&other, 8 << 20); /* so that there is some to share */
+    bins_free(&mine, bins_alloc(&mine, bytes));
+    CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_run_out(cls) == 0));
+    void *block = bins_alloc(&mine, bytes);
     CHECK(hak_class_at(block) == cls && hak_run_out(cls) == 1);
-    lists_free(&mine, block);
+    bins_free(&mine, block);
     CHECK(mine.bin[cls].head == block && hak_class_at(block) == cls);
     size_t used = hak_arena_used_slices();
     for (int i = 0; i < 100; i++) {
-      CHECK(lists_alloc(&mine, bytes - (size_t)i) == block);
+      CHECK(bins_alloc(&mine, bytes - (size_t)i) == block);
       CHECK(hak_arena_used_slices() == used && hak_run_out(cls) == 1);
-      lists_free(&mine, block);
+      bins_free(&mine, block);
     }
     hak_cache_check(&mine);
-    lists_free(&other, large);
-    lists_return(&mine, &other);
-    CHECK(mine.bin[cls].head == HAK_LIST_END && hak_run_out(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
+    bins_free(&other, large);
+    bins_return(&mine, &other);
+    CHECK(bins_empty(&mine, cls) && hak_run_out(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
     CHECK(hak_arena_used_slices() == 0);
   }
   hak_arena_check();
@@ -54,9 +55,9 @@ static void capacity_follows_use(void) {
     free_many(&mine, 20);
     hak_cache_check(&mine);
   }
-  CHECK(lists_capacity(&mine, cls) >= 8);
-  size_t kept = (size_t)lists_length(&mine, cls);
-  CHECK(kept >= 4 && kept <= (size_t)lists_capacity(&mine, cls));
+  CHECK(bins_capacity(&mine, cls) >= 8);
+  size_t kept = bins_length(&mine, cls);
+  CHECK(kept >= 4 && kept <= bins_capacity(&mine, cls));
   CHECK(hak_arena_used_slices() == kept * slices_of(cls));
 }
 
@@ -67,8 +68,8 @@ static void what_others_made_goes_back(void) {
   alloc_many(&other, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
   hak_cache_check(&mine);
-  CHECK(lists_length(&mine, cls) == 0 && hak_run_out(cls) == 0 && hak_arena_used_slices() == 0);
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing_count == 0);
+  CHECK(bins_length(&mine, cls) == 0 && hak_run_out(cls) == 0 && hak_arena_used_slices() == 0);
+  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
 }
 
 static void no_more_is_kept_than_the_option_says(void) {
@@ -78,7 +79,7 @@ static void no_more_is_kept_than_the_option_says(void) {
     for (int round = 0; round < 10; round++) {
       alloc_many(&mine, hak_class_sizes[cls], 10);
       free_many(&mine, 10);
-      CHECK((size_t)lists_length(&mine, cls) * hak_class_sizes[cls] <= 256 << 10);
+      CHECK(bins_length(&mine, cls) * hak_class_sizes[cls] <= 256 << 10);
     }
   }
   hak_cache_check(&mine);
@@ -106,7 +107,7 @@ static void calloc_clears_what_was_used(void) {
     memset(block, 'x', BYTES);
     hak_free(block);
   }
-  CHECK(lists_length(&mine, hak_class_of(BYTES)) == 1);
+  CHECK(bins_length(&mine, hak_class_of(BYTES)) == 1);
 }
 
 static void an_orphan_returns_its_runs(void) {
@@ -116,11 +117,11 @@ static void an_orphan_returns_its_runs(void) {
     alloc_many(&mine, BYTES, 10);
     free_many(&mine, 10);
   }
-  int32_t kept = lists_length(&mine, cls);
+  uint32_t kept = bins_length(&mine, cls);
   CHECK(kept >= 3);
-  mine.bin[cls].head->link->tag = 0; /* it stopped in the middle of something */
+  atomic_store(&mine.bin[cls].top, mine.bin[cls].top - 1); /* a block was about to be handed out */
   hak_cache_close(&mine, NULL);
-  CHECK(mine.bin[cls].head == HAK_LIST_END && hak_run_out(cls) == (size_t)kept - 1);
+  CHECK(bins_empty(&mine, cls) && hak_run_out(cls) == 1);
   hak_arena_check();
 }
 
@@ -130,38 +131,61 @@ static void set_up_damage(void) {
     alloc_many(&mine, BYTES, 8);
     free_many(&mine, 8);
   }
-  hak_free_block_t *block = mine.bin[hak_class_of(BYTES)].head;
-  for (size_t i = 0; i < 3; i++, block = block->link) {
-    CHECK(block != NULL);
-    blocks[i] = block;
-  }
+  CHECK(bins_blocks(&mine, hak_class_of(BYTES), (hak_free_block_t **)(void *)blocks, 3) >= 3);
 }
 
 static void alloc_over_damage(void) {
   memset(blocks[0], 'x', sizeof(hak_free_block_t));
-  (void)lists_alloc(&mine, BYTES);
+  (void)bins_alloc(&mine, BYTES);
 }
 
-static void flush_over_damage(void) {
+static void verify_over_damage(void) {
   memset(blocks[1], 'x', sizeof(hak_free_block_t));
+  hak_cache_verify(&mine, "some_function");
+}
+
+static void take_below_damage(void) {
+  memset(blocks[1], 'x', sizeof(hak_free_block_t));
+  CHECK(bins_alloc(&mine, BYTES) == blocks[0]);
+  (void)bins_alloc(&mine, BYTES);
+}
+
+/* a, b, a: there is room for it again. */
+static void free_below_the_newest_with_room(void) {
+  for (size_t i = 0; i < 2; i++) {
+    CHECK(bins_alloc(&mine, BYTES) == blocks[i]);
+  }
+  bins_free(&mine, blocks[1]);
+  bins_free(&mine, blocks[2]);
+  CHECK(bins_alloc(&mine, BYTES) == blocks[2] && bins_alloc(&mine, BYTES) == blocks[1]);
+  (void)bins_alloc(&mine, BYTES);
+}
+
+static void flush_what_is_there_twice(void) {
+  CHECK(bins_alloc(&mine, BYTES) == blocks[0]);
+  bins_free(&mine, blocks[2]);
   hak_cache_flush(&mine, "some_function");
 }
 
 static void free_twice(void) {
-  lists_free(&mine, blocks[0]);
+  bins_free(&mine, blocks[0]);
+  _exit(0); /* where it would be noticed, too */
 }
 
-/* The list is full: the block leaves it, with others, to make room for itself. */
+/* The bin is full, and the block is looked for. */
 static void free_a_second_time(void) {
-  lists_free(&mine, blocks[1]);
+  const uint32_t cls = hak_class_of(BYTES);
+  hak_policy_set_capacity(&mine, cls, bins_length(&mine, cls));
+  bins_free(&mine, blocks[1]);
+  _exit(0);
 }
 
 static void free_inside(void) {
-  lists_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES / 2);
+  bins_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES / 2);
 }
 
 static void free_at_a_slice(void) {
-  lists_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES);
+  bins_free(&mine, (char *)blocks[0] + HAK_SLICE_BYTES);
 }
 
 static void give_twice(void) {
@@ -176,7 +200,10 @@ static void damage_is_noticed(void) {
   static const char corrupted[] = "double free or corrupted free block", twice[] = "double free";
   static const char inside[] = "not the start of a block";
   child_is_stopped(alloc_over_damage, "malloc", corrupted, blocks[0]);
-  child_is_stopped(flush_over_damage, "some_function", corrupted, blocks[1]);
+  child_is_stopped(verify_over_damage, "some_function", corrupted, blocks[1]);
+  child_is_stopped(take_below_damage, "malloc", corrupted, blocks[1]);
+  child_is_stopped(free_below_the_newest_with_room, "malloc", twice, blocks[2]);
+  child_is_stopped(flush_what_is_there_twice, "some_function", twice, blocks[2]);
   child_is_stopped(free_twice, "free", twice, blocks[0]);
   child_is_stopped(free_a_second_time, "free", twice, blocks[1]);
   child_is_stopped(free_inside, "free", inside, (char *)blocks[0] + HAK_SLICE_BYTES / 2);
@@ -188,7 +215,7 @@ static void damage_is_noticed(void) {
 }
 
 int main(void) {
-  system_set_clock_ms(1000000); /* no list becomes idle on a slow machine */
+  system_set_clock_ms(1000000); /* no bin becomes idle on a slow machine */
   child_succeeds(a_run_that_is_wanted_again_stays);
   child_succeeds(capacity_follows_use);
   child_succeeds(what_others_made_goes_back);

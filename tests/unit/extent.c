@@ -205,9 +205,9 @@ static void without_memory_there_is_no_extent(void) {
   static const size_t many[] = {(size_t)1 << 26, (size_t)1 << 31, (size_t)1 << 32, (size_t)1 << 42};
   char *base = chunks_take(2, 0);
   for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
-    CHECK(hak_arena_take_chunks(many[i], 0, 1, &zeroed) == NULL);
-    CHECK(hak_arena_take_chunks(many[i] - 1, CHUNK - 1, 1, &zeroed) == NULL);
-    CHECK(hak_arena_take_chunks(1, 0, (size_t)1 << (48 + i * 4), &zeroed) == NULL);
+    CHECK(hak_arena_take_chunks(many[i], 0, 1, false, &zeroed) == NULL);
+    CHECK(hak_arena_take_chunks(many[i] - 1, CHUNK - 1, 1, false, &zeroed) == NULL);
+    CHECK(hak_arena_take_chunks(1, 0, (size_t)1 << (48 + i * 4), false, &zeroed) == NULL);
   }
   CHECK(hak_arena_used_slices() == 2 * CHUNK);
   slices_add_up();

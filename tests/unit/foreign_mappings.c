@@ -53,7 +53,7 @@ static void theirs_are_unharmed(void) {
 /* Whole chunks, written to. */
 static char *take(size_t chunks) {
   bool zeroed;
-  char *at = hak_arena_take_chunks(chunks, 0, HAK_CHUNK_BYTES, &zeroed);
+  char *at = hak_arena_take_chunks(chunks, 0, HAK_CHUNK_BYTES, false, &zeroed);
   CHECK(at != NULL && zeroed && !is_theirs(at, chunks << HAK_CHUNK_SHIFT));
   memset(at, 1, chunks << HAK_CHUNK_SHIFT);
   return at;

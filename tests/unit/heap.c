@@ -9,6 +9,7 @@
 #include "arena_internal.h"
 #include "check.h"
 #include "child.h"
+#include "depot.h"
 #include "hakmem.h"
 #include "meta.h"
 #include "options.h"
@@ -17,7 +18,6 @@
 #include "slab.h"
 #include "system.h"
 #include "totals.h"
-#include "transfer.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];
@@ -64,24 +64,31 @@ static void *note_key(void *key) {
   return NULL;
 }
 
-/* A block that is in two lists at once is known by its tag, if no two keys are the same; nor can one be guessed. */
-static void every_list_has_a_key_of_its_own(void) {
-  enum { THREADS = 8 };
+/* A block that another thread frees is known there, too. */
+static void all_threads_have_the_same_key(void) {
   const uintptr_t top = (uintptr_t)1 << 63;
-  uintptr_t keys[THREADS + 2];
-  pthread_t threads[THREADS];
-  note_key(&keys[THREADS]);
-  keys[THREADS + 1] = hak_slab_key;
-  for (int i = 0; i < THREADS; i++) {
-    CHECK(pthread_create(&threads[i], NULL, note_key, &keys[i]) == 0);
+  uintptr_t keys[3];
+  note_key(&keys[0]);
+  run_thread(note_key, &keys[1]);
+  run_thread(note_key, &keys[2]);
+  for (int i = 0; i < 3; i++) {
+    CHECK(keys[i] == hak_key && keys[i] == hak_heap->key);
   }
-  for (int i = 0; i < THREADS; i++) {
-    CHECK(pthread_join(threads[i], NULL) == 0);
-  }
-  for (int i = 0; i < THREADS + 2; i++) {
-    CHECK((keys[i] & top) != 0 && (keys[i] & ~top) >> 32 != 0 && (keys[i] & UINT32_MAX) != 0);
-  }
-  CHECK(keys[THREADS] != keys[0] && keys[THREADS + 1] != keys[0] && keys[THREADS] != keys[THREADS + 1]);
+  CHECK((hak_key & top) != 0 && (hak_key & ~top) >> 32 != 0 && (hak_key & UINT32_MAX) != 0);
+}
+
+static void tell_the_key(void) {
+  CHECK(hak_malloc(1) != NULL);
+  fprintf(stderr, "%jx", (uintmax_t)hak_key);
+}
+
+/* Nor can it be guessed. */
+static void every_process_has_a_key_of_its_own(void) {
+  static ChildResult first, second;
+  CHECK(hak_key == 0); /* nobody needed it yet */
+  child_run(tell_the_key, &first);
+  child_run(tell_the_key, &second);
+  CHECK(first.length > 8 && second.length > 8 && strcmp(first.errors, second.errors) != 0);
 }
 
 static hak_heap_t *heaps[2];
@@ -186,17 +193,47 @@ static void totals_count_what_is_cached(void) {
     hak_free(blocks[i]);
   }
   hak_heap_totals(totals);
-  size_t listed = 0;
   const uint32_t cls = hak_class_of(900);
-  for (hak_free_block_t *block = hak_heap->bin[cls].head; block != HAK_LIST_END; block = block->link) {
-    listed++;
-  }
-  size_t between = hak_transfer_count(cls);
+  size_t listed = hak_bin_blocks(hak_heap, cls);
+  size_t between = hak_depot_count(cls);
   CHECK(listed >= 1 && listed + between >= 5 && totals[cls].cached_blocks == listed + between);
   CHECK(totals[cls].asked_count > 0 && totals[cls].asked_bytes == 900 * totals[cls].asked_count);
   hak_heap_flush_mine("test");
-  hak_transfer_flush(false);
+  hak_depot_flush(false);
   CHECK(cached_blocks() == 0);
+}
+
+static void *hold_a_block(void *block) {
+  *(void **)block = hak_malloc(300);
+  hak_free(hak_malloc(300));
+  hak_free(*(void **)block);
+  pthread_barrier_wait(&both);
+  pthread_barrier_wait(&both);
+  return NULL;
+}
+
+static void a_free_block_is_found_wherever_it_lies(void) {
+  pthread_t thread;
+  void *theirs;
+  const uint32_t cls = hak_class_of(300), run = hak_class_of(50000);
+  hak_free_block_t *live = hak_malloc(300), *mine = hak_malloc(300), *passed = hak_malloc(300), *back = hak_malloc(300);
+  CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+  CHECK(pthread_create(&thread, NULL, hold_a_block, &theirs) == 0);
+  pthread_barrier_wait(&both);
+  hak_free(mine);
+  hak_mark_free(passed);
+  CHECK(hak_depot_put(cls, &passed, 1) == 0);
+  hak_slab_return_one(back, cls, "test");
+  CHECK(hak_heap_holds(mine, cls) && hak_heap_holds(theirs, cls));
+  CHECK(hak_heap_holds(passed, cls) && hak_heap_holds(back, cls));
+  CHECK(!hak_heap_holds(live, cls));
+  void *large = hak_malloc(50000);
+  CHECK(!hak_heap_holds(large, run));
+  hak_free(large);
+  CHECK(hak_heap_holds(large, run) == (hak_heap->bin[run].head == large));
+  pthread_barrier_wait(&both);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(hak_heap_holds(theirs, cls)); /* in its slab now, or in the depot */
 }
 
 static struct {
@@ -240,7 +277,7 @@ static void the_child_adopts(void) {
   CHECK(hak_heap_adopt_orphan() && !hak_heap_adopt_orphan());
   CHECK(!other.heap->busy && !hak_heap_is_orphan(other.heap) && hak_caches_open() == 1);
   hak_heap_flush_mine("test");
-  hak_transfer_flush(false);
+  hak_depot_flush(false);
   CHECK(cached_blocks() == 0 && hak_arena_used_slices() == 0);
   hak_check();
   CHECK(hak_malloc(500) != NULL);
@@ -306,22 +343,25 @@ static void a_fork_waits_for(hak_lock_t *lock) {
 
 /* What a lock protects is whole in the child, and nobody there waits for a thread of the parent. */
 static void a_fork_waits_for_every_lock(void) {
-  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock, &hak_meta_lock, &hak_samples_lock};
+  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock,
+                               &hak_meta_lock,  &hak_samples_lock, &hak_magazines_lock};
   CHECK(pthread_barrier_init(&locked, NULL, 2) == 0);
   for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
     a_fork_waits_for(locks[i]);
   }
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    a_fork_waits_for(hak_transfer_lock(cls));
+    a_fork_waits_for(hak_depot_lock(cls));
     a_fork_waits_for(&hak_slab_classes[cls].lock);
   }
 }
 
 int main(void) {
+  every_process_has_a_key_of_its_own();
   child_succeeds(without_memory_there_is_no_heap);
   child_succeeds(no_two_threads_have_the_same_heap);
   child_succeeds(refusals_leave_errno);
-  child_succeeds(every_list_has_a_key_of_its_own);
+  child_succeeds(all_threads_have_the_same_key);
+  child_succeeds(a_free_block_is_found_wherever_it_lies);
   child_succeeds(totals_count_what_is_cached);
   child_succeeds(an_ending_thread_can_still_allocate);
   child_succeeds(a_heap_is_used_again);

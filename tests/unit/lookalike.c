@@ -1,48 +1,220 @@
-/* The first words of a live block belong to its owner: no content makes the block look freed. */
+/* The first words of a live block belong to its owner: no content makes the block look freed. Nor does what memory held
+ * before it became part of another block. */
+#include <pthread.h>
 #include <string.h>
 
 #include "check.h"
+#include "child.h"
+#include "depot.h"
 #include "hakmem.h"
 #include "heap.h"
+#include "sample.h"
+#include "setting.h"
 #include "slab.h"
 
-static void set_words(void *block, uintptr_t link, uintptr_t tag) {
-  const uintptr_t words[] = {link, tag};
-  memcpy(block, words, sizeof words);
+static const size_t sizes[] = {16, 100, 1000, 5000, 20000, 40000, 50000, 100000, 900000, 3 << 20};
+enum { SIZES = sizeof sizes / sizeof *sizes, MANY = 300 };
+
+static void *allocate(size_t bytes) {
+  void *block = hak_malloc(bytes);
+  CHECK(block != NULL);
+  return block;
 }
 
-static void survives(void *block) {
-  CHECK(hak_malloc_usable_size(block) >= 100);
-  char *longer = hak_realloc(block, 1000);
-  CHECK(longer != NULL);
-  hak_free(longer);
+/* The owner puts back what it found there when the block was free. */
+static void *like_free(void *block) {
+  hak_mark_free(block);
+  return block;
 }
 
-/* It is malloc that stops for a damaged list; who looks for a block in it goes no further than its damage. */
-static void a_damaged_list_is_no_trap(void) {
-  uintptr_t before[2];
-  void *block = hak_malloc(100), *freed = hide_pointer(hak_malloc(100));
-  CHECK(block != NULL && freed != NULL);
+static void the_owner_may_write_a_mark(void) {
+  for (size_t i = 0; i < SIZES; i++) {
+    char *block = like_free(allocate(sizes[i]));
+    CHECK(hak_malloc_usable_size(block) >= sizes[i]);
+    block = hak_realloc(block, 2 * sizes[i]);
+    CHECK(block != NULL);
+    hak_free(like_free(block));
+    hak_free(hak_realloc(like_free(allocate(sizes[i])), sizes[i] / 2));
+    hak_free(hak_mark_taken(allocate(sizes[i])));
+  }
+  hak_check();
+}
+
+/* Freed on every way there is: into a bin, past one that is full, to the slabs, to other threads. */
+static void many_such_are_freed(void) {
+  static void *blocks[MANY];
+  for (size_t i = 0; i < SIZES; i++) {
+    size_t many = sizes[i] < 20000 ? MANY : 40;
+    for (int round = 0; round < 3; round++) {
+      for (size_t k = 0; k < many; k++) {
+        blocks[k] = allocate(sizes[i]);
+      }
+      for (size_t k = 0; k < many; k++) {
+        hak_free(like_free(blocks[k]));
+      }
+    }
+    hak_thread_flush();
+    for (size_t k = 0; k < many; k++) {
+      blocks[k] = allocate(sizes[i]);
+    }
+    for (size_t k = 0; k < many; k++) {
+      hak_free(like_free(blocks[k]));
+    }
+  }
+  hak_check();
+  hak_thread_flush();
+  hak_depot_flush(false);
+  hak_check();
+}
+
+/* Where it lay before, it is no more: an array keeps what was taken from it. */
+static void stale_slots_are_no_places(void) {
+  enum { BYTES = 100 };
+  const uint32_t cls = hak_class_of(BYTES);
+  void *a = allocate(BYTES), *b = allocate(BYTES), *c = allocate(BYTES), *d = allocate(BYTES);
+  hak_free(allocate(BYTES)); /* there is room */
+  uint32_t before = hak_bin_blocks(hak_heap, cls);
+  hak_free(a);
+  hak_free(b);
+  hak_free(c);
+  CHECK(hak_bin_blocks(hak_heap, cls) == before + 3);
+  CHECK(allocate(BYTES) == c && allocate(BYTES) == b);
+  hak_free(d); /* b stands in the slot where d will, when another comes */
+  CHECK(hak_cache_holds(hak_heap, cls, a) && hak_cache_holds(hak_heap, cls, d));
+  CHECK(!hak_cache_holds(hak_heap, cls, b) && !hak_cache_holds(hak_heap, cls, c));
+  CHECK(hak_malloc_usable_size(like_free(b)) >= BYTES && hak_malloc_usable_size(like_free(c)) >= BYTES);
+}
+
+/* The same in the array of a closed bin, */
+static void stale_slots_of_others_blocks_are_no_places(void) {
+  enum { BYTES = 32, SOME = 50 };
+  const uint32_t cls = hak_class_of(BYTES);
+  static void *blocks[SOME];
+  (void)hak_heap_mine();
+  for (size_t i = 0; i < SOME; i++) {
+    blocks[i] = hak_mark_taken(hak_slab_take_one(cls));
+  }
+  for (size_t i = 0; i < SOME; i++) {
+    hak_free(blocks[i]);
+  }
+  CHECK(hak_heap->info[cls].closed && hak_heap->info[cls].outgoing > 0);
+  for (size_t i = 0; i < SOME; i++) {
+    bool waits = hak_cache_holds(hak_heap, cls, blocks[i]);
+    CHECK(waits != (hak_slab_holds(blocks[i]) || hak_depot_holds(blocks[i], cls)));
+    CHECK(waits == (i >= SOME - hak_heap->info[cls].outgoing));
+  }
+}
+
+/* and of a grant, which is as long as it is. */
+static void stale_slots_of_grants_are_no_places(void) {
+  enum { BYTES = 100, SOME = 8 };
+  const uint32_t cls = hak_class_of(BYTES);
+  static void *blocks[SOME];
+  CHECK(hak_sample_start(1 << 28));
+  for (int round = 0; round < 50; round++) {
+    for (size_t i = 0; i < SOME; i++) {
+      blocks[i] = allocate(BYTES);
+    }
+    for (size_t i = 0; i < SOME; i++) {
+      CHECK(!hak_cache_holds(hak_heap, cls, blocks[i]));
+      CHECK(hak_malloc_usable_size(like_free(blocks[i])) >= BYTES);
+    }
+    for (size_t i = 0; i < SOME; i++) {
+      hak_free(blocks[i]);
+    }
+  }
+}
+
+/* A mark at every place where a block could begin. */
+static void fill_with_marks(char *block, size_t bytes) {
+  for (size_t at = 0; at + HAK_BLOCK_MIN <= bytes; at += HAK_BLOCK_MIN) {
+    like_free(block + at);
+  }
+}
+
+/* Memory of one block becomes that of larger and smaller ones, with all that it held. */
+static void stale_marks_are_no_signs(void) {
+  static void *blocks[MANY];
+  retain_everything();
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < SIZES; i++) {
+      size_t many = (4 << 20) / sizes[i] < MANY ? (4 << 20) / sizes[i] : MANY;
+      for (size_t k = 0; k < many; k++) {
+        blocks[k] = allocate(sizes[i]);
+        CHECK(!hak_is_marked_free(blocks[k]) || sizes[i] > HAK_CACHED_MAX);
+        fill_with_marks(blocks[k], sizes[i]);
+      }
+      for (size_t k = 0; k < many; k++) {
+        CHECK(hak_malloc_usable_size(blocks[k]) >= sizes[i]);
+        hak_free(blocks[k]);
+      }
+      hak_thread_flush();
+      hak_depot_flush(false);
+    }
+  }
+  hak_check();
+}
+
+enum { SWAPS = 20000 };
+static hak_heap_t swapped;
+static _Atomic bool swapping;
+
+/* As its owner does at its thread's end, and when it begins again. */
+static void *swap_magazines(void *unused) {
+  const uint32_t cls = hak_class_of(100);
+  hak_bin_t *bin = &swapped.bin[cls];
+  hak_magazine_t full = HAK_MAGAZINE_NONE;
+  CHECK(hak_magazine_make(&full, HAK_MAGAZINE_MAX));
+  hak_free_block_t **slots = hak_magazine_slots(&full);
+  for (size_t i = 1; i <= HAK_MAGAZINE_MAX; i++) {
+    slots[i] = HAK_NO_BLOCK;
+  }
+  for (int i = 0; i < SWAPS; i++) {
+    hak_magazine_set(&swapped.info[cls].magazine, &full);
+    atomic_store(&bin->top, slots + HAK_MAGAZINE_MAX - 1);
+    for (int pause = 0; pause < 1000; pause++) {
+      atomic_signal_fence(memory_order_seq_cst);
+    }
+    atomic_store(&bin->top, slots - 1);
+    hak_magazine_set(&swapped.info[cls].magazine, &HAK_MAGAZINE_NONE);
+    atomic_store(&bin->top, hak_magazine_none);
+  }
+  atomic_store(&swapping, false);
+  return unused;
+}
+
+/* Who looks through another thread's magazine looks at no more than there is, though it may go meanwhile. */
+static void a_magazine_that_goes_is_no_trap(void) {
+  const uint32_t cls = hak_class_of(100);
+  void *block = allocate(100);
+  pthread_t thread;
+  hak_cache_open(&swapped);
+  swapping = true;
+  CHECK(pthread_create(&thread, NULL, swap_magazines, NULL) == 0);
+  while (swapping) {
+    CHECK(!hak_cache_holds(&swapped, cls, block));
+  }
+  CHECK(pthread_join(thread, NULL) == 0);
+  hak_free(block);
+}
+
+/* It is malloc that stops for damage; who looks for a block goes no further than its pointers. */
+static void a_damaged_bin_is_no_trap(void) {
+  void *block = allocate(100), *freed = hide_pointer(allocate(100));
   hak_free(freed);
-  memcpy(before, freed, sizeof before);
-  set_words(freed, 0x1230, 0);
-  set_words(block, 0, hak_heap->key);
-  CHECK(hak_malloc_usable_size(block) >= 100);
-  memcpy(freed, before, sizeof before);
+  memset(freed, 0x12, 16);
+  CHECK(hak_malloc_usable_size(like_free(block)) >= 100);
+  like_free(freed);
 }
 
 int main(void) {
-  void *block = hak_malloc(100);
-  CHECK(block != NULL);
-  set_words(block, 0, hak_slab_tag_of((void *)block));
-  survives(block);
-  block = hak_malloc(100);
-  set_words(block, (uintptr_t)block, (uintptr_t)block ^ hak_heap->key);
-  survives(block);
-  block = hak_malloc(100);
-  set_words(block, 0, hak_heap->key);
-  survives(block);
-  a_damaged_list_is_no_trap();
-  hak_check();
+  child_succeeds(the_owner_may_write_a_mark);
+  child_succeeds(many_such_are_freed);
+  child_succeeds(stale_slots_are_no_places);
+  child_succeeds(stale_slots_of_others_blocks_are_no_places);
+  child_succeeds(stale_slots_of_grants_are_no_places);
+  child_succeeds(stale_marks_are_no_signs);
+  child_succeeds(a_magazine_that_goes_is_no_trap);
+  child_succeeds(a_damaged_bin_is_no_trap);
   return 0;
 }

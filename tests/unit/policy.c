@@ -2,67 +2,89 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "bins.h"
 #include "child.h"
-#include "lists.h"
 #include "setting.h"
 
-enum { BYTES = 1024, GRANT_BYTES = 32 << 10 };
+enum { BYTES = 1024, UNEARNED_CLASS_BYTES = 8 << 10 };
 
 static hak_heap_t heap;
 
 static uint32_t open_one(size_t bytes) {
-  lists_open(&heap, 1);
+  bins_open(&heap);
   return hak_class_of(bytes);
 }
 
-static int32_t capacity(uint32_t cls) {
-  return lists_capacity(&heap, cls);
+static uint32_t capacity(uint32_t cls) {
+  return bins_capacity(&heap, cls);
 }
 
-/* As the cache does for a block that the list has no room for. */
+/* As the cache does for a block that the bin has no room for. */
 static hak_overflow_t overflow(uint32_t cls) {
   return hak_policy_overflow(&heap, cls);
 }
 
-static void a_new_cache_has_little(void) {
+static void a_new_cache_has_nothing(void) {
   (void)open_one(BYTES);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    size_t bytes = (size_t)capacity(cls) * hak_class_sizes[cls];
-    CHECK(bytes <= 8 << 10 && !hak_policy_is_off(&heap.info[cls]));
-    CHECK((capacity(cls) >= 2) == (hak_class_sizes[cls] <= 4096));
+    CHECK(capacity(cls) == 0 && !hak_policy_is_off(&heap.info[cls]) && hak_bin_capacity(&heap.info[cls]) == 0);
   }
-  CHECK(heap.granted_bytes == 0);
-  lists_budgets_add_up(&heap);
+  CHECK(heap.unearned_bytes == 0 && heap.budget_bytes == 0 && heap.large_budget_bytes == 0);
+  bins_budgets_add_up(&heap);
 }
 
 /* And opened again after much use, it has as little. */
 static void the_next_thread_begins_anew(void) {
   const uint32_t cls = open_one(BYTES);
-  int32_t start = capacity(cls);
-  size_t budget = heap.budget_bytes;
-  CHECK(heap.large_budget_bytes == 0);
   heap.info[cls].returned = 100;
   hak_policy_fetched(&heap, cls, 100);
-  CHECK(capacity(cls) == start + 100);
-  CHECK(overflow(hak_class_of(8192)) == HAK_OVERFLOW_HALF && heap.granted_bytes > 0);
+  CHECK(capacity(cls) == 100);
+  CHECK(overflow(hak_class_of(8192)) == HAK_OVERFLOW_GROWN && heap.unearned_bytes > 0);
+  hak_policy_close(&heap);
   hak_cache_open(&heap);
-  CHECK(capacity(cls) == start && heap.granted_bytes == 0);
-  CHECK(heap.budget_bytes == budget && heap.large_budget_bytes == 0);
-  lists_budgets_add_up(&heap);
+  CHECK(capacity(cls) == 0 && heap.unearned_bytes == 0);
+  CHECK(heap.budget_bytes == 0 && heap.large_budget_bytes == 0);
+  bins_budgets_add_up(&heap);
 }
 
-static void refills_double(void) {
-  const uint32_t cls = open_one(64);
-  hak_bin_info_t *info = &heap.info[cls];
-  uint32_t want = 0, last = 0;
-  for (int refill = 1; refill <= 10; refill++, last = want) {
-    want = hak_policy_refill(info, cls);
-    CHECK(want == (refill == 1 ? 1024 / 64 : last * 2 < 16384 / 64 ? last * 2 : 16384 / 64));
-    CHECK(hak_policy_keeps_current(info) == (refill >= 3));
+/* So many blocks are fetched, until a refill asks for so many as before. */
+static uint32_t refill(uint32_t cls) {
+  uint32_t want = hak_policy_refill(&heap.info[cls], cls);
+  CHECK(want >= 1);
+  hak_policy_fetched(&heap, cls, want);
+  return want;
+}
+
+/* At most half of what was fetched so far, but for the first; and an end there is. */
+static void refills_grow(void) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    (void)open_one(BYTES);
+    uint64_t fetched = 0;
+    uint32_t first = refill(cls), last = first;
+    CHECK((size_t)first * hak_class_sizes[cls] <= 1024 || first == 1);
+    for (int i = 0; i < 200; i++) {
+      fetched += last;
+      uint32_t want = refill(cls);
+      CHECK(want >= last && (want <= fetched / 2 || want == first));
+      last = want;
+    }
+    CHECK((size_t)last * hak_class_sizes[cls] <= 16 << 10 || last == 1);
+    CHECK(last > first || hak_class_sizes[cls] > 4096);
   }
-  for (uint32_t c = hak_class_of(16384); c < HAK_RUN_FIRST; c++) {
-    CHECK(hak_policy_refill(&heap.info[c], c) == 1);
-    CHECK(hak_policy_refill(&heap.info[c], c) == 1);
+}
+
+/* A thread that came for blocks a few times only shares slabs. */
+static void a_slab_is_kept_after_some_refills(void) {
+  const uint32_t cls = open_one(64);
+  int refills = 0;
+  for (; !hak_policy_keeps_current(&heap.info[cls], cls); refills++) {
+    CHECK(refills < 30);
+    (void)refill(cls);
+  }
+  CHECK(refills > 1);
+  for (int i = 0; i < 1000; i++) {
+    (void)refill(cls);
+    CHECK(hak_policy_keeps_current(&heap.info[cls], cls));
   }
 }
 
@@ -74,9 +96,8 @@ static void a_refill_fetches_what_can_be_kept(void) {
     CHECK(hak_policy_refill(&heap.info[cls], cls) <= 4);
   }
   const uint32_t middle = hak_class_of(5000);
-  for (int refill = 0; refill < 10; refill++) {
+  for (int i = 0; i < 10; i++) {
     CHECK(hak_policy_refill(&heap.info[middle], middle) == 1);
-    CHECK(!hak_policy_keeps_current(&heap.info[middle]));
   }
 }
 
@@ -91,29 +112,59 @@ static void options_fix_capacities(void) {
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 3);
   }
-  CHECK(heap.granted_bytes == 0);
-  lists_budgets_add_up(&heap);
+  CHECK(heap.unearned_bytes == 0);
+  bins_budgets_add_up(&heap);
 }
 
-/* The first blocks of classes that start with nothing: one each, and all of them within a limit. */
-static void grants_are_few(void) {
-  size_t granted = 0;
-  (void)open_one(BYTES);
-  for (uint32_t cls = hak_class_of(4097); cls < HAK_CLASS_COUNT; cls++) {
-    size_t bytes = hak_class_sizes[cls];
-    bool fits = granted + bytes <= GRANT_BYTES;
-    CHECK(overflow(cls) == (fits ? HAK_OVERFLOW_HALF : HAK_OVERFLOW_NONE));
-    CHECK(capacity(cls) == fits && heap.info[cls].returned == !fits);
-    granted += fits ? bytes : 0;
-    CHECK(heap.granted_bytes == granted);
+/* The first time that a class overflows it gets a little, and more each time, up to a limit; then half goes. */
+static void a_class_gets_some_room_without_a_need(void) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    (void)open_one(BYTES);
+    size_t size = hak_class_sizes[cls];
+    uint32_t last = 0;
+    hak_overflow_t what = overflow(cls);
+    CHECK(what == (size <= BINS_UNEARNED_BLOCK ? HAK_OVERFLOW_GROWN : HAK_OVERFLOW_NONE));
+    for (; what == HAK_OVERFLOW_GROWN; what = overflow(cls)) {
+      CHECK(capacity(cls) > last && (last == 0 || capacity(cls) <= 2 * last));
+      CHECK(capacity(cls) * size <= UNEARNED_CLASS_BYTES || capacity(cls) == 1);
+      CHECK(heap.unearned_bytes == capacity(cls) * size && heap.info[cls].returned == 0);
+      last = capacity(cls);
+    }
+    CHECK(capacity(cls) == last && heap.info[cls].returned > 0);
+    CHECK(what == (last > 0 ? HAK_OVERFLOW_HALF : HAK_OVERFLOW_NONE));
+    bins_budgets_add_up(&heap);
   }
-  CHECK(granted > GRANT_BYTES / 2);
-  lists_budgets_add_up(&heap);
-  for (uint32_t cls = hak_class_of(4097); cls < HAK_CLASS_COUNT; cls++) {
+}
+
+/* All classes of a thread together. */
+static void unearned_room_is_little(void) {
+  (void)open_one(BYTES);
+  for (int round = 0; round < 10; round++) {
+    for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+      uint32_t before = capacity(cls);
+      CHECK((overflow(cls) == HAK_OVERFLOW_GROWN) == (capacity(cls) > before));
+      bins_budgets_add_up(&heap);
+    }
+  }
+  CHECK(heap.unearned_bytes > BINS_UNEARNED_BYTES / 2 && heap.unearned_bytes <= BINS_UNEARNED_BYTES);
+  CHECK(heap.budget_bytes + heap.large_budget_bytes == heap.unearned_bytes);
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 0);
   }
-  CHECK(heap.granted_bytes == 0); /* others may have it now */
+  CHECK(heap.unearned_bytes == 0); /* others may have it now */
+  CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
+}
+
+static void the_option_holds_for_unearned_room_too(void) {
+  set_variable("HAKMEM_CACHE_CLASS_MAX=4K");
+  (void)open_one(BYTES);
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    while (overflow(cls) == HAK_OVERFLOW_GROWN) {
+    }
+    CHECK((size_t)capacity(cls) * hak_class_sizes[cls] <= 4 << 10);
+  }
+  bins_budgets_add_up(&heap);
 }
 
 static void what_is_fetched_again_is_earned(void) {
@@ -125,7 +176,7 @@ static void what_is_fetched_again_is_earned(void) {
   CHECK(capacity(cls) == 1);
   hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 1);
-  lists_budgets_add_up(&heap);
+  bins_budgets_add_up(&heap);
 }
 
 static void what_is_earned_has_limits(void) {
@@ -152,7 +203,7 @@ static void what_is_earned_has_limits(void) {
     first_blocks += hak_class_sizes[c];
   }
   CHECK(heap.large_budget_bytes <= (hak_option_slices(HAK_OPTION_RETAIN) << HAK_SLICE_SHIFT) + first_blocks);
-  lists_budgets_add_up(&heap);
+  bins_budgets_add_up(&heap);
 }
 
 /* Caches share what the process has in use. */
@@ -178,7 +229,7 @@ static void caches_share_the_budget(void) {
   }
   CHECK(heap.budget_bytes <= 8 << 20 && capacity(small) <= (4 << 20) / 4096); /* the option holds first */
   CHECK(capacity(small) > 1000);
-  lists_budgets_add_up(&heap);
+  bins_budgets_add_up(&heap);
 }
 
 /* What threads may keep of large blocks, the arena does not: as long as they are there. */
@@ -201,55 +252,80 @@ static void the_arena_keeps_the_rest(void) {
   }
 }
 
+/* Of the capacity that the class has now, or of what it had before. */
 static void who_only_frees_loses(void) {
   const uint32_t cls = open_one(BYTES);
   heap.info[cls].returned = 100;
   hak_policy_fetched(&heap, cls, 100);
-  int32_t grown = capacity(cls);
-  for (int i = 0; i < 3; i++) {
-    CHECK(overflow(cls) == HAK_OVERFLOW_HALF && capacity(cls) == grown);
+  uint32_t grown = capacity(cls), halves = 0;
+  for (; overflow(cls) == HAK_OVERFLOW_HALF; halves++) {
+    CHECK(capacity(cls) == grown && halves < 10);
   }
-  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) == grown / 2);
+  CHECK(halves > 1 && capacity(cls) < grown && capacity(cls) >= grown / 2);
   (void)hak_policy_refill(&heap.info[cls], cls); /* it allocates: the count begins anew */
   CHECK(overflow(cls) == HAK_OVERFLOW_HALF);
   for (int i = 0; i < 20; i++) {
     (void)overflow(cls);
   }
-  CHECK(capacity(cls) == (8 << 10) / BYTES);
+  uint32_t least = capacity(cls);
+  CHECK(least >= 1 && least < grown / 2);
+  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) == least);
   heap.heap_shrinks = true;
-  for (int i = 0; i < 20; i++) {
-    (void)overflow(cls);
-  }
-  CHECK(capacity(cls) == (4 << 10) / BYTES);
-  lists_budgets_add_up(&heap);
+  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) >= 1 && capacity(cls) < least);
+  bins_budgets_add_up(&heap);
 }
 
 static void idle_classes_lose_what_they_earned(void) {
   const uint32_t cls = open_one(BYTES);
-  int32_t start = capacity(cls);
   heap.info[cls].returned = 100;
   hak_policy_fetched(&heap, cls, 100);
-  for (int i = 0; i < 5; i++) {
-    (void)hak_policy_refill(&heap.info[cls], cls);
+  uint32_t first = hak_policy_refill(&(hak_bin_info_t){.adaptive = true}, cls);
+  for (int i = 0; i < 20; i++) {
+    (void)refill(cls);
   }
-  CHECK(hak_policy_keeps_current(&heap.info[cls]));
+  CHECK(hak_policy_keeps_current(&heap.info[cls], cls) && capacity(cls) >= 100);
   hak_policy_idle(&heap, cls);
-  CHECK(capacity(cls) == start && !hak_policy_keeps_current(&heap.info[cls]));
-  lists_budgets_add_up(&heap);
+  CHECK(capacity(cls) == 0 && !hak_policy_keeps_current(&heap.info[cls], cls));
+  CHECK(hak_policy_refill(&heap.info[cls], cls) == first);
+  bins_budgets_add_up(&heap);
+}
+
+static void what_is_lent_comes_back(void) {
+  const uint32_t cls = open_one(200);
+  CHECK(!hak_policy_lend(&heap, hak_class_of(16), 4)); /* it is closed */
+  CHECK(overflow(cls) == HAK_OVERFLOW_GROWN);
+  uint32_t before = capacity(cls), lent = 0;
+  for (; hak_policy_lend(&heap, cls, 10); lent += 10) {
+    CHECK(capacity(cls) == before + lent + 10 && heap.info[cls].lent == lent + 10);
+    CHECK((size_t)lent * hak_class_sizes[cls] < 16 << 20);
+    bins_budgets_add_up(&heap);
+  }
+  CHECK(lent > 0 && capacity(cls) == before + lent);
+  hak_policy_take_back(&heap, cls);
+  CHECK(capacity(cls) == before && heap.info[cls].lent == 0);
+  CHECK(hak_policy_lend(&heap, cls, 10));
+  hak_policy_idle(&heap, cls);
+  CHECK(capacity(cls) == 0 && heap.info[cls].lent == 0);
+  CHECK(hak_policy_lend(&heap, cls, lent)); /* all of it is to be had again */
+  bins_budgets_add_up(&heap);
 }
 
 int main(void) {
-  child_succeeds(a_new_cache_has_little);
+  child_succeeds(a_new_cache_has_nothing);
   child_succeeds(the_next_thread_begins_anew);
-  child_succeeds(refills_double);
+  child_succeeds(refills_grow);
+  child_succeeds(a_slab_is_kept_after_some_refills);
   child_succeeds(a_refill_fetches_what_can_be_kept);
   child_succeeds(options_fix_capacities);
-  child_succeeds(grants_are_few);
+  child_succeeds(a_class_gets_some_room_without_a_need);
+  child_succeeds(unearned_room_is_little);
+  child_succeeds(the_option_holds_for_unearned_room_too);
   child_succeeds(what_is_fetched_again_is_earned);
   child_succeeds(what_is_earned_has_limits);
   child_succeeds(caches_share_the_budget);
   child_succeeds(the_arena_keeps_the_rest);
   child_succeeds(who_only_frees_loses);
   child_succeeds(idle_classes_lose_what_they_earned);
+  child_succeeds(what_is_lent_comes_back);
   return 0;
 }

@@ -1,13 +1,14 @@
-/* Blocks that are runs of slices: taken and given one by one and in chains, made larger and smaller where they are. */
+/* Blocks that are runs of slices: taken and given one by one and several at once, made larger and smaller where they
+ * are. */
 #include "large.h"
 
 #include "child.h"
 #include "setting.h"
+#include "slab.h"
 #include "slices.h"
 #include "system.h"
 
 enum { FIRST = HAK_RUN_FIRST, LAST = HAK_CLASS_COUNT - 1 };
-#define RUN_KEY ((uintptr_t)0xc0ffee00c0ffee01)
 
 static char *take(uint32_t cls) {
   bool zeroed;
@@ -101,59 +102,47 @@ static void a_run_grows_where_slices_are_free(void) {
   slices_add_up();
 }
 
-/* `blocks` linked in order. */
-static hak_free_block_t *chain_of(char **blocks, size_t count) {
-  hak_free_block_t *first = HAK_LIST_END;
-  while (count-- > 0) {
-    hak_free_block_t *block = (void *)blocks[count];
-    block->link = first;
-    block->tag = (uintptr_t)first ^ RUN_KEY;
-    first = block;
-  }
-  return first;
-}
-
 enum { LENGTH = 7 };
-static char *blocks[LENGTH];
+static hak_free_block_t *blocks[LENGTH];
 
-static hak_free_block_t *make_chain(void) {
+static void take_some(void) {
   for (size_t i = 0; i < LENGTH; i++) {
-    blocks[i] = take(FIRST + 2);
+    blocks[i] = (void *)take(FIRST + 2);
   }
-  return chain_of(blocks, LENGTH);
 }
 
-static void a_chain_is_returned(void) {
-  hak_run_return(make_chain(), UINT32_MAX, RUN_KEY, FIRST + 2, "test");
+static void several_are_returned(void) {
+  take_some();
+  hak_run_return(blocks, LENGTH, FIRST + 2, "test");
   CHECK(out_in_all() == 0 && hak_arena_used_slices() == 0);
   for (size_t i = 0; i < LENGTH; i++) {
     CHECK(hak_class_at(blocks[i]) == HAK_CLASS_NONE);
   }
-  hak_run_return(HAK_LIST_END, UINT32_MAX, RUN_KEY, FIRST, "test");
+  hak_run_return(blocks, 0, FIRST, "test");
   slices_add_up();
 }
 
-/* The chain of a thread that is gone may end in the middle of a change. */
-static void an_orphans_chain_is_returned_as_far_as_it_goes(void) {
+/* What a block that began there carried while it was free is on no block that is handed out. */
+static void a_stale_mark_is_not_handed_out(void) {
+  bool zeroed;
   retain_everything();
-  hak_free_block_t *first = make_chain();
-  ((hak_free_block_t *)(void *)blocks[4])->tag ^= 1;
-  hak_run_return(first, UINT32_MAX, RUN_KEY, FIRST + 2, NULL);
-  CHECK(hak_run_out(FIRST + 2) == LENGTH - 4);
-  CHECK(hak_class_at(blocks[3]) == HAK_CLASS_NONE && hak_class_at(blocks[4]) == FIRST + 2);
-  slices_add_up();
-}
-
-static void return_damaged(void) {
-  hak_run_return((void *)blocks[0], UINT32_MAX, RUN_KEY, FIRST + 2, "some_function");
+  slices_begin_here();
+  hak_slab_init();
+  char *block = take(FIRST);
+  hak_mark_free(block);
+  CHECK(hak_is_marked_free(block));
+  hak_run_give(block, FIRST, "test");
+  CHECK(hak_run_take(FIRST, 1, &zeroed) == block && !zeroed && !hak_is_marked_free(block));
 }
 
 static void return_twice(void) {
-  char *twice[] = {blocks[0], blocks[1]};
-  hak_free_block_t *second = (void *)blocks[1];
-  (void)chain_of(twice, 2);
-  hak_run_give(second, FIRST + 2, "test");
-  hak_run_return((void *)blocks[0], UINT32_MAX, RUN_KEY, FIRST + 2, "some_function");
+  hak_free_block_t *const twice[] = {blocks[0], blocks[1], blocks[0]};
+  hak_run_return(twice, 3, FIRST + 2, "some_function");
+}
+
+static void return_what_was_given(void) {
+  hak_run_give(blocks[1], FIRST + 2, "test");
+  hak_run_return(blocks, LENGTH, FIRST + 2, "some_function");
 }
 
 static void give_twice(void) {
@@ -167,10 +156,9 @@ static void give_as_another_class(void) {
 
 static void misuse_is_stopped(void) {
   retain_everything();
-  make_chain();
-  ((hak_free_block_t *)(void *)blocks[3])->link = HAK_LIST_END;
-  child_is_stopped(return_damaged, "some_function", "double free or corrupted free block", blocks[3]);
-  child_is_stopped(return_twice, "some_function", "double free", blocks[1]);
+  take_some();
+  child_is_stopped(return_twice, "some_function", "double free", blocks[0]);
+  child_is_stopped(return_what_was_given, "some_function", "double free", blocks[1]);
   child_is_stopped(give_twice, "free", "double free", blocks[0]);
   child_is_stopped(give_as_another_class, "free", "double free", blocks[0]);
 }
@@ -196,8 +184,8 @@ int main(void) {
   child_succeeds(what_was_used_is_not_zeroed);
   child_succeeds(a_run_shrinks_where_it_is);
   child_succeeds(a_run_grows_where_slices_are_free);
-  child_succeeds(a_chain_is_returned);
-  child_succeeds(an_orphans_chain_is_returned_as_far_as_it_goes);
+  child_succeeds(several_are_returned);
+  child_succeeds(a_stale_mark_is_not_handed_out);
   child_succeeds(without_memory_there_is_no_run);
   misuse_is_stopped();
   return 0;

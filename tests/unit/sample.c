@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "arena.h"
+#include "bins.h"
 #include "chance.h"
 #include "check.h"
 #include "child.h"
 #include "fast.h"
 #include "hakmem.h"
 #include "large.h"
-#include "lists.h"
 #include "slots.h"
 #include "stats.h"
 #include "system.h"
@@ -191,7 +191,7 @@ static void what_is_granted_is_cached(void) {
   hak_sample_seed(1);
   CHECK(hak_sample_start(RARE));
   void *first = hak_malloc(100), *second = hak_malloc(100);
-  uint32_t left = hak_grant_left(grant_of(100)), to_go = hak_heap->info[cls].sample_left;
+  uint32_t left = hak_grant_left(hak_heap, hak_class_of(100)), to_go = hak_heap->info[cls].sample_left;
   CHECK(left > 0);
   hak_heap_totals(totals);
   CHECK(totals[cls].cached_blocks >= left);
@@ -199,7 +199,7 @@ static void what_is_granted_is_cached(void) {
   hak_free(second);
   CHECK(hak_malloc(100) != second); /* it lies in the list, and what comes is from the grant */
   hak_thread_flush();
-  CHECK(hak_grant_left(grant_of(100)) == 0 && grant_of(100)->head == HAK_LIST_END);
+  CHECK(hak_grant_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
   CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* what was not handed out is still to come */
   hak_heap_totals(totals);
   CHECK(totals[cls].cached_blocks == 0);
@@ -232,19 +232,19 @@ static void grants_end_at_the_sample(void) {
 static void lent_memory_comes_back(void) {
   uint32_t cls = hak_class_of(200);
   hak_free(hak_malloc(200));
-  int32_t capacity = lists_capacity(hak_heap, cls);
+  uint32_t capacity = bins_capacity(hak_heap, cls);
   CHECK(hak_sample_start(RARE));
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
   }
   CHECK(hak_heap->info[cls].lent > 0);
-  CHECK(lists_capacity(hak_heap, cls) == capacity + (int32_t)hak_heap->info[cls].lent);
-  lists_budgets_add_up(hak_heap);
+  CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].lent);
+  bins_budgets_add_up(hak_heap);
   hak_sample_stop();
   hak_free(hak_malloc(1 << 20)); /* the thread passes by */
-  CHECK(hak_heap->info[cls].lent == 0 && lists_capacity(hak_heap, cls) == capacity);
-  CHECK(hak_grant_left(grant_of(200)) == 0);
-  lists_budgets_add_up(hak_heap);
+  CHECK(hak_heap->info[cls].lent == 0 && bins_capacity(hak_heap, cls) == capacity);
+  CHECK(hak_grant_left(hak_heap, hak_class_of(200)) == 0);
+  bins_budgets_add_up(hak_heap);
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
   }
@@ -254,7 +254,7 @@ static void lent_memory_comes_back(void) {
 static void *use_and_end(void *block) {
   *(void **)block = hak_malloc(100);
   hak_free(hak_malloc(100));
-  CHECK(hak_grant_left(grant_of(100)) > 0);
+  CHECK(hak_grant_left(hak_heap, hak_class_of(100)) > 0);
   return NULL;
 }
 

@@ -1,52 +1,91 @@
-/* The sampler where lists are long: a sample far down is found without a walk over the blocks before it. */
+/* The sampler where bins are full: a grant ends at the sample, however far down that is, and takes a whole bin at once.
+ */
+#include "bins.h"
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
 #include "pagemap.h"
 #include "sample.h"
 
-enum { RARE = 1 << 28 };
+enum { RARE = 1 << 28, BLOCKS = 500, BYTES = 16 };
 
-static int32_t in_list(uint32_t cls) {
-  return hak_bin_capacity(&hak_heap->info[cls]) - hak_bin_room(&hak_heap->bin[cls]);
-}
+static uint32_t cls;
+static void *blocks[BLOCKS];
 
-/* Where it is due far down a long list, blocks are handed out one by one till it is near. */
-static void long_lists_are_not_walked(void) {
-  enum { BLOCKS = 500, FAR = HAK_GRANT_CUT_MOST + 100 };
-  uint32_t cls = hak_class_of(16);
-  void *blocks[BLOCKS];
+/* Many blocks in the bin, none granted. */
+static uint32_t fill_a_bin(void) {
+  cls = hak_class_of(BYTES);
   hak_sample_seed(3);
   CHECK(hak_sample_start(RARE));
   for (int i = 0; i < BLOCKS; i++) {
-    blocks[i] = hak_malloc(16);
+    blocks[i] = hak_malloc(BYTES);
   }
   for (int i = 0; i < BLOCKS; i++) {
     hak_free(blocks[i]);
   }
-  while (hak_grant_left(&hak_heap->grant[cls - 1]) > 0) {
-    CHECK(hak_malloc(16));
+  while (hak_grant_left(hak_heap, cls) > 0) {
+    CHECK(hak_malloc(BYTES));
   }
-  int32_t listed = in_list(cls);
+  CHECK(bins_length(hak_heap, cls) > BLOCKS / 4);
+  return bins_length(hak_heap, cls);
+}
+
+/* What is granted: the newest blocks of the bin, in the same order, and no other. */
+static void grants(uint32_t left) {
+  static hak_free_block_t *before[2 * BLOCKS];
   uint64_t taken = hak_sample_totals().taken;
-  CHECK(listed > FAR);
-  hak_heap->info[cls].sample_left = FAR;
-  for (int32_t i = 0; i < FAR; i++) {
-    bool near = FAR - i <= HAK_GRANT_CUT_MOST;
-    blocks[i] = hak_malloc(16);
-    CHECK(hak_heap->info[cls].sample_left == (near ? 0 : (uint32_t)(FAR - i - 1)));
-    CHECK(in_list(cls) == (near ? listed - FAR : listed - i - 1));
+  uint32_t listed = bins_blocks(hak_heap, cls, before, 2 * BLOCKS);
+  uint32_t granted = left < listed ? left : listed;
+  hak_heap->info[cls].sample_left = left;
+  for (uint32_t i = 0; i < granted; i++) {
+    CHECK(hak_malloc(BYTES) == before[i]);
+    CHECK(hak_heap->info[cls].sample_left == left - granted && hak_grant_left(hak_heap, cls) == granted - 1 - i);
+    CHECK(hak_bin_blocks(hak_heap, cls) == listed - granted);
+    for (uint32_t k = 0; k < listed && i % 64 == 0; k++) {
+      CHECK(hak_cache_holds(hak_heap, cls, before[k]) == (k > i));
+    }
     hak_check();
   }
-  CHECK(hak_sample_totals().taken == taken && hak_class_at(hak_malloc(16)) == HAK_CLASS_SAMPLED);
-  for (int i = 0; i < FAR; i++) {
-    hak_free(blocks[i]);
+  CHECK(hak_sample_totals().taken == taken);
+  if (granted == left) {
+    void *sample = hak_malloc(BYTES);
+    CHECK(hak_class_at(sample) == HAK_CLASS_SAMPLED);
+    hak_free(sample);
   }
+  for (uint32_t i = 0; i < granted; i++) {
+    hak_free(before[i]);
+  }
+}
+
+static void a_grant_ends_far_down(void) {
+  uint32_t listed = fill_a_bin();
+  grants(listed - 1);
   hak_sample_stop();
   hak_check();
 }
 
+static void a_grant_may_be_the_whole_bin(void) {
+  grants(fill_a_bin());
+  hak_sample_stop();
+  hak_check();
+}
+
+/* The sample is not reached, and the bin and the grant change their arrays. */
+static void a_bin_ends_before_the_sample(void) {
+  uint32_t listed = fill_a_bin();
+  hak_free_block_t **slots = hak_magazine_slots(&hak_heap->info[cls].magazine);
+  grants(listed + 100);
+  CHECK(hak_magazine_slots(&hak_heap->info[cls].granted) == slots);
+  CHECK(hak_magazine_slots(&hak_heap->info[cls].magazine) != slots);
+  hak_sample_stop();
+  hak_check();
+  hak_thread_flush();
+  CHECK(hak_malloc(BYTES) != NULL);
+}
+
 int main(void) {
-  child_succeeds(long_lists_are_not_walked);
+  child_succeeds(a_grant_ends_far_down);
+  child_succeeds(a_grant_may_be_the_whole_bin);
+  child_succeeds(a_bin_ends_before_the_sample);
   return 0;
 }

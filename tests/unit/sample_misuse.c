@@ -86,11 +86,22 @@ static void verification_sees_grants_body(void) {
 static void verification_sees_grants(void) {
   is_stopped(verification_sees_grants_body, "test", "double free or corrupted free block");
 }
-static void check_sees_grants(void) {
-  CHECK(hak_sample_start(RARE));
-  hak_free(hak_malloc(300));
-  grant_of(300)->room--;
+static void check_sees_grants_body(void) {
+  memset(granted(), 9, 16);
   hak_check();
+}
+static void check_sees_grants(void) {
+  is_stopped(check_sees_grants_body, "hak_check", "double free or corrupted free block");
+}
+static void free_of_a_granted_block_body(void) {
+  char *block = granted();
+  hak_bin_t *bin = &hak_heap->bin[hak_class_of(300)];
+  hak_policy_set_capacity(hak_heap, hak_class_of(300), hak_bin_blocks(hak_heap, hak_class_of(300)));
+  CHECK(bin->end == atomic_load(&bin->top)); /* no room: the block is looked at */
+  hak_free(block);
+}
+static void free_of_a_granted_block(void) {
+  is_stopped(free_of_a_granted_block_body, "free", "double free");
 }
 
 int main(void) {
@@ -105,6 +116,7 @@ int main(void) {
   write_to_a_granted_block();
   realloc_of_a_granted_block();
   verification_sees_grants();
-  child_breaks_invariant(check_sees_grants);
+  check_sees_grants();
+  free_of_a_granted_block();
   return 0;
 }

@@ -1,8 +1,8 @@
-/* What slabs notice: blocks that return twice, blocks that were never out, and blocks written to while free. Each
- * crime is committed in a child, on the slab that the parent set up. */
+/* What slabs notice: blocks that return twice, blocks that were never out, and blocks written to while free, which are
+ * told where they are handed out. Each crime is committed in a child, on the slab that the parent set up. */
 #include <string.h>
 
-#include "chain.h"
+#include "blocks.h"
 #include "child.h"
 #include "pagemap.h"
 #include "slab.h"
@@ -18,27 +18,25 @@ static const uint32_t one_block = 1U << HAK_SLAB_COUNT_SHIFT; /* in hak_slab_t.c
 static hak_slab_t *slab;
 static hak_free_block_t *block[BLOCKS]; /* the first 32 were carved; FREE lies in the slab, OUT does not */
 
-static void return_chain_of(hak_free_block_t *first) {
-  hak_slab_return(first, UINT32_MAX, CHAIN_KEY, "test");
+static void return_three(hak_free_block_t *first, hak_free_block_t *second, hak_free_block_t *third) {
+  hak_free_block_t *const some[] = {first, second, third};
+  hak_slab_return(some, 3, slab->cls, "test");
 }
 
 static void return_alone_twice(void) {
-  hak_slab_return_one(block[FREE], "test");
+  hak_slab_return_one(block[FREE], slab->cls, "test");
 }
 
-static void return_chained_twice(void) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  chain_push(&chain, block[FREE]);
-  return_chain_of(chain);
+static void return_among_others_twice(void) {
+  return_three(block[OUT], block[FREE], block[OUT + 1]);
 }
 
-static void return_twice_in_one_chain(void) {
-  hak_free_block_t *chain = HAK_LIST_END, *copy;
-  chain_push(&chain, block[OUT]);
-  chain_push(&chain, block[OUT + 1]);
-  copy = block[OUT];
-  chain_push(&chain, copy); /* now the chain is a ring */
-  return_chain_of(chain);
+static void return_twice_at_once(void) {
+  return_three(block[OUT], block[OUT + 1], block[OUT]);
+}
+
+static void return_twice_in_a_row(void) {
+  return_three(block[OUT], block[OUT], block[OUT + 1]);
 }
 
 /* It was freed again while its word was taken out. */
@@ -46,38 +44,56 @@ static void put_back_twice(void) {
   hak_slab_put_back(slab, 0, (uint64_t)1 << FREE, "test");
 }
 
-/* A ring is broken where the first block returns, unless its words are restored in time: so is a block that
- * two threads free at once. */
-static void return_with_a_live_owner(void) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  chain_push(&chain, block[OUT]);
-  chain_push(&chain, block[OUT + 1]);
-  hak_mark_taken(block[OUT]); /* handed out again meanwhile */
-  return_chain_of(chain);
-}
-
-static void return_damaged(void) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  chain_push(&chain, block[OUT]);
-  chain_push(&chain, block[OUT + 1]);
-  memset(block[OUT], 'x', 8);
-  return_chain_of(chain);
-}
-
 static void return_alone_what_was_never_out(void) {
-  hak_slab_return_one(block[BLOCKS - 1], "test");
+  hak_slab_return_one(block[BLOCKS - 1], slab->cls, "test");
 }
 
-static void return_chained_what_was_never_out(void) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  chain_push(&chain, block[BLOCKS - 1]);
-  return_chain_of(chain);
+static void return_among_others_what_was_never_out(void) {
+  return_three(block[OUT], block[BLOCKS - 1], block[OUT + 1]);
 }
 
-static void take(uint32_t blocks) {
-  for (uint32_t taken = 0; taken < blocks;) {
-    taken += hak_slab_take(slab, 1, CHAIN_KEY).count;
+/* All blocks of its slab went back, and the slab: a second copy of one of them comes later. */
+static void return_to_another_class(void) {
+  uint32_t cls = slab->cls;
+  for (size_t i = 0; i < BLOCKS / 2; i++) {
+    if (i != FREE) {
+      hak_slab_return_one(block[i], cls, "test");
+    }
   }
+  hak_slab_drop(slab);
+  CHECK(hak_slab_acquire(cls + 1) == slab);
+  hak_slab_return((hak_free_block_t *const[]){block[OUT]}, 1, cls, "test");
+}
+
+static void return_alone_to_no_slab(void) {
+  uint32_t cls = slab->cls;
+  slab->cls = HAK_CLASS_NONE;
+  hak_slab_return_one(block[OUT], cls, "test");
+}
+
+/* As the paths that hand out blocks one by one do it. */
+static void take(uint32_t blocks) {
+  hak_free_block_t *taken;
+  for (uint32_t i = 0; i < blocks; i++) {
+    CHECK(hak_slab_take(slab, &taken, 1) == 1);
+    if (!hak_is_marked_free(taken)) {
+      hak_slab_damaged("malloc", taken);
+    }
+    hak_mark_taken(taken);
+  }
+}
+
+/* Without a cache; the slab is the only one there is. */
+static void take_one_damaged(void) {
+  memset(block[FREE], 'x', sizeof(hak_free_block_t));
+  hak_slab_drop(slab);
+  (void)hak_slab_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
+}
+
+static void take_one_handed_out(void) {
+  hak_mark_taken(block[FREE]);
+  hak_slab_drop(slab);
+  (void)hak_slab_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
 }
 
 static void take_damaged(void) {
@@ -87,7 +103,6 @@ static void take_damaged(void) {
 
 static void take_handed_out(void) {
   hak_mark_taken(block[FREE]);
-  block[FREE]->tag = 1;
   take(1);
 }
 
@@ -103,28 +118,21 @@ static void take_new_but_written(void) {
 
 /* A slab may have held blocks before, and what these left behind is no sign of damage, whatever it looks like. */
 static void take_new_from_old_memory(void) {
-  const uintptr_t self = (uintptr_t)block[32];
-  const uintptr_t words[] = {0x7878787878787878U, self, CHAIN_KEY, self ^ CHAIN_KEY, self ^ hak_slab_key, hak_slab_key};
+  const uintptr_t self = (uintptr_t)block[32], words[] = {0x7878787878787878U, self, hak_key, self ^ hak_key, 0, 1};
   slab->zeroed = false;
-  for (size_t link = 0; link < sizeof words / sizeof words[0]; link++) {
-    for (size_t tag = 0; tag < sizeof words / sizeof words[0]; tag++) {
-      slab->carved = BLOCKS / 2;
-      memcpy(&block[32]->link, &words[link], sizeof words[link]);
-      block[32]->tag = words[tag];
-      hak_chain_t chain = {HAK_LIST_END, 0};
-      while (chain.first != block[32]) {
-        chain = hak_slab_take(slab, 1, CHAIN_KEY);
-        CHECK(chain.count == 1);
-      }
-      CHECK(chain.first->link == HAK_LIST_END && hak_is_linked(chain.first, CHAIN_KEY));
-    }
+  take(1); /* FREE */
+  for (size_t tag = 0; tag < sizeof words / sizeof words[0]; tag++) {
+    hak_free_block_t *taken;
+    slab->carved = BLOCKS / 2;
+    block[32]->tag = words[tag];
+    CHECK(hak_slab_take(slab, &taken, 1) == 1 && taken == block[32] && hak_is_marked_free(taken));
   }
 }
 
 static void return_all_but(size_t first, size_t second) {
   for (size_t i = 0; i < BLOCKS / 2; i++) {
     if (i != first && i != second) {
-      hak_slab_return_one(block[i], "test");
+      hak_slab_return_one(block[i], slab->cls, "test");
     }
   }
 }
@@ -137,7 +145,7 @@ static void take_zeros_of_another_slab(void) {
   hak_slab_drop(slab);
   CHECK(slab->cls == HAK_CLASS_NONE && hak_slab_acquire(cls) == slab);
   take(BLOCKS / 2);
-  hak_slab_return_one(block[FREE], "test");
+  hak_slab_return_one(block[FREE], slab->cls, "test");
   take_zeros();
 }
 
@@ -151,11 +159,11 @@ static void a_wrong_count_gives_nothing_back(void) {
   CHECK(slab->cls == cls && hak_class_at(block[OUT]) == cls);
 }
 
-/* So that a list which holds it, too, notices. */
+/* So that a bin which holds it, too, notices. */
 static void alone_it_is_marked(void) {
   hak_free_block_t *taken = hak_slab_take_one(slab->cls);
   CHECK(taken != NULL && hak_is_marked_taken(taken));
-  hak_slab_return_one(taken, "test");
+  hak_slab_return_one(taken, slab->cls, "test");
   CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
 }
 
@@ -206,22 +214,25 @@ static void set_up(void) {
   for (size_t i = 0; i < BLOCKS; i++) {
     block[i] = (hak_free_block_t *)(void *)(slab->base + i * slab->block_bytes);
   }
-  hak_chain_t chain = hak_slab_take(slab, BLOCKS / 2, CHAIN_KEY);
-  CHECK(chain.count == BLOCKS / 2 && chain.first == block[0]);
-  hak_slab_return_one(block[FREE], "test");
+  void *taken[BLOCKS / 2];
+  CHECK(blocks_take(slab, taken, BLOCKS / 2) == BLOCKS / 2 && taken[0] == block[0]);
+  hak_slab_return_one(block[FREE], slab->cls, "test");
   hak_slab_check();
 }
 
 int main(void) {
   set_up();
   child_is_stopped(return_alone_twice, "test", TWICE, block[FREE]);
-  child_is_stopped(return_chained_twice, "test", TWICE, block[FREE]);
-  child_is_stopped(return_twice_in_one_chain, "test", TWICE, block[OUT]);
+  child_is_stopped(return_among_others_twice, "test", TWICE, block[FREE]);
+  child_is_stopped(return_twice_at_once, "test", TWICE, block[OUT]);
+  child_is_stopped(return_twice_in_a_row, "test", TWICE, block[OUT]);
   child_is_stopped(put_back_twice, "test", TWICE, block[FREE]);
-  child_is_stopped(return_with_a_live_owner, "test", TWICE, block[OUT]);
-  child_is_stopped(return_damaged, "test", CORRUPTED, block[OUT]);
   child_is_stopped(return_alone_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
-  child_is_stopped(return_chained_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
+  child_is_stopped(return_among_others_what_was_never_out, "test", INVALID, block[BLOCKS - 1]);
+  child_is_stopped(return_to_another_class, "test", TWICE, block[OUT]);
+  child_is_stopped(return_alone_to_no_slab, "test", TWICE, block[OUT]);
+  child_is_stopped(take_one_damaged, "malloc", CORRUPTED, block[FREE]);
+  child_is_stopped(take_one_handed_out, "malloc", TWICE, block[FREE]);
   child_is_stopped(take_damaged, "malloc", CORRUPTED, block[FREE]);
   child_is_stopped(take_handed_out, "malloc", TWICE, block[FREE]);
   child_is_stopped(take_zeros, "malloc", CORRUPTED, block[FREE]);

@@ -49,7 +49,7 @@ static inline char *slices_take(size_t slices) {
 }
 
 static inline char *chunks_take_aligned(size_t chunks, size_t tail, size_t align, bool *zeroed) {
-  char *base = hak_arena_take_chunks(chunks, tail, align, zeroed);
+  char *base = hak_arena_take_chunks(chunks, tail, align, false, zeroed);
   if (base) {
     size_t slices = chunks * HAK_CHUNK_SLICES + tail;
     CHECK((uintptr_t)base % HAK_CHUNK_BYTES == 0 && (uintptr_t)base % align == 0);

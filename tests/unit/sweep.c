@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "arena.h"
-#include "chain.h"
+#include "blocks.h"
 #include "child.h"
 #include "os.h"
 #include "pagemap.h"
@@ -27,25 +27,17 @@ static size_t resident_pages(char *at, size_t bytes) {
   return pages;
 }
 
-static void give(void **from, uint32_t count) {
-  hak_free_block_t *chain = HAK_LIST_END;
-  for (uint32_t i = 0; i < count; i++) {
-    chain_push(&chain, from[i]);
-  }
-  hak_slab_return(chain, UINT32_MAX, CHAIN_KEY, "test");
-}
-
 /* A slab of which only the first `out` blocks are handed out. */
 static hak_slab_t *slab_with(uint32_t out, uint32_t carved) {
   hak_slab_t *slab = hak_slab_acquire(hak_class_of(BLOCK_BYTES));
   CHECK(slab != NULL && slab->carved == 0);
-  uint32_t taken = chain_blocks(hak_slab_take(slab, carved, CHAIN_KEY), blocks);
+  uint32_t taken = blocks_take(slab, blocks, carved);
   CHECK(taken == carved);
   for (uint32_t i = 0; i < taken; i++) {
     pattern_fill(blocks[i], BLOCK_BYTES, i);
   }
   hak_slab_drop(slab);
-  give(blocks + out, taken - out);
+  blocks_give(blocks + out, taken - out);
   return slab;
 }
 
@@ -65,7 +57,7 @@ static void sparse_slabs_give_pages_back(void) {
   CHECK(!hak_slab_discard_sparse()); /* nothing has changed */
   CHECK(hak_slab_acquire(slab->cls) == slab);
   static void *again[BLOCKS];
-  uint32_t taken = chain_blocks(hak_slab_take(slab, BLOCKS, CHAIN_KEY), again);
+  uint32_t taken = blocks_take(slab, again, BLOCKS);
   CHECK(taken == BLOCKS - 2);
   for (uint32_t i = 0; i < taken; i++) {
     memset(again[i], 'x', BLOCK_BYTES);
@@ -80,8 +72,8 @@ static void pages_never_carved_go_too(void) {
   CHECK(hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
-  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == carved - 1);
-  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - carved);
+  CHECK(blocks_take(slab, blocks + 1, BLOCKS) == carved - 1);
+  CHECK(blocks_take(slab, blocks + carved, BLOCKS) == BLOCKS - carved);
 }
 
 static void a_page_with_a_block_stays(void) {
@@ -90,16 +82,16 @@ static void a_page_with_a_block_stays(void) {
   slab = slab_with(1, BLOCKS);
   uint32_t per_page = (uint32_t)page / BLOCK_BYTES;
   CHECK(hak_slab_acquire(slab->cls) == slab);
-  hak_free_block_t *chain = hak_slab_take(slab, BLOCKS, CHAIN_KEY).first, *back = HAK_LIST_END;
-  while (chain != HAK_LIST_END) { /* keep the last block of the second page and the first of the last */
-    hak_free_block_t *block = chain_pop(&chain);
-    if (block != blocks[2 * per_page - 1] && block != blocks[BLOCKS - per_page]) {
-      chain_push(&back, block);
+  void *again[BLOCKS];
+  uint32_t taken = blocks_take(slab, again, BLOCKS), back = 0;
+  for (uint32_t i = 0; i < taken; i++) { /* keep the last block of the second page and the first of the last */
+    if (again[i] != blocks[2 * per_page - 1] && again[i] != blocks[BLOCKS - per_page]) {
+      again[back++] = again[i];
     }
   }
   pattern_fill(blocks[2 * per_page - 1], BLOCK_BYTES, 2 * per_page - 1);
   pattern_fill(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCKS - per_page);
-  hak_slab_return(back, UINT32_MAX, CHAIN_KEY, "test");
+  blocks_give(again, back);
   hak_slab_drop(slab);
   CHECK(hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 3);
@@ -124,7 +116,7 @@ static void a_refusal_changes_nothing(void) {
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   contents_are_unharmed(1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
-  CHECK(hak_slab_take(slab, BLOCKS, CHAIN_KEY).count == BLOCKS - 1);
+  CHECK(blocks_take(slab, blocks + 1, BLOCKS) == BLOCKS - 1);
 }
 
 static uint64_t madvise_calls(void) {
@@ -140,14 +132,14 @@ static void many_sparse_slabs_start_a_pass(void) {
   for (int i = 0; i < SLABS; i++) {
     hak_slab_t *slab = hak_slab_acquire(hak_class_of(LARGE_BYTES));
     CHECK(slab != NULL && slab->carved == 0);
-    CHECK(chain_blocks(hak_slab_take(slab, PER_SLAB, CHAIN_KEY), held[i]) == PER_SLAB);
+    CHECK(blocks_take(slab, held[i], PER_SLAB) == PER_SLAB);
     hak_slab_drop(slab);
   }
   uint64_t before = madvise_calls();
   for (int i = 0; i < SLABS && madvise_calls() == before; i++) {
-    give(held[i], FIRST_PART);
+    blocks_give(held[i], FIRST_PART);
     CHECK(madvise_calls() == before);
-    give(held[i] + FIRST_PART, PER_SLAB - FIRST_PART - 1);
+    blocks_give(held[i] + FIRST_PART, PER_SLAB - FIRST_PART - 1);
   }
   CHECK(madvise_calls() > before);
   hak_slab_check();
@@ -165,12 +157,12 @@ static void half_of_the_rest_is_worth_another_pass(void) {
   hak_slab_t *slab = slab_with(BLOCKS, BLOCKS);
   for (uint32_t i = 0; i < BLOCKS; i++) { /* one block a page stays out */
     if (i % (BLOCKS / OUT) != 0) {
-      hak_slab_return_one(blocks[i], "test");
+      hak_slab_return_one(blocks[i], slab->cls, "test");
     }
   }
   CHECK(!hak_slab_discard_sparse());
   for (uint32_t i = 1; i < OUT; i++) {
-    hak_slab_return_one(blocks[(size_t)i * (BLOCKS / OUT)], "test");
+    hak_slab_return_one(blocks[(size_t)i * (BLOCKS / OUT)], slab->cls, "test");
     CHECK(hak_slab_discard_sparse() == (i == OUT / 2 || i == OUT * 3 / 4 || i == OUT * 7 / 8 || i == OUT - 1));
   }
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
@@ -209,7 +201,7 @@ static void a_step_is_as_short_in_a_large_heap(void) {
   unsigned with_few = 0;
   for (int i = 0; i < MANY; i++) {
     slabs[i] = hak_slab_acquire(hak_class_of(HAK_SMALL_MAX));
-    CHECK(slabs[i] != NULL && hak_slab_take(slabs[i], 1, CHAIN_KEY).count == 1);
+    CHECK(slabs[i] != NULL && blocks_take(slabs[i], blocks, 1) == 1);
   }
   for (int i = 0; i < MANY; i++) {
     hak_slab_drop(slabs[i]);

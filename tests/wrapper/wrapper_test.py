@@ -111,6 +111,27 @@ class Wrapper(unittest.TestCase):
             program.chmod(0o755)
             self.refused(REFUSED, "there is no libhakmem.so for that", program)
 
+    def test_a_program_for_musl_gets_the_library_for_musl(self) -> None:
+        if not shutil.which("musl-gcc"):
+            self.skipTest("needs musl-tools")
+        for folder in ("bin", "lib/musl"):
+            (self.folder / folder).mkdir(parents=True)
+        command = shutil.copy(COMMAND, self.folder / "bin")
+        source = self.folder / "served.c"
+        source.write_text(SERVED)
+        subprocess.run(["musl-gcc", "-o", self.folder / "served", source], check=True)
+        shutil.copy(LIBRARY, self.folder / "lib/libhakmem.so.0")
+        done = subprocess.run([command, self.folder / "served"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, REFUSED)
+        self.assertIn(" and musl, and there is no libhakmem.so for that", done.stderr)
+        library = self.folder / "lib/musl/libhakmem.so.0"
+        source.write_text("int hak_version(void) { return 1; }\n")
+        subprocess.run(["musl-gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+        done = subprocess.run([command, self.folder / "served"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = subprocess.run([command, "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True)
+        self.assertEqual(done.stdout, f"{self.folder}/lib/libhakmem.so.0\n")
+
     def test_damaged_files_are_told_or_run(self) -> None:
         image, dice = Path("/bin/true").read_bytes(), random.Random(17)
         program = self.folder / "damaged"

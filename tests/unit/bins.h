@@ -1,0 +1,102 @@
+/* A thread cache that belongs to a test: hak_heap points to it, so the fast paths use it. */
+#ifndef HAK_TEST_BINS_H
+#define HAK_TEST_BINS_H
+
+#include "check.h"
+#include "depot.h"
+#include "fast.h"
+#include "slab.h"
+
+enum {
+  BINS_UNEARNED_BYTES = 96 << 10,
+  BINS_UNEARNED_BLOCK = 32 << 10
+}; /* of capacity that a thread gets before it shows a need */
+
+/* `heap` is zeroed memory, the first time. It is found where all heaps are looked through. */
+static inline void bins_open(hak_heap_t *heap) {
+  hak_slab_init();
+  if (heap->key == 0) {
+    heap->key = atomic_load(&hak_key);
+    heap->next = hak_heaps_all;
+    hak_heaps_all = heap;
+  }
+  hak_cache_open(heap);
+}
+
+static inline void *bins_alloc(hak_heap_t *heap, size_t bytes) {
+  hak_heap = heap;
+  void *block = hak_fast_alloc(bytes);
+  CHECK(block != NULL);
+  return block;
+}
+
+static inline void bins_free(hak_heap_t *heap, void *block) {
+  hak_heap = heap;
+  hak_fast_free(block);
+}
+
+static inline uint32_t bins_capacity(const hak_heap_t *heap, uint32_t cls) {
+  return hak_bin_capacity(&heap->info[cls]);
+}
+
+static inline bool bins_empty(const hak_heap_t *heap, uint32_t cls) {
+  bool none = heap->bin[cls].head == HAK_NO_BLOCK;
+  CHECK(none == (hak_bin_blocks(heap, cls) == 0));
+  return none;
+}
+
+/* The blocks of a bin, the newest first; returns how many. */
+static inline uint32_t bins_blocks(const hak_heap_t *heap, uint32_t cls, hak_free_block_t **blocks, uint32_t most) {
+  hak_free_block_t **slots = hak_magazine_slots(&heap->info[cls].magazine);
+  uint32_t count = bins_empty(heap, cls) ? 0 : hak_bin_blocks(heap, cls);
+  for (uint32_t i = 0; i < count && i < most; i++) {
+    blocks[i] = i == 0 ? heap->bin[cls].head : slots[count - i];
+  }
+  return count;
+}
+
+/* Each is marked, and there once. */
+static inline uint32_t bins_length(const hak_heap_t *heap, uint32_t cls) {
+  enum { MOST = 1 << 12 };
+  static hak_free_block_t *blocks[MOST];
+  uint32_t count = bins_blocks(heap, cls, blocks, MOST);
+  for (uint32_t i = 0; i < count && i < MOST; i++) {
+    CHECK(hak_is_marked_free(blocks[i]) && (i == 0 || blocks[i] != blocks[i - 1]));
+  }
+  return count;
+}
+
+/* How many more it takes before it asks. */
+static inline size_t bins_room(const hak_heap_t *heap, uint32_t cls) {
+  return (size_t)(heap->bin[cls].end - atomic_load(&heap->bin[cls].top));
+}
+
+/* The budgets are what the adaptive classes' capacities come to: those up to 4 KiB, and those above. */
+static inline void bins_budgets_add_up(const hak_heap_t *heap) {
+  size_t small = 0, large = 0, unearned = 0;
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+    CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= heap->info[cls].magazine.size);
+    unearned += heap->info[cls].unearned_bytes;
+    if (heap->info[cls].adaptive) {
+      *(hak_class_sizes[cls] <= 4096 ? &small : &large) += (size_t)bins_capacity(heap, cls) * hak_class_sizes[cls];
+    }
+  }
+  CHECK(small == heap->budget_bytes && large == heap->large_budget_bytes);
+  CHECK(unearned == heap->unearned_bytes && unearned <= BINS_UNEARNED_BYTES);
+}
+
+/* Return everything that is cached anywhere. */
+static inline void bins_return(hak_heap_t *first, hak_heap_t *second) {
+  hak_cache_flush(first, "test");
+  hak_cache_flush(second, "test");
+  hak_depot_flush(false);
+}
+
+/* Take what the bin holds, and keep it: it is empty, and the caller's blocks come to lie on top of nothing. */
+static inline void bins_drain(hak_heap_t *heap, uint32_t cls) {
+  while (!bins_empty(heap, cls)) {
+    (void)bins_alloc(heap, hak_class_sizes[cls]);
+  }
+}
+
+#endif

@@ -1,0 +1,274 @@
+/* Blocks between threads: what is put can be taken by another, as much as there is room for, and does not stay where
+ * nobody takes it. */
+#include "depot.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "arena.h"
+#include "check.h"
+#include "child.h"
+#include "meta.h"
+#include "slab.h"
+#include "system.h"
+#include "totals.h"
+
+enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
+
+static uint32_t cls;
+static hak_free_block_t *blocks[BLOCKS], *taken[BLOCKS];
+
+static size_t waiting(void) {
+  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+    CHECK(c == cls || hak_depot_count(c) == 0);
+  }
+  return hak_depot_count(cls);
+}
+
+static void set_up(void) {
+  hak_slab_init();
+  cls = hak_class_of(BYTES);
+  for (uint32_t i = 0; i < BLOCKS; i++) {
+    blocks[i] = hak_slab_take_one(cls);
+    CHECK(blocks[i] != NULL);
+    hak_mark_free(blocks[i]);
+  }
+}
+
+static bool is_among(const hak_free_block_t *block, uint32_t from, uint32_t count) {
+  for (uint32_t i = from; i < from + count; i++) {
+    if (blocks[i] == block) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void put_all(uint32_t from, uint32_t count) {
+  CHECK(hak_depot_put(cls, blocks + from, count) == 0);
+}
+
+/* As many as there is room for. */
+static uint32_t fill(void) {
+  uint32_t room = BLOCKS - hak_depot_put(cls, blocks, BLOCKS);
+  CHECK(room > 0 && room < BLOCKS && room == waiting());
+  return room;
+}
+
+static void what_is_put_can_be_taken(void) {
+  CHECK(hak_depot_take(cls, taken, 1) == 0 && hak_depot_put(cls, blocks, 0) == 0 && waiting() == 0);
+  put_all(0, 10);
+  CHECK(waiting() == 10);
+  CHECK(hak_depot_take(cls, taken, 4) == 4 && waiting() == 6);
+  for (uint32_t i = 0; i < 4; i++) { /* the last goes first */
+    CHECK(is_among(taken[i], 6, 4));
+  }
+  put_all(10, 3);
+  CHECK(hak_depot_take(cls, taken, 3) == 3 && waiting() == 6);
+  for (uint32_t i = 0; i < 3; i++) {
+    CHECK(is_among(taken[i], 10, 3));
+  }
+  CHECK(hak_depot_take(cls, taken, BLOCKS) == 6 && waiting() == 0);
+  CHECK(hak_depot_take(cls, taken, 1) == 0);
+  CHECK(hak_depot_take(cls + 1, taken, 1) == 0);
+}
+
+static void it_is_known_what_lies_there(void) {
+  put_all(0, 10);
+  CHECK(hak_depot_take(cls, taken, 1) == 1 && taken[0] == blocks[9]);
+  for (uint32_t i = 0; i < 20; i++) {
+    CHECK(hak_depot_holds(blocks[i], cls) == (i < 9)); /* one that was taken is in its slot still */
+    CHECK(!hak_depot_holds(blocks[i], cls + 1));
+  }
+}
+
+static void no_block_is_lost_or_doubled(void) {
+  uint32_t room = fill();
+  CHECK(hak_depot_take(cls, taken, room / 2) == room / 2);
+  CHECK(hak_depot_take(cls, taken + room / 2, BLOCKS) == room - room / 2 && waiting() == 0);
+  for (uint32_t i = 0; i < room; i++) {
+    CHECK(is_among(taken[i], 0, BLOCKS));
+    for (uint32_t k = 0; k < i; k++) {
+      CHECK(taken[i] != taken[k]);
+    }
+  }
+}
+
+/* The rest, the first blocks, stays the caller's. */
+static void there_is_room_for_so_much(void) {
+  uint32_t room = fill(), rest = BLOCKS - room;
+  CHECK(room * BYTES <= MOST_BYTES);
+  for (uint32_t i = 0; i < BLOCKS; i++) {
+    CHECK(hak_depot_holds(blocks[i], cls) == (i >= rest));
+  }
+  CHECK(hak_depot_put(cls, blocks, rest) == rest && waiting() == room);
+  CHECK(hak_depot_take(cls, taken, 5) == 5);
+  CHECK(hak_depot_put(cls, blocks, rest) == rest - 5 && waiting() == room);
+}
+
+/* Of small blocks, too, so that nobody waits long for who moves them; and of large ones there is one at least. */
+static void there_is_room_in_every_class(void) {
+  static hak_free_block_t *many[2 * MOST_BLOCKS];
+  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+    for (size_t i = 0; i < sizeof many / sizeof(void *); i++) {
+      many[i] = blocks[0]; /* nothing of a block is touched */
+    }
+    uint32_t put = 2 * MOST_BLOCKS - hak_depot_put(c, many, 2 * MOST_BLOCKS);
+    CHECK(put >= 1 && put <= MOST_BLOCKS && (size_t)put * hak_class_sizes[c] <= MOST_BYTES);
+    CHECK(hak_depot_take(c, many, 2 * MOST_BLOCKS) == put && hak_depot_count(c) == 0);
+  }
+}
+
+static size_t free_in_slabs(void) {
+  hak_slab_totals_t totals[HAK_BIN_COUNT];
+  hak_slab_totals(totals);
+  return totals[cls].free_blocks;
+}
+
+static void nothing_stays_that_nobody_takes(void) {
+  size_t before = free_in_slabs();
+  put_all(0, 20);
+  CHECK(hak_depot_take(cls, taken, 1) == 1);
+  hak_depot_flush(true); /* somebody took one */
+  CHECK(waiting() == 19 && free_in_slabs() == before);
+  hak_depot_flush(true);
+  CHECK(waiting() == 0 && free_in_slabs() == before + 19);
+  put_all(20, 20);
+  CHECK(hak_depot_take(cls, taken, 1) == 1);
+  hak_depot_flush(false);
+  CHECK(waiting() == 0 && free_in_slabs() == before + 38);
+  put_all(40, 5);
+  hak_depot_flush(true); /* what is taken out to be returned is no use */
+  CHECK(waiting() == 0);
+  (void)fill(); /* more than is returned at a time */
+  hak_depot_flush(false);
+  CHECK(waiting() == 0);
+  hak_slab_check();
+}
+
+static void without_memory_all_is_the_callers(void) {
+  system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
+  while (hak_meta_alloc(1 << 10)) {
+  }
+  CHECK(hak_depot_put(cls, blocks, 3) == 3 && waiting() == 0);
+  CHECK(hak_depot_take(cls, taken, 3) == 0 && !hak_depot_holds(blocks[0], cls));
+  hak_depot_verify("test");
+  hak_depot_flush(false);
+  system_allow();
+  CHECK(hak_depot_put(cls, blocks, 3) == 0 && waiting() == 3);
+}
+
+/* Its array is made once, whoever comes first; the second one's serves somebody else. */
+static void *put_one(void *block) {
+  CHECK(hak_depot_put(cls, (hak_free_block_t *const[]){block}, 1) == 0);
+  return NULL;
+}
+
+static void another_thread_comes_first(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, put_one, blocks[0]) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+static void two_threads_begin_at_once(void) {
+  hak_magazine_t spare;
+  system_during(SYSTEM_MMAP, another_thread_comes_first);
+  while (!system_was_during()) { /* until the array takes a mapping */
+    CHECK(hak_depot_count(cls) == 0);
+    put_all(1, 1);
+    if (!system_was_during()) {
+      CHECK(hak_depot_take(cls, taken, 1) == 1);
+      hak_depots[cls].magazine = HAK_MAGAZINE_NONE;
+    }
+  }
+  CHECK(waiting() == 2);
+  size_t meta = hak_meta_bytes();
+  CHECK(hak_magazine_make(&spare, hak_depots[cls].magazine.size) && hak_meta_bytes() == meta);
+  CHECK(hak_depot_take(cls, taken, 3) == 2 && taken[0] != taken[1]);
+  CHECK(is_among(taken[0], 0, 2) && is_among(taken[1], 0, 2));
+}
+
+static void verify_damaged(void) {
+  put_all(0, 10);
+  hak_depot_verify("test");
+  memset(blocks[5], 'x', sizeof(hak_free_block_t));
+  hak_depot_verify("test");
+}
+
+static void verify_handed_out(void) {
+  put_all(0, 10);
+  hak_mark_taken(blocks[5]);
+  hak_depot_verify("test");
+}
+
+static void flush_what_lies_in_a_slab(void) {
+  put_all(0, 10);
+  hak_slab_return_one(blocks[5], cls, "test");
+  hak_depot_flush(false);
+}
+
+/* Two threads passed it on, one after the other. */
+static void verify_twice(void) {
+  put_all(0, 10);
+  put_all(5, 1);
+  hak_depot_verify("test");
+}
+
+static void flush_twice(void) {
+  put_all(0, 10);
+  put_all(5, 1);
+  hak_depot_flush(false);
+}
+
+/* A handler that ends the process may have interrupted its owner. */
+static void verify_waits_for_no_lock(void) {
+  put_all(0, 10);
+  hak_lock(hak_depot_lock(cls));
+  hak_mark_taken(blocks[5]);
+  hak_depot_verify("test");
+  hak_unlock(hak_depot_lock(cls));
+}
+
+static void verify_leaves_all_as_it_was(void) {
+  put_all(0, 10);
+  for (int round = 0; round < 3; round++) {
+    hak_depot_verify("test");
+    for (uint32_t i = 0; i < 10; i++) {
+      CHECK(hak_is_marked_free(blocks[i]));
+    }
+  }
+}
+
+/* What is still in its slot, and was taken, is nobody's business. */
+static void verify_looks_at_what_is_there(void) {
+  put_all(0, 10);
+  CHECK(hak_depot_take(cls, taken, 2) == 2);
+  hak_mark_taken(taken[0]);
+  memset(taken[1], 'x', BYTES);
+  hak_depot_verify("test");
+}
+
+static void damage_is_noticed(void) {
+  static const char corrupted[] = "double free or corrupted free block", twice[] = "double free";
+  child_is_stopped(verify_damaged, "test", corrupted, blocks[5]);
+  child_is_stopped(verify_handed_out, "test", twice, blocks[5]);
+  child_is_stopped(verify_twice, "test", twice, blocks[5]);
+  child_is_stopped(flush_twice, "free", twice, blocks[5]);
+  child_is_stopped(flush_what_lies_in_a_slab, "free", twice, blocks[5]);
+}
+
+int main(void) {
+  set_up();
+  child_succeeds(what_is_put_can_be_taken);
+  child_succeeds(it_is_known_what_lies_there);
+  child_succeeds(no_block_is_lost_or_doubled);
+  child_succeeds(there_is_room_for_so_much);
+  child_succeeds(there_is_room_in_every_class);
+  child_succeeds(nothing_stays_that_nobody_takes);
+  child_succeeds(without_memory_all_is_the_callers);
+  child_succeeds(two_threads_begin_at_once);
+  child_succeeds(verify_waits_for_no_lock);
+  child_succeeds(verify_leaves_all_as_it_was);
+  child_succeeds(verify_looks_at_what_is_there);
+  damage_is_noticed();
+  return 0;
+}
