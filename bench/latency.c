@@ -3,14 +3,18 @@
 // (MIN to MAX bytes, uniform). Its response time counts from the intended start, so a
 // stall is charged to every request that had to wait for it; its service time from the actual start. The first WARMUP_S
 // seconds of the schedule are not recorded. Prints both histograms, `response VALUE_NS COUNT`, and for each second of
-// the recorded part the mean response.
+// the recorded part the mean response; of the slowest requests of each thread, what the kernel counted in them and in
+// those that they had to wait for: `slow RESPONSE_NS FAULTS WAITS PREEMPTED`; and of the recorded part `pages FAULTS
+// GROWTH`, in pages: what was faulted in beyond the growth of resident memory had been given back before.
+#define _GNU_SOURCE // RUSAGE_THREAD
 #include "bench.h"
 #include "histogram.h"
 
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
-enum { MAX_THREADS = 64, MAX_SECONDS = 100000 };
+enum { MAX_THREADS = 64, MAX_SECONDS = 100000, SLOWEST = 256 };
 // Sleeping wakes up late; the rest of the way is waited for with the clock.
 static const uint64_t spin_ns = 100000;
 static const uint64_t second_ns = 1000000000;
@@ -21,12 +25,18 @@ typedef struct {
 } second_t;
 
 typedef struct {
+  uint64_t response_ns;
+  long faults, waits, preempted;
+} slow_t;
+
+typedef struct {
   _Alignas(BENCH_LINE_BYTES) void **live;
   uint64_t random;
   histogram_t *response;
   histogram_t *service;
   second_t *seconds;
-  uint64_t late; // requests that began after the next one's intended start
+  slow_t *slowest; // SLOWEST, a heap with the fastest of them first
+  uint64_t late;   // requests that began after the next one's intended start
   pthread_t id;
 } client_t;
 
@@ -43,14 +53,28 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * second_ns + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t wait_until(uint64_t ns) {
+static slow_t kernel_counts(void) {
+  struct rusage used;
+  getrusage(RUSAGE_THREAD, &used);
+  return (slow_t){.faults = used.ru_minflt + used.ru_majflt, .waits = used.ru_nvcsw, .preempted = used.ru_nivcsw};
+}
+
+// The counts begin after sleeping, which is a wait, and before the request, of which reading them is no part. A request
+// that is late has what made it late in its counts: they go on from those before it, and being woken late is being
+// preempted.
+static uint64_t wait_until(uint64_t ns, slow_t *counts) {
   uint64_t now = now_ns();
+  if (now >= ns)
+    return now;
   if (now + 2 * spin_ns < ns) {
     uint64_t wake = ns - spin_ns;
     struct timespec at = {(time_t)(wake / second_ns), (long)(wake % second_ns)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {
     }
   }
+  *counts = kernel_counts();
+  now = now_ns();
+  counts->preempted -= now > ns;
   while (now < ns)
     now = now_ns();
   return now;
@@ -68,6 +92,24 @@ static void request(client_t *me) {
   }
 }
 
+static void keep_if_slow(client_t *me, uint64_t response_ns, const slow_t *before) {
+  slow_t *heap = me->slowest;
+  if (response_ns <= heap[0].response_ns)
+    return;
+  slow_t now = kernel_counts();
+  now =
+      (slow_t){response_ns, now.faults - before->faults, now.waits - before->waits, now.preempted - before->preempted};
+  uint32_t i = 0;
+  for (uint32_t child = 1; child < SLOWEST; child = 2 * i + 1) {
+    child += child + 1 < SLOWEST && heap[child + 1].response_ns < heap[child].response_ns;
+    if (heap[child].response_ns >= response_ns)
+      break;
+    heap[i] = heap[child];
+    i = child;
+  }
+  heap[i] = now;
+}
+
 static void *client_main(void *arg) {
   client_t *me = arg;
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -76,16 +118,18 @@ static void *client_main(void *arg) {
   pthread_barrier_wait(&run.ready);
   pthread_barrier_wait(&run.go);
 
+  slow_t before = kernel_counts();
   uint64_t count = run.rate * (run.warmup_s + run.seconds), unrecorded = run.rate * run.warmup_s;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t intended = run.start_ns + i / run.rate * second_ns + i % run.rate * second_ns / run.rate;
-    uint64_t began = wait_until(intended);
+    uint64_t began = wait_until(intended, &before);
     request(me);
     uint64_t ended = now_ns();
     if (i < unrecorded)
       continue;
     histogram_add(me->response, ended - intended);
     histogram_add(me->service, ended - began);
+    keep_if_slow(me, ended - intended, &before);
     second_t *second = &me->seconds[(i - unrecorded) / run.rate];
     second->requests++;
     second->response_ns += ended - intended;
@@ -105,6 +149,7 @@ static client_t *clients_start(void) {
     client->live = bench_map(run.live * sizeof(void *));
     client->response = bench_map(sizeof(histogram_t));
     client->service = bench_map(sizeof(histogram_t));
+    client->slowest = bench_map(SLOWEST * sizeof(slow_t));
     client->seconds = bench_map(run.seconds * sizeof(second_t));
     client->random = bench_seed(run.seed + i);
     if (pthread_create(&client->id, NULL, client_main, client) != 0)
@@ -143,6 +188,28 @@ static void print_seconds(const client_t *clients) {
   }
 }
 
+static void print_slowest(const client_t *clients) {
+  for (uint32_t i = 0; i < run.threads; i++)
+    for (const slow_t *slow = clients[i].slowest; slow < clients[i].slowest + SLOWEST; slow++)
+      if (slow->response_ns > 0)
+        printf("slow %llu %ld %ld %ld\n", (unsigned long long)slow->response_ns, slow->faults, slow->waits,
+               slow->preempted);
+}
+
+// Faults and resident pages of the process so far.
+static void read_pages(long *faults, long *resident) {
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  *faults = used.ru_minflt + used.ru_majflt;
+  char text[128];
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  text[length > 0 ? length : 0] = '\0';
+  close(file);
+  char *after_size = strchr(text, ' ');
+  *resident = after_size ? strtol(after_size, NULL, 10) : 0;
+}
+
 static void run_configure(int argc, char **argv) {
   bench_expect_args(argc, argv, 9, "RATE SECONDS [THREADS ALLOCATIONS LIVE MIN MAX WARMUP_S SEED]");
   run.rate = bench_arg(argc, argv, 1, "RATE", 10000, 1, 10000000);
@@ -161,8 +228,17 @@ static void run_configure(int argc, char **argv) {
 int main(int argc, char **argv) {
   run_configure(argc, argv);
   client_t *clients = clients_start();
+  struct timespec unrecorded = {(time_t)run.warmup_s, 0};
+  nanosleep(&unrecorded, NULL);
+  long faults[2], resident[2];
+  read_pages(&faults[0], &resident[0]);
   histogram_t *response[MAX_THREADS], *service[MAX_THREADS];
   uint64_t late = 0;
+  uint64_t end_ns = run.start_ns + (run.warmup_s + run.seconds) * second_ns, now = now_ns();
+  uint64_t left_ns = end_ns > now + second_ns / 100 ? end_ns - now - second_ns / 100 : 0;
+  struct timespec recorded = {(time_t)(left_ns / second_ns), (long)(left_ns % second_ns)};
+  nanosleep(&recorded, NULL);
+  read_pages(&faults[1], &resident[1]);
   for (uint32_t i = 0; i < run.threads; i++) {
     pthread_join(clients[i].id, NULL);
     response[i] = clients[i].response;
@@ -172,6 +248,8 @@ int main(int argc, char **argv) {
   print_histogram("response", response);
   print_histogram("service", service);
   print_seconds(clients);
+  print_slowest(clients);
+  printf("pages %ld %ld\n", faults[1] - faults[0], resident[1] - resident[0]);
   uint64_t requests = run.rate * run.seconds * run.threads;
   printf("latency requests=%llu rate=%llu threads=%u late=%llu\n", (unsigned long long)requests,
          (unsigned long long)run.rate, run.threads, (unsigned long long)late);

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.latency.histogram import PERCENTILES
+from hakmem_lab.kinds.latency.pool import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
 from hakmem_lab.plan.spec import NAMING, read_toml
 from hakmem_lab.show import answers, report

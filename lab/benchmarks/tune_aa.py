@@ -14,8 +14,8 @@ from pathlib import Path
 
 from hakmem_lab import kinds
 from hakmem_lab.plan.spec import build
-from hakmem_lab.run.context import Context
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.conduct import Context
+from hakmem_lab.run.endings import Progress
 
 
 def tuned(asked: argparse.Namespace, folder: Path, seed: int) -> dict:

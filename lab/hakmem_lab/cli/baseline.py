@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hakmem_lab.cli import measure
-from hakmem_lab.cli.measure import Format, JsonFile, Quiet, Require, StoreFolder
+from hakmem_lab.cli import flags, measure
+from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, StoreFolder
 from hakmem_lab.errors import LabError
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline, such as main.baseline")]
@@ -42,16 +42,16 @@ def save(
 
 def compare(
     file: File,
-    words: measure.Words = None,
+    words: flags.Words = None,
     treatment: Annotated[str, typer.Option(metavar="ARM", help="What came after it")] = DEFAULT_ARM,
-    metric: measure.Metric = None,
-    higher_is_better: measure.Higher = None,
-    margin: measure.Margin = None,
-    max_blocks: measure.MaxBlocks = None,
-    looks: measure.Looks = None,
-    repeat: measure.Repeat = None,
-    seed: measure.Seed = None,
-    set_: measure.Keys = None,
+    metric: flags.Metric = None,
+    higher_is_better: flags.Higher = None,
+    margin: flags.Margin = None,
+    max_blocks: flags.MaxBlocks = None,
+    looks: flags.Looks = None,
+    repeat: flags.Repeat = None,
+    seed: flags.Seed = None,
+    set_: flags.Keys = None,
     store: StoreFolder = None,
     json: JsonFile = None,
     format_: Format = None,

@@ -10,7 +10,9 @@ from hakmem_lab.cli import (
     doctor,
     explain,
     fleet,
+    gallery,
     inspect,
+    judge,
     measure,
     metrics,
     overview,
@@ -19,6 +21,7 @@ from hakmem_lab.cli import (
     replay,
     run,
     suite,
+    system,
     top,
     trace,
     tune,
@@ -31,8 +34,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-ORDER = (run, doctor, explain, profile, top, metrics, record, trace, replay,
-         measure, tune, suite, fleet, inspect, baseline)  # fmt: skip
+ORDER = (system, run, doctor, explain, profile, top, metrics, record, trace, replay,
+         measure, tune, suite, gallery, fleet, judge, inspect, baseline)  # fmt: skip
 for module in ORDER:
     module.register(app)
 

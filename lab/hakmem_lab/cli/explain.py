@@ -29,7 +29,8 @@ def explain(
     html: Annotated[Path | None, typer.Option("--html", help="Write the pictures there: an HTML file")] = None,
 ) -> None:
     """Where the memory of a process went: every resident kilobyte by owner."""
-    from hakmem_lab.inside import changes, reading
+    from hakmem_lab.inside import reading
+    from hakmem_lab.inside.explain import between
     from hakmem_lab.show import emit
     from hakmem_lab.show.terminal import explanation
 
@@ -41,7 +42,7 @@ def explain(
     before = reading.load(diff, "--diff") if diff else None
     result = reading.take(subject, stop)
     if before is not None:
-        result["diff"] = changes.between(before, result)
+        result["diff"] = between(before, result)
     if json is not None:
         emit.write_object(result, json)
     if html is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli import complete, measure
-from hakmem_lab.cli.measure import Format, JsonFile, Keys, MaxBlocks, Quiet, Require, Seed, StoreFolder
+from hakmem_lab.cli.flags import Format, JsonFile, Keys, MaxBlocks, Quiet, Require, Seed, StoreFolder
 from hakmem_lab.errors import LabError, nearest
 
 OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
@@ -95,9 +95,8 @@ def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
 def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> dict:
     """On a Dask cluster."""
     from hakmem_lab import kinds
-    from hakmem_lab.run.context import Context
-    from hakmem_lab.run.endings import told
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.conduct import Context
+    from hakmem_lab.run.endings import Progress, told
     from hakmem_lab.store.runs import default_folder
 
     context = Context(store or default_folder(), source, Progress(quiet=quiet))
@@ -130,7 +129,7 @@ def _write(
 def _share(path: Path, share: int | None, quiet: bool) -> None:
     """What a task does."""
     from hakmem_lab.kinds.fleet.folder import Folder, share_here
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.endings import Progress
 
     number = share_here() if share is None else share
     if number is None:
@@ -141,7 +140,7 @@ def _share(path: Path, share: int | None, quiet: bool) -> None:
 
 def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
     from hakmem_lab.kinds.fleet.collect import collect
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.endings import Progress
     from hakmem_lab.store.runs import default_folder
 
     return collect(path, store or default_folder(), Progress(quiet=quiet), close)

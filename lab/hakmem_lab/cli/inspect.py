@@ -1,4 +1,4 @@
-"""The commands that read the store: show, list, export, report, decide."""
+"""The commands about stored runs: resume, show, list, export, report, decide."""
 
 import getpass
 import sys
@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete
-from hakmem_lab.cli.measure import Format, JsonFile, RunName, StoreFolder, check_format, write_result
+from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
+from hakmem_lab.cli.measure import check_format, check_json, check_require, check_verdict, finish, write_result
 from hakmem_lab.errors import LabError, StoreError, nearest, one_line
 
 FORMATS = ("json", "csv", "openmetrics")
 
 
 def register(app: typer.Typer) -> None:
+    app.command("resume")(resume)
     app.command("report")(report)
     app.command("show")(show)
     app.command("list")(list_runs)
@@ -40,6 +42,28 @@ def _readable(files: Iterable) -> Iterator:
             print(f"hak: warning: {one_line(str(error))}; it is left out", file=sys.stderr)
         else:
             yield file
+
+
+def resume(
+    run: RunName = "last",
+    more: Annotated[int, typer.Option(help="So many blocks beyond those planned; also where a verdict stands")] = 0,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Continue a run that was interrupted, killed or out of space."""
+    from hakmem_lab import kinds
+    from hakmem_lab.judge.planning import check_more
+    from hakmem_lab.run.endings import Progress
+
+    check_require(require)
+    check_json(json)
+    check_format(format_, json)
+    file = _store(store).find(run)
+    if require is not None:
+        check_verdict(kinds.stored_spec(file))
+    if more:
+        check_more(file.header(), more, list(file.records()))
+    finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
 
 
 def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hakmem_lab.run.callgrind import find_valgrind, total, traced
 from hakmem_lab.show import emit
 from hakmem_lab.show.terminal import tables
-from hakmem_lab.system import orphans, signals
+from hakmem_lab.system import signals
 
 
 def show(result: dict, json_file: Path | None) -> None:
@@ -33,7 +33,7 @@ def run(argv: Sequence[str], env: Mapping[str, str]) -> int:
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         words = traced(find_valgrind(), argv, Path(folder))
         with signals.held():  # until there is somebody to hand them on to
-            process = subprocess.Popen(words, env=env, preexec_fn=orphans.die_with_parent)  # noqa: PLW1509 (there are no threads)
+            process = subprocess.Popen(words, env=env, preexec_fn=signals.die_with_parent)  # noqa: PLW1509 (there are no threads)
             with signals.handed_on(process.pid):
                 status = process.wait()
         found = total(Path(folder), process.pid)

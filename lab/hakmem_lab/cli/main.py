@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from hakmem_lab.errors import EXIT_BAD_INPUT, EXIT_SIGNAL, EXIT_STOPPED, Interrupted, LabError, Stopped, one_line
-from hakmem_lab.system import orphans, signals
+from hakmem_lab.system import signals
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
@@ -70,7 +70,7 @@ def _known(error: BaseException) -> int | None:
     if isinstance(error, signals.INTERRUPTS):
         error = Interrupted("interrupted", signals.number_of(error))
     if isinstance(error, Interrupted):
-        orphans.end()  # such as the compilers of a build
+        signals.end()  # such as the compilers of a build
         status = _said(error, EXIT_SIGNAL + error.number)
         signals.ignore()
         return status

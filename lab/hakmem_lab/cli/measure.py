@@ -6,75 +6,59 @@
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli import complete
+from hakmem_lab.cli import complete, scan
+from hakmem_lab.cli.flags import (
+    Allocators,
+    Alpha,
+    Also,
+    Arm,
+    Builds,
+    Callgrind,
+    Cleanup,
+    Commands,
+    Detect,
+    Duet,
+    Env,
+    Format,
+    Guardrail,
+    Higher,
+    Input,
+    JsonFile,
+    Keys,
+    Label,
+    Looks,
+    Margin,
+    MaxBlocks,
+    Metric,
+    Ops,
+    Pin,
+    Prepare,
+    Question,
+    Quiet,
+    Rare,
+    Repeat,
+    Require,
+    Scan,
+    Seed,
+    Setup,
+    StoreFolder,
+    Timeout,
+    Unit,
+    WarmUp,
+    Words,
+)
 from hakmem_lab.errors import LabError, StoreError, nearest
 from hakmem_lab.plan.stdin import check_file, inherited
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=complete.words),
-]
-Allocators = Annotated[
-    list[str] | None,
-    typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=complete.arms),
-]
-Arm = Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)]
-Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
-Metric = Annotated[
-    str | None,
-    typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=complete.metrics),
-]
-Label = Annotated[str | None, typer.Option(help="What the metric is called, such as 'time per operation'")]
-Unit = Annotated[str | None, typer.Option(help="What the metric is counted in, such as ns")]
-Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
-Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
-Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
-Looks = Annotated[int | None, typer.Option(help="Planned looks at the data")]
-MaxBlocks = Annotated[int | None, typer.Option(help="Most blocks")]
-Detect = Annotated[str | None, typer.Option(help="Plan the blocks to show a difference of this size, such as 2%")]
-Rare = Annotated[str | None, typer.Option(help="Blocks enough to see what happens to this share of runs, such as 1%")]
-WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not count")]
-Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
-Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
-Timeout = Annotated[str | None, typer.Option(help="Longest time of one execution, such as 90s")]
-Callgrind = Annotated[bool, typer.Option("--callgrind", help="Count instructions instead, in one run of each arm")]
-Ops = Annotated[str | None, typer.Option(metavar="N,N", help="With --callgrind: two lengths that {ops} stands for")]
-Duet = Annotated[bool | None, typer.Option("--duet", help="Both arms of a pair at once, each on half the processors")]
-Also = Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Measured, but not judged; repeatable")]
-Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
-Guardrail = Annotated[
-    list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
-]
-Builds = Annotated[int | None, typer.Option(help="Builds of each arm, with their functions in random places")]
-Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
-Input = Annotated[
-    Path | None, typer.Option("--input", metavar="FILE", help="Standard input of the program, in every run")
-]
-Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
-RunName = Annotated[
-    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=complete.runs)
-]
-StoreFolder = Annotated[
-    Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
-]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
-]
-Require = Annotated[
-    str | None,
-    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=complete.verdicts),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
-
+STEPS = ("setup", "prepare", "cleanup")
+SPREAD = {"--allocators": "ARM", "--commands": "COMMAND"}
 HELP = {
     "ab": "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
     "compare": "Several allocators on one program: time, memory, faults, each against a baseline.",
@@ -88,17 +72,19 @@ HELP = {
 
 
 def spread_allocators(words: list[str]) -> list[str]:
-    """`--allocators A B C` as the parser wants it: the flag before each word, up to the next flag. Raises LabError."""
+    """`--allocators A B C`, and `--commands`, as the parser wants it: the flag before each word, up to the next flag.
+    Raises LabError."""
     end = words.index("--") if "--" in words else len(words)
-    spread, taking = [], False
+    spread, taking = list[str](), ""
     for word, following in itertools.pairwise([*words[:end], "--"]):
         if word.startswith("-"):
-            taking = word == "--allocators"
+            taking = word if word in SPREAD else ""
             if taking and following.startswith("-"):
-                raise LabError("--allocators: no arm follows it; they are written --allocators ARM ARM ...")
+                raise LabError(f"{taking}: no {SPREAD[taking].lower()} follows it; they are written {taking} "
+                               f"{SPREAD[taking]} {SPREAD[taking]} ...")  # fmt: skip
             spread += [] if taking else [word]
         else:
-            spread += ["--allocators", word] if taking else [word]
+            spread += [taking, word] if taking else [word]
     return spread + words[end:]
 
 
@@ -110,7 +96,6 @@ def register(app: typer.Typer) -> None:
     for kind in ("sweep", "soak", "syscalls"):
         app.command(kind, help=HELP[kind])(_simple(kind))
     app.command("aa", help=HELP["aa"])(aa)
-    app.command("resume", help="Continue a run that was interrupted, killed or out of space.")(resume)
 
 
 def compare(
@@ -124,7 +109,8 @@ def compare(
     detect: Detect = None, rare: Rare = None, max_blocks: MaxBlocks = None, warm_up: WarmUp = None,
     repeat: Repeat = None, pin: Pin = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None,
     guardrail: Guardrail = None, env: Env = None, question: Question = None,
-    store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+    commands: Commands = None, scan_: Scan = None, setup: Setup = None, prepare: Prepare = None,
+    cleanup: Cleanup = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("compare", ctx.params)
@@ -139,7 +125,8 @@ def ab(
     max_blocks: MaxBlocks = None, warm_up: WarmUp = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None,
     also: Also = None, input_: Input = None, timeout: Timeout = None, seed: Seed = None, builds: Builds = None,
     guardrail: Guardrail = None, env: Env = None, question: Question = None, callgrind: Callgrind = False,
-    ops: Ops = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+    ops: Ops = None, commands: Commands = None, scan_: Scan = None, setup: Setup = None, prepare: Prepare = None,
+    cleanup: Cleanup = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     params = {name: value for name, value in ctx.params.items() if name not in ("callgrind", "ops")}
@@ -157,7 +144,8 @@ def aa(
     metric: Metric = None, label: Label = None, unit: Unit = None, higher_is_better: Higher = None,
     margin: Margin = None, alpha: Alpha = None,
     max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, duet: Duet = None, input_: Input = None,
-    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
+    seed: Seed = None, setup: Setup = None, prepare: Prepare = None, cleanup: Cleanup = None,
+    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     _measure("aa", ctx.params)
 
@@ -194,28 +182,6 @@ def _detecting(kind: str) -> Callable[..., None]:
     return command
 
 
-def resume(
-    run: RunName = "last",
-    more: Annotated[int, typer.Option(help="So many blocks beyond those planned; also where a verdict stands")] = 0,
-    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
-    quiet: Quiet = False,
-) -> None:  # fmt: skip
-    from hakmem_lab import kinds
-    from hakmem_lab.judge.planning import check_more
-    from hakmem_lab.run.progress import Progress
-    from hakmem_lab.store.runs import Store, default_folder
-
-    check_require(require)
-    check_json(json)
-    check_format(format_, json)
-    file = Store(store or default_folder()).find(run)
-    if require is not None:
-        _check_verdict(kinds.stored_spec(file))
-    if more:
-        check_more(file.header(), more, list(file.records()))
-    finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
-
-
 def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
     for word in words or []:
         if "=" not in word:
@@ -233,7 +199,8 @@ def _guardrails(words: list[str]) -> dict[str, str]:
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_"}
+    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_",
+           "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if params.get("guardrail"):
         keys["guardrails"] = _guardrails(params["guardrail"])
@@ -255,25 +222,50 @@ def _measure(kind: str, params: dict[str, Any]) -> None:
 def measure_with(kind: str, params: dict[str, Any], below: dict[str, Any]) -> None:
     """A run by flags; below: keys of a spec that flags and the command replace."""
     from hakmem_lab import kinds
-    from hakmem_lab.run.context import Context
-    from hakmem_lab.run.endings import told
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.conduct import Context
+    from hakmem_lab.run.endings import Progress, told
     from hakmem_lab.store.runs import default_folder
 
     check_require(params.get("require"))
     check_json(params["json"])
     check_format(params["format_"], params["json"])
+    scans = params.get("scan_") or []
+    if scans and params.get("commands"):
+        params, scans = params | {"commands": scan.expanded(params["commands"], scans)}, []
     source, spec = _spec_of(kind, params["words"] or [], below | overrides(params))
     if params.get("require") is not None:
-        _check_verdict(spec)
+        check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     try:
         with told():
             spec = _with_input(spec, context)
-            result = kinds.module(kind).run(spec, context)
+            if scans:
+                run = partial(kinds.module(kind).run, context=context)
+                results = scan.measured(spec, scans, run, context.progress.say)
+            else:
+                result = kinds.module(kind).run(spec, context)
     except LabError as error:
         raise _named(error, source) from None
-    finish(result, params["json"], params.get("require"), params["format_"])
+    if scans:
+        _finish_scan(results, params)
+    else:
+        finish(result, params["json"], params.get("require"), params["format_"])
+
+
+def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
+    """One line a value; in JSON a list of results."""
+    from hakmem_lab.show import answers, emit
+    from hakmem_lab.store.runs import plain
+
+    if (file := params["json"]) is not None:
+        emit.write_object(plain([emit.summary(result) for result in results]), file)
+    if params["format_"] is not None:
+        emit.write_format(results, params["format_"])
+    elif str(file) != "-":
+        for result in results:
+            print(f"{scan.title(result['scan'])}: {answers.in_one_line(result)} (run {result['id']})")
+    for result in results:
+        _meet(result, params.get("require"))
 
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
@@ -285,6 +277,8 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
     check_require(params["require"])
     check_json(params["json"])
+    if given := next((name for name in ("commands", "scan_", *STEPS) if params.pop(name)), None):
+        raise LabError(f"--callgrind: it runs one program on two allocators, without --{given.strip('_')}")
     if params["format_"] is not None:
         raise LabError("--format: counted instructions have no format but that of --json")
     source, spec = _spec_of("ab", params["words"] or [], overrides(params))
@@ -308,7 +302,8 @@ def _with_input(spec: Any, context: Any) -> Any:
     """The spec, to which what hak itself was given as standard input is added. Raises LabError."""
     if getattr(spec, "stdin", "") is not None:
         return spec
-    spec.program()  # before a copy is kept for a program that is not there
+    if getattr(spec, "setup", None) is None:  # which may make the program
+        spec.program()  # before a copy is kept for a program that is not there
     return spec.model_copy(update={"stdin": inherited(context.folder, context.progress.say)})
 
 
@@ -329,7 +324,7 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
         if len(words) > 1:
             raise LabError(f"a spec names its own command: drop '{' '.join(words[1:])}' or the spec")
         return words[0], kinds.load_spec(Path(words[0]), kind, keys)
-    if "command" not in module.Spec.model_fields:
+    if "command" not in module.Spec.model_fields and "files" not in keys:
         wrong = f"'{words[0]}' is no spec: " if words else ""
         raise LabError(f"{wrong}hak {kind} takes a file that ends in .toml")
     if words:
@@ -344,11 +339,12 @@ def check_require(require: str | None) -> None:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, complete.VERDICTS)}")
 
 
-def _check_verdict(spec: Any) -> None:
+def check_verdict(spec: Any) -> None:
     """Raises LabError where a run of this spec has no verdict of its own that --require could be about."""
     kind, why = spec.kind, None
-    if kind in ("compare", "latency") and len(spec.allocators) > 2:
-        why = f"with {len(spec.allocators)} arms each has a verdict of its own; name two"
+    arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
+    if kind in ("compare", "latency") and len(arms) > 2:
+        why = f"with {len(arms)} arms each has a verdict of its own; name two"
     elif kind == "syscalls" and spec.budget is None:
         why = "without the key 'budget' there is nothing that the counts have to keep"
     elif kind == "suite" and not spec.judges():

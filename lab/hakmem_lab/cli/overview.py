@@ -6,6 +6,7 @@ ABOUT = "hak: which allocator, and which of its settings, make a program faster 
 # Group -> command -> (what it does, an example).
 GROUPS = {
     "Is this machine fit?": {
+        "system": ("the machine's settings: look, make them quiet, put them back", "hak system check"),
         "aa": ("one arm against itself: noise, and the smallest effect that can be seen", "hak aa -- ./program args"),
     },
     "Use an allocator": {
@@ -41,9 +42,14 @@ GROUPS = {
         ),
         "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
         "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
+        "gallery": ("real programs on ten arms: what was found, or a row measured here", "hak gallery redis"),
         "fleet": (
             "a spec on many hosts: a verdict about all of them, and which gain, which lose",
             "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
+        ),
+        "judge": (
+            "what another tool has measured: Google Benchmark, go test, pytest-benchmark, hyperfine",
+            "hak judge old.json new.json",
         ),
         "baseline": (
             "keep a build in a file, and measure it again beside a later one",

@@ -16,7 +16,8 @@ def register(app: typer.Typer) -> None:
     app.command(context_settings={"allow_interspersed_args": False})(profile)
 
 
-def _mean_of(text: str) -> int:
+def mean_of(text: str) -> int:
+    """What --rate says."""
     digits, unit = (text[:-1], UNITS[text[-1].upper()]) if text[-1:].upper() in UNITS else (text, 1)
     mean = int(digits) * unit if digits.isascii() and digits.isdecimal() else 0
     if not 1 <= mean <= MEAN_MOST:
@@ -25,7 +26,9 @@ def _mean_of(text: str) -> int:
 
 
 def profile(
-    subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
+    subject: Annotated[
+        list[str] | None, typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")
+    ] = None,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz: pprof; *.folded: collapsed; *.txt: a report"),
@@ -33,17 +36,28 @@ def profile(
     rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
     seconds: Annotated[float, typer.Option(help="Of a process that does not sample yet: so long", min=0)] = 10,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)] = "hakmem",
+    diff: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="What is other in profile B than in A; both *.pb.gz")
+    ] = None,
 ) -> None:
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
     from hakmem_lab.inside.profile import command, forms, live
+    from hakmem_lab.trace import attach
 
+    if diff is not None:
+        if subject:
+            raise LabError("--diff: of two profiles, without a process or a program")
+        typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
+        return
+    if not subject:
+        raise LabError("which process? hak profile PID, or hak profile -- CMD")
     forms.check(output)
-    mean = _mean_of(rate)
+    mean = mean_of(rate)
     status = 0
     if subject[0].isdecimal():
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak profile {subject[0]}")
-        found = live.take(int(subject[0]), mean, seconds)
+        found = live.take(int(subject[0]), mean, seconds, attach.start_sampling)
     else:
         found, status = command.take(subject, mean, allocator)
     forms.write(found, output)

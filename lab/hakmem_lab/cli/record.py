@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete
+from hakmem_lab.cli.profile import mean_of
 from hakmem_lab.errors import EXIT_STOPPED, LabError
 
 
@@ -24,10 +25,15 @@ def record(
     allocator: Annotated[
         str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=complete.arms)
     ] = "default",
+    stacks: Annotated[bool, typer.Option("--stacks", help="Also whence it allocates: hak trace --by stack")] = False,
+    rate: Annotated[
+        str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
+    ] = "512K",
 ) -> None:
     """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
     from hakmem_lab.trace import record as recording
 
+    stack_bytes = mean_of(rate) if stacks else 0
     if subject[0].isdecimal():
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak record -o {output} {subject[0]}")
@@ -35,10 +41,10 @@ def record(
             raise LabError("--allocator: a process that runs has its allocator already")
         from hakmem_lab.trace import attach
 
-        found = attach.process(int(subject[0]), output, seconds)
+        found = attach.process(int(subject[0]), output, seconds, stack_bytes)
         typer.echo(f"hak: {found.headline()}", err=True)
         raise typer.Exit(0 if found.complete else EXIT_STOPPED)
-    found, status = recording.command(subject, output, seconds, allocator)
+    found, status = recording.command(subject, output, seconds, allocator, stack_bytes)
     typer.echo(f"hak: {found.headline()}", err=True)
     _end_like(status or (0 if found.complete else EXIT_STOPPED))
 

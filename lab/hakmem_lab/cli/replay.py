@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete, measure
-from hakmem_lab.cli.measure import (
+from hakmem_lab.cli.flags import (
     Allocators,
     Alpha,
     Format,
@@ -33,6 +33,7 @@ Touch = Annotated[
 Processes = Annotated[
     str | None, typer.Option(metavar="N,N", help="Of a tree, these alone (default: all with 1 % of the operations)")
 ]
+By = Annotated[str | None, typer.Option(metavar="stack", help="Of what --stacks recorded: which code gains from which")]
 Live = Annotated[bool | None, typer.Option("--live", help="Run the recorded command, too: prediction beside truth")]
 Pace = Annotated[str | None, typer.Option(metavar="fast|recorded", help="recorded: rest where the program did")]
 Baseline = Annotated[
@@ -46,10 +47,10 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     ctx: typer.Context, words: Trace = None,
-    allocators: Allocators = None, touch: Touch = None, processes: Processes = None, live: Live = None,
-    pace: Pace = None, baseline: Baseline = None, metric: Metric = None, margin: Margin = None, alpha: Alpha = None,
-    max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, timeout: Timeout = None, set_: Keys = None,
-    seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+    allocators: Allocators = None, touch: Touch = None, processes: Processes = None, by: By = None,
+    live: Live = None, pace: Pace = None, baseline: Baseline = None, metric: Metric = None, margin: Margin = None,
+    alpha: Alpha = None, max_blocks: MaxBlocks = None, repeat: Repeat = None, pin: Pin = None, timeout: Timeout = None,
+    set_: Keys = None, seed: Seed = None, store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
     require: Require = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """What other allocators would make of a recorded program: time in the allocator, memory, predictions."""

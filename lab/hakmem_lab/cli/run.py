@@ -26,7 +26,7 @@ def run(
     from hakmem_lab.plan.spec import CommonSpec, build
     from hakmem_lab.run.preflight import check_arm
     from hakmem_lab.run.runner import Workload
-    from hakmem_lab.system import orphans
+    from hakmem_lab.system import signals
 
     arm = parse_arm(allocator, where="--allocator", settings=set_)
     spec = build(CommonSpec, {"kind": "run", "command": command}, "command line")
@@ -39,7 +39,7 @@ def run(
         from hakmem_lab.cli import instructions
 
         raise typer.Exit(instructions.run(workload.argv, env))
-    orphans.adopt(False)  # which outlives the change to the program
+    signals.adopt(False)  # which outlives the change to the program
     try:
         os.execve(workload.argv[0], list(workload.argv), env)
     except OSError as error:

@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli import complete, measure
-from hakmem_lab.cli.measure import Allocators, Format, JsonFile, Keys, MaxBlocks, Quiet, Require, Seed, StoreFolder
+from hakmem_lab.cli.flags import (
+    Allocators,
+    Format,
+    JsonFile,
+    Keys,
+    MaxBlocks,
+    Quiet,
+    Require,
+    Seed,
+    StoreFolder,
+)
 from hakmem_lab.errors import LabError
 
 OWN_SPEC = Path("experiments") / "scorecard.toml"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli import complete, measure
-from hakmem_lab.cli.measure import (
+from hakmem_lab.cli.flags import (
     Alpha,
     Env,
     Format,

@@ -1,7 +1,11 @@
-"""What an examination finds: one record a check, and the verdict that follows from all of them."""
+"""What an examination finds: one record a check, and the verdict that follows from all of them.
+
+The checks read small files of the kernel, below a root that tests can make up.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
 # What a check says about being served: nothing of the program is, or only a part of it.
@@ -74,3 +78,34 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     """'a, b, c and 4 more'."""
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
+
+
+ROOT = Path("/")
+
+
+def text(path: Path) -> str | None:
+    """None where there is no such file, or it is not for us."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def number(path: Path) -> int | None:
+    found = text(path)
+    return int(found) if found is not None and found.lstrip("-").isdecimal() else None
+
+
+def rows(path: Path) -> dict[str, str]:
+    """Of a file of lines `name: value` or `name value`."""
+    found = {}
+    for line in (text(path) or "").splitlines():
+        name, _, value = line.replace(":", " ", 1).partition(" ")
+        found[name] = value.strip()
+    return found
+
+
+def kib(value: str | None) -> int | None:
+    """Bytes of '12 kB'."""
+    words = (value or "").split()
+    return int(words[0]) * 1024 if words and words[0].isdecimal() else None

@@ -18,8 +18,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import CommonSpec, build
 from hakmem_lab.run import preflight
 from hakmem_lab.run.runner import Workload
-from hakmem_lab.system.elf import Damaged
-from hakmem_lab.system.scripts import interpreters
+from hakmem_lab.system.scripts import Damaged, interpreters
 
 WARNING = "hakmem: warning: "
 

@@ -6,8 +6,21 @@ A command that has not been started inherits all of this from us: its folder is 
 import os
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, UNKNOWN, Check, amount, count
-from hakmem_lab.doctor.files import ROOT, kib, number, rows, text
+from hakmem_lab.doctor.checks import (
+    KIB,
+    NOTE,
+    OK,
+    PROBLEM,
+    ROOT,
+    UNKNOWN,
+    Check,
+    amount,
+    count,
+    kib,
+    number,
+    rows,
+    text,
+)
 from hakmem_lab.system import cgroup
 
 MIB = KIB * KIB

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hakmem_lab.doctor import bindings, system
+from hakmem_lab.doctor import binary, system
 from hakmem_lab.doctor.binary import is_elf, readable
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, WHO, Check, count, listed
-from hakmem_lab.doctor.files import ROOT
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
@@ -27,7 +26,7 @@ class Process:
     pid: int
     folder: Path
     executable: Path
-    maps: Sequence[bindings.Mapping]
+    maps: Sequence[binary.Mapping]
     environment: Mapping[str, str] | None
     command: Sequence[str]
     root: Path
@@ -46,12 +45,12 @@ class Process:
         except OSError as error:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
         own = _root(folder, root)
-        executable = own / shown.removesuffix(bindings.DELETED).lstrip("/")
+        executable = own / shown.removesuffix(binary.DELETED).lstrip("/")
         return cls(
             pid,
             folder,
             executable if executable.exists() else folder / "exe",
-            bindings.mappings(maps),
+            binary.mappings(maps),
             _environment(folder / "environ"),
             _words(folder / "cmdline"),
             own,
@@ -59,7 +58,7 @@ class Process:
 
     def files(self) -> list[Path]:
         """The libraries that are mapped."""
-        found = [bindings.file_of(first, self.folder, self.root) for first in bindings.objects(self.maps).values()]
+        found = [binary.file_of(first, self.folder, self.root) for first in binary.objects(self.maps).values()]
         return [path for path in found if path != self.executable and _is_library(path)]
 
     def again(self) -> str:
@@ -100,9 +99,9 @@ def _environment(path: Path) -> dict[str, str] | None:
     return dict(word.partition("=")[::2] for word in _words(path))
 
 
-def _is_wanted(first: bindings.Mapping, process: Process, arm: Arm) -> bool:
+def _is_wanted(first: binary.Mapping, process: Process, arm: Arm) -> bool:
     """Whether a mapped file is the allocator: the arm's own library, or another build of it."""
-    file, library = bindings.file_of(first, process.folder, process.root), arm.library.path
+    file, library = binary.file_of(first, process.folder, process.root), arm.library.path
     try:
         if library is not None and file.samefile(library):
             return True
@@ -115,7 +114,7 @@ def _is_wanted(first: bindings.Mapping, process: Process, arm: Arm) -> bool:
 
 def mapped(process: Process, arm: Arm) -> list[str]:
     """Where the allocator is mapped from."""
-    return [path for path, first in bindings.objects(process.maps).items() if _is_wanted(first, process, arm)]
+    return [path for path, first in binary.objects(process.maps).items() if _is_wanted(first, process, arm)]
 
 
 def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str | None]:
@@ -147,7 +146,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     except OSError as error:
         return {}, error.strerror
     try:
-        bound = bindings.of_process(process.maps, memory, process.folder, process.root)
+        bound = binary.of_process(process.maps, memory, process.folder, process.root)
     except OSError as error:
         return {}, error.strerror
     finally:
@@ -156,7 +155,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     if own is None or any(own.defines(name) for name in MALLOC):
         return bound, None
     # A program at a fixed address answers with its own jump slot, which leads where its slot does.
-    itself = {path for path in bindings.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
+    itself = {path for path in binary.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
     return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
 
 

@@ -1,16 +1,85 @@
-"""Checks of a program's file and of the libraries that it needs; nothing is started."""
+"""Checks of a program's file and of the libraries that it needs; nothing is started. The libraries are found as the
+dynamic linker finds them.
+"""
 
+import functools
 import os
+import re
 import stat
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, libraries
+from hakmem_lab.doctor import binary
 from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
 from hakmem_lab.system import allocators
-from hakmem_lab.system.elf import Damaged
+from hakmem_lab.system.scripts import Damaged
+
+DEFAULT_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+LDCONFIG = "/sbin/ldconfig"
+_CACHED = re.compile(r"^\s+(\S+) \(.*\) => (/.+)$", re.M)
+MOST = 2000
+
+
+@functools.cache
+def _cache() -> dict[str, list[str]]:
+    """Name -> files, as the linker's cache lists them; empty on systems that have none."""
+    try:
+        done = subprocess.run([LDCONFIG, "-p"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, path in _CACHED.findall(done.stdout):
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def _named(user: Binary) -> tuple[str, ...]:
+    """The folders that a file names for its libraries."""
+    origin = str(user.path.resolve().parent)
+    return tuple(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in user.search)
+
+
+def _candidates(name: str, user: Binary, program: Binary, env: Mapping[str, str]) -> Iterator[Path]:
+    """Where a library may be that `user` needs, in the linker's order."""
+    if "/" in name:
+        yield Path(name)
+        return
+    given = [folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for folder in (*_named(user), *_named(program), *given):
+        yield Path(folder) / name
+    yield from map(Path, _cache().get(name, []))
+    for folder in DEFAULT_FOLDERS:
+        yield Path(folder) / name
+
+
+def closure(program: Binary, env: Mapping[str, str]) -> tuple[list[Binary], list[str]]:
+    """(libraries, names of those that are not there): what the program needs, and what that needs in turn.
+
+    A file of another architecture is passed over, as the dynamic linker does.
+    """
+    found: dict[str, Binary] = {}
+    missing: list[str] = []
+    left = [(name, program) for name in program.needed]
+    while left and len(found) < MOST:
+        name, user = left.pop(0)
+        if name in found or name in missing:
+            continue
+        library = next(filter(None, (_read(path, program) for path in _candidates(name, user, program, env))), None)
+        if library is None:
+            missing.append(name)
+        else:
+            found[name] = library
+            left += [(each, library) for each in library.needed]
+    return list(found.values()), missing
+
+
+def _read(path: Path, program: Binary) -> Binary | None:
+    library = binary.readable(path) if os.path.isfile(path) else None
+    return library if library and library.architecture == program.architecture else None
+
 
 LINK = "link libhakmem.a into it: cc ... $(pkg-config --libs --static hakmem)"
 CAPABILITY = "security.capability"
@@ -41,7 +110,7 @@ class Program:
         except OSError as error:
             return cls(path, None, why=f"it cannot be read: {error.strerror}", env=env)
         if mapped is None:
-            return cls(path, file, *libraries.closure(file, env), env=env)
+            return cls(path, file, *closure(file, env), env=env)
         return cls(path, file, [read for each in mapped if (read := binary.readable(each))], env=env)
 
 
@@ -50,7 +119,12 @@ def checks(program: Program, allocator: Binary) -> list[Check]:
     file = program.file
     if file is None:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
-    found = [describe(program, file), privileges(program.path), architecture(file, allocator), c_library(file)]
+    found = [
+        describe(program, file),
+        privileges(program.path),
+        architecture(file, allocator),
+        c_library(file, allocator),
+    ]
     found += [linking(file), own_malloc(file), built_in(file), other_allocators(program, allocator)]
     return [*found, language(program, file), deep_binding(program, file, allocator), tls(program, file, allocator)]
 
@@ -99,11 +173,22 @@ def architecture(file: Binary, allocator: Binary) -> Check:
     return Check(name, PROBLEM, found, f"build the library for {file.machine}, or run that build of it", served=NOTHING)
 
 
-def c_library(file: Binary) -> Check:
+def for_musl(allocator: Binary) -> str:
+    """What to preload there in the place of a library for glibc: a build's neighbour, or what is installed below it."""
+    folder = allocator.path.resolve().parent
+    for path in (folder.parent / "musl" / "libhakmem.so", folder / "musl" / "libhakmem.so"):
+        if path.is_file():
+            return f"preload {path}, as `hakmem COMMAND` does"
+    return "build the library for musl (make musl), and start it by `hakmem COMMAND`, which finds that"
+
+
+def c_library(file: Binary, allocator: Binary) -> Check:
     name = "C library"
+    if file.musl() and allocator.musl():
+        return Check(name, OK, f"musl, as the library: {file.interpreter}")
     if file.musl():
         found = "it is linked to musl, and the library to glibc: it cannot be loaded there"
-        return Check(name, PROBLEM, found, "run the program's build for glibc", served=NOTHING)
+        return Check(name, PROBLEM, found, for_musl(allocator), served=NOTHING)
     if file.interpreter is None:
         return Check(name, OK, "none is loaded")
     if "ld-linux" in file.interpreter or "ld64.so" in file.interpreter or "ld.so" in file.interpreter:

@@ -5,8 +5,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import NOTE, OK, PROBLEM, UNKNOWN, Check, amount
-from hakmem_lab.doctor.files import ROOT, kib, number, rows, text
+from hakmem_lab.doctor.checks import NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, kib, number, rows, text
 from hakmem_lab.system.machine import chosen
 
 HUGE = Path("sys/kernel/mm/transparent_hugepage")

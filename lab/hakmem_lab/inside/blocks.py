@@ -62,7 +62,7 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
 
 def _outside(heap: Heap) -> Mapping[int, str]:
     """Where the blocks are that are free outside the slabs."""
-    found = {int(each): "in transfer between threads" for blocks in heap.transfer.values() for each in blocks}
+    found = {int(each): "free, in the depot" for blocks in heap.depot.values() for each in blocks}
     for cache in heap.caches:
         for blocks in cache.blocks.values():
             found |= {int(each): f"free, in the cache of thread {cache.thread}" for each in blocks}

@@ -1,25 +1,62 @@
-"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold."""
+"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold.
+
+In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; and what has changed from one
+reading to another.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import numpy as np
 
-from hakmem_lab.inside import layout, owners, picture, smaps, wastes
+from hakmem_lab.inside import layout, objects, owners, wastes
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Process, doubted
+from hakmem_lab.inside.memory import Area, Memory, Process, doubted, parse
 from hakmem_lab.inside.objects import Heap
-from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER
-from hakmem_lab.inside.owners import Reading, mean_asked
-from hakmem_lab.inside.smaps import Area
+from hakmem_lab.inside.occupancy import CACHED, DEPOT, FREE, LIVE, NEW
+from hakmem_lab.inside.owners import OWNERS, Reading, mean_asked
 from hakmem_lab.inside.stop import stopped
 
-SCHEMA = "hakmem-explain 1"
+CHUNKS_MAX = 4096  # 8 GiB; of a larger heap, the first
+# '0' .. '9': slabs by the share of their carved blocks that is live. The others:
+NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
+LETTERS = {objects.RUN: RUN, objects.HUGE: HUGE, objects.DIRTY: DIRTY, objects.CLEAN: CLEAN}
+LETTERS |= {objects.SAMPLED: SAMPLED, objects.UNKNOWN: OTHER}
+
+
+def cells(heap: Heap, reading: Reading) -> list[dict]:
+    """One row a chunk: its address and a letter for each 64 KiB."""
+    layout, chunks = heap.layout, heap.chunks
+    per_chunk = 1 << layout["HAK_CHUNK_SHIFT"] - layout["HAK_SLAB_SHIFT"]
+    shares: dict[int, int] = {}
+    for each in reading.classes.values():
+        bases, carved = heap.slabs.base[each.slabs].tolist(), np.maximum(heap.slabs.carved[each.slabs], 1)
+        shares |= dict(zip(bases, np.minimum(each.live_in * 10 // carved, 9).tolist(), strict=True))
+    found = []
+    order = np.argsort(chunks.base)[:CHUNKS_MAX]
+    for i in order.tolist():
+        base = int(chunks.base[i])
+        if chunks.state[i] == layout["HAK_CHUNK_SLICED"]:
+            kinds = chunks.slices[i].reshape(per_chunk, -1).max(axis=1).tolist()
+            each_base = (base + (j << layout["HAK_SLAB_SHIFT"]) for j in range(per_chunk))
+            row = "".join(
+                str(shares[at]) if at in shares else LETTERS.get(kind, NOBODY)
+                for at, kind in zip(each_base, kinds, strict=True)
+            )
+            found.append({"base": hex(base), "chunks": 1, "cells": row})
+        else:
+            huge = chunks.state[i] == layout["HAK_CHUNK_HUGE"]
+            letter = HUGE if huge else DIRTY if chunks.dirty[i] else CLEAN
+            found.append({"base": hex(base), "chunks": int(chunks.count[i]), "cells": letter * per_chunk})
+    return found
+
+
+SCHEMA = "hakmem-explain 2"
 KIB = 1024
 COUNTED = ("used_slices", "dirty_slices", "mapped_slices")
 
@@ -39,7 +76,7 @@ def process(pid: int, stop: bool = False) -> dict:
             after, names = reader.counters(), memory.threads()
         held = time.monotonic() - started
         with doubted(memory.name, "process"):
-            reading = owners.attribute(heap, smaps.parse(mappings), snapshot)
+            reading = owners.attribute(heap, parse(mappings), snapshot)
         result = _result(heap, reading, names)
         result |= {"pid": pid, "stopped": stop, "counters": _compared(found, before, after)}
         result |= {"seconds": round(time.monotonic() - started, 3), "held_seconds": round(held, 3)}
@@ -90,8 +127,8 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
         "threads": threads,
         "others": [{"name": name, "kib": size // KIB} for name, size in reading.others.most_common(20) if size >= KIB],
         "unmatched_kib": reading.unmatched // KIB,
-        "broken_lists": heap.broken,
-        "map": picture.cells(heap, reading),
+        "broken": heap.broken,
+        "map": cells(heap, reading),
     }
     result["wastes"] = wastes.largest(result)
     return result
@@ -122,7 +159,7 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
                 "slabs": len(each.slabs),
                 "live_blocks": states[LIVE] + sampled[cls],
                 "cached_blocks": states[CACHED],
-                "transfer_blocks": states[TRANSFER],
+                "depot_blocks": states[DEPOT],
                 "free_blocks": states[FREE],
                 "new_blocks": states[NEW],
                 "live_kib": sizes[LIVE] // KIB,
@@ -133,7 +170,7 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
         else:
             live, cached = reading.run_blocks.get(cls, (sampled[cls], 0))
             sizes = reading.runs.get(cls, (0, 0))
-            row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "transfer_blocks": 0, "free_blocks": 0}
+            row |= {"slabs": 0, "live_blocks": live, "cached_blocks": cached, "depot_blocks": 0, "free_blocks": 0}
             row |= {"new_blocks": 0, "live_kib": sizes[0] // KIB, "free_kib": 0, "free_pages_kib": 0}
             row |= {"resident_kib": sum(sizes) // KIB}
         usable = int(heap.runs.bytes[heap.runs.cls == cls].sum()) if huge else row["live_blocks"] * row["block_bytes"]
@@ -162,3 +199,30 @@ def _threads(heap: Heap, names: Mapping[int, str]) -> list[dict]:
                 }
             )
     return sorted(found, key=lambda row: -row["cached_kib"])
+
+
+def between(before: Mapping, after: Mapping) -> dict:
+    """Of two readings: each row and class with its change."""
+    earlier = Counter({row["owner"]: row["kib"] for row in before["rows"]})
+    later = Counter({row["owner"]: row["kib"] for row in after["rows"]})
+    names = [name for name in OWNERS if name in earlier or name in later]
+    rows = [{"owner": n, "before_kib": earlier[n], "kib": later[n], "change_kib": later[n] - earlier[n]} for n in names]
+    return {
+        "since": before["time"],
+        "rss_change_kib": after["rss_kib"] - before["rss_kib"],
+        "rows": rows,
+        "classes": _changed_classes(before["classes"], after["classes"]),
+    }
+
+
+def _changed_classes(before: Sequence[Mapping], after: Sequence[Mapping]) -> list[dict]:
+    was = {row["block_bytes"]: row for row in before}
+    now = {row["block_bytes"]: row for row in after}
+    found = []
+    for size in sorted({*was, *now}, key=lambda size: size or 1 << 62):
+        change = {"block_bytes": size}
+        for name in ("live_blocks", "live_kib", "free_kib", "resident_kib"):
+            change[name] = now.get(size, {}).get(name, 0) - was.get(size, {}).get(name, 0)
+        if any(change[name] for name in change if name != "block_bytes"):
+            found.append(change)
+    return sorted(found, key=lambda row: -abs(row["resident_kib"]))

@@ -5,11 +5,12 @@ lead far away.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Pages, Unreadable
+from hakmem_lab.inside.memory import Memory, Unreadable
 from hakmem_lab.inside.objects import (
     ABSENT,
     CLEAN,
@@ -29,7 +30,7 @@ from hakmem_lab.inside.objects import (
 
 WRITABLE = 2  # of a piece of a leaf
 HEAPS_MAX, PIECES_MAX = 1 << 17, 1 << 20
-BLOCKS_MAX = 1 << 22  # in one list
+WORD = 8
 
 
 class Mapped:
@@ -62,7 +63,7 @@ class Reader:
     def word(self, address: int) -> int:
         return int.from_bytes(self.memory.read(address, 8), "little")
 
-    def record(self, type_: str, names: list[tuple[str, str]]) -> np.dtype:
+    def record(self, type_: str, names: Sequence[tuple[str, str | np.dtype]]) -> np.dtype:
         """A dtype with these fields of a structure."""
         layout = self.layout
         return np.dtype(
@@ -85,7 +86,7 @@ class Reader:
         leaf_bytes = self.layout["size.hak_leaf_t"]
         caches = self._caches()
         return Heap(
-            self.layout, chunks, slabs, runs, caches, self._transfer(), self._pieces(),
+            self.layout, chunks, slabs, runs, caches, self._depot(), self._pieces(),
             [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self.broken,
         )  # fmt: skip
 
@@ -125,13 +126,14 @@ class Reader:
         if pieces[at // self.layout["HAK_LEAF_PIECE_BYTES"]] != WRITABLE:
             return np.zeros(self.per_chunk, np.uint8)
         place = leaf + self.layout["hak_leaf_t.codes"] + at
-        words = np.frombuffer(self.memory.read(place, self.per_chunk), np.uint8)
-        return words // self.layout["HAK_BIN_WORDS"]
+        codes = np.frombuffer(self.memory.read(place, self.per_chunk), np.uint8)
+        huge, beyond = self.layout["HAK_CODE_HUGE"], self.layout["HAK_CLASS_HUGE"] - self.layout["HAK_CODE_HUGE"]
+        return np.where(codes < huge, codes // self.layout["HAK_BIN_WORDS"], codes + np.uint8(beyond % 256))
 
     def _chunks(self, leaves: dict[int, int]) -> tuple[Chunks, np.ndarray]:
         layout = self.layout
         masks = [(name, "16u1") for name in ("present", "free", "dirty", "transit")]
-        words = [(name, "<u8") for name in ("base", "mate", "slabs", "chunks", "huge_bytes")]
+        words = [(name, "<u8") for name in ("base", "slabs", "chunks", "huge_bytes")]
         dtype = self.record("hak_chunk_t", [*masks, *words, ("state", "u1")])
         states = {layout["HAK_CHUNK_SLICED"], layout["HAK_CHUNK_FREE"], layout["HAK_CHUNK_HUGE"]}
         found, codes = [], []
@@ -176,8 +178,8 @@ class Reader:
         """The slabs, and for each the number of its chunk."""
         layout = self.layout
         words = layout["HAK_BITS_WORDS"]
-        names = [("control", "<u4"), ("cls", "u1"), ("slices", "u1"), ("zeroed", "u1"), ("carved", "<u4")]
-        names += [("blocks", "<u4"), ("block_bytes", "<u4"), ("base", "<u8"), ("bits", f"({words * 8},)u1")]
+        names = [("cls", "u1"), ("slices", "u1"), ("zeroed", "u1"), ("carved", "<u4")]
+        names += [("blocks", "<u4"), ("base", "<u8"), ("bits", f"({words * 8},)u1")]
         dtype = self.record("hak_slab_t", names)
         per_chunk = 1 << layout["HAK_CHUNK_SHIFT"] - layout["HAK_SLAB_SHIFT"]
         found, owner = [], []
@@ -292,31 +294,30 @@ class Reader:
 
     # Free blocks outside the slabs
 
-    def _walk(self, pages: Pages, head: int, key: int) -> np.ndarray:
-        """A list of free blocks. In a process that runs it may change meanwhile: it ends where a link does not fit, or
-        leads back, from one moment to another."""
-        link_at, tag_at = self.layout["hak_free_block_t.link"], self.layout["hak_free_block_t.tag"]
-        end, found = self.layout.root("hak_list_end"), dict[int, None]()
-        while head not in (end, 0) and len(found) < BLOCKS_MAX:
-            if head % 16 or head in found:
-                self.broken += 1
-                break
-            try:
-                data, at = pages.at(head)
-            except Unreadable:
-                self.broken += 1
-                break
-            link = int.from_bytes(data[at + link_at : at + link_at + 8], "little")
-            tag = int.from_bytes(data[at + tag_at : at + tag_at + 8], "little")
-            if link ^ tag != key:
-                self.broken += 1
-                break
-            found[head] = None
-            head = link
-        return np.array([*found], np.uint64)
+    def _array(self, slots: int, count: int) -> np.ndarray:
+        """The oldest blocks of a magazine, so many. In a process that runs it may be another one's meanwhile."""
+        try:
+            if not self._mapped.has(slots, (count + 1) * WORD):
+                raise Unreadable(f"a magazine at {slots:#x}")
+            found = np.frombuffer(self.memory.read(slots + WORD, count * WORD), "<u8")
+        except Unreadable:
+            self.broken += 1
+            return np.zeros(0, np.uint64)
+        fits = (found != 0) & (found % 16 == 0)
+        self.broken += not fits.all()
+        return found[fits]
+
+    def _stacks(self, stacks: np.ndarray, magazines: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """(number, blocks) of those that have some: the newest is `head`, the others stand in the magazine up to
+        `top`. Amid a change these may be of two magazines, and tell nothing."""
+        counts = (stacks["top"] + np.uint64(WORD) - magazines["slots"]) // np.uint64(WORD)
+        some = (counts > 0) & (counts <= magazines["size"]) & (stacks["head"] != self.layout.root("hak_no_block"))
+        for i in np.flatnonzero(some).tolist():
+            older = self._array(int(magazines["slots"][i]), int(counts[i]) - 1)
+            yield i, np.append(older, stacks["head"][i])
 
     def _caches(self) -> list[Cache]:
-        layout, pages, found = self.layout, Pages(self.memory), []
+        layout, found = self.layout, []
         at, size, seen = self.word(layout.root("hak_heaps_all")), layout["size.hak_heap_t"], set[int]()
         while at and at not in seen and len(seen) < HEAPS_MAX:
             seen.add(at)
@@ -325,7 +326,7 @@ class Reader:
             except Unreadable:
                 self.broken += 1
                 break
-            found.append(self._cache(data, pages))
+            found.append(self._cache(data))
             at = self._value(data, "hak_heap_t.next", 8)
         return found
 
@@ -333,41 +334,39 @@ class Reader:
         at = self.layout[name]
         return int.from_bytes(data[at : at + size], "little")
 
-    def _cache(self, data: bytes, pages: Pages) -> Cache:
-        layout = self.layout
-        count, classes = layout["HAK_BIN_COUNT"], layout["HAK_CLASS_COUNT"]
-        bins = np.frombuffer(data, self.record("hak_bin_t", [("head", "<u8")]), count, layout["hak_heap_t.bin"])
-        words = [("outgoing", "<u8"), ("capacity", "<i4"), ("asked_bytes", "<u8"), ("asked_count", "<u8")]
-        infos = np.frombuffer(data, self.record("hak_bin_info_t", words), count, layout["hak_heap_t.info"])
-        key, busy = self._value(data, "hak_heap_t.key", 8), bool(self._value(data, "hak_heap_t.busy", 1))
-        blocks = {}
-        last = layout["HAK_GRANT_LAST"]
-        grants = np.frombuffer(data, self.record("hak_grant_t", [("head", "<u8")]), last, layout["hak_heap_t.grant"])
-        heads = np.zeros((classes, 3), np.uint64)
-        heads[1:, 0], heads[1:, 1] = bins["head"][1:classes], infos["outgoing"][1:classes]
-        heads[1 : last + 1, 2] = grants["head"]
-        heads[heads == np.uint64(layout.root("hak_list_end"))] = 0
-        for cls in np.flatnonzero(heads.any(axis=1)).tolist() if busy else ():
-            every = np.concatenate([self._walk(pages, head, key) for head in heads[cls].tolist() if head])
-            if len(every):
-                blocks[cls] = every
-        return Cache(
-            self._value(data, "hak_heap_t.thread", 4), busy, blocks,
-            infos["asked_bytes"], infos["asked_count"], infos["capacity"], self._value(data, "hak_heap_t.events", 4),
-        )  # fmt: skip
+    def _magazine(self) -> np.dtype:
+        return self.record("hak_magazine_t", [("slots", "<u8"), ("size", "<u4")])
 
-    def _transfer(self) -> dict[int, np.ndarray]:
-        layout, found = self.layout, {}
-        dtype = self.record("hak_transfer_t", [("count", "<u4"), ("blocks", "<u8")])
-        rows = self.structures(dtype, layout.root("hak_transfers"), layout["HAK_RUN_FIRST"])
-        for cls in np.flatnonzero(rows["count"]).tolist():
-            try:
-                data = self.memory.read(int(rows["blocks"][cls]), int(rows["count"][cls]) * 8)
-            except Unreadable:
-                self.broken += 1
-                continue
-            found[cls] = np.frombuffer(data, "<u8")
-        return found
+    def _cache(self, data: bytes) -> Cache:
+        layout, last = self.layout, self.layout["HAK_GRANT_LAST"]
+        magazine, stack = self._magazine(), [("head", "<u8"), ("top", "<u8")]
+        words = [("outgoing", "<u4"), ("asked_bytes", "<u8"), ("asked_count", "<u8")]
+
+        def rows(type_: str, names: Sequence, field: str, count: int) -> np.ndarray:
+            return np.frombuffer(data, self.record(type_, names), count, layout[f"hak_heap_t.{field}"])
+
+        bins = rows("hak_bin_t", stack, "bin", layout["HAK_CLASS_COUNT"])
+        both = [("magazine", magazine), ("granted", magazine)]
+        infos = rows("hak_bin_info_t", [*both, *words], "info", layout["HAK_CLASS_COUNT"])
+        grants = rows("hak_grant_t", stack, "grant", last)
+        blocks, busy = dict[int, list[np.ndarray]](), bool(self._value(data, "hak_heap_t.busy", 1))
+        if busy:
+            for cls, found in self._stacks(bins, infos["magazine"]):
+                blocks.setdefault(cls, []).append(found)
+            for i, found in self._stacks(grants, infos["granted"][1 : last + 1]):
+                blocks.setdefault(i + 1, []).append(found)
+            for cls in np.flatnonzero(infos["outgoing"]).tolist():
+                waiting = self._array(int(infos["magazine"]["slots"][cls]), int(infos["outgoing"][cls]))
+                blocks.setdefault(cls, []).append(waiting)
+        kept = {cls: np.concatenate(each) for cls, each in blocks.items()}
+        thread, events = self._value(data, "hak_heap_t.thread", 4), self._value(data, "hak_heap_t.events", 4)
+        return Cache(thread, busy, kept, infos["asked_bytes"], infos["asked_count"], events)
+
+    def _depot(self) -> dict[int, np.ndarray]:
+        dtype = self.record("hak_depot_t", [("count", "<u4"), ("magazine", self._magazine())])
+        rows = self.structures(dtype, self.layout.root("hak_depots"), self.layout["HAK_RUN_FIRST"])
+        slots, counts = rows["magazine"]["slots"], rows["count"]
+        return {cls: self._array(int(slots[cls]), int(counts[cls])) for cls in np.flatnonzero(counts).tolist()}
 
     def _pieces(self) -> list[tuple[int, int]]:
         found, at = dict[int, int](), self.word(self.layout.root("hak_meta_pieces"))

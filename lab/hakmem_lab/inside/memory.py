@@ -1,12 +1,15 @@
 """The memory of another process: its mappings, its bytes, and which of its pages are resident.
 
 The process does nothing and is not stopped.
+
+What the kernel says about the mappings of a process: /proc/PID/smaps.
 """
 
 import ctypes
 import errno
 import fcntl
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -250,21 +253,30 @@ def refuse(pid: int, error: OSError) -> NoReturn:
     )
 
 
-class Pages:
-    """Single words of memory, read by whole pages, each once: a page that a block is linked from is resident anyway."""
-
-    def __init__(self, memory: Memory):
-        self._memory, self._pages = memory, dict[int, bytes]()
-
-    def at(self, address: int) -> tuple[bytes, int]:
-        """(the page of an address, the offset in it)."""
-        page = self._memory.page
-        base = address - address % page
-        found = self._pages.get(base)
-        if found is None:
-            found = self._pages[base] = self._memory.read(base, page)
-        return found, address - base
-
-
 def readable(maps: Sequence[Mapping]) -> list[Mapping]:
     return [each for each in maps if each.permissions.startswith("r")]
+
+
+HEADER = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
+
+
+@dataclass
+class Area:
+    """One mapping, and the bytes of it that are resident."""
+
+    mapping: Mapping
+    rss: int
+
+
+def parse(text: str) -> list[Area]:
+    found: list[Area] = []
+    for line in text.splitlines():
+        if HEADER.match(line):
+            found.append(Area(mapping(line), 0))
+        elif line.startswith("Rss:"):
+            found[-1].rss = int(line.split()[1]) * 1024
+    return found
+
+
+def total(areas: Sequence[Area]) -> int:
+    return sum(area.rss for area in areas)

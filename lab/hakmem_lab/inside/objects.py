@@ -56,7 +56,6 @@ class Cache:
     blocks: dict[int, np.ndarray]
     asked_bytes: np.ndarray
     asked_count: np.ndarray
-    capacity: np.ndarray
     events: int
 
 
@@ -77,9 +76,9 @@ class Heap:
     slabs: Slabs
     runs: Runs
     caches: list[Cache]
-    transfer: dict[int, np.ndarray]
+    depot: dict[int, np.ndarray]  # class -> addresses
     pieces: list[tuple[int, int]]  # of metadata
     leaves: list[tuple[int, int]]
     counters: dict[str, int]
     samples: dict[int, Sample]  # address -> what is known of the block there
-    broken: int = field(default=0)  # lists that did not end as they should
+    broken: int = field(default=0)  # objects that could not be read, or did not fit

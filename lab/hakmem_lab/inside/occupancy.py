@@ -1,4 +1,4 @@
-"""How the resident bytes of slabs divide among their blocks: live, free, in a thread's cache, in transfer.
+"""How the resident bytes of slabs divide among their blocks: live, free, in a thread's cache, in the depot.
 
 Arrays of whole classes at a time; a page belongs to the blocks that lie in it by their bytes there.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from hakmem_lab.inside.memory import Memory
 from hakmem_lab.inside.objects import Heap, Slabs
 
-LIVE, FREE, CACHED, TRANSFER, NEW = range(5)
+LIVE, FREE, CACHED, DEPOT, NEW = range(5)
 NOTHING = 255
 CELLS = 1 << 20  # blocks looked at together
 
@@ -86,7 +86,7 @@ def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:
         numbers = np.flatnonzero(slabs.cls == cls)
         size = layout.class_sizes[cls]
         outside = [(CACHED, np.concatenate(cached[cls]))] if cls in cached else []
-        outside += [(TRANSFER, heap.transfer[cls])] if cls in heap.transfer else []
+        outside += [(DEPOT, heap.depot[cls])] if cls in heap.depot else []
         found[cls] = _of_class(cls, size, numbers, slabs, outside, residency, 1 << layout["HAK_SLICE_SHIFT"])
     return found
 
@@ -161,8 +161,8 @@ def _add(
         np.cumsum(mine, axis=1, out=sums[:, 1:])
         return sums[:, high] > sums[:, low]
 
-    out = any_in((states == LIVE) | (states == CACHED) | (states == TRANSFER))
-    carved = any_in(states <= TRANSFER)
+    out = any_in((states == LIVE) | (states == CACHED) | (states == DEPOT))
+    carved = any_in(states <= DEPOT)
     new = pages & ~carved & (any_in(states == NEW))
     untouched = new & zeroed[:, None]
     result.untouched += int(np.count_nonzero(untouched)) * page

@@ -74,11 +74,11 @@ def write(memory: Process, layout: Layout, setting: Setting) -> None:
 
 
 def target_kib(values: Mapping[str, int], counters: Mapping[str, int], slab_kib: int = 64) -> int:
-    """What the release policy lets stay resident of free memory until it decays; release.c computes it the same way."""
+    """What the release policy lets stay resident of free memory until it decays; target.c computes it the same way."""
     warm = values["WARM_POOL_SIZE"] * slab_kib
     share = counters["used_kib"] * values["RETAIN_PERCENT"] // 100
     least = max(values["RETAIN"] // KIB - counters["cached_kib"], 0)
-    return max(warm, share, least, counters["learned_kib"])
+    return max(warm, least, share + counters["learned_kib"])
 
 
 def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hakmem_lab.inside import objects
-from hakmem_lab.inside.memory import Mapping, Memory
+from hakmem_lab.inside.memory import Area, Mapping, Memory, total
 from hakmem_lab.inside.objects import Cache, Heap
-from hakmem_lab.inside.occupancy import CACHED, FREE, LIVE, NEW, TRANSFER, Occupancy, Residency, joined, of_classes
-from hakmem_lab.inside.smaps import Area, total
+from hakmem_lab.inside.occupancy import CACHED, DEPOT, FREE, LIVE, NEW, Occupancy, Residency, joined, of_classes
 
 OWNERS = (
     "live blocks",
     "rounding",
     "free in slabs",
     "thread caches",
-    "in transfer",
+    "in the depot",
     "waiting for decay",
     "metadata",
     "huge-page excess",
@@ -95,7 +94,7 @@ def _add_slabs(rows: Counter, each: Occupancy) -> None:
     rows["live blocks"] += int(each.bytes[LIVE])
     rows["free in slabs"] += int(each.bytes[FREE] + each.bytes[NEW]) - each.untouched
     rows["thread caches"] += int(each.bytes[CACHED])
-    rows["in transfer"] += int(each.bytes[TRANSFER])
+    rows["in the depot"] += int(each.bytes[DEPOT])
     rows["huge-page excess"] += each.untouched
     rows["rounding"] += each.tail
 

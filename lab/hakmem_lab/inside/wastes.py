@@ -65,7 +65,9 @@ def _of_rows(rows: Mapping[str, int], result: Mapping) -> Iterator[dict]:
         "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
     )
     yield _waste(
-        "blocks on their way from thread to thread", rows["in transfer"], "hak_trim(0); it goes within HAKMEM_DECAY_MS"
+        "blocks in the depot, on their way from thread to thread",
+        rows["in the depot"],
+        "hak_trim(0); what nobody takes goes back after HAKMEM_DECAY_MS",
     )
     if rows["metadata"] > LARGE_PART * result["rss_kib"]:
         yield _waste(

@@ -4,14 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hakmem_lab.judge.failing import GONE, failed_runs, failures, times
+from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
 from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
-from hakmem_lab.judge.pressure import shared
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
 from hakmem_lab.plan.spec import guardrails_of, primary_of
-from hakmem_lab.store.blocks import Blocks, finished_blocks
-from hakmem_lab.store.earlier import sentence
+from hakmem_lab.store.query import Blocks, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)

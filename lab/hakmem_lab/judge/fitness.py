@@ -126,16 +126,27 @@ def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:
     """Raises LabError where no A/A has yet shown what two arms at once do to each other with this program."""
     key = (project.shown(program), spec.metric)
     if not any(check.duet and (check.program, check.metric) == key for check in checks(folder)):
-        metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
-        rate = " --higher-is-better" if spec.higher_is_better else ""
-        data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
-        command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
         raise LabError(
             "duet: the same arm on both sides comes first; there is no such A/A of this program and metric on this "
-            f"machine yet. Run: hak aa --duet{metric}{rate}{data} {command}"
+            f"machine yet. Run: {command_line(spec)}"
         )
 
 
-def unknown(folder: Path) -> str | None:
-    """What to say where no A/A run of this machine is in the store; else None."""
-    return None if checks(folder) else UNCHECKED
+def command_line(spec: BlockSpec) -> str:
+    """The A/A that this run wants first."""
+    duet = " --duet" if getattr(spec, "duet", False) else ""
+    metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
+    rate = " --higher-is-better" if spec.higher_is_better else ""
+    data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
+    command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
+    return f"hak aa{duet}{metric}{rate}{data} {command}"
+
+
+def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:
+    """What to say where no A/A run of this machine is in the store; else None. duration: how long the one that this
+    spec wants takes at least."""
+    if checks(folder):
+        return None
+    program = spec is not None and spec.kind in ("ab", "compare", "matrix", "sweep", "tune")
+    how = command_line(spec) if spec is not None and program else "hak aa"
+    return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")

@@ -8,7 +8,7 @@ from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 
 def judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, list[Guardrail]]:

@@ -7,7 +7,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 OF_TIME = ("wall", "cpu", "server-cpu")
 

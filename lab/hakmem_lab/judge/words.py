@@ -3,6 +3,8 @@
 Terminal, page, formats and the pages of experiments say it with these functions, so that they cannot disagree. Pure.
 An estimate is a ratio minus one, positive = better. "x % faster" says that the other takes x % longer, "x % slower"
 that this one does; memory, counts and a program's own figures are said as amounts of the other's.
+
+How many digits a figure has: those that its interval supports. Pure.
 """
 
 from __future__ import annotations
@@ -12,8 +14,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hakmem_lab.judge.digits import MOST_PLACES, finite, percent_places, places, rounded
 from hakmem_lab.plan.metrics import pattern_name
+
+BEYOND = 1e12  # a change that no measurement gives: shown as infinite
+_POINT = 1e-9  # narrower than this is no interval
+MOST_PLACES = 6
+
+
+def finite(value: Any) -> float | None:
+    """The value as a float, or None when it is missing, not a number or not finite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def places(low: Any, high: Any) -> int | None:
+    """Decimals that an interval supports: steps of at most half its half width, and no end that is not 0 shown as 0.
+
+    Negative: tens, hundreds. None where the interval is open or a point.
+    """
+    left, right = finite(low), finite(high)
+    if left is None or right is None or abs(right - left) > BEYOND or right - left < _POINT:
+        return None
+    found = -math.floor(math.log10((right - left) / 4) + 1e-9)
+    while found < MOST_PLACES and any(end and _is_zero(end, found) for end in (left, right)):
+        found += 1
+    return found
+
+
+def _is_zero(value: float, decimals: int) -> bool:
+    return float(f"{round(value, decimals):.{max(decimals, 0)}f}") == 0
+
+
+def rounded(value: float, decimals: int) -> str:
+    """The value to that many decimals (negative: tens, hundreds), without a sign."""
+    # 1.15 * 100 is a little less than 115: what was meant as a half goes up.
+    return f"{round(abs(value) * (1 + 1e-12), decimals):.{max(decimals, 0)}f}"
+
+
+def percent_places(size: float) -> int:
+    """Decimals of a percentage of this size for which no interval decides."""
+    return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
+
 
 MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
 NOTHING = "no measurable change"

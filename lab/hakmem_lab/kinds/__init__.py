@@ -10,15 +10,15 @@ from types import ModuleType
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.spec import build, read_toml
-from hakmem_lab.run.context import Context
-from hakmem_lab.run.endings import told
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.conduct import Context
+from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
 DEFAULTS = ("aa",)
 NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
-NAMES = ("ab", "compare", "matrix", "sweep", "tune", "soak", "syscalls", "latency", "aa", "suite", "fleet", "replay")
-PACKAGES = ("ab", "fleet", "latency", "matrix", "replay", "soak", "suite", "syscalls", "tune")  # theirs is in kind.py
+NAMES = ("ab", "compare", "matrix", "sweep", "tune", "soak", "syscalls", "latency", "aa", "suite", "fleet", "replay",
+         "judge")  # fmt: skip
+PACKAGES = ("ab", "fleet", "latency", "replay", "soak", "suite", "syscalls", "tune")  # theirs is in kind.py
 
 
 def module(kind: str) -> ModuleType:

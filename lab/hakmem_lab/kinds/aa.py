@@ -5,19 +5,21 @@ import sys
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.analysis import base_result, log_ratios, measured, metric_of
-from hakmem_lab.judge.statistics import noise, power
+from hakmem_lab.judge.statistics import aa, power
 from hakmem_lab.judge.statistics.paired import as_log
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import percent
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import AaSpec
+from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 Spec = AaSpec
 SIDES = ("A", "B")
+MARGINS, SHORT_BLOCKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.5), 40
 PLANNED_BLOCKS = (20, 40, 60, 120, 180)
 
 
@@ -40,8 +42,9 @@ def run(spec: AaSpec, context) -> dict:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an A/A: at least {least}"
         )
-    total = 4 * spec.max_blocks + 2 * spec.warm_up
-    return conduct(spec, context, arms(spec), lambda _: (total, total), measure, analyse)
+    warm_up = 2 * spec.warm_up
+    counts = 4 * spec.max_blocks + warm_up, power.aa_runs(spec.alpha) + warm_up
+    return conduct(spec, context, arms(spec), lambda _: counts, measure, analyse)
 
 
 def measure(session: Session) -> None:
@@ -51,9 +54,32 @@ def measure(session: Session) -> None:
     for blocks in session.each_block("measure", lambda _: SIDES, spec.max_blocks):
         if len(blocks) < least:
             continue
+        if len(blocks) == least:
+            _propose(session, power.spread(log_ratios(blocks, *SIDES, session.metrics[0])), least)
         bias = Plan((spec.max_blocks,)).judged(log_ratios(blocks, *SIDES, session.metrics[0]), spec.alpha).equivalence
         if -half < bias.low and bias.high < half:
             return
+
+
+def _propose(session: Session, sigma: float, least: int) -> None:
+    """After the first blocks, how long it will likely take; where that is long, the margin that takes a minute."""
+    spec = session.spec
+
+    def blocks_for(margin: float) -> int:
+        return max(least, power.blocks_for(sigma, 0.0, margin / 2, spec.alpha) or power.MOST_BLOCKS)
+
+    def said(margin: float) -> str:
+        blocks = blocks_for(margin)
+        return f"{blocks:,} blocks" + (f", {endings.duration(4 * blocks * session.run_s)}" if session.run_s else "")
+
+    text = f"by the first {least} blocks, a margin of {100 * spec.margin:g} % takes about {said(spec.margin)}"
+    short = [margin for margin in MARGINS if spec.margin < margin and blocks_for(margin) <= SHORT_BLOCKS]
+    if blocks_for(spec.margin) > spec.max_blocks:
+        text += f", more than the {spec.max_blocks} of max-blocks"
+    if blocks_for(spec.margin) > SHORT_BLOCKS and short:
+        text += f"; --margin {100 * short[0]:g}% about {said(short[0])}"
+    session.event("proposal", text)
+    session.progress.say(text)
 
 
 def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
@@ -75,7 +101,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     rows, abba = _in_order(blocks)
     if metric_of(header).higher_is_better:
         rows = [[-value for value in row] for row in rows]
-    found = noise.aa_false_verdicts(
+    found = aa.aa_false_verdicts(
         rows,
         spec["margin"],
         spec["alpha"],
@@ -118,14 +144,14 @@ def loaded(records: list[dict]) -> bool:
     return any(record["type"] == "event" and record["what"] == "load" for record in records)
 
 
-def _headline(found: noise.AAResult, margin: float, busy: bool) -> str:
+def _headline(found: aa.AAResult, margin: float, busy: bool) -> str:
     """Whether a bias is inside half the margin, and what is wrong where it is not; every number as in the table."""
     low, high = percent(found.bias.low), percent(found.bias.high)
     between = f"between two equal arms lies a difference of {low} to {high}"
     state = {
-        noise.FIT: f"This machine is fit to measure: {between}, inside half the margin of {margin * 100:g} %",
-        noise.OPEN: f"Not shown to be fit yet: {between}, which may be more than half the margin of {margin * 100:g} %",
-        noise.UNFIT: f"This machine is NOT fit to measure: {between}",
+        aa.FIT: f"This machine is fit to measure: {between}, inside half the margin of {margin * 100:g} %",
+        aa.OPEN: f"Not shown to be fit yet: {between}, which may be more than half the margin of {margin * 100:g} %",
+        aa.UNFIT: f"This machine is NOT fit to measure: {between}",
     }[found.state]
     if busy and found.fit:
         alone = "Other programs were at work, so this says nothing about the machine alone"

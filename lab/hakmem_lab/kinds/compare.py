@@ -1,5 +1,7 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
+import shlex
+
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge import failing, planning, rails, two_arms, words
 from hakmem_lab.judge.analysis import (
@@ -20,30 +22,39 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CompareSpec
 from hakmem_lab.run import detection
 from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.run.session import Session, command_arms, parse_arms
+from hakmem_lab.store.query import Blocks
 
 Spec = CompareSpec
 
 
 def baseline(spec: CompareSpec) -> str:
     """The chosen one, else glibc if it takes part, else the first."""
-    return spec.baseline or ("glibc" if "glibc" in spec.allocators else spec.allocators[0])
+    named = texts(spec)
+    return spec.baseline or ("glibc" if "glibc" in named else named[0])
+
+
+def texts(spec: CompareSpec) -> list[str]:
+    """The arms as they were written: allocators, or commands (of a compare)."""
+    return [shlex.join(words) for words in getattr(spec, "commands", ())] or spec.allocators
 
 
 def arms(spec: CompareSpec) -> list[Arm]:
     """The baseline first."""
-    first = baseline(spec)
-    if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError("allocators: the same arm is named twice; for one arm against itself there is: hak aa")
-    if first not in spec.allocators:
-        raise LabError(f"baseline: '{first}' is not among the allocators: {nearest(first, spec.allocators)}")
-    texts = [first, *(text for text in spec.allocators if text != first)]
-    return parse_arms({text: text for text in texts}, dict.fromkeys(texts, "allocators"))
+    first, named, own = baseline(spec), texts(spec), getattr(spec, "commands", ())
+    key = "commands" if own else "allocators"
+    if len(set(named)) != len(named):
+        raise LabError(f"{key}: the same arm is named twice; for one arm against itself there is: hak aa")
+    if first not in named:
+        raise LabError(f"baseline: '{first}' is not among the {key}: {nearest(first, named)}")
+    ordered = [first, *(text for text in named if text != first)]
+    if own:
+        return command_arms({text: own[named.index(text)] for text in ordered})
+    return parse_arms({text: text for text in ordered}, dict.fromkeys(ordered, key))
 
 
 def run(spec: CompareSpec, context) -> dict:
-    plan, others = Plan((spec.max_blocks,)), len(spec.allocators) - 1
+    plan, others = Plan((spec.max_blocks,)), len(texts(spec)) - 1
     check_blocks(spec, context.source, plan, others)
     counts = (spec.max_blocks, min(spec.max_blocks, plan.least_blocks(spec.alpha / others)))
     per_block = 4 if others == 1 else others + 1

@@ -11,7 +11,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.blocks import Blocks, finished_blocks
+from hakmem_lab.store.query import Blocks, finished_blocks
 
 Spec = SweepSpec
 DEFAULT = "default"

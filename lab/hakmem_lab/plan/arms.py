@@ -36,6 +36,7 @@ class Arm:
     library: peers.Library
     variables: dict[str, str] = field(default_factory=dict)
     gates: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()  # its own, where the arms are commands
 
     def environment(self, extra: Mapping[str, str], pad_bytes: int = 0) -> dict[str, str]:
         """A complete environment: the caller's without an allocator's variables, what is given, and the arm's own."""
@@ -63,7 +64,7 @@ class Arm:
             "configuration": self.library.configuration,
             "variables": {**self.library.environment, **self.variables},
             "gates": self.gates,
-        }
+        } | ({"command": list(self.command)} if self.command else {})
 
 
 def callers_environment() -> dict[str, str]:

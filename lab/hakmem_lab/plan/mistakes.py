@@ -1,8 +1,16 @@
-"""Mistakes in a spec, in our own words instead of the validator's."""
+"""A spec from its values, and mistakes in it, in our own words instead of the validator's."""
 
-from typing import Any
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+from hakmem_lab.errors import LabError, nearest
+
+if TYPE_CHECKING:
+    from hakmem_lab.plan.spec import Model
 
 # The validator's name of a mistake -> what is wanted; the words in braces are what it says about the limits.
 WORDS = {
@@ -42,3 +50,64 @@ def said(error: ErrorDetails) -> str:
 def _plain(value: Any) -> Any:
     """1000000 rather than 1e6 or 1000000.0."""
     return f"{value:,.15g}" if isinstance(value, float | int) and not isinstance(value, bool) else value
+
+
+def _key(location: tuple) -> str:
+    return ".".join(
+        str(part) for part in location if not str(part).startswith(("function-", "list[", "literal[", "constrained"))
+    )
+
+
+def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
+    """The keys that are valid where the location's last part stands."""
+    for part in location[:-1]:
+        fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+        model = _model_within(fields.get(part)) or model
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[Server]` or `Server | None` holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
+
+
+def _message(error: ErrorDetails, model: "type[Model]", values: dict) -> str:
+    location = error["loc"]
+    place, inner = model.place(location, values)
+    key = _key(inner)
+    if error["type"] == "extra_forbidden":
+        return f"{place}unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
+    if error["type"] == "missing":
+        hint = "; it follows -- or stands in a spec" if key == "command" and not place else ""
+        return f"{place}'{key}' is missing{hint}"
+    text = said(error)
+    given = error["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    return place + (f"{key}: {text}{shown}" if key else text)
+
+
+def build(model: "type[Model]", values: dict, source: str) -> Any:
+    """A model from its values. `source` is the spec's file or 'command line'. Raises LabError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        # A misspelled key is also a missing one: what was written comes first.
+        first = sorted(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")[0]
+        raise LabError(f"{source}: {_message(first, model, values)}") from None
+
+
+def read_toml(path: Path) -> dict:
+    """Raises LabError that names the file and the line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = (
+            nearest(path.name, [p.name for p in path.parent.glob("*.toml")])
+            if path.parent.is_dir()
+            else "no such folder"
+        )
+        raise LabError(f"{path}: there is no such spec; {near}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise LabError(f"{path}: {error}") from None

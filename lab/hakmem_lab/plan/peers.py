@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import project
+from hakmem_lab.system.compiled import BROUGHT
 
 DEBIAN = {
     "mimalloc": ("libmimalloc2.0", ("libmimalloc.so.2.0", "libmimalloc.so.2")),
@@ -111,11 +112,13 @@ def names() -> list[str]:
 
 
 def hakmem_library() -> Library:
-    """This checkout's release build, else the installed one."""
+    """This checkout's release build, else the installed one, else that of the wheel."""
     top = project.root()
     path = project.release_library(top) if top else None
     if path is None or not path.is_file():
         path = _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0"))
+    if path is None and (BROUGHT / "libhakmem.so").is_file():
+        path = BROUGHT / "libhakmem.so"
     if path is None:
         raise LabError("libhakmem.so is not there: run make in the checkout, or install it")
     return Library(path, version_of(path))

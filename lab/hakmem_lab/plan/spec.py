@@ -7,9 +7,8 @@ import hashlib
 import json
 import re
 import shlex
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -18,26 +17,26 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import nearest
 from hakmem_lab.plan import mistakes
-from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.project import find_program
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.metrics import Metric
 
+build, read_toml = mistakes.build, mistakes.read_toml
 FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
 SHORTEST_TIMEOUT_S = 1e-3
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
 NAMING = ("label", "unit")  # how a metric is spoken of: no part of what is measured
+SHELL = ["/bin/sh", "-c"]
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
@@ -65,6 +64,11 @@ def parse_duration_s(value: Any) -> Any:
 def parse_command(value: Any) -> Any:
     """A list of words, or one string in the quoting of the shell."""
     return shlex.split(value) if isinstance(value, str) else value
+
+
+def parse_step(value: Any) -> Any:
+    """A list of words, or a line for the shell: what is not measured may say `make && sync` at no cost."""
+    return [*SHELL, value] if isinstance(value, str) else value
 
 
 def check_text(value: str) -> str:
@@ -118,6 +122,7 @@ Alpha = Annotated[float, Field(ge=LEAST_ALPHA, lt=0.5)]
 Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Word = Annotated[str, AfterValidator(check_text)]
 Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length=1)]
+Step = Annotated[list[Word], BeforeValidator(parse_step), Field(min_length=1)]
 Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -193,10 +198,12 @@ class CommonSpec(Model):
 
 
 class BlockSpec(CommonSpec):
-    """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in."""
+    """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in. setup: what
+    is done once before the first run, cleanup: after the last one, prepare: before every execution; none is measured.
+    """
 
     # A spec without these says the same, and has the same hash, as before there were any.
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare", "setup", "prepare", "cleanup")
     metric: MetricName = "wall"
     label: Title = ""
     unit: Title = ""
@@ -211,6 +218,9 @@ class BlockSpec(CommonSpec):
     guardrails: Guardrails = {}
     also: list[MetricName] = []
     server: Server | None = None
+    setup: Step | None = None
+    prepare: Step | None = None
+    cleanup: Step | None = None
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":
@@ -246,7 +256,27 @@ def refuse_guardrails(value: dict) -> dict:
 NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
 
 
-class AbSpec(BlockSpec):
+class CommandsSpec(BlockSpec):
+    """commands: in place of allocators, each of them an arm that runs on what it brings itself."""
+
+    commands: list[Command] = []
+    ARMS: ClassVar[dict[str, Any]] = {}  # the keys whose place they take, and what stands there then
+
+    @model_validator(mode="before")
+    @classmethod
+    def _commands(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(given := value.get("commands"), list) or not given:
+            return value
+        if taken := [key for key, own in cls.ARMS.items() if value.get(key, own) != own]:
+            raise ValueError(f"commands run on what they bring: they and '{taken[0]}' do not go together")
+        if parse_command(value.get("command", given[0])) != parse_command(given[0]):
+            raise ValueError("the arms are either 'commands' or one 'command' on several allocators")
+        if value.get("server") is not None:
+            raise ValueError("with a [server] the arms run the same command: 'commands' do not go with it")
+        return cls.ARMS | value | {"command": given[0]}
+
+
+class AbSpec(CommandsSpec):
     """builds: how many builds of each arm take part, alike but for the place of their functions."""
 
     kind: Literal["ab"] = "ab"
@@ -256,10 +286,20 @@ class AbSpec(BlockSpec):
     detect: Ratio | None = None
     builds: Annotated[int, Field(ge=1, le=1000)] = 1
 
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "builds")
+    ARMS: ClassVar[dict[str, Any]] = dict.fromkeys(("control", "treatment"), "default")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "builds", "commands")
+
+    @field_validator("commands")
+    @classmethod
+    def _two(cls, value: list) -> list:
+        if len(value) not in (0, 2):
+            raise ValueError(f"an A/B has two, the control first, not {len(value)}; for more there is: hak compare")
+        return value
 
 
-class CompareSpec(BlockSpec):
+class CompareSpec(CommandsSpec):
+    ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "commands")
     kind: Literal["compare"] = "compare"
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
@@ -307,67 +347,6 @@ class AaSpec(BlockSpec):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
-
-
-def _key(location: tuple) -> str:
-    return ".".join(
-        str(part) for part in location if not str(part).startswith(("function-", "list[", "literal[", "constrained"))
-    )
-
-
-def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
-    """The keys that are valid where the location's last part stands."""
-    for part in location[:-1]:
-        fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-        model = _model_within(fields.get(part)) or model
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation such as `list[Server]` or `Server | None` holds."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
-
-
-def _message(error: ErrorDetails, model: type[Model], values: dict) -> str:
-    location = error["loc"]
-    place, inner = model.place(location, values)
-    key = _key(inner)
-    if error["type"] == "extra_forbidden":
-        return f"{place}unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
-    if error["type"] == "missing":
-        hint = "; it follows -- or stands in a spec" if key == "command" and not place else ""
-        return f"{place}'{key}' is missing{hint}"
-    text = mistakes.said(error)
-    given = error["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return place + (f"{key}: {text}{shown}" if key else text)
-
-
-def build(model: type[Model], values: dict, source: str) -> Any:
-    """A model from its values. `source` is the spec's file or 'command line'. Raises LabError."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        # A misspelled key is also a missing one: what was written comes first.
-        first = sorted(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")[0]
-        raise LabError(f"{source}: {_message(first, model, values)}") from None
-
-
-def read_toml(path: Path) -> dict:
-    """Raises LabError that names the file and the line."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        near = (
-            nearest(path.name, [p.name for p in path.parent.glob("*.toml")])
-            if path.parent.is_dir()
-            else "no such folder"
-        )
-        raise LabError(f"{path}: there is no such spec; {near}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise LabError(f"{path}: {error}") from None
 
 
 def normalised(spec: BaseModel) -> dict:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import log_ratios, metric_of
 from hakmem_lab.judge.statistics import power
-from hakmem_lab.run import progress
+from hakmem_lab.run import endings
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 PILOT_BLOCKS = 6
 CONFIRMED = ("sweep", "tune")  # whose verdict is on two arms, however many they begin with
@@ -56,7 +56,7 @@ def _fix_plan(session: Session, names: Sequence[str], known: tuple[float, str], 
     blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
     runs = blocks * (4 if len(names) == 2 else len(names))
     text = f"to show {spec.detect * 100:g} %: {blocks} blocks at most, by {source}"
-    text += f", about {progress.duration(runs * session.run_s)}" if session.run_s else ""
+    text += f", about {endings.duration(runs * session.run_s)}" if session.run_s else ""
     if needed is None or needed > blocks:
         text += f"; {needed or f'more than {power.MOST_BLOCKS}'} would be needed for it, and max-blocks is {blocks}"
     session.event(planning.PLANNED, text, blocks=blocks)

@@ -4,6 +4,7 @@ A file that a command names may also be one that its program writes; that cannot
 as soon as the program has been seen to change it.
 """
 
+import itertools
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
-from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.project import find_program
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system.scripts import interpreters
 
@@ -20,7 +21,8 @@ def _programs(workload: Workload) -> list[Path]:
     """Programs beside the one that is under test: what reads a script, the client of a server, what warms it up."""
     server, readers = workload.server, interpreters(Path(workload.subject()[0]))
     if server is None:
-        return readers
+        paths = [Path(words[0]) for words in workload.others]
+        return [*readers, *paths, *itertools.chain(*map(interpreters, paths))]
     return [*readers, Path(workload.argv[0]), *([find_program(server.warm_up[0])] if server.warm_up else [])]
 
 
@@ -28,7 +30,8 @@ def named_files(workload: Workload) -> list[Path]:
     """Regular files that can be read among the arguments of all commands, as the programs see them in their folder,
     and what they read as standard input."""
     server = workload.server
-    words = [*workload.argv[1:], *(workload.subject()[1:] if server else [])]
+    words = [*workload.argv[1:], *itertools.chain(*(each[1:] for each in workload.others))]
+    words += [*(workload.subject()[1:] if server else [])]
     words += server.warm_up[1:] if server and server.warm_up else []
     paths = dict.fromkeys(os.path.join(workload.cwd or "", word) for word in words if word)
     paths |= dict.fromkeys([workload.stdin] if workload.stdin else [])

@@ -22,9 +22,8 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
-from hakmem_lab.system.elf import Damaged, Elf
 from hakmem_lab.system.launcher import Launcher, Request, Running
-from hakmem_lab.system.scripts import interpreters
+from hakmem_lab.system.scripts import Damaged, Elf, interpreters
 
 START_S, LOOK_S = 20.0, 0.001
 # How long a starter is watched: until nothing new has begun for QUIET_S, and FOLLOW_S in all.

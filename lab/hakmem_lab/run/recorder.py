@@ -14,10 +14,10 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import CommonSpec, normalised, spec_hash
 from hakmem_lab.run import endings, preflight
-from hakmem_lab.run import progress as ui
+from hakmem_lab.run import endings as ui
 from hakmem_lab.run.inputs import Watch, changed_input, files_under_test, input_hashes, named_files, stamp
 from hakmem_lab.run.runner import Workload
-from hakmem_lab.store.earlier import earlier_runs, question_hash
+from hakmem_lab.store.query import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import machine, signals
 
@@ -134,7 +134,7 @@ class Recorder:
         """Preflight of every arm. Raises LabError."""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
-            preflight.check_arm(arm, self.workload)
+            preflight.check_arm(arm, self.workload.on(arm))
         self.progress.restart()
 
     def written_files(self) -> list[Path]:

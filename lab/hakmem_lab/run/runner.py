@@ -4,6 +4,7 @@ A run that fails is not an exception but a record with `ok: false` and `why`.
 """
 
 import contextlib
+import itertools
 import os
 import statistics
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
-from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.server_meter import ServerMeter
@@ -44,10 +45,13 @@ class Workload:
     timeout_s: float
     server: Server | None = None
     stdin: str | None = None
+    others: Sequence[Sequence[str]] = ()  # where arms are commands, those after the first
+    prepare: Sequence[str] | None = None  # run before each execution
 
     @classmethod
     def of(cls, spec: CommonSpec) -> "Workload":
         argv = [str(spec.program()), *spec.command[1:]]
+        others = [[str(find_program(words[0])), *words[1:]] for words in getattr(spec, "commands", ())[1:]]
         server = getattr(spec, "server", None)
         if server is not None:
             find_program(server.command[0], "server.command")
@@ -62,9 +66,16 @@ class Workload:
                 raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
+        workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
         if workload.seeded() and spec.kind not in OWN_SEEDS and not isinstance(spec, BlockSpec):
             raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
         return workload
+
+    def on(self, arm: Arm) -> "Workload":
+        """What is run on this arm, which may have a command of its own."""
+        if not arm.command:
+            return self
+        return replace(self, argv=[str(find_program(arm.command[0])), *arm.command[1:]])
 
     def subject(self) -> list[str]:
         """The command that runs on the allocator under test."""
@@ -74,6 +85,7 @@ class Workload:
         """Whether a command asks for a seed of its own in every block."""
         server = self.server
         words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
+        words += [*itertools.chain(*self.others), *(self.prepare or ())]
         return any(SEED in word for word in words)
 
 
@@ -153,11 +165,14 @@ class Runner:
         return record
 
     def _execute(self, arm: Arm, pad_bytes: int) -> dict:
+        why: str | None
         try:
-            return self._measured(arm, pad_bytes)
+            if not self.workload.prepare or (why := self._client(self.workload.prepare, None, "prepare")[1]) is None:
+                return self._measured(arm, pad_bytes)
         except OSError as error:
-            unknown = dict.fromkeys((*MEASURES, "exit", "signal", "mapped"))
-            return unknown | {"timed_out": False, "metrics": {}, "why": f"cannot be started: {error.strerror}"}
+            why = f"cannot be started: {error.strerror}"
+        unknown = dict.fromkeys((*MEASURES, "exit", "signal", "mapped"))
+        return unknown | {"timed_out": False, "metrics": {}, "why": why}
 
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
@@ -166,7 +181,7 @@ class Runner:
         with self._new_group() as group:
             self.at_start()
             launcher, w = self._launchers[0], self.workload
-            argv = self._filled_in(w.argv)
+            argv = self._filled_in(w.on(arm).argv)
             outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
             outcome = replace(outcome, tree=group.read() if group else None)
         return self._part(outcome, None, _failed(outcome))
@@ -266,7 +281,7 @@ class Runner:
         return client, meter.end(), why
 
     def _client(
-        self, command: Sequence[str], port: int, what: str, stdin: str | None = None
+        self, command: Sequence[str], port: int | None, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
         argv = self._filled_in(command, port)
         argv[0] = str(find_program(argv[0]))

@@ -6,7 +6,7 @@ A client runs on no arm: it sees the spec's variables and nothing of the allocat
 from collections.abc import Sequence
 
 from hakmem_lab.plan.arms import callers_environment
-from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.serving import with_port
@@ -24,12 +24,12 @@ def client_request(workload: Workload, command: Sequence[str], port: int) -> Req
     )
 
 
-def failure(outcome: Outcome, what: str) -> str | None:
-    """Why a client did not end well, else None."""
+def failure(outcome: Outcome, what: str = "") -> str | None:
+    """Why a client, or what goes before and after, did not end well, else None."""
     why = outcome.failure()
     if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
         why += f": {tail}"
-    return f"{what}: {why}" if why else None
+    return f"{what}: {why}" if why and what else why
 
 
 def drive(clients: Launcher, workload: Workload, server: Server, command: Sequence[str], port: int) -> str | None:

@@ -5,22 +5,24 @@ What a kind does with the blocks is the kind's business.
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import failing, fitness
-from hakmem_lab.judge.pressure import SOLO
+from hakmem_lab.judge.failing import SOLO
+from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run import progress as ui
+from hakmem_lab.run import endings as ui
 from hakmem_lab.run.duet import SIDES, Duet
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
-from hakmem_lab.store.blocks import Blocks, attempts_made, finished_blocks
+from hakmem_lab.store.query import Blocks, attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -30,11 +32,11 @@ ATTEMPTS = 3
 
 
 class ArmFailed(Stopped):
-    """An arm cannot finish a block; index: of that block."""
+    """An arm cannot finish a block; index: of that block; why: how its last run there failed."""
 
-    def __init__(self, text: str, arm: str, index: int):
+    def __init__(self, text: str, arm: str, index: int, why: str):
         super().__init__(text)
-        self.arm, self.index = arm, index
+        self.arm, self.index, self.why = arm, index, why
 
 
 class Session(Recorder):
@@ -127,7 +129,8 @@ class Session(Recorder):
     def _announce(self, most: int, first: int) -> None:
         text = f"run {self.file.id}: at most {ui.duration(self.run_s * most)} ({most} runs)"
         if first < most:
-            text += f", {ui.duration(self.run_s * first)} if the difference is large"
+            soon = "the machine is quiet" if self.spec.kind == "aa" else "the difference is large"
+            text += f", {ui.duration(self.run_s * first)} if {soon}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
@@ -140,8 +143,10 @@ class Session(Recorder):
         """Says so where this machine was found unfit, or was never checked."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.note_unfit(reason)
-        elif reason := fitness.unknown(self.file.path.parent):
-            self.warn("fitness-unknown", reason)
+        elif not any(record.get("what") == "fitness-unknown" for record in self.records()):
+            at_least = ui.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
+            if reason := fitness.unknown(self.file.path.parent, self.spec, at_least):
+                self.warn("fitness-unknown", reason)
 
     def _tell_of_groups(self) -> None:
         """Where a server's further processes are not seen, or not all of what they use."""
@@ -236,7 +241,7 @@ class Session(Recorder):
             except ArmFailed as failed:
                 if needed is None or failed.arm in needed or len(there) <= 2:
                     raise
-                text = f"{failed.arm} failed too often in block {index}, and takes no further part"
+                text = f"{failed.arm} failed too often in block {index} ({failed.why}), and takes no further part"
                 self.event(failing.GONE, text, arm=failed.arm, block=index)
                 self.progress.say(text)
                 self.gone[failed.arm], attempt = index, attempt + ATTEMPTS
@@ -259,6 +264,7 @@ class Session(Recorder):
             f"{last['why']}. What was measured is kept: hak show {self.file.id}",
             arm,
             index,
+            last["why"],
         )
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
@@ -288,7 +294,7 @@ class Session(Recorder):
 
     def said_of(self, arm: Arm) -> str:
         """What runs on it, for messages."""
-        return " ".join(self.workload.argv)
+        return " ".join(self.workload.on(arm).argv)
 
     def _place(self) -> str:
         """What leads a message: the workload, of a suite's session."""
@@ -305,3 +311,8 @@ class Session(Recorder):
 def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:
     """Arms from name -> text."""
     return [parse_arm(text, name, (where or {}).get(name, name)) for name, text in named.items()]
+
+
+def command_arms(named: Mapping[str, Sequence[str]]) -> list[Arm]:
+    """Arms that are commands, from name -> command, each on what it brings."""
+    return [replace(parse_arm("default", name), text=name, command=tuple(words)) for name, words in named.items()]

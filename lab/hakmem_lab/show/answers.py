@@ -61,7 +61,12 @@ def _answer(result: Record) -> str:
     rows, first = primary(result), lead(result)
     if first is None:
         return ""
-    return _one(result, first) if result.get("verdict") or len(rows) < 2 else _several(result, rows)
+    return _several(result, rows) if _are_several(result, rows) else _one(result, first)
+
+
+def _are_several(result: Record, rows: Sequence[Record]) -> bool:
+    """Whether each has a verdict of its own, and none of them is the run's."""
+    return len(rows) > 1 and bool(not result.get("verdict") or rows[1].get("verdict"))
 
 
 def _withheld(result: Record) -> bool:
@@ -200,7 +205,7 @@ def _detail(result: Record) -> str:
     rows = primary(result)
     row = lead(result)
     found = change_of(result, row) if row else None
-    if _withheld(result) or found is None or not (result.get("verdict") or len(rows) < 2):
+    if _withheld(result) or found is None or _are_several(result, rows):
         return str(result.get("headline") or "")
     if torn(result):
         return _both_averages(result, found) or str(result.get("headline") or "")

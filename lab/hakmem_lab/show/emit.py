@@ -22,7 +22,8 @@ SUMMARY_KEYS = (
     "kind",
 )
 DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "hidden", "selection", "soak", "syscalls",
-               "latency", "aa", "suite", "tune", "fleet", "replay", "earlier", "failures", "warnings")  # fmt: skip
+               "latency", "aa", "suite", "tune", "fleet", "replay", "scan", "earlier", "failures",
+               "warnings")  # fmt: skip
 
 
 def summary(result: dict) -> dict:

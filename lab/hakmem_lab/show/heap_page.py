@@ -1,4 +1,4 @@
-"""A reading of `hak explain` as one HTML file: who has the memory, the heap by occupancy, the classes, the wastes."""
+"""A reading of `hak explain`, or a trace by stack, as one HTML file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,8 @@ from hakmem_lab.show import emit
 
 def write(result: Mapping, output: Path, option: str) -> None:
     """`option`: by which it was asked for. Raises LabError where it cannot be written, or packages are missing."""
-    extras.need("report", "hak explain --html")
-    from hakmem_lab.show.report import heap
+    extras.need("report", option)
+    from hakmem_lab.show.report import heap, stacks
 
-    emit.write_text(heap.render(result), output, option)
+    page = stacks if "stacks" in result else heap
+    emit.write_text(page.render(result), output, option)

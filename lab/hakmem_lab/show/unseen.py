@@ -8,7 +8,8 @@ def one_in(result: dict) -> int | None:
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") == "GO"]
     if rows:
         names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}
-        counts = [arm["n"] for arm in result.get("arms") or [] if arm.get("name") in names and arm.get("n")]
+        counts = [row["runs_each"] for row in rows if row.get("runs_each")]
+        counts = counts or [arm["n"] for arm in result.get("arms") or [] if arm.get("name") in names and arm.get("n")]
     else:
         reached = [row for row in (result.get("suite") or {}).get("rows") or [] if row.get("verdict") == "pass"]
         counts = [row["blocks"] for row in reached if row.get("blocks")]

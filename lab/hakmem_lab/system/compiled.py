@@ -1,4 +1,5 @@
-"""Programs and libraries in C that belong to the laboratory: compiled at their first use, into the user's cache."""
+"""Programs and libraries in C that belong to the laboratory: a wheel brings them; elsewhere they are compiled at their
+first use, into the user's cache."""
 
 import hashlib
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 
+BROUGHT = Path(__file__).parents[1] / "built"  # what scripts/wheel puts there, under the names below
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
 NEEDS = {"stdio.h": "libc6-dev"}  # of all; the packages are Debian's
 
@@ -41,7 +43,10 @@ def compiled(
     digest = hashlib.sha256(repr((attempts, os.uname().machine)).encode())
     for path in sorted(sources):
         digest.update(path.read_bytes())
-    path = cache_folder() / f"{name}-{digest.hexdigest()[:16]}"
+    file = f"{name}-{digest.hexdigest()[:16]}"
+    if (BROUGHT / file).exists():
+        return BROUGHT / file
+    path = cache_folder() / file
     if not path.exists():
         folder = ("-I", str(include)) if include else ()
         _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, NEEDS | dict(needs))

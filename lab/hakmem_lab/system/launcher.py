@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.system import orphans
+from hakmem_lab.system import signals
 from hakmem_lab.system.compiled import compiled
 
 SOURCES = Path(__file__).parent / "native"
@@ -204,8 +204,8 @@ class Launcher:
     _helpers: ClassVar[set[int]] = set()
 
     def __init__(self) -> None:
-        orphans.adopt()
-        self._before = orphans.children()
+        signals.adopt()
+        self._before = signals.children()
         self._process = subprocess.Popen(
             [helper_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={}
         )
@@ -259,7 +259,7 @@ class Launcher:
     def _lost(self) -> LauncherEnded:
         """For a helper that is gone. The kernel has killed its program; what that had started is killed here."""
         self._process.wait()
-        orphans.end(self._before | self._helpers)
+        signals.end(self._before | self._helpers)
         return LauncherEnded("hak's launcher was killed, and with it what it ran")
 
     def expect_line(self, start: str) -> str:

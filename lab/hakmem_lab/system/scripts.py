@@ -1,7 +1,15 @@
-"""Scripts: which programs the kernel starts for them."""
+"""What the file of a program says. Of a script, which programs the kernel starts for it; of an ELF file, whether a
+dynamic linker starts it, and which functions it keeps to itself.
 
+What reads an ELF file raises Damaged where the file contradicts itself.
+"""
+
+import mmap
 import os
 import shutil
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 MARK = b"#!"
@@ -46,3 +54,108 @@ def interpreters(path: Path) -> list[Path]:
             path = Path(there)
             found.append(path)
     return found
+
+
+INTERPRETER, SYMTAB, DYNSYM = 3, 2, 11
+FUNCTIONS = (2, 10)  # an ordinary one, and one that is chosen at the start
+UNDEFINED = 0
+
+
+class Damaged(ValueError):
+    """A header or a table that does not fit the file."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Names of functions. kept: defined and not exported, the dynamic linker can replace none of them; exported:
+    defined, and others may be bound to them; imported: another object is to define them."""
+
+    kept: frozenset[str] = frozenset()
+    exported: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
+
+
+class Elf:
+    """One file, 32 or 64 bit, of either byte order."""
+
+    def __init__(self, path: Path):
+        with open(path, "rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            self._wide, self._order = self._data[4] == 2, "<" if self._data[5] == 1 else ">"
+        except IndexError:
+            raise Damaged("its ELF header is cut off") from None
+
+    def __enter__(self) -> "Elf":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._data.close()
+
+    def _read(self, format_: str, offset: int) -> tuple:
+        try:
+            return struct.unpack_from(self._order + format_, self._data, offset)
+        except (struct.error, OverflowError):
+            raise Damaged("its ELF header is damaged") from None
+
+    def interpreter(self) -> str | None:
+        """The dynamic linker that it asks for."""
+        (offset,) = self._read("Q" if self._wide else "I", 32 if self._wide else 28)
+        size, count = self._read("HH", 54 if self._wide else 42)
+        for at in range(offset, offset + count * size, size or 1):
+            kind, begin, length = self._read("I4xQ16xQ" if self._wide else "II8xI", at)
+            if kind == INTERPRETER:
+                return os.fsdecode(self._data[begin : begin + length].rstrip(b"\0"))
+        return None
+
+    def kept_functions(self, names: Iterable[str]) -> set[str]:
+        """Those of the names that it keeps to itself. Empty where the file has no symbol table, as that of a stripped
+        program."""
+        return set(self.functions(names).kept)
+
+    def functions(self, names: Iterable[str]) -> Functions:
+        """Those of the names that its symbol tables have."""
+        defined: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
+        imported: set[str] = set()
+        sections = self._sections()
+        for kind, offset, size, link in sections:
+            if kind in defined and link < len(sections):
+                _, at, length, _ = sections[link]
+                here, elsewhere = self._symbols(offset, size, self._data[at : at + length], set(names))
+                defined[kind] |= here
+                imported |= elsewhere if kind == DYNSYM else set()
+        exported = defined[DYNSYM]
+        return Functions(frozenset(defined[SYMTAB] - exported), frozenset(exported), frozenset(imported))
+
+    def texts(self, wanted: Iterable[bytes]) -> set[bytes]:
+        """Those that it holds anywhere."""
+        return {text for text in wanted if self._data.find(text) >= 0}
+
+    def _sections(self) -> list[tuple[int, int, int, int]]:
+        """(type, offset, size, linked section) of each."""
+        (offset,) = self._read("Q" if self._wide else "I", 40 if self._wide else 32)
+        size, count = self._read("HH", 58 if self._wide else 46)
+        fields = "4xI16xQQI" if self._wide else "4xI8xIII"
+        return [self._read(fields, offset + i * size) for i in range(count)] if offset else []
+
+    def _symbols(self, offset: int, size: int, strings: bytes, names: set[str]) -> tuple[set[str], set[str]]:
+        """Of a symbol table: (the functions of these names that it defines, the names that it wants defined)."""
+        places: dict[int, str] = {}
+        for name in names:
+            word, at = name.encode() + b"\0", -1
+            # A name may also be the end of a longer one that is stored.
+            while (at := strings.find(word, at + 1)) >= 0:
+                places[at] = name
+        symbol = struct.Struct(self._order + ("IBxH16x" if self._wide else "I8xBxH"))
+        table = self._data[offset : offset + size - size % symbol.size]
+        defined: set[str] = set()
+        wanted: set[str] = set()
+        if not places or len(table) % symbol.size:
+            return defined, wanted
+        for name, info, section in symbol.iter_unpack(table):
+            if name in places:
+                if section == UNDEFINED:
+                    wanted.add(places[name])
+                elif info & 15 in FUNCTIONS:
+                    defined.add(places[name])
+        return defined, wanted

@@ -1,4 +1,4 @@
-"""Recording a process that runs: one of its threads loads the recorder, and goes on.
+"""Recording, or sampling, a process that runs: one of its threads loads what is needed, and goes on.
 
 What can be found out from outside is, before the process is touched. The thread must hold no lock of the dynamic
 linker, the C library or the allocator: it is one that waits in a system call, or is in code of the program.
@@ -10,7 +10,7 @@ import platform
 import shutil
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -20,7 +20,7 @@ from hakmem_lab.inside.memory import Gone, Process, Unreadable
 from hakmem_lab.system import signals
 from hakmem_lab.trace import native, reach
 from hakmem_lab.trace.collector import Collector, Recorded
-from hakmem_lab.trace.reach import ATTACH, Reach, Refused
+from hakmem_lab.trace.reach import ATTACH, START, Reach, Refused
 from hakmem_lab.trace.record import information, stopped_after, stopped_by_signals
 
 LIMIT_S, PAUSE_S = 30.0, 0.005
@@ -49,14 +49,14 @@ REASONS = (
 SYSTEM_CALL = {"x86_64": b"\x0f\x05", "aarch64": b"\x01\x00\x00\xd4"}
 
 
-def process(pid: int, output: Path, seconds: float | None = None) -> Recorded:
+def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
     """Until it ends, the seconds are over or a signal comes; the process goes on. Raises LabError."""
     library = native.recorder()
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
     reach.check_folders(pid, Path("/") if foreign else library)
     was_there = output.exists()
-    info = information(_command(pid), None) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
+    info = information(_command(pid), None, stack_bytes) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
         if foreign:  # it may not look into our folders
             library = Path(shutil.copy(library, collector.socket.parent))
@@ -93,7 +93,18 @@ def _link(pid: int, name: str) -> str | None:
     return None
 
 
-def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
+def start_sampling(pid: int, mean_bytes: int) -> bool:
+    """Has hakmem in it begin its heap profile by its own function, which may load what follows stacks; False: it has no
+    such function, or would not. Raises LabError where no thread of it can be had."""
+    found = reach.of(pid, Path())
+    if not (start := found.calls[START]):
+        return False
+    with signals.held():
+        return _within_a_thread(pid, found, lambda _, calls: calls.function(start, mean_bytes) & 0xFFFFFFFF) == 0
+
+
+def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], int]) -> int:
+    """What work answers, done by a thread that holds no lock. Raises LabError."""
     deadline = time.monotonic() + LIMIT_S
     with Process(pid) as memory:
         while time.monotonic() < deadline:
@@ -103,9 +114,19 @@ def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
                     if Path(f"/proc/{pid}/auxv").read_bytes() != found.begun:
                         raise Refused(pid, "it has become another program: try again")
                     if _is_free(thread, found, memory):
-                        return _load_and_begin(pid, found, memory, thread, library, socket)
+                        return _called(found, memory, thread, work)
             time.sleep(PAUSE_S)
-    raise Refused(pid, "none of its threads came to a place where it can load the recorder: try again")
+    raise Refused(pid, "none of its threads came to a place where it can load a library: try again")
+
+
+def _called(found: Reach, memory: Process, thread: Thread, work: Callable[[Process, Calls], int]) -> int:
+    with Calls(memory, thread, found.libc) as calls:
+        place = calls.function(found.calls["__errno_location"])
+        errno = memory.read(place, 4)
+        try:
+            return work(memory, calls)
+        finally:
+            memory.write(place, errno)
 
 
 def _threads(pid: int) -> list[int]:
@@ -164,17 +185,14 @@ def _in_a_file(address: int, memory: Process) -> bool:
     return any(each.start <= address < each.end and each.is_file for each in memory.maps())
 
 
-def _load_and_begin(pid: int, found: Reach, memory: Process, thread: Thread, library: Path, socket: Path) -> None:
-    with Calls(memory, thread, found.libc) as calls:
-        place = calls.function(found.calls["__errno_location"])
-        errno = memory.read(place, 4)
-        try:
-            attach = found.recorder or _load(pid, found, memory, calls, library)
-            address = os.fsencode(socket) + b"\0"
-            told = calls.text(address + found.rows().encode() + b"\0")
-            answer = calls.function(attach, told, told + len(address)) & 0xFFFFFFFF
-        finally:
-            memory.write(place, errno)
+def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
+    def begin(memory: Process, calls: Calls) -> int:
+        attach = found.recorder or _load(pid, found, memory, calls, library)
+        address = os.fsencode(socket) + b"\0"
+        told = calls.text(address + found.rows().encode() + b"\0")
+        return calls.function(attach, told, told + len(address)) & 0xFFFFFFFF
+
+    answer = _within_a_thread(pid, found, begin)
     if answer >> 31:
         raise Refused(pid, REASONS[min((1 << 32) - answer, len(REASONS)) - 1])
 

@@ -65,6 +65,7 @@ class Collector:
     """A context manager; on leaving, one that still runs finishes its trace."""
 
     def __init__(self, output: Path, info: Mapping[str, Any]):
+        """info: what the trace says of itself; its `stacks`: bytes from one that is taken to the next, 0: none are."""
         wrong = "is in no folder that there is" if not output.absolute().parent.is_dir() else None
         if output.exists() and not output.is_file():
             wrong = "is a folder" if output.is_dir() else "is no regular file"
@@ -76,7 +77,7 @@ class Collector:
         self.socket = folder / "socket"
         (folder / "info").write_text(json.dumps(info), encoding="utf-8")
         self._process = subprocess.Popen(
-            [native.collector(), self.socket, output, folder / "info"],
+            [native.collector(), self.socket, output, folder / "info", str(info["stacks"])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -74,7 +74,12 @@ def contents(path: Path) -> Contents:
 
 def counts(path: Path, process: int | None = None) -> dict[str, Any]:
     """What is in it, of all processes or of one, as one object. Raises LabError as above."""
-    found = _ask(path, *([] if process is None else [str(process)]))
+    return asked(path, *([] if process is None else [str(process)]))
+
+
+def asked(path: Path, *options: str) -> dict[str, Any]:
+    """What the reader says of the processes that it is asked for."""
+    found = _ask(path, *options)
     ended = found["end"] is not None
     found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
     recorded = _recorded(found["end"])
@@ -120,6 +125,11 @@ def _object(path: Path, text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise LabError(f"{path} is damaged: a text in it is not a JSON object")
     return found
+
+
+def texts_of(path: Path, texts: list[str]) -> list[Any]:
+    """Each text of a kind, which is JSON."""
+    return [_parsed(path, text) for text in texts]
 
 
 def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:

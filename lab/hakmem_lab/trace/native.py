@@ -20,9 +20,10 @@ def sources(*patterns: str) -> list[Path]:
 @cache
 def recorder() -> Path:
     """The library that is loaded into a program to record it."""
-    # Its malloc is not the one that the compiler knows, and an exception of C++'s new passes through it.
-    flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-ldl")
-    return compiled("libhakrecord.so", sources("recorder/*.c"), flags, purpose="recorder", include=SOURCES)
+    # Its malloc is not the one that the compiler knows, and an exception of C++'s new passes through it. It follows
+    # stacks by code of its own, so that no further library comes into the program.
+    flags = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-pthread", "-static-libgcc")
+    return compiled("libhakrecord.so", sources("recorder/*.c"), (*flags, "-ldl"), purpose="recorder", include=SOURCES)
 
 
 @cache
@@ -43,6 +44,5 @@ def replayer() -> Path:
 @cache
 def reader() -> Path:
     """The program that counts what is in a trace."""
-    return compiled(
-        "hak-trace", sources("stats/*.c", READER), *ATTEMPTS, purpose="reader of traces", needs=NEEDS, include=SOURCES
-    )
+    found, attempts = sources("stats/*.c", READER), [(*each, "-lm") for each in ATTEMPTS]
+    return compiled("hak-trace", found, *attempts, purpose="reader of traces", needs=NEEDS, include=SOURCES)

@@ -16,7 +16,7 @@ from hakmem_lab.inside.links import Linked, Slot
 from hakmem_lab.inside.memory import Process, Unreadable
 from hakmem_lab.run import preflight
 from hakmem_lab.system.allocators import ALLOCATORS, LANGUAGES, OWN
-from hakmem_lab.system.elf import Damaged, Elf
+from hakmem_lab.system.scripts import Damaged, Elf
 
 PLAIN = (
     *("malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign"),
@@ -29,8 +29,8 @@ OPERATORS = (
     *(f"_Zd{letter}Pv{kind}" for letter in "la" for kind in (*_KINDS, "m", "mSt11align_val_t")),
 )
 CALLS = ("dlerror", "__errno_location")
-ATTACH, LIBC = "hak_record_attach", "__libc_start_main"
-SEGMENT_BYTES = 260 << 20  # what a recording takes of the address space
+ATTACH, LIBC, START = "hak_record_attach", "__libc_start_main", "hak_profile_start"
+SEGMENT_BYTES = 272 << 20  # what a recording takes of the address space
 BESIDE_BYTES, BEGIN_S = 32 << 10, 2.0
 PARTS_OF_LIBC, UNWINDERS = ("libpthread.so", "libdl.so", "librt.so"), ("libgcc_s.so", "linux-vdso", "linux-gate")
 BEGIN_AGAIN = "record it from its start: hak record -o TRACE -- CMD"
@@ -39,8 +39,9 @@ BEGIN_AGAIN = "record it from its start: hak record -o TRACE -- CMD"
 @dataclass(frozen=True)
 class Reach:
     """functions: name and address of each of the allocator's that slots may lead to. calls: functions of the C
-    library. recorder: that of one which is loaded already, else 0. Code: libc's, the allocator's, and of what no
-    thread may be taken from. begun: what the kernel told the program at its start; that of another one differs."""
+    library, and of hakmem where that is the allocator. recorder: that of one which is loaded already, else 0. Code:
+    libc's, the allocator's, and of what no thread may be taken from. begun: what the kernel told the program at its
+    start; that of another one differs."""
 
     functions: Sequence[tuple[str, int]]
     calls: Mapping[str, int]
@@ -109,7 +110,7 @@ def _state(pid: int) -> None:
         limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit - int(rows["VmSize"].split()[0]) * 1024 < SEGMENT_BYTES:
         raise Refused(
-            pid, "its limit of address space (ulimit -v) leaves no room for the 260 MiB that a recording takes"
+            pid, "its limit of address space (ulimit -v) leaves no room for the 272 MiB that a recording takes"
         )
 
 
@@ -204,6 +205,7 @@ def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, 
     calls["dlopen"] = next((at for each in listed for at in [_loader(each, libc)] if at), 0)
     if not all(calls.values()):
         raise Refused(pid, "its C library has no dlopen")
+    calls[START] = allocator.defined(START)
     code = _Code(memory)
     return Reach(
         rows,

@@ -28,7 +28,7 @@ TOLD = re.compile(
 )
 
 
-def information(command: Sequence[str], arm: Arm | None) -> dict[str, Any]:
+def information(command: Sequence[str], arm: Arm | None, stack_bytes: int) -> dict[str, Any]:
     """What a trace says of how it came to be."""
     env = {name: value for name, value in os.environ.items() if TOLD.match(name)}
     if arm is not None:
@@ -42,6 +42,7 @@ def information(command: Sequence[str], arm: Arm | None) -> dict[str, Any]:
         "machine": {"system": os.uname().sysname, "release": os.uname().release, "processors": os.cpu_count()},
         "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "recorder": __version__,
+        "stacks": stack_bytes,
     }
 
 
@@ -55,7 +56,7 @@ def _stdin() -> str | None:
 
 
 def command(
-    words: Sequence[str], output: Path, seconds: float | None = None, allocator: str = "default"
+    words: Sequence[str], output: Path, seconds: float | None = None, allocator: str = "default", stack_bytes: int = 0
 ) -> tuple[Recorded, int]:
     """(what was recorded, the command's status as wait gives it). Raises LabError where it cannot be started."""
     arm = parse_arm(allocator, where="--allocator")
@@ -68,7 +69,7 @@ def command(
         raise LabError(f"command: {words[0]} cannot be recorded: {problem}")
     check_arm(arm, workload, env)
     env["LD_PRELOAD"] = f"{_preloadable()}:{others}" if others else str(_preloadable())
-    with Collector(output, information(words, arm)) as collector:
+    with Collector(output, information(words, arm, stack_bytes)) as collector:
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
         with stopped_by_signals(collector):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,12 @@ SERIES_POINTS = 64
 MOST_REPEATS = 10
 
 
-def command(trace: str, touch: str = "recorded", pace: str = "fast", processes: Sequence[int] = ()) -> list[str]:
-    """The words that replay a trace."""
+def command(
+    trace: str, touch: str = "recorded", pace: str = "fast", processes: Sequence[int] = (), stack_mean: int = 0
+) -> list[str]:
+    """The words that replay a trace. stack_mean: bytes between two of its stacks; 0: time is not told by stack."""
     chosen = [f"--processes={','.join(map(str, processes))}"] if processes else []
+    chosen += [f"--stacks={stack_mean}"] if stack_mean else []
     return [str(native.replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
 
 
@@ -91,14 +94,18 @@ class Used:
             rss_series=series if series and series[-1][0] else [],  # a trace need not tell times
         )
 
-    def record(self) -> dict:
-        """For the store, without the pictures."""
+    def record(self, nodes: Collection[int] = ()) -> dict:
+        """For the store, without the pictures, and of the stacks with these nodes alone."""
         kept = [{key: value for key, value in each.items() if key != "series"} for each in self.processes]
+        for each in kept:
+            each["stacks"] = [row for row in each["stacks"] if row[0] in nodes]
         return {"processes": kept, "left_out": self.left_out, "left_out_operations": self.left_out_operations}
 
 
 class ReplayRunner(Runner):
-    """Runs hak-replay; what it used is what its own report says."""
+    """Runs hak-replay; what it used is what its own report says. nodes: the stacks that are asked about."""
+
+    nodes: Collection[int] = ()
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         used = None
@@ -109,7 +116,7 @@ class ReplayRunner(Runner):
             except MetricMissing as error:
                 why = str(error)
         part = super()._part(outcome, server, why)
-        return part | ({"replay": used.record()} if used else {})
+        return part | ({"replay": used.record(self.nodes)} if used else {})
 
 
 class ReplayBlocks(Session):

@@ -8,9 +8,8 @@ from tests.analysis.test_results import AB, ab_records, block_records, header, r
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
-from hakmem_lab.kinds import compare
+from hakmem_lab.kinds import compare, matrix
 from hakmem_lab.kinds.ab import kind as ab
-from hakmem_lab.kinds.matrix import kind as matrix
 from hakmem_lab.kinds.suite.kind import sheets_of
 from hakmem_lab.kinds.suite.rows import sheet_rows
 from hakmem_lab.kinds.suite.spec import SuiteSpec

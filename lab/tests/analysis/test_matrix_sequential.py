@@ -9,7 +9,7 @@ import pytest
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.planning import check_more, least_blocks, most_blocks
-from hakmem_lab.kinds.matrix import kind as matrix
+from hakmem_lab.kinds import matrix
 
 _found = importlib.util.spec_from_file_location("test_results", Path(__file__).parent / "test_results.py")
 made = importlib.util.module_from_spec(_found)

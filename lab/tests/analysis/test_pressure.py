@@ -2,7 +2,7 @@
 
 import pytest
 
-from hakmem_lab.judge.pressure import shared
+from hakmem_lab.judge.failing import shared
 
 ARMS = [{"name": "A"}, {"name": "B"}]
 

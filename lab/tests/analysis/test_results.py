@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds import compare, sweep
+from hakmem_lab.kinds import compare, matrix, sweep
 from hakmem_lab.kinds.ab import kind as ab
-from hakmem_lab.kinds.matrix import kind as matrix
 from hakmem_lab.plan import spec as specs
 from hakmem_lab.show import answers, emit
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
-from hakmem_lab.store.blocks import finished_blocks
+from hakmem_lab.store.query import finished_blocks
 
 USED = {"wall_s": 1.0, "cpu_s": 0.9, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7, "major_faults": 0}
 

@@ -12,7 +12,7 @@ from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.two_arms import OF_TIME, decide, means_of, means_row, shared
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.run import progress
+from hakmem_lab.run import endings
 from hakmem_lab.run.detection import plan_detection
 
 PLAN = Plan((20, 40))
@@ -197,4 +197,4 @@ def test_the_time_that_it_takes_is_said(monkeypatch, names, runs):
     monkeypatch.setattr(fitness, "spread_of", lambda *_: (0.02, "it"))
     session = Session(run_s=7.0)
     plan_detection(session, names)
-    assert session.said[0].endswith(f"by it, about {progress.duration(needed(0.02) * runs * 7.0)}")
+    assert session.said[0].endswith(f"by it, about {endings.duration(needed(0.02) * runs * 7.0)}")

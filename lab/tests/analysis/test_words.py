@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.judge.digits import places
 from hakmem_lab.judge.words import (
     MULTIPLE_FROM,
     NOTHING,
@@ -14,6 +13,7 @@ from hakmem_lab.judge.words import (
     described,
     effect,
     metric_name,
+    places,
     sentence,
     short_names,
     style_of,

@@ -10,7 +10,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 from hakmem_lab.kinds.ab import builds as build_pairs
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.store.blocks import finished_blocks
+from hakmem_lab.store.query import finished_blocks
 
 ALPHA, MARGIN, SIMULATED = 0.05, 0.01, 2000
 ARMS = ("old", "new")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.doctor import binary, bindings, program
+from hakmem_lab.doctor import binary, program
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.system.elf import Damaged
+from hakmem_lab.system.scripts import Damaged
 
 SEED = 20261122
 CUTS, FLIPS = 150, 250
@@ -65,7 +65,7 @@ def test_bits_flipped_in_headers_and_tables(tmp_path, fakes, bump, kind):
             content[max(at, 4)] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
         assert examined(path, bump), turn
-        assert all(isinstance(address, int) for address in bindings._slots(path, 0x7F0000000000)), turn
+        assert all(isinstance(address, int) for address in binary._slots(path, 0x7F0000000000)), turn
 
 
 def test_a_file_that_cannot_be_read(tmp_path, bump):

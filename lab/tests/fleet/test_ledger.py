@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from hakmem_lab.kinds.fleet.ledger import AGAIN, Ledger
-from hakmem_lab.store.blocks import finished_blocks
+from hakmem_lab.store.query import finished_blocks
 from hakmem_lab.store.runs import RunFile
 
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KINDS = 8, MOST = 4000, PASSED = 2000, PASSED_BYTES = 630, SIZES = 64 };
+enum { KINDS = 8, MOST = 4000, PASSED = 2000, SIZES = 64 };
 static const struct {
   size_t bytes, count;
 } kinds[KINDS] = {{24, 4000},  {100, 3000}, {1000, 1000}, {5000, 100},
@@ -22,6 +22,7 @@ static const struct {
 
 static char *blocks[KINDS][MOST];
 static char *passed[PASSED];
+static const size_t passed_bytes[2] = {630, 40}; /* who only frees those of 40 bytes gathers and passes them on */
 static struct {
   size_t size, count;
 } live[SIZES];
@@ -64,8 +65,9 @@ static void free_some(void) {
 
 static void *gives(void *unused) {
   for (size_t i = 0; i < PASSED; i++) {
-    passed[i] = malloc(PASSED_BYTES);
-    memset(passed[i], 0xa5, PASSED_BYTES);
+    size_t bytes = passed_bytes[i / 2 % 2];
+    passed[i] = malloc(bytes);
+    memset(passed[i], 0xa5, bytes);
     count(passed[i], 1);
   }
   pthread_barrier_wait(&handed);

@@ -46,7 +46,7 @@ def dumped(running, made, hakmem, tmp_path_factory) -> tuple[Path, dict, dict, d
         program.process.communicate()
 
 
-COUNTS = ("block_bytes", "slabs", "live_blocks", "cached_blocks", "transfer_blocks", "free_blocks", "new_blocks")
+COUNTS = ("block_bytes", "slabs", "live_blocks", "cached_blocks", "depot_blocks", "free_blocks", "new_blocks")
 
 
 def counts(reading):

@@ -14,7 +14,7 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.memory import Process
-from hakmem_lab.inside.profile import forms, proto, symbols
+from hakmem_lab.inside.profile import forms, symbols
 from hakmem_lab.inside.profile.model import (
     ALLOC_OBJECTS,
     INUSE_OBJECTS,
@@ -62,7 +62,7 @@ def test_a_command_in_every_form(here, hakmem, sites, tmp_path):
     assert re.search(rf"^ +{found['cold']:,} +1,000 +[\d,]+ +[\d,]+\n    cold\n    round_of\n    main\n", text, re.M), (
         text
     )
-    profile = proto.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     assert profile.period == 1
     assert profile.total(ALLOC_OBJECTS) >= 1500 * 1001
 
@@ -99,7 +99,7 @@ def test_what_only_starts_a_program_is_not_in_its_profile(here, hakmem, sites, t
     answer = here("profile", "-o", tmp_path / "p.pb.gz", "--", "timeout", "60", sites, "50")
     assert answer.status == 0
     assert "counted together" not in answer.err
-    assert Path(proto.read(tmp_path / "p.pb.gz").main).name == "sites"
+    assert Path(forms.read(tmp_path / "p.pb.gz").main).name == "sites"
 
 
 IDLE = "import signal; kept = [bytes(100_000) for _ in range(30)]; print('ready', flush=True); signal.pause()"
@@ -152,7 +152,7 @@ def test_what_is_resident_adds_up(here, start, sites, tmp_path):
         time.sleep(0.5)
     answer = here("profile", "-o", tmp_path / "p.pb.gz", running.pid)
     assert answer.status == 0, answer.err
-    profile = proto.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     assert profile.period == 4096
     heap = 0
     for area in Path(f"/proc/{running.pid}/smaps").read_text(encoding="utf-8").split("VmFlags")[:-1]:
@@ -168,7 +168,7 @@ def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here,
     until(lambda: running.rss_kib() > grown + 4000)  # the blocks of the cold place, of which a few come again each time
     answer = here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--seconds", "0.2", running.pid)
     assert answer.status == 0, answer.err
-    profile = proto.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     cold = [values for stack, values in profile.values.items() if stack[0] == "cold"]
     in_use, resident = (sum(values[which] for values in cold) for which in (INUSE_SPACE, RESIDENT_SPACE))
     assert 0 < in_use < 700 * 5120
@@ -206,7 +206,7 @@ def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
 def test_a_process_that_allocates_nothing(here, start, made, tmp_path):
     answer = here("profile", "-o", tmp_path / "p.txt", "--seconds", "0.1", start(made("known.c")).pid)
     assert answer.status == 0
-    assert "nothing that was allocated was sampled: a smaller --rate" in answer.err
+    assert "stacks are missing: it has allocated nothing that was sampled in 0.1 s" in answer.err
 
 
 def test_a_process_without_the_library_is_refused(here, start, sites, tmp_path):
@@ -230,22 +230,22 @@ def example() -> HeapProfile:
 def test_what_is_written_is_read_back():
     before = example()
     known = {Place("/bin/p", "ab", 0x1234): [Name("inner", "a.c", 3), Name("outer", "a.c", 9)]}
-    bare = proto.parse(proto.encode(before, Names()))
+    bare = forms.parse(forms.encode(before, Names()))
     assert (bare.period, bare.time_ns, bare.duration_ns, bare.comments) == (512, 5, 6, ["c"])
     assert sorted(map(tuple, bare.values.values())) == sorted(map(tuple, before.values.values()))
-    named = proto.encode(before, Names(known))
+    named = forms.encode(before, Names(known))
     assert b"inner" in named
     assert b"outer" in named
 
 
 def test_a_damaged_profile_is_refused(tmp_path):
-    data = gzip.compress(proto.encode(example(), Names()))
+    data = gzip.compress(forms.encode(example(), Names()))
     path = tmp_path / "p.pb.gz"
     for damaged in (data[:-20], b"nothing", b"", data[:50]):
         path.write_bytes(damaged)
         if damaged:
             with pytest.raises(LabError, match="no heap profile"):
-                proto.read(path)
+                forms.read(path)
 
 
 def test_profiles_of_processes_are_joined():
@@ -308,3 +308,72 @@ def test_a_program_that_has_other_files_than_we(here, start, sites, tmp_path):
     assert answer.status == 0, answer.err
     assert by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))["hot"] > 0
     assert not (there / "program").exists()
+
+
+@pytest.fixture
+def bare(made) -> Path:
+    """As distributions build: no frame pointers."""
+    return made("sites.c", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", name="bare")
+
+
+def ends(path: Path) -> list[bool]:
+    """Of each stack of code: whether it comes from main."""
+    stacks = [line.rpartition(" ")[0].split(";") for line in path.read_text(encoding="utf-8").splitlines()]
+    return ["main" in stack for stack in stacks if not stack[0].startswith("[")]
+
+
+def test_a_process_without_frame_pointers(here, start, bare, tmp_path):
+    running = start(bare)
+    for _ in range(2):
+        answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "1K", "--seconds", "0.5", running.pid)
+        assert answer.status == 0, answer.err
+        found = ends(tmp_path / "p.folded")
+        assert found and all(found)
+    assert request_of(running.pid) == 0
+
+
+def test_one_whose_threads_cannot_be_held_is_told_as_far_as_its_frames_go(here, start, bare, tmp_path, monkeypatch):
+    from hakmem_lab.trace import attach
+
+    def refuse(pid: int, _: int) -> bool:
+        raise LabError(f"process {pid} cannot be recorded: nobody may")
+
+    monkeypatch.setattr(attach, "start_sampling", refuse)
+    answer = here("profile", "-o", tmp_path / "p.txt", "--rate", "1K", "--seconds", "0.5", start(bare).pid)
+    text = (tmp_path / "p.txt").read_text(encoding="utf-8")
+    assert answer.status == 0 and "stacks end where code has no frame pointers: process" in text
+    assert re.search(r"\n    hot\n(?!    )", text) and "    main\n" not in text
+
+
+def test_a_choice_of_the_program_stays(start, bare):
+    from hakmem_lab.inside.profile import live
+    from hakmem_lab.trace import attach
+
+    running = start(bare, env={"HAKMEM_PROFILE_UNWIND": "frames"})
+    profile = live.take(running.pid, 1024, 0.5, attach.start_sampling)
+    assert not any(len(stack) > 3 for stack in profile.values if isinstance(stack[0], Place))
+
+
+def test_what_is_other_in_a_second_profile(here, hakmem, sites, tmp_path):
+    for rounds, name in ((100, "a"), (600, "b")):
+        assert here("profile", "-o", tmp_path / f"{name}.pb.gz", "--rate", "1", "--", sites, rounds).status == 0
+    answer = here("profile", "--diff", tmp_path / "a.pb.gz", tmp_path / "b.pb.gz")
+    assert answer.status == 0, answer.err
+    first = answer.out.partition("\n\n")[2].splitlines()[1:3]
+    assert re.match(r" +\+2,\d{3},\d{3} .* \+500 ", first[0]) and first[1] == "    cold"
+    same = here("profile", "--diff", tmp_path / "b.pb.gz", tmp_path / "b.pb.gz")
+    assert "    cold" not in same.out
+
+
+def test_a_change_that_may_be_chance_is_not_told():
+    before, after = HeapProfile(period=1 << 19), HeapProfile(period=1 << 19)
+    before.add(("f", "main"), [1, 10 << 20, 1, 10 << 20, 0])
+    after.add(("f", "main"), [1, 12 << 20, 1, 12 << 20, 0])
+    after.add(("g", "main"), [1, 90 << 20, 1, 90 << 20, 0])
+    text = forms.changes(before, after)
+    assert "    g\n" in text and "    f\n" not in text and "1 stacks are left out" in text
+
+
+@pytest.mark.parametrize("words", [("--diff", "a", "b", "1"), (), ("--diff", "no.pb.gz", "no.pb.gz")])
+def test_mistakes_of_a_difference(here, words):
+    assert here("profile", *words).message()

@@ -113,7 +113,7 @@ def test_a_library_of_another_layout_is_refused(start, made, here):
     for command in ("explain", "metrics"):
         answer = here(command, program.pid)
         assert answer.status == 2
-        said = f"{places[0][1]} of layout 99, and this hak reads layout 1: use the hak of its version"
+        said = f"{places[0][1]} of layout 99, and this hak reads layout {layout.VERSION}: use the hak of its version"
         assert answer.message().endswith(said)
 
 

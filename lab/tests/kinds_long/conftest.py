@@ -45,8 +45,8 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def context(store: Path):
     """context(progress, resume) -> kinds.Context on the test's own store."""
-    from hakmem_lab.run.context import Context
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.conduct import Context
+    from hakmem_lab.run.endings import Progress
 
     def make(progress=None, resume=None):
         return Context(store, "command line", progress or Progress(quiet=True), resume)
@@ -69,7 +69,7 @@ def only_run(store: Path):
 @pytest.fixture
 def interrupting():
     """interrupting(n): a Progress that is interrupted by the user at the n-th update."""
-    from hakmem_lab.run.progress import Progress
+    from hakmem_lab.run.endings import Progress
 
     class Interrupting(Progress):
         def __init__(self, count: int):

@@ -24,13 +24,13 @@ def spec(command, **keys):
 
 
 def reader(pattern=None, unit="ns"):
-    from hakmem_lab.kinds.latency.histogram import DEFAULT_PATTERN, Reader
+    from hakmem_lab.kinds.latency.pool import DEFAULT_PATTERN, Reader
 
     return Reader(pattern or DEFAULT_PATTERN, unit)
 
 
 def test_a_known_histogram_gives_its_percentiles():
-    from hakmem_lab.kinds.latency.histogram import percentiles_us
+    from hakmem_lab.kinds.latency.pool import percentiles_us
 
     # 1 to 10,000 µs, each once: the p-th percentile is p / 100 * 10,000 µs.
     text = "\n".join(f"response {us * 1000} 1" for us in range(1, 10_001))
@@ -42,7 +42,7 @@ def test_a_known_histogram_gives_its_percentiles():
 def test_encoded_histograms_are_read_and_added():
     from hdrh.histogram import HdrHistogram
 
-    from hakmem_lab.kinds.latency.histogram import buckets_us, percentile_us
+    from hakmem_lab.kinds.latency.pool import buckets_us, percentile_us
 
     parts = []
     for value, count in ((1_000_000, 90), (7_000_000, 10)):
@@ -58,7 +58,7 @@ def test_encoded_histograms_are_read_and_added():
 
 
 def test_other_formats_and_units():
-    from hakmem_lab.kinds.latency.histogram import percentiles_us
+    from hakmem_lab.kinds.latency.pool import percentiles_us
 
     found = reader(r"^\s*(?P<value>[0-9.]+) ms: (?P<count>\d+)", "ms").parse("0.25 ms: 99\n 8 ms: 1\n")
     assert percentiles_us(found)["p50"] == pytest.approx(250, rel=2e-3)
@@ -82,7 +82,7 @@ def test_the_benchmarks_own_buckets_are_exact_to_a_percent(compiled):
 
 
 def run_latency(compiled, *arguments, **env) -> dict:
-    from hakmem_lab.kinds.latency.histogram import percentiles_us
+    from hakmem_lab.kinds.latency.pool import percentiles_us
 
     words = [compiled("latency.c"), *map(str, arguments)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | env)

@@ -62,7 +62,7 @@ def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, b
     the bets, which are read after every block, also of a run that goes on until it has twice as many."""
     from hakmem_lab.judge.statistics.anytime import Bets
     from hakmem_lab.judge.statistics.pooled import flip_p_of
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     simulations, law = 400, of_blocks(blocks)
     d = noise_kinds.blocks(kind, np.random.default_rng(42), simulations, 2 * blocks)
@@ -128,7 +128,7 @@ def verdict_after(law, requests, count):
 
 @pytest.mark.parametrize("by_block", [["p99"], []])
 def test_five_percent_are_found_before_the_plan_is_used(by_block):
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     simulations, effect, law = 12, np.log(1.05), of_blocks(BLOCKS, by_block)
     control, treatment = requests_of(np.random.default_rng(43), "normal", simulations, BLOCKS, effect)
@@ -148,7 +148,7 @@ def test_five_percent_are_found_before_the_plan_is_used(by_block):
 
 def test_more_blocks_than_were_planned_settle_what_the_looks_left_open():
     """What the last look has shown stays; the rest is for the bets, and no verdict comes of it without all requests."""
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     law, effect = of_blocks(BLOCKS // 2), np.log(1.04)
     control, treatment = requests_of(np.random.default_rng(47), "normal", 1, 5 * BLOCKS, effect)
@@ -164,7 +164,7 @@ def test_more_blocks_than_were_planned_settle_what_the_looks_left_open():
 def test_what_few_blocks_have_holds_back_what_most_blocks_show():
     """Nine blocks of ten are 10 % better, the tenth stalls: the blocks say better, all requests do not."""
     from hakmem_lab.judge.statistics.plan import Plan
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     control, treatment = requests_of(np.random.default_rng(44), "normal", 1, BLOCKS, 0.1)
     treatment[0, ::10, :120] += 1.0
@@ -175,7 +175,7 @@ def test_what_few_blocks_have_holds_back_what_most_blocks_show():
 
 
 def test_a_look_before_the_end_needs_requests_beyond_the_percentile():
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     law = of_blocks(12)
     assert law.seldom.looks == (6, 9, 12)
@@ -274,7 +274,7 @@ def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_r
 def test_an_estimate_that_its_own_luck_ended_is_nearer_to_nothing():
     """As far as that of the blocks, or as such a look does; after a further block and at the last look it is plain."""
     from hakmem_lab.kinds.latency import verdict
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     law = of_blocks(BLOCKS, ["p99"])
     asked = verdict.Asked({"metric": "p99", "margin": MARGIN, "guardrails": {}}, law, ALPHA)
@@ -305,7 +305,7 @@ def test_estimates_of_planned_looks_are_corrected_for_their_luck(effect):
     """On average over runs that end at the first look which shows it. Plainly 3 to 5 % too large."""
     from hakmem_lab.judge.statistics.paired import paired_interval
     from hakmem_lab.judge.statistics.stopping import corrected_at_look
-    from hakmem_lab.kinds.latency.rule import of_blocks
+    from hakmem_lab.kinds.latency.verdict import of_blocks
 
     plan, simulations, plain, corrected = of_blocks(BLOCKS).seldom, 400, [], []
     for d in np.random.default_rng(48).normal(effect, 1, (simulations, BLOCKS)):

@@ -12,7 +12,7 @@ USUAL = {1_000: 9_000, 40_000: 1_000}
 
 
 def encoded(buckets: dict[int, int]) -> str:
-    from hakmem_lab.kinds.latency.histogram import empty
+    from hakmem_lab.kinds.latency.pool import empty
 
     histogram = empty()
     for value, count in buckets.items():
@@ -22,7 +22,7 @@ def encoded(buckets: dict[int, int]) -> str:
 
 def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **measures: dict[str, float]) -> list[dict]:
     """ABBA blocks of runs whose response times are these; measures: of an arm, such as rss_peak_kib."""
-    from hakmem_lab.kinds.latency.histogram import DEFAULT_PATTERN, Reader, percentiles_us
+    from hakmem_lab.kinds.latency.pool import DEFAULT_PATTERN, Reader, percentiles_us
 
     found = []
     for block, pair in enumerate(zip(control, treatment, strict=True)):

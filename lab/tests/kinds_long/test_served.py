@@ -98,15 +98,15 @@ def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, sc
 
 @needs_strace
 def test_a_stubborn_server_is_killed_and_counted(fakes, monkeypatch):
-    from hakmem_lab.kinds.syscalls import count
+    from hakmem_lab.kinds.syscalls import kind
     from hakmem_lab.run.runner import Workload
     from hakmem_lab.system.launcher import Launcher
 
-    monkeypatch.setattr(count, "GRACE_S", 0.3)  # it is killed in the end, however long it is waited for
+    monkeypatch.setattr(kind, "GRACE_S", 0.3)  # it is killed in the end, however long it is waited for
     made = calls_spec(fakes, [str(fakes.server), "{port}", "client", "{ops}"], mode="stubborn")
     workload = Workload.of(made)
     with Launcher() as launcher:
-        counter = count.Counter(launcher, None, (), 20.0)
+        counter = kind.Counter(launcher, None, (), 20.0)
         calls, outcome, why = counter.count_server(workload, made.server, workload.argv, workload.subject(), {})
     assert why is None and calls["accept"] >= 1 and outcome.signal is not None
 

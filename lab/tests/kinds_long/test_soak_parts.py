@@ -20,7 +20,7 @@ def spec(**keys):
 
 
 def test_lines_become_samples():
-    from hakmem_lab.kinds.soak.lines import DEFAULT_LINE, LineReader
+    from hakmem_lab.kinds.soak.kind import DEFAULT_LINE, LineReader
 
     reader = LineReader(DEFAULT_LINE)
     line = "soak t={} ops={} live_kib=7 phase={} next={} threads=2 started=3 p50_ns=40 p99_ns={} p999_ns=900\n"
@@ -38,7 +38,7 @@ def test_lines_become_samples():
 
 
 def test_rates_by_the_samplers_clock_where_the_program_has_none():
-    from hakmem_lab.kinds.soak.lines import LineReader
+    from hakmem_lab.kinds.soak.kind import LineReader
 
     reader = LineReader(r"done (?P<operations>\d+) in (?P<p99_ms>[0-9.]+)")
     reader.read(b"done 10 in 2\n", 1.0)
@@ -47,7 +47,7 @@ def test_rates_by_the_samplers_clock_where_the_program_has_none():
 
 
 def test_a_line_may_come_in_any_pieces():
-    from hakmem_lab.kinds.soak.lines import LineReader
+    from hakmem_lab.kinds.soak.kind import LineReader
 
     reader = LineReader("^ä+ (?P<operations>[0-9]+)$")
     pieces = [bytes([byte]) for byte in "ä 1\nää 23\n".encode()]

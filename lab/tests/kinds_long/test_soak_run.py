@@ -55,7 +55,7 @@ def test_a_flat_program_passes_and_is_ended_when_the_time_is_over(compiled, cont
 
 def test_phases_and_threads_of_the_benchmark(compiled, context):
     from hakmem_lab.kinds.soak import kind as soak
-    from hakmem_lab.kinds.soak.lines import DEFAULT_LINE
+    from hakmem_lab.kinds.soak.kind import DEFAULT_LINE
 
     made = spec([compiled("soak.c"), "{seconds}", 2, 2000, 1, 1], duration="7s", line=DEFAULT_LINE)
     found = soak.run(made, context())["soak"]
@@ -98,10 +98,10 @@ def test_an_interruption_keeps_the_samples_and_a_resumed_soak_is_a_second_segmen
 RUN_IT = """
 import sys
 from pathlib import Path
-from hakmem_lab.run.context import Context
+from hakmem_lab.run.conduct import Context
 from hakmem_lab.kinds.soak import kind as soak
 from hakmem_lab.plan.spec import build
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.endings import Progress
 keys = {"kind": "soak", "allocator": "glibc", "duration": 60, "sample-interval": 0.05}
 keys["command"] = [sys.argv[1], "9", "99"]
 soak.run(build(soak.Spec, keys, "s"), Context(Path(sys.argv[2]), "s", Progress(quiet=True)))

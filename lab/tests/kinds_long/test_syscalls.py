@@ -49,14 +49,14 @@ def analyse(header):
 
 
 def test_the_summary_of_strace_is_read():
-    from hakmem_lab.kinds.syscalls.count import parse_summary
+    from hakmem_lab.kinds.syscalls.kind import parse_summary
 
     assert parse_summary(SUMMARY) == {"openat": 2, "mmap": 307, "access": 1}
     assert parse_summary("strace: cannot find executable\n") == {}
 
 
 def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
-    from hakmem_lab.kinds.syscalls.count import traced
+    from hakmem_lab.kinds.syscalls.kind import traced
 
     env = {"LD_PRELOAD": "/lib/a.so", "LD_BIND_NOW": "1", "PATH": "/bin"}
     command, own = traced("/usr/bin/strace", tmp_path / "out", ["/bin/ls", "-l"], env)
@@ -129,7 +129,7 @@ def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counte
 
 @needs_strace
 def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
-    from hakmem_lab.kinds.syscalls.count import Counter
+    from hakmem_lab.kinds.syscalls.kind import Counter
     from hakmem_lab.system.launcher import Launcher
 
     program = script(

@@ -21,7 +21,7 @@ OWNERS = ("live blocks", "rounding", "free in slabs", "waiting for decay", "stac
 
 def reading(chunks: int = 40, name: str = "worker") -> dict:
     sizes = [52000, 1200, 8100, 2300, 88, 640]
-    row = {"slabs": 12, "live_blocks": 9000, "cached_blocks": 40, "transfer_blocks": 3, "free_blocks": 777}
+    row = {"slabs": 12, "live_blocks": 9000, "cached_blocks": 40, "depot_blocks": 3, "free_blocks": 777}
     row |= {"live_kib": 900, "rounding_kib": 20, "resident_kib": 1700, "mean_asked": 101.5}
     cells = ["0123456789rhd-o." + "0123456789rhd-s.", "9" * 32, "h" * 32, "5" * 16 + "-" * 16]
     return {

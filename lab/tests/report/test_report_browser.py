@@ -12,7 +12,7 @@ from factories import ab, every_kind
 from report_browser import Browser
 
 from hakmem_lab.show.report import LoadedRun, save_picture, write
-from hakmem_lab.show.report.palette import COLOURS
+from hakmem_lab.show.report.svg import COLOURS
 
 # One browser for all of them.
 pytestmark = pytest.mark.xdist_group("browser")

@@ -14,7 +14,7 @@ from report_html import Page
 
 from hakmem_lab.show.report import LoadedRun, write
 from hakmem_lab.show.report.page import PICTURE_BUDGET, embedded_json, render
-from hakmem_lab.show.report.palette import COLOURS
+from hakmem_lab.show.report.svg import COLOURS
 
 HOSTILE = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'$\\frac{x}$ \x00\ud83d!"
 

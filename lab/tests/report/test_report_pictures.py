@@ -15,7 +15,6 @@ from report_parts import runs
 from hakmem_lab.judge import words
 from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture
 from hakmem_lab.show.report.catalogue import draw, names
-from hakmem_lab.show.report.palette import COLOURS
 from hakmem_lab.show.report.series import (
     autocorrelation,
     block_ratios,
@@ -25,7 +24,7 @@ from hakmem_lab.show.report.series import (
     thin_sorted,
     values_by_arm,
 )
-from hakmem_lab.show.report.svg import drawing, label
+from hakmem_lab.show.report.svg import COLOURS, drawing, label
 
 SVG = "{http://www.w3.org/2000/svg}"
 

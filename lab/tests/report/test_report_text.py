@@ -11,7 +11,7 @@ from factories import aa, ab, compare, matrix, suite
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.show.report import numbers, toml
+from hakmem_lab.show.report import model, numbers
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.reproduce import command_line, specification
 from hakmem_lab.show.report.tables import findings
@@ -114,11 +114,11 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_toml_reads_back_as_it_was(table: dict) -> None:
-    assert tomllib.loads(toml.dumps(table)) == table
+    assert tomllib.loads(model.dumps(table)) == table
 
 
 def test_toml_leaves_out_what_has_no_value() -> None:
-    assert tomllib.loads(toml.dumps({"a": None, "b": 1, "t": {"c": None}})) == {"b": 1, "t": {}}
+    assert tomllib.loads(model.dumps({"a": None, "b": 1, "t": {"c": None}})) == {"b": 1, "t": {}}
 
 
 def test_the_command_line_repeats_the_run() -> None:

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import pressure
+from hakmem_lab.judge import failing
 from hakmem_lab.judge.fitness import UNFIT, Asked, Check, reason
 from hakmem_lab.run.duet import cores, halves
 
@@ -137,7 +137,7 @@ def test_the_sides_are_processors_of_their_own(here, fakes, store):
 def test_every_arm_also_runs_alone_on_both_sides(ab, aa, store):
     assert aa().status == 0
     assert ab().status == 0
-    solo = [run for run in runs_of(store, "ab") if run["phase"] == pressure.SOLO]
+    solo = [run for run in runs_of(store, "ab") if run["phase"] == failing.SOLO]
     where = sorted((run["arm"], run["side"]) for run in solo)
     assert where == [(arm, side) for arm in ("default", "default,X=1") for side in (0, 1)]
 
@@ -233,15 +233,15 @@ def both(alone, company):
 
 
 def test_shared_caches_are_named_where_company_costs_more():
-    found = pressure.shared(header(), both([1.0, 1.0], [1.3] * 8))
+    found = failing.shared(header(), both([1.0, 1.0], [1.3] * 8))
     assert "A 30 %, B 30 %" in found
     assert "cache" in found
 
 
 def test_of_a_rate_less_is_worse():
     records = both([100.0, 100.0], [80.0] * 8)
-    assert pressure.slowdowns(header(higher=True), records) == pytest.approx({"A": 0.25, "B": 0.25})
-    assert pressure.slowdowns(header(), records)["A"] < 0
+    assert failing.slowdowns(header(higher=True), records) == pytest.approx({"A": 0.25, "B": 0.25})
+    assert failing.slowdowns(header(), records)["A"] < 0
 
 
 @pytest.mark.parametrize(
@@ -254,16 +254,16 @@ def test_of_a_rate_less_is_worse():
     ],
 )
 def test_what_strikes_some_runs_only_is_no_pressure(alone, company):
-    assert pressure.shared(header(), both(alone, company)) is None
+    assert failing.shared(header(), both(alone, company)) is None
 
 
 def test_without_duet_there_is_no_pressure_to_speak_of():
-    assert pressure.shared(header(duet=False), both([1.0], [2.0])) is None
+    assert failing.shared(header(duet=False), both([1.0], [2.0])) is None
 
 
 def test_failed_runs_say_nothing():
     records = [run("A", "solo", 1.0), run("A", "measure", 9.0, ok=False), run("A", "measure", 1.0)]
-    assert pressure.slowdowns(header(), records) == {"A": 0.0}
+    assert failing.slowdowns(header(), records) == {"A": 0.0}
 
 
 @pytest.mark.parametrize("duet", [True, False])

@@ -1,8 +1,12 @@
 """Which A/A run of the store decides whether this machine is fit: its own, and of the same program and metric first."""
 
+import re
+
 import pytest
 
 from hakmem_lab.judge import fitness
+from hakmem_lab.kinds import aa
+from hakmem_lab.plan.spec import AaSpec
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -56,3 +60,45 @@ def test_a_machine_without_a_check_is_unknown_and_not_unfit(store, note):
     assert fitness.unfit_reason(store, header()) is None
     note(2, True)
     assert fitness.unknown(store) is None
+
+
+def test_the_warning_names_the_check_and_how_long_it_takes(here, store):
+    here("ab", "--control", "glibc", "--treatment", "default", "--metric", "cpu", "--max-blocks", "6", "--looks", "1",
+         "--repeat", "1", "--quiet", "--", "sleep", "0.03")  # fmt: skip
+    (line,) = [line for line in here("show").out.replace("\n", " ").split("warning: ") if "not checked" in line]
+    assert "hak aa --metric 'cpu' -- sleep 0.03 does it, from" in line
+    assert re.search(r"from \d+ s on", line)
+
+
+class Told:
+    """A session of which only the spec, the speed and the lines matter."""
+
+    def __init__(self, margin: float, run_s: float):
+        self.spec, self.run_s, self.lines, self.progress = AaSpec(command=["x"], margin=margin), run_s, [], self
+
+    def event(self, what: str, text: str) -> None:
+        assert what == "proposal"
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "margin", "said"),
+    [
+        (0.001, 0.01, "a margin of 1 % takes about 12 blocks, 2 min 24 s"),
+        (0.04, 0.01, "more than the 240 of max-blocks; --margin 5% about"),
+        (0.04, 0.05, "a margin of 5 % takes about"),
+        (5.0, 0.01, "more than the 240 of max-blocks"),
+    ],
+)
+def test_an_aa_proposes_a_length(sigma, margin, said):
+    told = Told(margin, 3.0)
+    aa._propose(told, sigma, 12)
+    assert said in told.lines[0]
+    assert ("--margin" in told.lines[0]) == ("--margin" in said)
+
+
+def test_the_proposal_comes_after_the_first_blocks(here, records):
+    here("aa", "--max-blocks", "13", "--repeat", "1", "--margin", "45%", "--quiet", "--", "sleep", "0.002")
+    assert len(records("event", what="proposal")) == 1

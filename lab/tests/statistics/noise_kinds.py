@@ -6,6 +6,9 @@ ABBA or BAAB by the toss of a coin and gives the log-ratio of each block, as the
 
 import numpy as np
 from scipy.signal import lfilter
+from scipy.stats import wilcoxon
+
+from hakmem_lab.judge.statistics.anytime import log_capital, spreads_before
 
 SCALE = 0.03
 
@@ -71,3 +74,20 @@ def blocks(name, rng, simulations, count):
     """Rows of per-block log-ratios of two equal arms."""
     runs = KINDS[name](rng, simulations, 4 * count).reshape(simulations, count, 4)
     return runs @ np.array([-0.5, 0.5, 0.5, -0.5]) * rng.choice((-1.0, 1.0), (simulations, count))
+
+
+def shown_beyond(data, centre, tail, level, above=True):
+    """Whether each of many runs has shown, after whatever block, that the effect is above the centre (or below it), as
+    `Plan.shown` says of one. tail: of the bets; level: looks -> one-sided probability of the signed ranks."""
+    away = data - centre if above else centre - data
+    found = (log_capital(away, spreads_before(data)) >= -np.log(tail)).any(axis=1)
+    for count, probability in level.items():
+        if count <= data.shape[1]:
+            found |= wilcoxon(away[:, :count], axis=1, alternative="greater", method="approx").pvalue <= probability
+    return found
+
+
+def directions(data, plan, alpha, centre=0.0):
+    """Of many runs, judged after every block: which have shown to lie above the centre, and which below it."""
+    levels = {count: (1 - two_sided) / 2 for count, two_sided, _ in plan.levels(alpha)}
+    return [shown_beyond(data, centre, alpha * plan.share / 2, levels, above) for above in (True, False)]

@@ -7,8 +7,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics import noise
-from hakmem_lab.judge.statistics.noise import (
+from hakmem_lab.judge.statistics import aa
+from hakmem_lab.judge.statistics.aa import (
     aa_false_verdicts,
     autocorrelation,
     coefficient_of_variation,
@@ -74,7 +74,7 @@ def test_a_quiet_fair_runner_is_fit_and_a_noisy_one_open():
 def test_a_bias_of_half_the_margin_or_more_passes_in_alpha_of_all_checks(bias, monkeypatch):
     """Equivalence: what is not shown to be small does not pass, however few blocks there are. Nothing else holds a
     check back here: the resampled verdicts, which take nearly all of its time, are all of them right."""
-    monkeypatch.setattr(noise, "_resampled_verdicts", lambda *_: Counter({Verdict.NEUTRAL: 200}))
+    monkeypatch.setattr(aa, "_resampled_verdicts", lambda *_: Counter({Verdict.NEUTRAL: 200}))
     rng, checks = np.random.default_rng(112), 400
     passed = sum(labelled(rng, 40, 0.015, np.log1p(bias)).fit for _ in range(checks))
     assert passed <= binom.ppf(0.999, checks, 0.05)
@@ -83,7 +83,7 @@ def test_a_bias_of_half_the_margin_or_more_passes_in_alpha_of_all_checks(bias, m
 def test_wrong_verdicts_make_the_machine_unfit(monkeypatch):
     rng = np.random.default_rng(105)
     monkeypatch.setattr(
-        noise, "sequential_verdict", lambda *_: Verdict.GO if rng.random() < 0.15 else Verdict.INCONCLUSIVE
+        aa, "sequential_verdict", lambda *_: Verdict.GO if rng.random() < 0.15 else Verdict.INCONCLUSIVE
     )
     result = aa_false_verdicts(machine(rng), rng=rng)
     assert not result.fit and result.rate > result.bound

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics import noise
+from hakmem_lab.judge.statistics import aa
+from hakmem_lab.judge.statistics.aa import AAResult, aa_false_verdicts, autocorrelation, sequential_false_rate
 from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.noise import AAResult, aa_false_verdicts, autocorrelation, sequential_false_rate
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.power import blocks_for, smallest_effect, spread
@@ -31,7 +31,7 @@ def contrasts(runs):
 def test_windows_and_subsets_of_half_of_the_blocks_get_random_signs(monkeypatch, blocks, size):
     """Every other draw is a window of neighbours; each place where one can begin is drawn."""
     seen, runs = [], machine(blocks)
-    monkeypatch.setattr(noise, "sequential_verdict", lambda *words: seen.append(words) or Verdict.NEUTRAL)
+    monkeypatch.setattr(aa, "sequential_verdict", lambda *words: seen.append(words) or Verdict.NEUTRAL)
     result = aa_false_verdicts(runs, 0.02, 0.04, 300, 5)
     assert result.neutral == len(seen) == 300
     places = [[int(np.argmin(abs(abs(contrasts(runs)) - abs(x)))) for x in d] for d, *_ in seen]
@@ -76,7 +76,7 @@ def test_what_is_taken_where_nothing_is_said():
 @pytest.mark.parametrize("plan", [None, Plan((10, 20, 30))])
 def test_every_figure_of_a_result(monkeypatch, plan):
     words = [Verdict.GO] * 3 + [Verdict.NO_GO] * 5 + [Verdict.NEUTRAL] * 90 + [Verdict.INCONCLUSIVE] * 102
-    monkeypatch.setattr(noise, "sequential_verdict", lambda *_: words.pop())
+    monkeypatch.setattr(aa, "sequential_verdict", lambda *_: words.pop())
     runs, abba = machine(), np.arange(30) % 3 == 0
     result = aa_false_verdicts(runs, 0.02, 0.04, 200, executed_abba=abba, plan=plan)
     assert (result.false_go, result.false_no_go, result.neutral, result.inconclusive) == (3, 5, 90, 102)
@@ -95,7 +95,7 @@ def test_every_figure_of_a_result(monkeypatch, plan):
     expected = plan.judged(labelled, 0.04).equivalence if plan else paired_interval(labelled, 0.92)
     assert vars(result.bias) == pytest.approx(vars(expected))
     assert (result.blocks, result.resamples) == (30, 200)
-    assert result.advice == noise._advice(result, 0.02)
+    assert result.advice == aa._advice(result, 0.02)
 
 
 def test_without_labels_there_is_no_bias():
@@ -134,7 +134,7 @@ SHOWN, HIDDEN = [0.1] * 20, [0.1, -0.1] * 10
 )
 def test_where_a_machine_is_fit(rate, bias, state):
     """A bias is shown at 99.9 %: by no fewer than 11 equal blocks, for 2^-10 is more than half of 0.1 %."""
-    assert noise._state(rate, 0.08, bias, 0.01, 0.05) == state
+    assert aa._state(rate, 0.08, bias, 0.01, 0.05) == state
 
 
 RESULT = AAResult(
@@ -192,7 +192,7 @@ RESULT = AAResult(
     ],
 )  # fmt: skip
 def test_the_advice(changed, advice):
-    assert noise._advice(replace(RESULT, **changed), 0.01) == ([advice] if advice else [])
+    assert aa._advice(replace(RESULT, **changed), 0.01) == ([advice] if advice else [])
     assert replace(RESULT, **changed).fit is (changed.get("state", "fit") == "fit")
 
 
@@ -231,8 +231,8 @@ def test_too_few_values_for_a_lag(values, lag):
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 0.0], [[1.0, 2.0]] * 2])
 def test_what_has_no_coefficient_of_variation(values):
     with pytest.raises(ValueError, match="at least 2 values above 0"):
-        noise.coefficient_of_variation(values)
+        aa.coefficient_of_variation(values)
 
 
 def test_two_values_have_a_coefficient_of_variation():
-    assert noise.coefficient_of_variation([1.0, 3.0]) == pytest.approx(math.sqrt(2) / 2)
+    assert aa.coefficient_of_variation([1.0, 3.0]) == pytest.approx(math.sqrt(2) / 2)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom, wilcoxon
+from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.anytime import log_capital, spreads_before
 from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.stopping import corrected
@@ -19,7 +18,7 @@ _found.loader.exec_module(noise_kinds)
 
 ALPHA, MARGIN, SIGMA = 0.05, 0.01, 0.02
 PLAN = Plan((20, 40, 60))
-SIMULATIONS, MANY = 300, 3000
+MANY = 3000
 
 
 def at_most(simulations, share):
@@ -32,27 +31,16 @@ def interval_at_the_end(row):
     return PLAN.judged(row[: settling_count(row, PLAN, MARGIN, ALPHA)], ALPHA).interval
 
 
-def shown_beyond(data, centre, tail, level, above=True):
-    """Whether each of many runs has shown, after whatever block, that the effect is above the centre (or below it), as
-    `Plan.shown` says of one. tail: of the bets; level: looks -> one-sided probability of the signed ranks."""
-    away = data - centre if above else centre - data
-    found = (log_capital(away, spreads_before(data)) >= -np.log(tail)).any(axis=1)
-    for count, probability in level.items():
-        if count <= data.shape[1]:
-            found |= wilcoxon(away[:, :count], axis=1, alternative="greater", method="approx").pvalue <= probability
-    return found
-
-
-def directions(data, plan=PLAN, alpha=ALPHA):
-    levels = {count: (1 - two_sided) / 2 for count, two_sided, _ in plan.levels(alpha)}
-    return [shown_beyond(data, 0.0, alpha * plan.share / 2, levels, above) for above in (True, False)]
+def directions(data, plan=PLAN, alpha=ALPHA, centre=0.0):
+    """Whether the interval has ever lain above, below the centre: it only shrinks, so wherever the run ends."""
+    return noise_kinds.directions(data, plan, alpha, centre)
 
 
 def inside(data, plan=PLAN, alpha=ALPHA):
     levels, delta = {count: (1 - one_sided) / 2 for count, _, one_sided in plan.levels(alpha)}, as_log(MARGIN)
     ends = [
-        shown_beyond(data, -delta, alpha * plan.share, levels),
-        shown_beyond(data, delta, alpha * plan.share, levels, False),
+        noise_kinds.shown_beyond(data, -delta, alpha * plan.share, levels),
+        noise_kinds.shown_beyond(data, delta, alpha * plan.share, levels, False),
     ]
     return ends[0] & ends[1]
 
@@ -83,10 +71,9 @@ def test_a_run_that_goes_on_for_ever_claims_no_more(kind):
 def test_the_wrong_direction_and_the_margin_are_claimed_in_half_of_alpha(effect, sigma):
     """At a true effect below the margin: "surely worse", and "surely at least the margin", which a sentence says where
     the interval begins beyond it."""
-    rng, simulations = np.random.default_rng(13), 120
-    ends = [interval_at_the_end(row) for row in rng.normal(as_log(effect), sigma, (simulations, 60))]
-    assert sum(interval.low >= as_log(MARGIN) for interval in ends) <= at_most(simulations, ALPHA / 2)
-    assert sum(interval.high < 0 for interval in ends) <= at_most(simulations, ALPHA / 2)
+    data = np.random.default_rng(13).normal(as_log(effect), sigma, (MANY, 60))
+    assert directions(data, centre=as_log(MARGIN))[0].sum() <= at_most(MANY, ALPHA / 2)
+    assert directions(data)[1].sum() <= at_most(MANY, ALPHA / 2)
 
 
 @pytest.mark.parametrize("effect", [0.01, -0.01 / 1.01, 0.02])
@@ -99,13 +86,19 @@ def test_smaller_than_the_margin_is_claimed_in_alpha_where_it_is_not(effect, sig
 @pytest.mark.parametrize("effect", [0.0, 0.01, 0.03, 0.10])
 @pytest.mark.parametrize("heavy", [False, True])
 def test_the_interval_covers_wherever_the_run_ends(effect, heavy):
-    rng, simulations = np.random.default_rng(15), 120
-    noise = rng.standard_t(3, (simulations, 60)) if heavy else rng.normal(0, 1, (simulations, 60))
-    missed = 0
-    for row in as_log(effect) + SIGMA * noise:
-        interval = interval_at_the_end(row)
-        missed += not interval.low <= as_log(effect) <= interval.high
-    assert missed <= at_most(simulations, ALPHA)
+    rng = np.random.default_rng(15)
+    noise = rng.standard_t(3, (MANY, 60)) if heavy else rng.normal(0, 1, (MANY, 60))
+    above, below = directions(as_log(effect) + SIGMA * noise, centre=as_log(effect))
+    assert (above | below).sum() <= at_most(MANY, ALPHA)
+
+
+def test_an_interval_that_is_never_beyond_a_value_holds_it_at_the_end():
+    """What the rates above rest on, of single runs."""
+    data = np.random.default_rng(20).normal(as_log(0.02), SIGMA, (100, 60))
+    above, below = directions(data, centre=as_log(0.02))
+    ends = [interval_at_the_end(row) for row in data]
+    missed = np.array([not interval.low <= as_log(0.02) <= interval.high for interval in ends])
+    assert not (missed & ~(above | below)).any()
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.2])

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.suite.check import check_names
-from hakmem_lab.kinds.suite.spec import SuiteSpec
+from hakmem_lab.kinds.suite.spec import SuiteSpec, check_names
 from hakmem_lab.plan.spec import build
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

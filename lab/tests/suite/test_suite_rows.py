@@ -75,6 +75,16 @@ def test_memory_is_a_row_of_its_own_and_its_bar_is_against_the_leanest():
     assert memory["medians"]["glibc"] == pytest.approx(900, rel=0.02)
 
 
+def test_a_further_metric_is_a_row_of_its_own_with_the_ratios_to_all_arms():
+    tail = r"regex:p99 (\d+)"
+    figures = {arm: values | {tail: ms} for (arm, values), ms in zip(SPEEDS.items(), (4, 2, 8, 4), strict=True)}
+    speed, tails = rows(rate(also={"p99": tail}), records=runs("mix", figures))
+    assert (speed["metric"], tails["metric"]) == ("speed", "p99")
+    assert tails["arms"]["glibc"]["word"] == "slower"
+    assert tails["arms"]["mimalloc"]["ratio"] == pytest.approx(2, rel=0.02)
+    assert tails["medians"]["jemalloc"] == pytest.approx(4, rel=0.02)
+
+
 def test_a_bar_on_the_median_itself_and_one_on_a_difference():
     over_bars = {"mimalloc": 0.25, "glibc": "0.3s"}
     (ratio, own, over, short) = rows(

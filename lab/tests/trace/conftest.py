@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             units = [each for each in native.sources(*patterns) if each.suffix == ".c"]
             units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
             words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, *units]
-            subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-pthread"]], check=True)
+            subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-lm", "-pthread"]], check=True)
         return path
 
     return make

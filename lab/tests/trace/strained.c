@@ -83,7 +83,7 @@ static void little_room(const char *unused) {
 
 static void holds(const char *unused) {
   (void)unused;
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 20; i++) {
     void *block = malloc(30300);
     usleep(20000);
     free(block);

@@ -74,8 +74,8 @@ def record(pid: int, path: Path, times: int) -> None:
     """So often, and what was recorded each time is right."""
     from hakmem_lab.trace import attach
 
-    for _ in range(times):
-        found = attach.process(pid, path, 0.1)
+    for i in range(times):
+        found = attach.process(pid, path, 0.1, (0, 4096, 1)[i % 3])  # with stacks, too
         assert found.complete, found.headline()
         assert found.operations > 100
         assert found.end["lost_frees"] <= found.operations / 1000
@@ -180,7 +180,7 @@ def test_one_that_sleeps_is_recorded_and_sleeps_on(path):
 
 
 def test_one_that_the_dynamic_linker_was_told_to_start_is_recorded(program, path):
-    from hakmem_lab.system.elf import Elf
+    from hakmem_lab.system.scripts import Elf
 
     with Elf(program) as elf:
         linker = elf.interpreter()

@@ -122,7 +122,8 @@ def test_what_no_trace_can_hold_is_refused_and_the_rest_goes_on(written, printed
         f"o 0 0 {WAIT} 3 0 0 0",
         f"o 0 0 {ALIGNED} 3 0 41 0",
         f"o 0 0 {MALLOC} {2**48 + 1} 0 0 0",
-        "o 0 0 10 0 0 0 0",
+        "o 0 0 11 0 0 0 0",
+        f"o 0 0 10 0 0 {1 << 20} 0",
         f"o {1 << 20} 0 {MALLOC} 8 0 0 0",
         f"o 0 {1 << 20} {MALLOC} 8 0 0 0",
     ]

@@ -5,8 +5,20 @@ import subprocess
 
 import pytest
 
-FREE, TIME, LARGE, CALLOC, ALIGNED, REALLOC_FROM, REALLOC_TO, TOUCHED, FORK, THREAD_END = range(10)  # of raw.h
-KINDS = ["malloc", "calloc", "aligned", "free", "free_foreign", "realloc", "realloc_foreign", "touched", "wait", "end"]
+FREE, TIME, LARGE, CALLOC, ALIGNED, REALLOC_FROM, REALLOC_TO, TOUCHED, FORK, THREAD_END, STACK = range(11)  # of raw.h
+KINDS = [
+    "malloc",
+    "calloc",
+    "aligned",
+    "free",
+    "free_foreign",
+    "realloc",
+    "realloc_foreign",
+    "touched",
+    "wait",
+    "end",
+    "stack",
+]
 A, B, C = 0x1000, 0x2000, 0x3000
 
 
@@ -66,6 +78,22 @@ def test_a_slot_is_used_again_last_first(packed):
         "0 0 malloc 30 1 0",
         "0 0 malloc 40 0 0",
     ]
+
+
+def test_a_stack_comes_before_what_was_called_there(packed):
+    """However the words lie that come between, and of a block that was handed on."""
+    made, counts = packed(
+        "process -1 0",
+        words(at(1), f"5:{STACK}", at(2), malloc(A, 16), f"6:{STACK} 7:{STACK}", free(A), malloc(B, 8)),
+        words(at(9), realloc(B, C, 24, f"8:{STACK}", at(10)), f"{1 << 20}:{STACK}", malloc(A, 4), thread=1),
+        "end 0",
+    )
+    own = [row.partition(" ")[2] for row in made if " wait " not in row]
+    assert own == [
+        *("0 stack 0 0 5", "0 malloc 16 0 0", "0 free 0 0 0", "0 stack 0 0 7", "0 malloc 8 0 0"),
+        *("1 stack 0 0 8", "1 realloc_foreign 24 0 0", "1 malloc 4 0 0"),
+    ]
+    assert counts[0]["damaged"] == 0
 
 
 def test_every_kind_of_allocation(packed):

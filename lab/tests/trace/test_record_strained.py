@@ -65,7 +65,8 @@ def test_a_process_whose_address_space_is_full_is_named(record, program):
 def test_a_block_that_a_slow_thread_holds_has_its_lifetime(record, program):
     _, found = record(program, "holds")
     (process,) = found["processes"]
-    assert sum(blocks for least, blocks, _ in process["life_ns"] if least >= 16_000_000) >= 10
+    # A thread begins unmeasured: its first words may share one mark of time, and so have no length between them.
+    assert sum(blocks for least, blocks, _ in process["life_ns"] if least >= 16_000_000) >= 15
 
 
 def test_children_that_begin_late_inherit_what_lived_when_they_were_forked(record, program):
@@ -128,11 +129,11 @@ def small_disk(tmp_path) -> Callable:
     """small_disk(words of the command…): (how hak ended, the trace): it was recorded where there is room for 32 KiB."""
     mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=32k none "$0" && "$@"', tmp_path / "disk"]
 
-    def call(*words: object) -> tuple:
+    def call(*words: object, flags: tuple = ()) -> tuple:
         (tmp_path / "disk").mkdir()
         if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
             pytest.skip("this user can mount nothing")
-        hak = (sys.executable, "-m", "hakmem_lab.cli.main", "record", "-o", "disk/trace", "--")
+        hak = (sys.executable, "-m", "hakmem_lab.cli.main", "record", "-o", "disk/trace", *flags, "--")
         done = subprocess.run(
             [*mount, "sh", "-c", '"$@"; status=$?; cp disk/trace .; exit $status', "sh", *hak, *words],
             capture_output=True, text=True, cwd=tmp_path, check=False,
@@ -142,11 +143,12 @@ def small_disk(tmp_path) -> Callable:
     return call
 
 
+@pytest.mark.parametrize("flags", [(), ("--stacks", "--rate", "1")])
 @pytest.mark.parametrize("count", ["20000", "400000"])
-def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program, count):
+def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program, count, flags):
     from hakmem_lab.trace.contents import contents, counts
 
-    done, trace = small_disk(program, "random", count)
+    done, trace = small_disk(program, "random", count, flags=flags)
     assert (done.returncode, done.stdout) == (3, "done\n")
     written = sum(each["operations"] for each in counts(trace)["processes"])
     assert f"trace: {written:,} operation" in done.stderr

@@ -18,7 +18,7 @@ from hakmem_lab.judge.statistics.paired import paired_interval
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds.tune import halving
+from hakmem_lab.kinds.tune import search
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.schedule import block
 
@@ -55,8 +55,8 @@ class Machine:
 def tuned(noise: np.ndarray, candidates: list[str], effects: dict[str, float], seed: int):
     """(the chosen one, what its own choosing would have claimed, the verdict of the confirmation)"""
     machine, blocks = Machine(noise, effects, seed), []
-    aim = halving.Aim(DEFAULT, METRIC)
-    while not (state := halving.course([candidates], blocks, aim, 2, {})).done:
+    aim = search.Aim(DEFAULT, METRIC)
+    while not (state := search.course([candidates], blocks, aim, 2, {})).done:
         blocks += machine.blocks([DEFAULT, *state.alive], len(blocks), state.until)
     chosen = state.chosen
     assert chosen is not None
@@ -70,7 +70,7 @@ def tuned(noise: np.ndarray, candidates: list[str], effects: dict[str, float], s
 
 def tunings(kind: str, count: int, candidates: int, effects: dict[str, float], seed: int) -> list[tuple]:
     names = [f"c{n}" for n in range(candidates)]
-    runs = halving.runs_of(candidates, 2) + 4 * BLOCKS
+    runs = search.runs_of(candidates, 2) + 4 * BLOCKS
     rows = noise_kinds.KINDS[kind](np.random.default_rng(seed), count, runs)
     return [tuned(row, names, effects, seed + index) for index, row in enumerate(rows)]
 

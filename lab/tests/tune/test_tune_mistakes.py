@@ -110,7 +110,7 @@ def test_a_spec_of_a_tuning(here, tmp_path, fakes):
 
 
 REFUSED = {
-    "hakmem": ("HAKMEM_RETAIN=abc", "hakmem: warning: HAKMEM_RETAIN: value not understood"),
+    "hakmem": ("HAKMEM_RETAIN=abc", "hakmem: warning: HAKMEM_RETAIN=abc: not understood"),
     "jemalloc": ("MALLOC_CONF=dirty_decay:0", "<jemalloc>: Invalid conf pair: dirty_decay:0"),
     "scudo": ("SCUDO_OPTIONS=release=1", "Scudo WARNING: found 1 unrecognized flag"),
 }

@@ -13,6 +13,7 @@ SCRIPT = """#!/bin/sh
 echo >> "{folder}/count"
 n=$(wc -l < "{folder}/count")
 [ "$n" = "${{HANG:-0}}" ] && exec sleep 60
+[ "$n" -ge "${{SLOW:-99999}}" ] && [ "$n" -lt 18 ] && sleep 0.4
 [ -n "$BREAK" ] && [ "$n" -ge "$BREAK" ] && exit 7
 echo "ops ${{RATE:-1000}}"
 [ "$n" -lt "${{LATE:-0}}" ] && TAIL=100
@@ -175,6 +176,18 @@ def test_a_candidate_that_fails_takes_no_further_part(tune, records):
     first, second = result["tune"]["left_out"]
     assert first.startswith(f"{arms[2]} is left out: exit status 7")
     assert second.startswith(f"{arms[1]} failed in block ")
+    assert "(exit status 7)" in second
+
+
+def test_a_budget_that_ends_early_chooses_from_what_there_is(tune, records):
+    """The trials are quick, the first blocks take four times as long as half of the budget."""
+    result = tune("--env", "SLOW=6", "--budget", "3s").result()
+    (note,) = [note for note in result["tune"]["notes"] if "half of the budget was over" in note]
+    (rung,) = result["tune"]["rungs"]
+    assert rung["arms"] == 4 and rung["kept"] == [result["selection"]["chosen"]] == ["glibc,RATE=1300,TAIL=103"]
+    assert f"after {rung['blocks']} blocks" in note
+    assert rung["blocks"] == len(records("block", phase="select")) <= 2
+    assert result["verdict"] == "GO"
 
 
 def test_where_the_default_fails_nothing_is_stored(tune, store):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.tune import service, space
-from hakmem_lab.kinds.tune.spec import Spec
+from hakmem_lab.kinds.tune import service
+from hakmem_lab.kinds.tune.spec import Space, Spec, candidates, is_large, space_of
 from hakmem_lab.plan import peers, tunables
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.spec import build
@@ -93,7 +93,7 @@ def test_options_share_a_variable_in_the_form_of_its_library():
 
 
 def test_an_arm_of_the_table_means_what_it_says():
-    found = space.space_of(spec(allocators=["glibc"]))
+    found = space_of(spec(allocators=["glibc"]))
     for text in [*found.singles(), *list(found.combinations())[:200]]:
         arm = parse_arm(text)
         assert text.startswith("glibc") and all("=" in part for part in text.split(",")[1:])
@@ -101,20 +101,27 @@ def test_an_arm_of_the_table_means_what_it_says():
 
 
 def test_one_at_a_time_or_all_together():
-    one = space.space_of(spec(allocators=["glibc"]))
+    one = space_of(spec(allocators=["glibc"]))
     options = tunables.options_of("glibc")
     assert len(list(one.singles())) == 1 + sum(len(option.values) for option in options)
     assert one.size() == len(list(one.combinations())) == len(set(one.combinations()))
     small = spec(allocators=["scudo"], combine=True)
-    assert not space.is_large(small, space.Space({"scudo": tunables.options_of("scudo")}, [], {}, []))
-    assert space.is_large(spec(allocators=["glibc"], combine=True), one)
-    assert not space.is_large(spec(allocators=["glibc"]), one)
+    assert not is_large(small, Space({"scudo": tunables.options_of("scudo")}, [], {}, []))
+    assert is_large(spec(allocators=["glibc"], combine=True), one)
+    assert not is_large(spec(allocators=["glibc"]), one)
+
+
+def test_where_not_all_can_be_tried_every_allocator_has_its_turn():
+    """What a budget cuts off is the end of the list."""
+    options = {name: [tunables.Option((name,), "X", ("1", "2"), "", "")] for name in ("glibc", "hakmem")}
+    names = [text.partition(",")[0] for text in Space(options, ["./own.so"], {}, []).combinations()]
+    assert names[:5] == ["glibc", "hakmem", "./own.so", "glibc", "hakmem"]
 
 
 def test_what_it_runs_on_now_is_no_candidate():
     keys = spec(allocators=["glibc", "glibc,A=1"], default="glibc")
-    assert "glibc" not in space.candidates(keys, space.space_of(keys))
-    assert "glibc,A=1" in space.candidates(keys, space.space_of(keys))
+    assert "glibc" not in candidates(keys, space_of(keys))
+    assert "glibc,A=1" in candidates(keys, space_of(keys))
 
 
 def arm(variables, library="/lib/x.so", allocator="x"):
@@ -180,7 +187,7 @@ def test_the_sampler_asks_for_new_arms_and_for_the_same_ones_again():
     pytest.importorskip("optuna")
     from hakmem_lab.kinds.tune import search
 
-    found = space.space_of(spec(allocators=["glibc"]))
+    found = space_of(spec(allocators=["glibc"]))
     told = points(found, ["glibc"])
     first = search.ask(found, told, {"glibc"}, 5, 16)
     assert len(first) == 16 and "glibc" not in first
@@ -197,7 +204,7 @@ def test_the_sampler_follows_what_is_good_and_within_limits():
     pytest.importorskip("optuna")
     from hakmem_lab.kinds.tune import search
 
-    found = space.space_of(spec(allocators=["glibc"]))
+    found = space_of(spec(allocators=["glibc"]))
     good, bad = "MALLOC_ARENA_MAX=2", "MALLOC_ARENA_MAX=4"
     told, known = points(found, ["glibc"]), {"glibc"}
     for index in range(4):

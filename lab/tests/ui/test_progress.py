@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hakmem_lab.run import progress as ui
+from hakmem_lab.run import endings as ui
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import EXIT_SIGNAL, LabError
-from hakmem_lab.inside.profile import live, proto
+from hakmem_lab.inside.profile import forms, live
 from hakmem_lab.inside.profile.model import HeapProfile
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.spec import CommonSpec, build
@@ -95,5 +95,5 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
 def _read(path: Path) -> HeapProfile | None:
     """None: of a process that was killed while it wrote."""
     with contextlib.suppress(LabError):
-        return proto.read(path)
+        return forms.read(path)
     return None

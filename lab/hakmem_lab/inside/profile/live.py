@@ -1,37 +1,40 @@
-"""The profile of a process that runs: sampling is switched on through its memory, where nobody has done it yet, and the
-table of call sites is read from outside. The process calls nothing and is not stopped."""
+"""The profile of a process that runs: sampling is switched on where nobody has done it yet, and the table of call sites
+is read from outside. One of its threads switches it on, since code without frame pointers can be followed only by what
+a process has to load itself; where none can be asked, it is done through the memory of the process."""
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside import layout, owners, smaps
+from hakmem_lab.inside import layout, owners
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Process, doubted
+from hakmem_lab.inside.memory import Memory, Process, doubted, parse
 from hakmem_lab.inside.objects import Heap
-from hakmem_lab.inside.occupancy import CACHED, LIVE, TRANSFER
+from hakmem_lab.inside.occupancy import CACHED, DEPOT, LIVE
 from hakmem_lab.inside.owners import HEAP_OWNERS, Reading
 from hakmem_lab.inside.profile import places
 from hakmem_lab.inside.profile.model import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 
 SITES_MAX, PIECES_MAX, DEPTH_MAX = 1 << 20, 1 << 20, 1 << 10
-ROWS = {"[thread caches]": ("thread caches", "in transfer"), "[retained]": ("waiting for decay",),
+ROWS = {"[thread caches]": ("thread caches", "in the depot"), "[retained]": ("waiting for decay",),
         "[metadata]": ("metadata",), "[sampled blocks]": ("sampled blocks",)}  # fmt: skip
 UNSEEN = "[not sampled]"
+LIBGCC = 2  # of the option PROFILE_UNWIND
 
 
-def take(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
-    """Raises LabError where there is no such process, it is not for us, or it has no sampler."""
+def take(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, int], bool]) -> HeapProfile:
+    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where there is no such process,
+    it is not for us, or it has no sampler."""
     with Process(pid) as memory:
         found = layout.find(memory)
         if "&hak_sites" not in found:
             raise LabError(f"{memory.name} has {found.path}, which has no heap profile: it is older than this hak")
-        with doubted(memory.name, "process"), _sampling(memory, found, mean_bytes) as (mean, fresh):
+        with doubted(memory.name, "process"), _sampling(memory, found, mean_bytes, start) as (mean, fresh, short):
             started = time.time_ns()
             if fresh:
                 time.sleep(seconds)
@@ -42,7 +45,7 @@ def take(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
         profile.period, profile.time_ns = mean, time.time_ns()
         profile.duration_ns = profile.time_ns - started if fresh else 0
         when = f"in {seconds:g} s" if fresh else "since the process began to sample"
-        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing])]
+        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing, short])]
         profile.main = os.path.realpath(f"/proc/{pid}/exe")
         return profile
 
@@ -61,18 +64,43 @@ def snapshot(pid: int) -> HeapProfile | None:
 
 
 @contextmanager
-def _sampling(memory: Process, found: Layout, mean_bytes: int) -> Iterator[tuple[int, bool]]:
-    """(mean, whether it was switched on here, and is off again afterwards)."""
+def _sampling(
+    memory: Process, found: Layout, mean_bytes: int, start: Callable[[int, int], bool]
+) -> Iterator[tuple[int, bool, str]]:
+    """(mean, whether it was switched on here, and is off again afterwards; why stacks may end early)."""
     before = _request(memory, found)
     if before:
-        yield before, False
+        yield before, False, ""
         return
-    _write(memory, found, mean_bytes)
+    short = ""
     try:
-        yield mean_bytes, True
+        with _unwinder(memory, found):
+            started = start(memory.pid, mean_bytes)
+    except LabError as error:
+        started, short = False, f"stacks end where code has no frame pointers: {error}"
+    if not started:
+        _write(memory, found, mean_bytes)
+    try:
+        yield mean_bytes, True, short
     finally:
         if _request(memory, found) == mean_bytes:
             _write(memory, found, 0)
+
+
+@contextmanager
+def _unwinder(memory: Process, found: Layout) -> Iterator[None]:
+    """Meanwhile the option says the one that needs no frame pointers, unless the program was told another."""
+    setting = next((n for n, option in enumerate(found.options) if option.name == "PROFILE_UNWIND"), None)
+    if setting is None or memory.read(found.root("hak_option_given") + setting, 1) != b"\0":
+        yield
+        return
+    place = found.root("hak_option_values") + 8 * setting
+    before = memory.read(place, 8)
+    memory.write(place, LIBGCC.to_bytes(8, "little"))
+    try:
+        yield
+    finally:
+        memory.write(place, before)
 
 
 def _word(memory: Memory, found: Layout) -> tuple[int, bool, int]:
@@ -109,7 +137,7 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
         stacks[address] = stack
         profile.add(stack, values)
     heap = Reader(memory, found).read()
-    reading = owners.read(memory, heap, smaps.parse(memory.text("smaps")))
+    reading = owners.read(memory, heap, parse(memory.text("smaps")))
     if not profile.total(ALLOC_SPACE):
         _add_in_use(profile, heap, reading)
     _add_resident(profile, memory, found, stacks, heap, reading)
@@ -183,7 +211,7 @@ def _add_resident(
 def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:
     """Of a class: (bytes resident, but those that threads cache; bytes of its live blocks)."""
     if (each := reading.classes.get(cls)) is not None:
-        resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[TRANSFER])
+        resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[DEPOT])
         return resident, int(each.blocks[LIVE]) * heap.layout.class_sizes[cls]
     resident, blocks = reading.runs.get(cls, (0, 0))[0], reading.run_blocks.get(cls, (0, 0))[0]
     huge = cls >= len(heap.layout.class_sizes)

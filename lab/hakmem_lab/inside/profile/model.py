@@ -1,6 +1,6 @@
 """A heap profile, wherever it is from: stacks of places, and what was allocated there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 # In this order, which readers of pprof's format expect.
@@ -35,6 +35,7 @@ class HeapProfile:
     """values: stack -> one number a type."""
 
     values: dict[Stack, list[float]] = field(default_factory=dict)
+    types: Sequence[tuple[str, str]] = TYPES
     period: int = 0
     time_ns: int = 0
     duration_ns: int = 0
@@ -44,7 +45,7 @@ class HeapProfile:
     missing: str = ""  # what is not in it, and why
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
-        before = self.values.setdefault(stack, [0.0] * len(TYPES))
+        before = self.values.setdefault(stack, [0.0] * len(self.types))
         for i, value in enumerate(values):
             before[i] += value
 

@@ -88,8 +88,8 @@ def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, S
     for place, address in addresses.items():
         named = table.name(address)
         rows = lines.get(address, [])
-        if rows and rows[-1].function == "??":
-            rows = [*rows[:-1], Name(named or str(place), rows[-1].file, rows[-1].line)]
+        if rows and not rows[-1].file:  # without debug information addr2line names the nearest symbol, whosever it is
+            rows = [*rows[:-1], Name(named or str(place))]
         found[place] = rows or [Name(named or str(place))]
     return found
 

@@ -1,6 +1,6 @@
 """Paired comparison: Hodges–Lehmann estimate and the interval that inverts the signed-rank test.
 
-Duty: one number and its interval from per-block log-ratios. May import NumPy, SciPy and `latency`.
+Duty: one number and its interval from per-block log-ratios. May import NumPy, SciPy and `quantiles`.
 
 The interval is a pair of order statistics of the Walsh averages (d_i + d_j) / 2, i <= j. Their ranks come from the
 exact null distribution of the signed-rank statistic up to `EXACT_LIMIT` blocks and from its normal approximation above.
@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from hakmem_lab.judge.statistics.latency import quantile_interval
+from hakmem_lab.judge.statistics.quantiles import quantile_interval
 
 EXACT_LIMIT = 200
 DIRECT_LIMIT = 500

@@ -125,6 +125,11 @@ def _sigma(d_or_sigma: float | Sequence[float]) -> float:
     return float(d_or_sigma) if np.ndim(d_or_sigma) == 0 else spread(d_or_sigma)
 
 
+def aa_runs(alpha: float) -> int:
+    """Fewest runs that an A/A is judged by."""
+    return 4 * 2 * least_blocks(alpha)
+
+
 def least_blocks(alpha: float = 0.05, looks: int | Sequence[int] = 1) -> int:
     """Fewest blocks with which every verdict is possible: below it GO and NO-GO cannot be reached by any data."""
     return least_count(obrien_fleming_levels(looks, alpha)[-1] / 2)

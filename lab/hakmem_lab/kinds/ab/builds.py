@@ -24,7 +24,7 @@ from hakmem_lab.plan.peers import Library
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.blocks import Blocks, finished_blocks
+from hakmem_lab.store.query import Blocks, finished_blocks
 from hakmem_lab.store.runs import RunFile
 
 KEY, PHASE = "builds", "measure"

@@ -1,5 +1,7 @@
 """`hak ab`: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
 
+import shlex
+
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import (
@@ -20,8 +22,8 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run import detection
 from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.run.session import Session, command_arms, parse_arms
+from hakmem_lab.store.query import Blocks
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -29,13 +31,14 @@ RUNS_PER_BLOCK = 4
 
 def names(spec: AbSpec) -> tuple[str, str]:
     """The arms' names: as written, told apart where both are the same."""
-    if spec.control == spec.treatment:
-        return f"{spec.control} (control)", f"{spec.treatment} (treatment)"
-    return spec.control, spec.treatment
+    control, treatment = map(shlex.join, spec.commands) if spec.commands else (spec.control, spec.treatment)
+    return (f"{control} (control)", f"{treatment} (treatment)") if control == treatment else (control, treatment)
 
 
 def arms(spec: AbSpec) -> list[Arm]:
     control, treatment = names(spec)
+    if spec.commands:
+        return command_arms(dict(zip((control, treatment), spec.commands, strict=True)))
     where = {control: "control", treatment: "treatment"}
     return parse_arms({control: spec.control, treatment: spec.treatment}, where)
 

@@ -19,7 +19,7 @@ from hakmem_lab.kinds.fleet import worker
 from hakmem_lab.kinds.fleet.gather import Gathering
 from hakmem_lab.kinds.fleet.job import FleetSpec
 from hakmem_lab.kinds.fleet.ledger import LOST
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.endings import Progress
 
 CONNECT_S = 10.0
 POLL_S = 0.25

@@ -8,7 +8,7 @@ from hakmem_lab.kinds.fleet.folder import Folder
 from hakmem_lab.kinds.fleet.gather import Gathering
 from hakmem_lab.kinds.fleet.ledger import CLOSED, LEFT
 from hakmem_lab.kinds.fleet.result import analyse
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.store.runs import RunFile, Store
 
 

@@ -20,7 +20,7 @@ from hakmem_lab.errors import LabError, Stopped, StoreError, one_line
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.job import FleetSpec, Job
 from hakmem_lab.plan.spec import build, normalised
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.store.runs import RunFile
 
 JOB, PARTS, LEFT = "job.json", "parts", ".left"

@@ -11,7 +11,7 @@ from hakmem_lab.kinds.fleet.ledger import LEFT, Ledger
 from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import folder_hash
-from hakmem_lab.store.earlier import earlier_runs, question_hash
+from hakmem_lab.store.query import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine, signals
 

@@ -44,6 +44,8 @@ def check(spec: FleetSpec, source: str) -> None:
         "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give that"),
         "rare": (spec.rare is not None, "a fleet measures max-blocks blocks in all; give that"),
     }
+    once = "it is for one machine; have the hosts ready, and leave it out"
+    refused |= {key: (getattr(spec, key) is not None, once) for key in ("setup", "cleanup")}
     for key, (asked, what) in refused.items():
         if asked:
             raise LabError(f"{source}: {key}: {what}")

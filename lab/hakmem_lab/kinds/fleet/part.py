@@ -22,7 +22,7 @@ from hakmem_lab.kinds.ab import kind as ab
 from hakmem_lab.kinds.fleet.job import Job
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.spec import AbSpec, build
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.runs import default_folder
 

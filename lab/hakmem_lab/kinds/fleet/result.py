@@ -22,7 +22,7 @@ from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 Pair = tuple[str, str]
 ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side

@@ -16,29 +16,30 @@ from hakmem_lab.judge import planning, two_arms
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.ab.kind import check_blocks
 from hakmem_lab.kinds.compare import arms
-from hakmem_lab.kinds.latency import rule
-from hakmem_lab.kinds.latency.histogram import (
+from hakmem_lab.kinds.latency import causes, verdict
+from hakmem_lab.kinds.latency.pool import (
     DEFAULT_PATTERN,
     METRICS,
     SECOND,
+    Pair,
     Percentile,
+    Pools,
     Reader,
     check_pattern,
+    enough,
     percentiles_us,
 )
-from hakmem_lab.kinds.latency.pool import Pair, Pools, enough
 from hakmem_lab.kinds.latency.result import analyse
 from hakmem_lab.kinds.latency.verdict import Asked, Decision, decide, whats
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
 from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.context import Context
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner, Workload
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 from hakmem_lab.system.launcher import Outcome
 
 __all__ = ["Spec", "analyse", "run"]
@@ -119,6 +120,7 @@ class HistogramRunner(Runner):
             found = self._reader.histograms(outcome)
             part["metrics"] |= percentiles_us(found)
             part["histograms"] = {series: histogram.encode().decode() for series, histogram in found.items()}
+            part |= causes.read(outcome.stdout)
             part["second_mean_us"] = [int(text) / 1e3 for text in SECOND.findall(outcome.stdout)]
         return part
 
@@ -148,7 +150,7 @@ def measure(session: LatencySession) -> None:
         session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
     )
     header, records = session.file.header(), session.records()
-    law, least = rule.recorded(header, records), planning.least_blocks(records)
+    law, least = verdict.recorded(header, records), planning.least_blocks(records)
     asked = Asked(header["spec"], law, session.spec.alpha / len(others))
     gone: set[str] = set()
 
@@ -186,10 +188,10 @@ def note_rule(session: LatencySession) -> None:
     found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)
     text = f"judged after every block: {', '.join(found) or 'no percentile'}"
     if spec.metric not in found:
-        counts = ", ".join(map(str, rule.looks_at(spec.max_blocks)))
+        counts = ", ".join(map(str, verdict.looks_at(spec.max_blocks)))
         text += f"; a block has too few requests for {spec.metric}, which is looked at after {counts} blocks"
         session.progress.say(text)
-    session.event(planning.BY_BLOCK, text, percentiles=found, reserve=rule.RESERVE)
+    session.event(planning.BY_BLOCK, text, percentiles=found, reserve=verdict.RESERVE)
 
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
@@ -200,7 +202,7 @@ def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> l
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    others, law = len(spec.allocators) - 1, rule.of_blocks(spec.max_blocks)
+    others, law = len(spec.allocators) - 1, verdict.of_blocks(spec.max_blocks)
     for plan in (law.often, law.seldom):
         check_blocks(spec, context.source, plan, others)
     per_block = RUNS_OF_A_PAIR if others == 1 else others + 1

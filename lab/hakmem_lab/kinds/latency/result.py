@@ -11,12 +11,11 @@ from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab.kind import blocked
-from hakmem_lab.kinds.latency import rule
-from hakmem_lab.kinds.latency.histogram import METRICS, PERCENTILES, PREFIXES
-from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, Pair, Pools, Requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, sized, told
+from hakmem_lab.kinds.latency import causes
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, recorded, sized, told
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 from hakmem_lab.store.runs import plain
 
 UNIT = "µs"
@@ -103,7 +102,7 @@ def _percentile_metric(name: str) -> Metric:
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
     and intervals that hold for all arms at once, as soon as the run's rule allows one."""
-    spec, blocks, law = header["spec"], measured(records), rule.recorded(header, records)
+    spec, blocks, law = header["spec"], measured(records), recorded(header, records)
     names = [arm["name"] for arm in header["arms"]]
     first, others = names[0], names[1:]
     result = base_result(header, records, blocks)
@@ -122,6 +121,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     for row in (row for row in result["arms"] if row["name"] in arms):
         row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
+    result["latency"]["causes"] = causes.rows(arms, {name: _runs(blocks, name) for name in arms})
     asked = Asked(spec, law, spec["alpha"] / len(others))
     pairs = {name: pair for name in others if (pair := Pair(pools, first, name)).blocks}
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)

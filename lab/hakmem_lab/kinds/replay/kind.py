@@ -16,22 +16,22 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds import compare
 from hakmem_lab.kinds.ab.kind import check_blocks
+from hakmem_lab.kinds.replay import by_stack
 from hakmem_lab.kinds.replay.result import LIVE, analyse, replayed
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.programs import find_program
+from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run import preflight
-from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.context import Context
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.blocks import Blocks
-from hakmem_lab.trace import replay
+from hakmem_lab.store.query import Blocks
+from hakmem_lab.trace import replay, stacks
 from hakmem_lab.trace.contents import Contents, contents, words
-from hakmem_lab.trace.replay import ReplayBlocks
+from hakmem_lab.trace.replay import ReplayBlocks, ReplayRunner
 
 __all__ = ["Spec", "analyse", "run"]
 
@@ -53,6 +53,7 @@ class Spec(CompareSpec):
     pace: Literal["fast", "recorded"] = "fast"
     processes: Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_numbers)] = []
     live: bool = False
+    by: Literal["stack"] | None = None
     metric: MetricName = "cpu"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
 
@@ -64,11 +65,13 @@ class Spec(CompareSpec):
         if not Path(trace).is_file():
             raise LabError(f"there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
         live = bool(values.get("live"))
-        values = {"pace": "recorded" if live else "fast"} | values
+        # A run tells the times of its last execution by stack.
+        values = {"pace": "recorded" if live else "fast"} | ({"repeat": 1} if values.get("by") else {}) | values
+        mean = stacks.mean_bytes(Path(trace)) if values.get("by") else 0
         touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
         numbers = parse_numbers(values.get("processes"))
         numbers = numbers if isinstance(numbers, list) else []  # which the field itself refuses
-        return values | {"command": replay.command(trace, touch, pace, numbers)}
+        return values | {"command": replay.command(trace, touch, pace, numbers, mean)}
 
 
 def live_workload(spec: Spec, found: Contents) -> Workload:
@@ -111,6 +114,9 @@ class ReplaySession(ReplayBlocks):
             there = ", ".join(str(each.number) for each in self.found.processes[:MOST_NAMED]) or "none"
             raise LabError(f"--processes: {spec.trace} has no process {missing[0]}; it has: {there}")
         super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
+        self.stacks = by_stack.chosen(Path(spec.trace), spec, next(iter(spec.processes), None)) if spec.by else None
+        if self.stacks and isinstance(self.runner, ReplayRunner):
+            self.runner.nodes = {node for row in self.stacks["rows"] for node in row["nodes"]}
         if self.live:
             self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
 
@@ -124,7 +130,7 @@ class ReplaySession(ReplayBlocks):
         return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
 
     def create(self, folder: Path, source: str, **more: object) -> None:
-        super().create(folder, source, recorded=replay.recorded(self.found), **more)
+        super().create(folder, source, recorded=replay.recorded(self.found), stacks=self.stacks, **more)
         if self.found.partial:
             self.warn("partial", f"the trace is incomplete, and replayed as far as it goes: {self.found.partial}")
 
@@ -141,13 +147,13 @@ def run(spec: Spec, context: Context) -> dict:
     check_blocks(spec, context.source, plan, others)
     count = len(arms(spec))
     per_block = 4 if count == 2 else count
-    soonest = spec.max_blocks if spec.live else min(spec.max_blocks, plan.least_blocks(spec.alpha / others))
+    soonest = spec.max_blocks if spec.live or spec.by else min(spec.max_blocks, plan.least_blocks(spec.alpha / others))
     most, first = (per_block * blocks + spec.warm_up * count for blocks in (spec.max_blocks, soonest))
     return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse, ReplaySession)
 
 
 def measure(session: Session) -> None:
-    """Blocks of all arms; without live runs, of the baseline and of those that are not settled yet."""
+    """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
     session.check_fitness()
     header, records = session.file.header(), session.records()
     everyone = list(session.arms)
@@ -162,7 +168,7 @@ def measure(session: Session) -> None:
         ]
 
     for blocks in session.each_block("measure", wanted, most, [everyone[0], everyone[0] + LIVE]):
-        if not blocks or header["spec"]["live"]:
+        if not blocks or header["spec"]["live"] or header["spec"].get("by"):
             continue
         found = compare.decisions(own, blocks, plan)
         gone |= {name for name, decision in found.items() if decision.verdict is not Verdict.INCONCLUSIVE}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import measured
 from hakmem_lab.kinds import compare
-from hakmem_lab.kinds.replay import predict
+from hakmem_lab.kinds.replay import by_stack, predict
 from hakmem_lab.kinds.replay.predict import Column, Quantity
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 LIVE = " live"  # what the name of an arm ends in that runs the recorded command
 
@@ -29,6 +29,12 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if blocks:
         result["replay"] = _replay(header, own, blocks)
         result["warnings"] += result["replay"]["refused"]
+        if header.get("stacks"):
+            found = by_stack.analyse(header, [arm["name"] for arm in own["arms"]], blocks)
+            result["replay"]["stacks"] = found
+            if not found["rows"]:
+                number = found["process"]
+                result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
         result["replay"]["answer"] = _answer(result["replay"], header["spec"]["metric"])
         result["headline"] = f"{result['replay']['answer']}. Of what it allocates alone: {result['headline']}"
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])

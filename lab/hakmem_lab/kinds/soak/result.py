@@ -8,7 +8,7 @@ from hakmem_lab.judge.analysis import failures, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.soak.analysis import ALPHA, HOUR_S, KIB_PER_MIB, Segment, column, epochs, phases_of, segments
 from hakmem_lab.kinds.soak.drift import Drift, stays
-from hakmem_lab.run.progress import duration
+from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
 # Growth at the budget's rate has to reach this before anything is said: memory is taken in whole chunks, and what a

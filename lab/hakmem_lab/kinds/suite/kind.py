@@ -3,13 +3,13 @@
 from hakmem_lab.judge.analysis import failures, warnings
 from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite import rows as suite_rows
-from hakmem_lab.kinds.suite import syscalls
+from hakmem_lab.kinds.suite import run as syscalls
 from hakmem_lab.kinds.suite.means import group_means
 from hakmem_lab.kinds.suite.run import Suite
 from hakmem_lab.kinds.suite.sheet import Sheet
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
-from hakmem_lab.store.blocks import finished_blocks
+from hakmem_lab.store.query import finished_blocks
 
 Spec = SuiteSpec
 ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")

@@ -24,10 +24,11 @@ def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: obj
 
 
 def sheet_rows(sheet: Sheet) -> list[dict]:
-    """Ratios of the primary metric and of memory, each with its first bar; then a row for every further bar and every
-    guardrail."""
+    """Ratios of the primary metric, of memory and of the further ones, each with its first bar; then a row for every
+    further bar and every guardrail."""
     rows, left = [], list(sheet.row.bars)
-    names = [] if sheet.row.ops else [sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])]
+    memory = [sheet.row.memory_metric()] if sheet.row.memory else []
+    names = [] if sheet.row.ops else [sheet.row.metric, *memory, *sheet.row.also.values()]
     for name in dict.fromkeys(names):
         fitting = [bar for bar in left if sheet.row.named(bar.metric) == name and _against_all(sheet.spec, bar)]
         judged = sheet.judge(fitting[0]) if fitting else None

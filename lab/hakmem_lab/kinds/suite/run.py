@@ -1,6 +1,10 @@
 """The course of a suite: trials, and rounds of blocks, one of every workload, in random order.
 
 Every workload is a session of its own; they share one file of the store.
+
+System calls per operation of a workload's arms, counted in untimed runs of two lengths.
+
+What starting and ending cost is in both lengths; the difference is the steady state.
 """
 
 import contextlib
@@ -14,22 +18,92 @@ from pydantic import ValidationError
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
-from hakmem_lab.kinds.suite import history, syscalls
-from hakmem_lab.kinds.suite.check import check_names
-from hakmem_lab.kinds.suite.places import Places
-from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
+from hakmem_lab.judge.statistics.counts import rate_interval
+from hakmem_lab.kinds.suite import history
+from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
+from hakmem_lab.kinds.syscalls.kind import OPS, TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run import progress
-from hakmem_lab.run.context import Context
+from hakmem_lab.run import endings
+from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.inputs import changed_input, input_hashes
 from hakmem_lab.run.recorder import Recorder, check_unchanged
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.blocks import attempts_made, finished_blocks
+from hakmem_lab.store.query import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system.launcher import Launcher
 from hakmem_lab.trace import replay
+
+
+def command_for(row: WorkloadSpec, operations: int) -> list[str]:
+    return [word.replace(OPS, str(operations)) for word in row.command]
+
+
+def check(session: Session) -> None:
+    """Raises LabError where no program can be traced here."""
+    work = session.workload
+    with Launcher() as launcher:
+        Counter(launcher, work.cwd, work.pin, work.timeout_s).check()
+
+
+def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> None:
+    """Counts of every arm at both lengths, as records; those that are in the store already are left out.
+
+    Raises Stopped where a program cannot be counted.
+    """
+    known = {(r["arm"], r["operations"]) for r in records if r["type"] == "count" and r["workload"] == row.key}
+    try:
+        with Launcher() as launcher:
+            work = session.workload
+            counter = Counter(launcher, work.cwd, work.pin, work.timeout_s, work.stdin)
+            for arm in session.arms.values():
+                for operations in row.ops:
+                    if (arm.name, operations) not in known:
+                        note = f"{row.title}: {arm.name}, {operations:,} operations, traced"
+                        session.progress.update(0, 1, note)
+                        calls = _count(counter, session, row, arm, operations)
+                        session.append({"type": "count", "arm": arm.name, "operations": operations, "calls": calls})
+    except (LabError, OSError) as error:
+        session.progress.restart()
+        raise session.stopped(f"workload '{row.key}': {error}") from None
+    session.progress.restart()
+
+
+def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, operations: int) -> int:
+    """System calls of one execution. Raises LabError where it did not end well."""
+    argv = [session.workload.argv[0], *command_for(row, operations)[1:]]
+    calls, outcome = counter.count(argv, arm.environment(session.workload.env))
+    why = outcome.failure()
+    if why is None and not calls:
+        why = "strace counted no system call"
+    if why:
+        tail = " ".join(outcome.stderr.split())[-TAIL_CHARACTERS:]
+        raise LabError(f"{arm.name} could not be traced: {why}" + (f": {tail}" if tail else ""))
+    return sum(calls.values())
+
+
+def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str, Figure]:
+    """Arm -> calls per operation, of the arms that were counted at both lengths; as `hak syscalls` estimates it.
+
+    Below 0 where the longer execution made fewer calls. The ends are one-sided bounds: the lower one of a Poisson
+    count, the upper one as if all calls had come in one burst, since one execution does not show how they come.
+    """
+    counts = {(r["arm"], r["operations"]): r["calls"] for r in records if r["type"] == "count"}
+    short, long = row.ops
+    found = {}
+    for arm in dict.fromkeys(name for name, _ in counts):
+        few, many = counts.get((arm, short)), counts.get((arm, long))
+        if few is not None and many is not None:
+            events, operations = many - few, long - short
+            low = rate_interval(max(0, events), operations, 1 - 2 * alpha).low
+            rate = events / operations
+            found[arm] = Figure(rate, min(rate, low), upper_bound(events, alpha, max(1.0, events)) / operations)
+    return found
+
 
 LEAST_ROUNDS = 2
 
@@ -40,7 +114,7 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
     if server is not None:
         warm_up = server.warm_up and places.command(server.warm_up)
         server = server.model_copy(update={"command": places.command(server.command), "warm_up": warm_up})
-    command = places.command(syscalls.command_for(row, row.ops[0]) if row.ops else row.command)
+    command = places.command(command_for(row, row.ops[0]) if row.ops else row.command)
     if row.trace is not None:
         command = replay.command(places.path(row.trace))
     return BlockSpec(
@@ -140,7 +214,7 @@ class Suite(Recorder):
         """Raises LabError where a workload's system calls are to be counted and cannot be: before anything is run."""
         for row in self.spec.chosen():
             if row.ops is not None:
-                syscalls.check(self.sessions[row.key])
+                check(self.sessions[row.key])
                 return
 
     def _check_fitness(self) -> None:
@@ -175,10 +249,10 @@ class Suite(Recorder):
                 executions = 1 + row.ops[1] / row.ops[0]
             seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
             runs += twice * self.spec.blocks_of(row) * len(trials[row.key])
-        text = f"run {self.file.id}: about {progress.duration(seconds)} ({runs} runs)"
+        text = f"run {self.file.id}: about {endings.duration(seconds)} ({runs} runs)"
         left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
         if left < seconds:
-            text += f", but the budget ends it in about {progress.duration(left)}"
+            text += f", but the budget ends it in about {endings.duration(left)}"
         self.progress.say(text)
 
     def measure(self) -> None:
@@ -186,7 +260,7 @@ class Suite(Recorder):
         records = self.records()
         for row in self.spec.chosen():
             if row.ops is not None:
-                syscalls.count_all(self.sessions[row.key], row, records)
+                count_all(self.sessions[row.key], row, records)
         timed = [row for row in self.spec.chosen() if row.ops is None]
         done, made = {}, {}
         for row in timed:

@@ -16,7 +16,7 @@ from hakmem_lab.judge.statistics.paired import median_interval
 from hakmem_lab.kinds.suite.bars import BEST, SIZES_KIB, Bar
 from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.store.blocks import Blocks
+from hakmem_lab.store.query import Blocks
 
 MIB_KIB = 1024.0
 MS_S = 1e-3
@@ -110,7 +110,8 @@ class Sheet:
         """What the metric is called in a table."""
         if name == self.row.metric and (self.row.label or name not in PEAKS):
             return self.row.label or ("memory" if self.words(name) == LEANER else "speed")
-        return PEAKS.get(name, self.metric(name).label)
+        called = next((label for label, metric in self.row.also.items() if metric == name), None)
+        return called or PEAKS.get(name, self.metric(name).label)
 
     def words(self, name: str) -> tuple[str, str]:
         """How a ratio above 1 and one below are called."""

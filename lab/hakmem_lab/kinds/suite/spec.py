@@ -2,15 +2,22 @@
 
 A suite is a list of workloads, each with bars to reach. All ratios are turned so that above 1 means that the first
 side is better, whatever the metric's direction.
+
+Where the relative paths of a suite begin: in the present folder, else beside its spec, else in the folder above.
+
+Whether the names in a suite's spec refer to something.
 """
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hakmem_lab.errors import nearest
-from hakmem_lab.kinds.suite.bars import PRIMARY, Bar, Milestone, guardrail_bar
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.kinds.suite.bars import BEST, PRIMARY, Bar, Milestone, guardrail_bar
 from hakmem_lab.kinds.syscalls.kind import OPS, parse_ops
+from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.spec import (
     SERVER_METRICS,
     Alpha,
@@ -26,6 +33,75 @@ from hakmem_lab.plan.spec import (
     Timeout,
     Word,
 )
+
+
+@dataclass(frozen=True)
+class Places:
+    """folders: where a path is looked for that does not exist in the present one, in this order."""
+
+    folders: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, source: str) -> "Places":
+        """source: the spec's file, as the user or a stored run names it."""
+        folder = project.located(source).resolve().parent
+        return cls((folder, folder.parent))
+
+    def path(self, name: str) -> str:
+        """A path where there is something; else the name as it is."""
+        if Path(name).exists():
+            return name
+        return next((str(folder / name) for folder in self.folders if (folder / name).exists()), name)
+
+    def word(self, word: str) -> str:
+        """A word of a command: with a slash inside it may be a relative path."""
+        return self.path(word) if "/" in word and not word.startswith("/") else word
+
+    def command(self, words: list[str]) -> list[str]:
+        return [self.word(word) for word in words]
+
+    def arm(self, text: str) -> str:
+        """An arm, whose allocator may be the path of a library."""
+        allocator, comma, settings = text.partition(",")
+        return self.word(allocator) + comma + settings
+
+
+def check_names(spec: "SuiteSpec", source: str) -> None:
+    """Raises LabError where a name refers to nothing."""
+    keys = [row.key for row in spec.workload]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise LabError(f"{source}: workload '{key}': two have this key")
+    groups = {row.group for row in spec.workload if row.group}
+    for key in spec.only:
+        if key not in keys and key not in groups:
+            what = "workload or group" if groups else "workload"
+            raise LabError(f"{source}: only: there is no {what} '{key}': {nearest(key, {*keys, *groups})}")
+    for each in spec.milestone:
+        if each.workload not in keys:
+            where = f"{source}: milestone '{each.name}': workload"
+            raise LabError(f"{where}: there is no workload '{each.workload}': {nearest(each.workload, keys)}")
+    if len(set(spec.allocators)) != len(spec.allocators):
+        raise LabError(f"{source}: allocators: the same arm is named twice")
+    if spec.subject not in spec.allocators:
+        raise LabError(f"{source}: subject: '{spec.subject}' is not among the allocators: {', '.join(spec.allocators)}")
+    if spec.table == "reference" and spec.reference not in spec.allocators:
+        raise LabError(f"{source}: reference: '{spec.reference}' is not among the allocators")
+    by_key = {row.key: row for row in spec.workload}
+    for row in spec.workload:
+        for bar in row.bars:
+            _check_bar(spec, row, bar, f"{source}: workload '{row.key}'")
+    for milestone in spec.milestone:
+        _check_bar(spec, by_key[milestone.workload], milestone, f"{source}: milestone '{milestone.name}'")
+
+
+def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> None:
+    """An allocator that only this run leaves out is no mistake; the bar is then not judged."""
+    for key, name in (("against", bar.against), ("over", bar.over)):
+        known = {*(BEST if key == "against" else ()), *row.arms, *spec.allocators, *peers.names()}
+        if name is not None and name not in known:
+            raise LabError(f"{where}: {key}: there is no arm '{name}': {nearest(name, known)}")
+
 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
 SUBJECT, REFERENCE = "hakmem", "glibc"
@@ -54,7 +130,8 @@ class WorkloadSpec(Model):
 
     trace: what `hak record` wrote, which is replayed in place of a command. ops: instead of being timed, the workload's
     system calls are counted at these two lengths, which {ops} in the command stands for; its bars are in calls per
-    operation. hint: what is said besides where the program is missing.
+    operation. also: further metrics by the names that their rows have, such as a percentile that the program prints.
+    hint: what is said besides where the program is missing.
     """
 
     key: Key
@@ -66,6 +143,7 @@ class WorkloadSpec(Model):
     label: str = ""
     unit: str = ""
     higher_is_better: bool = False
+    also: dict[str, MetricName] = Field(default_factory=dict)
     env: Environment = Field(default_factory=dict)
     cwd: Word | None = None
     stdin: Word | None = None
@@ -91,8 +169,8 @@ class WorkloadSpec(Model):
 
     @model_validator(mode="after")
     def _fits(self) -> "WorkloadSpec":
-        used = [name for name in (self.metric, *(bar.metric for bar in self.bars), *self.guardrails)
-                if name in SERVER_METRICS]  # fmt: skip
+        named = (self.metric, *self.also.values(), *(bar.metric for bar in self.bars), *self.guardrails)
+        used = [name for name in named if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [workload.server]")
         if self.metric in self.rates() and not self.higher_is_better:
@@ -114,7 +192,8 @@ class WorkloadSpec(Model):
     def metrics(self) -> list[str]:
         """All that a run of it must yield, the primary one first."""
         named = (self.named(name) for name in (*(bar.metric for bar in self.bars), *self.guardrails))
-        return list(dict.fromkeys([self.metric, *([self.memory_metric()] if self.memory else []), *named]))
+        memory = [self.memory_metric()] if self.memory else []
+        return list(dict.fromkeys([self.metric, *memory, *self.also.values(), *named]))
 
     def rates(self) -> set[str]:
         """The metrics of which more is better."""

@@ -11,18 +11,16 @@ from hakmem_lab.errors import Stopped
 from hakmem_lab.judge.statistics import looks
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab.kind import check_blocks, of_pair, run_until_settled
-from hakmem_lab.kinds.tune import halving, search
-from hakmem_lab.kinds.tune import space as spaces
+from hakmem_lab.kinds.tune import search
+from hakmem_lab.kinds.tune import spec as spaces
 from hakmem_lab.kinds.tune.result import aim_of, analyse, candidates_of, events, groups_of, state_of, whole_header
 from hakmem_lab.kinds.tune.session import ASKED, BROKE, CONFIRM, LEFT_OUT, SELECT, TuneSession
-from hakmem_lab.kinds.tune.space import Space
-from hakmem_lab.kinds.tune.spec import DEFAULT, Spec
+from hakmem_lab.kinds.tune.spec import DEFAULT, Space, Spec
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.context import Context
-from hakmem_lab.run.progress import Progress
+from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.session import ArmFailed
-from hakmem_lab.store.blocks import finished_blocks
+from hakmem_lab.store.query import finished_blocks
 
 __all__ = ["Spec", "analyse", "run"]
 
@@ -58,7 +56,8 @@ def measure(session: TuneSession, space: Space) -> None:
         run_until_settled(session, CONFIRM, pair, of_pair(header, pair))
     except ArmFailed as failed:
         if failed.arm == chosen:
-            session.event(BROKE, f"{chosen} failed in block {failed.index} of its confirmation", arm=chosen)
+            text = f"{chosen} failed in block {failed.index} of its confirmation: {failed.why}"
+            session.event(BROKE, text, arm=chosen)
         raise
 
 
@@ -86,7 +85,7 @@ def ask(session: TuneSession, space: Space) -> None:
         points |= {arm["name"]: point for arm, point in zip(event["arms"], event["points"], strict=True)}
     told = []
     for name, point in points.items():
-        score = halving.score(blocks, name, aim, halving.DOUBT)
+        score = search.score(blocks, name, aim, search.DOUBT)
         if point is not None and score.estimate > -float("inf"):
             told.append((point, score.estimate, score.slack))
     known = {*points, session.spec.default, *(event["arm"] for event in events(records, LEFT_OUT))}

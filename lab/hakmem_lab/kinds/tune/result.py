@@ -9,19 +9,19 @@ from hakmem_lab.judge.statistics import multiple, sentences
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, confirmation
-from hakmem_lab.kinds.tune import halving, service
-from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, SEARCH, SELECT
+from hakmem_lab.kinds.tune import search, service
+from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, OVER, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.blocks import Blocks, finished_blocks
+from hakmem_lab.store.query import Blocks, finished_blocks
 
 
 def events(records: Sequence[dict], what: str) -> list[dict]:
     return [record for record in records if record["type"] == "event" and record["what"] == what]
 
 
-def aim_of(header: dict) -> halving.Aim:
-    return halving.Aim(DEFAULT, metric_of(header), guardrails_of(header["spec"]))
+def aim_of(header: dict) -> search.Aim:
+    return search.Aim(DEFAULT, metric_of(header), guardrails_of(header["spec"]))
 
 
 def candidates_of(header: dict) -> list[str]:
@@ -43,11 +43,12 @@ def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], i
     return [group for group in groups if group], max(plans[0]["tries"] - sum(map(len, groups)), 0)
 
 
-def state_of(header: dict, records: Sequence[dict]) -> halving.Course:
+def state_of(header: dict, records: Sequence[dict]) -> search.Course:
     """How far the choice has come; header: as it is stored."""
     gone = {event["arm"]: event["block"] for event in events(records, GONE)}
     blocks, (groups, wanted) = finished_blocks(records, SELECT), groups_of(header, records)
-    return halving.course(groups, blocks, aim_of(header), header["spec"]["select-blocks"], gone, wanted > 0)
+    first, over = header["spec"]["select-blocks"], bool(events(records, OVER))
+    return search.course(groups, blocks, aim_of(header), first, gone, wanted > 0, over)
 
 
 def analyse(header: dict, records: list[dict]) -> dict:
@@ -81,7 +82,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     return result
 
 
-def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dict:
+def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict:
     """The tuning's own part of the result."""
     spec = header["spec"]
     return {
@@ -91,7 +92,7 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
         "candidates": len(candidates_of(header)),
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
-        "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE) for event in events(records, what)],
+        "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE, OVER) for event in events(records, what)],
         "answer": "",
         "runner_up": None,
         "use": None,
@@ -99,13 +100,13 @@ def _course(header: dict, records: Sequence[dict], state: halving.Course) -> dic
     }
 
 
-def _runner_up(header: dict, blocks: Blocks, state: halving.Course) -> dict | None:
+def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | None:
     """Who was in the last rung beside the chosen one, if its blocks promise as much as matters, and keep the limits."""
     if not state.rungs:
         return None
     aim = aim_of(header)
     for name in state.rungs[-1].arms:
-        found = halving.score(blocks, name, aim, 0.0)
+        found = search.score(blocks, name, aim, 0.0)
         if name != state.chosen and found.slack >= 0 and found.estimate >= as_log(header["spec"]["margin"]):
             return {"arm": name, "estimate": as_ratio(found.estimate), "blocks": len(shared(blocks, DEFAULT, name))}
     return None

@@ -2,14 +2,156 @@
 
 Every group of candidates is asked for anew, from the scores of all before it and a seed of its own, so that a run that
 was interrupted asks the same questions.
+
+Successive halving: which candidates take part in the next block, and which one is chosen in the end. Pure.
+
+All candidates and the default stand in the same blocks. After every rung, whose blocks double, the better half stays:
+by the objective, among those of which the blocks do not say that they break a limit. It only chooses; what it thinks of
+the chosen one is not quoted, and nothing here bounds an error: that is the confirmation's part.
 """
 
+import math
+import statistics
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from hakmem_lab.kinds.tune.space import Space
+from hakmem_lab.judge.analysis import log_ratios
+from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann
+from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.kinds.tune.spec import Space
 from hakmem_lab.plan import tunables
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.store.query import Blocks
+
+LONGEST_RUNG = 16
+DOUBT = 2.0  # standard errors within which a limit is not thought to be broken
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is asked of a candidate. control: the arm that it is compared with; limits: metric -> worsening that is
+    tolerated, a ratio minus one."""
+
+    control: str
+    metric: Metric
+    limits: Mapping[Metric, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """blocks: how many there were at its end; arms: who took part to its end; kept: who stayed, the best first."""
+
+    blocks: int
+    arms: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Course:
+    """How far the choice has come. alive: who takes part in the next block; until: blocks at the end of this rung, or
+    of this group's part of it; open: more than these are in the race; asks: another group of candidates is wanted."""
+
+    alive: tuple[str, ...]
+    until: int
+    rungs: tuple[Rung, ...]
+    open: bool = False
+    asks: bool = False
+
+    @property
+    def done(self) -> bool:
+        return not self.open and len(self.alive) <= 1
+
+    @property
+    def chosen(self) -> str | None:
+        return self.alive[0] if self.done and self.alive else None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one candidate: log-ratios, positive = better. slack: how far its worst limit is from being broken."""
+
+    estimate: float
+    slack: float
+
+
+def score(blocks: Blocks, name: str, aim: Aim, doubt: float) -> Score:
+    """doubt: how many standard errors the benefit of it is worth."""
+    mine = shared(blocks, aim.control, name)
+    found = log_ratios(mine, aim.control, name, aim.metric)
+    slack = math.inf
+    for metric, limit in aim.limits.items():
+        d = log_ratios(mine, aim.control, name, metric)
+        if not d:
+            return Score(-math.inf, -math.inf)
+        error = statistics.stdev(d) / math.sqrt(len(d)) if len(d) > 1 else 0.0
+        slack = min(slack, hodges_lehmann(d) + doubt * error + as_log(limit))
+    return Score(hodges_lehmann(found) if found else -math.inf, slack)
+
+
+def ranked(names: Sequence[str], blocks: Blocks, aim: Aim, keep: int) -> tuple[str, ...]:
+    """The best first, at most `keep`; those that break a limit only where all do, the least broken one first."""
+    scores = {name: score(blocks, name, aim, DOUBT if keep > 1 else 0.0) for name in names}
+    sound = [name for name in names if scores[name].slack >= 0]
+    if sound:
+        return tuple(sorted(sound, key=lambda name: -scores[name].estimate)[:keep])
+    return tuple(sorted(names, key=lambda name: -scores[name].slack)[:keep])
+
+
+def course(
+    groups: Sequence[Sequence[str]],
+    blocks: Blocks,
+    aim: Aim,
+    first: int,
+    gone: Mapping[str, int],
+    more: bool = False,
+    over: bool = False,
+) -> Course:
+    """From the candidates, the blocks so far and the length of the first rung. groups: of candidates which go through
+    the first rung one after the other; gone: candidates that failed, and in which block; more: another group follows;
+    over: there is no time for further blocks, and the best by these is chosen.
+    """
+
+    def present(names: Sequence[str], until: int) -> tuple[str, ...]:
+        return tuple(name for name in names if gone.get(name, math.inf) >= min(until, len(blocks) + 1))
+
+    everyone = [name for group in groups for name in group]
+    first_rung, more = () if over else groups, more and not over
+    if len(everyone) == 1 and not more:
+        return Course(present(everyone, 1), 0, ())
+    for index, group in enumerate(first_rung, start=1):
+        if len(blocks) < index * first:
+            return Course(present(group, index * first), index * first, (), open=True)
+    if more:
+        return Course((), len(blocks), (), open=True, asks=True)
+    alive, until, length, rungs = tuple(everyone), first * len(groups), first, list[Rung]()
+    while True:
+        alive = present(alive, until)
+        if over and len(alive) > 1 and len(blocks) < until:
+            kept = ranked(alive, blocks, aim, 1)
+            return Course(kept, len(blocks), (*rungs, Rung(len(blocks), alive, kept)))
+        if len(alive) <= 1 or len(blocks) < until:
+            return Course(alive, until, tuple(rungs))
+        kept = ranked(alive, blocks[:until], aim, (len(alive) + 1) // 2)
+        rungs.append(Rung(until, alive, kept))
+        alive, length = kept, min(2 * length, LONGEST_RUNG)
+        until += length
+
+
+def blocks_of(count: int, first: int) -> list[tuple[int, int]]:
+    """(blocks, candidates) of every rung, if nobody leaves early."""
+    found, length = [], first
+    while count > 1:
+        found.append((length, count))
+        count, length = (count + 1) // 2, min(2 * length, LONGEST_RUNG)
+    return found
+
+
+def runs_of(count: int, first: int) -> int:
+    """Runs that the whole choice takes at most, those of the default among them."""
+    return sum(length * (4 if each == 1 else each + 1) for length, each in blocks_of(count, first))
+
 
 GROUP = 16  # candidates that are asked for at once, and stand in the same blocks
 ASKED_AGAIN = 20  # times, for each candidate of a group, before it is taken that there is nothing new

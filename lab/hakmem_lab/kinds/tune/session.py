@@ -1,6 +1,8 @@
 """A run in blocks in which a candidate may fail: it is left out, and the others go on."""
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,18 +11,19 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.tune import halving
+from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.run import endings as ui
 from hakmem_lab.run import preflight
-from hakmem_lab.run import progress as ui
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.runs import RunFile
 
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
 BROUGHT, BROKE = "brought", "broke"
+OVER = "over"
 SELECT, CONFIRM = "select", "confirm"
 PAIR = 4  # runs of a block of the confirmation
 
@@ -35,6 +38,8 @@ class TuneSession(Session):
         self.runner.close()
         self.metrics = list(with_readings(spec, self.metrics))
         self.runner = Runner(self.workload, self.metrics)
+        budget = math.inf if spec.budget is None else spec.budget
+        self.tried_by, self.chosen_by = (time.monotonic() + budget * share for share in (1 / 4, 1 / 2))
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
         self.brought: str | None = None
@@ -46,7 +51,7 @@ class TuneSession(Session):
 
         def counted(arms: int) -> tuple[int, int]:
             candidates = self.search[0] if self.search else arms - 1
-            choose = halving.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
+            choose = search.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
             blocks = self.planned or self.spec.max_blocks
             plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
             least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
@@ -108,10 +113,13 @@ class TuneSession(Session):
         del self.arms[name]
 
     def try_arms(self) -> list[dict]:
-        """One run of every arm; a candidate whose trial fails is left out."""
+        """One run of every arm, until a quarter of the budget is over; a candidate whose trial fails is left out."""
         self.check_arms()
-        trials = []
+        trials: list[dict] = []
         for arm in list(self.arms.values()):
+            if len(trials) > 1 and time.monotonic() > self.tried_by:
+                self._leave_out(arm.name, "the budget had no time to try it")
+                continue
             self.progress.update(0, 1, f"trial: {arm.name}")
             trial = self.runner.run(arm, 0)
             if trial["ok"]:
@@ -145,7 +153,7 @@ class TuneSession(Session):
         run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
         names = [name for name in self.arms if name != DEFAULT]
         fits = self.search[0] if self.search else len(names)
-        while fits > 1 and halving.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
+        while fits > 1 and search.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
             fits -= 1
         blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
         least = Plan((max(blocks, 1),)).least_blocks(self.spec.alpha)
@@ -155,7 +163,9 @@ class TuneSession(Session):
         if self.search:
             self.search = max(fits, len(names)), self.search[1]
         elif fits < len(names):
-            self.notes.append(f"the budget has time for {fits} of {len(names)} candidates, the first ones of the table")
+            self.notes.append(
+                f"the budget has time for {fits} of {len(names)} candidates, taken in turn from every allocator"
+            )
         for name in names[fits:]:
             del self.arms[name]
         self.planned = blocks
@@ -193,11 +203,16 @@ class TuneSession(Session):
         """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
         Raises Stopped where the default fails."""
         try:
-            self.run_blocks(SELECT, [DEFAULT, *names], until)
+            for blocks in self.each_block(SELECT, lambda _: [DEFAULT, *names], until):
+                if blocks and time.monotonic() > self.chosen_by:
+                    text = f"half of the budget was over after {len(blocks)} blocks: the choice is made by these"
+                    self.event(OVER, text)
+                    self.progress.say(text)
+                    return
         except ArmFailed as failed:
             if failed.arm == DEFAULT:
                 raise
-            text = f"{failed.arm} failed in block {failed.index}, and takes no further part"
+            text = f"{failed.arm} failed in block {failed.index} ({failed.why}), and takes no further part"
             self.event(GONE, text, arm=failed.arm, block=failed.index)
             self.progress.say(text)
 

@@ -7,7 +7,7 @@ from hakmem_lab.show.formats.openmetrics import escaped
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 KIB = 1024
-STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "transfer_blocks"), "free": ("free_blocks",)}
+STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
 # name -> (help, value of a reading)
 GAUGES = {
     "allocated": ("In blocks that are handed out, as large as their class.", "_allocated"),

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 
 from hakmem_lab.judge.words import Style
 from hakmem_lab.show.report import numbers
-from hakmem_lab.show.report.palette import SENTINELS
+from hakmem_lab.show.report.svg import SENTINELS
 
 _NICE = (
     0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99,

@@ -1,16 +1,13 @@
 """The page of one reading of a heap.
 
-May import: pictures, page, svg, palette.
+May import: pictures, page, svg.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from markupsafe import Markup
-
-from hakmem_lab.show.report import palette
-from hakmem_lab.show.report.page import embedded_json, templates
+from hakmem_lab.show.report.page import reading
 from hakmem_lab.show.report.pictures.heap import occupancy, owners
 from hakmem_lab.show.report.svg import Table, drawing
 
@@ -19,18 +16,16 @@ def render(result: Mapping) -> str:
     with drawing():
         pictures = [owners(result, "p1"), occupancy(result, "p2")]
     what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
-    return (
-        templates()
-        .get_template("heap.html.j2")
-        .render(
-            what=what,
-            result=result,
-            pictures=[(picture, Markup(picture.svg)) for picture in pictures if picture],
-            tables=[_wastes(result), _classes(result), _threads(result)],
-            json=embedded_json(result),
-            light=Markup(palette.variables(dark=False)),
-            dark=Markup(palette.variables(dark=True)),
-        )
+    differ = f"{result['counters']['difference_kib']:,} KiB"
+    ran = f"; it ran meanwhile, and its counters before and after differ by {differ}"
+    return reading(
+        result,
+        heading=f"Memory of {what}",
+        headline=f"{result['rss_kib']:,} KiB resident, {result['sum_kib']:,} KiB by owner"
+        f"{'' if result['stopped'] else ran}.",
+        pictures=pictures,
+        tables=[_wastes(result), _classes(result), _threads(result)],
+        note="Every resident kilobyte has one owner; their sum is the RSS that the kernel tells.",
     )
 
 
@@ -44,7 +39,7 @@ def _classes(result: Mapping) -> Table:
     rows = []
     for row in result["classes"]:
         size = f"{row['block_bytes']:,}" if row["block_bytes"] else "above 1 MiB"
-        cached = row["cached_blocks"] + row["transfer_blocks"]
+        cached = row["cached_blocks"] + row["depot_blocks"]
         figures = (row["slabs"], row["live_blocks"], cached, row["free_blocks"])
         sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])
         asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "–"

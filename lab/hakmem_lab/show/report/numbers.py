@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any
 
-from hakmem_lab.judge.digits import BEYOND, finite, percent_places, places, rounded
+from hakmem_lab.judge.words import BEYOND, finite, percent_places, places, rounded
 
 __all__ = ["finite", "places", "rounded"]
 

@@ -16,10 +16,10 @@ import jinja2
 from markupsafe import Markup
 
 from hakmem_lab.show import tuning
-from hakmem_lab.show.report import numbers, palette, reproduce, tables, verdicts
+from hakmem_lab.show.report import numbers, reproduce, svg, tables, verdicts
 from hakmem_lab.show.report.catalogue import draw
 from hakmem_lab.show.report.model import LoadedRun
-from hakmem_lab.show.report.svg import Picture, drawing
+from hakmem_lab.show.report.svg import Picture, Table, drawing
 
 # A page of very many runs stays quick to make and to open: beyond this many pictures a run gets its leading one, and
 # beyond twice as many none; the page says so.
@@ -58,8 +58,8 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
     return environment.get_template("page.html.j2").render(
         title=_title(articles),
         articles=articles,
-        light=Markup(palette.variables(dark=False)),
-        dark=Markup(palette.variables(dark=True)),
+        light=Markup(svg.variables(dark=False)),
+        dark=Markup(svg.variables(dark=True)),
     )
 
 
@@ -102,6 +102,28 @@ def _article(
         "linked": link is not None and urlsplit(link).scheme.lower() in _LINK_SCHEMES,
         "records": len(run.runs),
     }
+
+
+def reading(
+    result: Mapping[str, Any], heading: str, headline: str, pictures: Sequence[Picture | None],
+    tables: Sequence[Table], note: str,
+) -> str:  # fmt: skip
+    """A page of pictures and tables over one result, which it holds as JSON."""
+    return (
+        templates()
+        .get_template("reading.html.j2")
+        .render(
+            heading=heading,
+            time=result.get("time"),
+            headline=headline,
+            note=note,
+            pictures=[(picture, Markup(picture.svg)) for picture in pictures if picture],
+            tables=tables,
+            json=embedded_json(result),
+            light=Markup(svg.variables(dark=False)),
+            dark=Markup(svg.variables(dark=True)),
+        )
+    )
 
 
 def embedded_json(value: Any) -> Markup:

@@ -12,8 +12,8 @@ from typing import Any
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
-from hakmem_lab.show.report import toml
-from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.plan.spec import SHELL
+from hakmem_lab.show.report.model import LoadedRun, dumps
 
 SAVED = "spec.toml"  # as the page offers it
 # Kinds whose commands have a flag for every key but these; the others have --set for all that is no table.
@@ -26,6 +26,7 @@ ONLY_IN_FILES = {
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
 OF_A_FLEET = ("engine", "workers", "scheduler")
+STEPS = ("setup", "prepare", "cleanup")
 APART = {"kind", "command", "seed"}  # said in their own places
 
 
@@ -42,6 +43,8 @@ def command_line(run: LoadedRun) -> str:
         return shlex.join([*begin, *([str(file), *flags] if flags is not None else [SAVED]), *seed])
     argv = [str(word) for word in spec.get("command") or (header.get("command") or {}).get("argv") or []]
     flags = _flags(run.kind, _changed(run.kind, spec, _defaults(run.kind)))
+    if flags is not None and spec.get("commands"):  # the first of which is `command`
+        return shlex.join([*begin, *flags, *seed])
     if flags is None or not argv:
         return shlex.join([*begin, *([] if run.kind == "suite" else [SAVED]), *seed])
     return shlex.join([*begin, *flags, *seed, "--", *argv])
@@ -83,18 +86,24 @@ def _changed(kind: str, spec: Mapping[str, Any], known: Mapping[str, Any] | None
     keys = [field.alias or name for name, field in model.model_fields.items()]
     if not known:
         return {}
-    return {key: spec[key] for key in keys if key in spec and key not in APART and spec[key] != known.get(key)}
+    implied = {*APART, *(model.ARMS if spec.get("commands") else ())}
+    return {key: spec[key] for key in keys if key in spec and key not in implied and spec[key] != known.get(key)}
 
 
 def _flags(kind: str, changed: Mapping[str, Any] | None) -> list[str] | None:
     """The flags that say it; None where only a file can."""
     found: list[str] = []
     for key, value in changed.items() if changed is not None else ():
-        words = list(_flag(kind, key, value))
+        words = list(_flag(kind, key, _line(value) if key in STEPS and value else value))
         if not words:
             return None
         found += words
     return None if changed is None else found
+
+
+def _line(step: list[str]) -> str:
+    """For a shell, as it was written."""
+    return step[2] if step[:2] == SHELL and len(step) == 3 else shlex.join(step)
 
 
 def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
@@ -112,6 +121,8 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         yield flag
     elif key == "allocators":
         yield from (flag, *value)
+    elif key == "commands":
+        yield from (flag, *map(shlex.join, value))
     elif key == "pin":
         yield from (flag, ",".join(map(str, value)))
     elif isinstance(value, Mapping):
@@ -134,4 +145,4 @@ def _set(key: str, value: Any) -> Iterator[str]:
 def specification(run: LoadedRun) -> str | None:
     """The normalised specification as TOML, None if none was recorded."""
     spec = run.header.get("spec")
-    return toml.dumps(spec) if spec else None
+    return dumps(spec) if spec else None

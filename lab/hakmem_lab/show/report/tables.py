@@ -212,6 +212,15 @@ def _heat(record: Record, row: Record) -> str | Cell:
     return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
 
 
+def _causes(result: Record) -> Table | None:
+    rows = [
+        [row["percentile"], row["arm"], str(row["requests"]), row["text"]]
+        for row in (result.get("latency") or {}).get("causes") or []
+    ]
+    columns = ["Beyond", "Arm", "Requests", "Cause"]
+    return Table("What the slowest requests did", columns, rows) if rows else None
+
+
 def _replay(result: Record) -> list[Table | None]:
     """What a replay predicts of the live program, beside what it is where it was run."""
     found = result.get("replay") or {}
@@ -222,14 +231,17 @@ def _replay(result: Record) -> list[Table | None]:
         for quantity in found.get("quantities", [])
         for row in quantity["rows"]
     ]
-    return [Table("The live program as the replay predicts it", columns, rows) if rows else None]
+    tables = [Table("The live program as the replay predicts it", columns, rows) if rows else None]
+    if (stacks := found.get("stacks")) and stacks["rows"]:
+        tables.append(Table(replays.stacks_title(stacks), [*replays.STACK_COLUMNS], [*replays.stack_rows(stacks)]))
+    return tables
 
 
 def findings(run: LoadedRun) -> list[Table]:
     """Tables of what was found, in the order of reading."""
     result = run.result
     tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result), *_hosts(result)]
-    tables += [*_replay(result), *_suite(result)]
+    tables += [*_replay(result), *_suite(result), _causes(result)]
     return [table for table in tables if table is not None]
 
 

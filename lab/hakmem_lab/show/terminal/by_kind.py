@@ -65,9 +65,15 @@ def _latency(found: dict):
     heads["max_us"] = "max"
     for title, part in (("Response time from the intended start, us", None), ("Service time, us", "service")):
         table = new_table(title, "arm", *heads.values())
-        for arm in found["arms"]:
-            row = arm[part] if part else arm
-            add_row(table, arm["name"], *(number(row.get(key)) for key in heads))
+        known = [(arm["name"], row) for arm in found["arms"] if (row := arm[part] if part else arm)]
+        for name, row in known:
+            add_row(table, name, *(number(row.get(key)) for key in heads))
+        if known:  # few programs print when a request really began
+            yield table
+    if found.get("causes"):
+        table = new_table("What the slowest requests did", "beyond", "arm", "requests", "cause")
+        for row in found["causes"]:
+            add_row(table, row["percentile"], row["arm"], str(row["requests"]), row["text"])
         yield table
 
 

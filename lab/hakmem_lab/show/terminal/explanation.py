@@ -65,7 +65,7 @@ def classes(result: Mapping):
         "resident", "of free pages",
     )  # fmt: skip
     for row in shown:
-        cached = row["cached_blocks"] + row["transfer_blocks"]
+        cached = row["cached_blocks"] + row["depot_blocks"]
         asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
         blocks = (row["live_blocks"], cached, row["free_blocks"])
         sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"], row["free_pages_kib"])

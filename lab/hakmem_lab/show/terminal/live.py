@@ -102,7 +102,7 @@ def _classes(watch: Watch, most: int):
     rows = sorted(watch.reading["classes"], key=lambda row: -row["resident_kib"])[:most]
     for row in sorted(rows, key=lambda row: row["block_bytes"] or 1 << 62):
         each = row["block_bytes"]
-        blocks = (kib(row["cached_blocks"] + row["transfer_blocks"]), kib(row["free_blocks"]))
+        blocks = (kib(row["cached_blocks"] + row["depot_blocks"]), kib(row["free_blocks"]))
         rates = _rate(live.get(each)), _rate(resident.get(each))
         add_row(table, size(each), kib(row["live_blocks"]), rates[0], *blocks, kib(row["resident_kib"]), rates[1])
     return table

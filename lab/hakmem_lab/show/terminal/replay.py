@@ -1,15 +1,25 @@
 """Terminal tables of a replay: what it predicts of the live program, and how that compares."""
 
+import math
 from collections.abc import Iterator
 
+from hakmem_lab.judge.words import change as change_of
+from hakmem_lab.show.terminal import traced
 from hakmem_lab.show.terminal.tables import add_row, new_table, number
 
+STACK_COLUMNS = ("where", "arm", "of a block [95 % interval]", "effect", "gained", "verdict")
+SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "INCONCLUSIVE": "not decided"}
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
 def tables(found: dict) -> Iterator:
     """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
     yield replayed(found)
+    if (stacks := found.get("stacks")) and stacks["rows"]:
+        table = new_table(stacks_title(stacks), *STACK_COLUMNS)
+        for row in stack_rows(stacks):
+            add_row(table, *row)
+        yield table
     if found["base"] is None:
         yield _no_base(found)
         return
@@ -20,6 +30,27 @@ def tables(found: dict) -> Iterator:
     for quantity in found["quantities"]:
         if quantity["ranking"]:
             yield ranked(quantity)
+
+
+def stacks_title(stacks: dict) -> str:
+    """What the table by stack is about."""
+    left = f"; {_counted(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
+    level = f"{100 * stacks['level']:.4g} %"
+    return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
+
+
+def stack_rows(stacks: dict) -> Iterator[list[str]]:
+    """A row of text for each stack and arm, the stack named in its first."""
+    for row in stacks["rows"]:
+        where = traced.called(row["frames"])
+        for arm in row["arms"]:
+            cost = number(arm["ns"] / 1e9, "s")
+            if math.isfinite(arm["low"]) and math.isfinite(arm["high"]):
+                cost += f" [{number(arm['low'] / 1e9, 's')}, {number(arm['high'] / 1e9, 's')}]"
+            change = change_of(arm, "cpu")
+            told = (change.told(), number(arm["gain_s"], "s"), SAID[arm["verdict"]]) if change else ("", "", "")
+            yield [where, arm["arm"], cost, *told]
+            where = ""
 
 
 def replayed(found: dict) -> str:

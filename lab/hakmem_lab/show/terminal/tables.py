@@ -8,7 +8,7 @@ SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
 # Unit of a metric -> (factor, unit shown), the greatest first.
 PREFIXES = {
     "KiB": ((1024.0**2, "GiB"), (1024.0, "MiB"), (1.0, "KiB")),
-    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
 }
 STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
 

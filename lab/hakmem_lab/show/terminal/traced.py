@@ -7,6 +7,7 @@ from typing import Any
 from hakmem_lab.errors import one_line
 from hakmem_lab.show.terminal.tables import add_row, new_table, number, output
 from hakmem_lab.trace.contents import words
+from hakmem_lab.trace.stacks import without_plumbing
 
 BAR = 30
 PROCESSES, THREADS, SIZES = 12, 8, 8  # shown; --json has all
@@ -182,3 +183,55 @@ def threads(process: Mapping[str, Any]):
     for row in rows[:THREADS]:
         add_row(table, *(f"{value:,}" for value in row))
     return table
+
+
+# By stack: what a table says of each, in which figures, and which stacks it lists.
+QUESTIONS: tuple[tuple[str, str, str], ...] = (
+    ("who allocates most", "bytes", "calls"),
+    ("who has most at the peak", "peak_bytes", ""),
+    ("what is freed by the next call of its thread", "temporaries", "calls"),
+    ("what is never freed", "kept_bytes", "kept"),
+    ("what has grown in the second half of the time", "grown_bytes", ""),
+)
+STACKS, CALLERS = 8, 5
+
+
+def show_stacks(result: Mapping[str, Any]) -> None:
+    console = output()
+    console.print(f"process {result['process']}: {name(result)}", style="bold", markup=False, soft_wrap=True)
+    if result["partial"]:
+        console.print(f"partial: {result['partial']}", style="bold yellow", markup=False, soft_wrap=True)
+    console.print(f"  {sampled(result)}", markup=False, soft_wrap=True)
+    stacks = without_plumbing(result["stacks"])
+    for question, key, beside in QUESTIONS:
+        rows = sorted((each for each in stacks if each[key] >= 1), key=lambda each: -each[key])
+        if rows:
+            console.print()
+            console.print(_stacks(question, key, beside, rows))
+
+
+def sampled(result: Mapping[str, Any]) -> str:
+    samples = sum(each["samples"] for each in result["stacks"])
+    whole = f"{size(result['allocated_bytes'])} in {many(result['allocations'], 'allocation')}"
+    if result["mean_bytes"] == 1:
+        return f"{whole}; {many(samples, 'call')} with their stacks"
+    return f"{whole}, estimated from {many(samples, 'sample')}, one in {size(result['mean_bytes'])}"
+
+
+def _stacks(question: str, key: str, beside: str, rows: Sequence[Mapping[str, Any]]):
+    whole = sum(each[key] for each in rows)
+    written = (lambda value: f"{value:,.0f}") if key == "temporaries" else size
+    columns = ["of its calls" if key == "temporaries" else beside] if beside else []
+    left = f" (the first {STACKS} of {len(rows):,})" if len(rows) > STACKS else ""
+    table = new_table(f"{question}{left}", "where", key.removesuffix("_bytes"), "%", *columns, "samples")
+    for each in rows[:STACKS]:
+        part = share(each[key], each[beside]) if key == "temporaries" else f"{each[beside]:,.0f}" if beside else ""
+        figures = (written(each[key]), f"{100 * each[key] / whole:.1f}", *([part] if beside else []))
+        add_row(table, called(each["frames"]), *figures, f"{each['samples']:,}")
+    return table
+
+
+def called(frames: Sequence[str]) -> str:
+    """The function that allocates, and who called it."""
+    shown = [each if len(each) <= NAME else f"{each[: NAME - 1]}…" for each in frames[:CALLERS]]
+    return one_line(" ← ".join(shown) + (" ← …" if len(frames) > CALLERS else ""))

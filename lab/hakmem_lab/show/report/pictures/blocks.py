@@ -16,10 +16,9 @@ from hakmem_lab.show import answers
 from hakmem_lab.show.report import directions, numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.effects import comparison_name
 from hakmem_lab.show.report.series import DRAWN_POINTS, BlockRatios, block_ratios, running_estimate
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 DRAWN_COMPARISONS = 8
 

@@ -15,10 +15,9 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.paired import median_interval
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.rows import LINE_IN, head, two_lines
 from hakmem_lab.show.report.series import DRAWN_POINTS, Floats, thin_sorted, values_by_arm
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 ROW_IN = 0.6
 

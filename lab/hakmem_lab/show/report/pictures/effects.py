@@ -16,9 +16,8 @@ from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.directions import place
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS
 from hakmem_lab.show.report.pictures.rows import VERDICT_COLOURS, VERDICT_MARKERS, Panel, Row, draw_panels, limits
-from hakmem_lab.show.report.svg import Picture, Table, element
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, element
 
 DRAWN_ROWS = 24
 

@@ -13,10 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS
 from hakmem_lab.show.report.pictures.rows import Panel, Row, draw_panels
 from hakmem_lab.show.report.series import autocorrelation
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, canvas, element
 from hakmem_lab.show.report.verdicts import false_rates
 
 

@@ -11,8 +11,7 @@ from itertools import groupby
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from hakmem_lab.show.report.palette import SENTINELS
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, canvas, element
 
 ROW_IN = 0.3
 CHUNKS, PER_ROW = 512, 4  # drawn; to a line

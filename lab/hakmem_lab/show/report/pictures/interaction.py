@@ -11,8 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import arm_colour, arm_marker
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 LEVELS = ("off", "on")
 

@@ -12,11 +12,10 @@ from hakmem_lab.judge import words
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.distribution import scale
 from hakmem_lab.show.report.pictures.rows import LINE_IN, head
 from hakmem_lab.show.report.series import MemoryOverTime, memory_over_time
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 ROW_IN = 0.5
 KIB_PER_MIB = 1024

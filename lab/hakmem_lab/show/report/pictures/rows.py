@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from hakmem_lab.judge.words import Style
 from hakmem_lab.show.report import directions
-from hakmem_lab.show.report.palette import SENTINELS
-from hakmem_lab.show.report.svg import canvas, label
+from hakmem_lab.show.report.svg import SENTINELS, canvas, label
 
 ROW_IN = 0.5
 TITLE_IN = 0.3

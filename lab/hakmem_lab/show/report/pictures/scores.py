@@ -14,8 +14,7 @@ from hakmem_lab.show import answers
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 LABEL_IN = 0.2
 LANE_IN = 0.13

@@ -12,9 +12,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.distribution import log_bounds
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 # Key of the result, its name, and 1 / (1 − p): the axis spreads the tail evenly.
 PERCENTILES = (

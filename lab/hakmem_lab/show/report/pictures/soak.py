@@ -15,9 +15,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun, Record
 from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.palette import SENTINELS, arm_colour, arm_marker
 from hakmem_lab.show.report.series import Envelope, Floats, envelope
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 TABLE_ROWS = 24
 

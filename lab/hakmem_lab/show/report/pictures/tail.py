@@ -12,10 +12,9 @@ from hakmem_lab.judge import words
 from hakmem_lab.show import answers
 from hakmem_lab.show.report import numbers
 from hakmem_lab.show.report.model import LoadedRun
-from hakmem_lab.show.report.palette import arm_colour, arm_marker
 from hakmem_lab.show.report.pictures.distribution import scale
 from hakmem_lab.show.report.series import Floats, values_by_arm
-from hakmem_lab.show.report.svg import Picture, Table, canvas, element, label
+from hakmem_lab.show.report.svg import Picture, Table, arm_colour, arm_marker, canvas, element, label
 
 SHARES = ((2, "half"), (10, "1 in 10"), (100, "1 in 100"), (1000, "1 in 1000"))
 

@@ -47,8 +47,9 @@ typedef struct process {
   unsigned sample_count, samples_all;
   uint64_t sampled_ns;
   char executable[256];
-  pack_counts_t counts; // the packer's, once it has ended
-  buffer_t *buffers;    // of each in the segment
+  pack_counts_t counts;  // the packer's, once it has ended
+  buffer_t *buffers;     // of each in the segment
+  struct stacks *stacks; // NULL: none are wanted, or it is over
 } process_t;
 
 static inline uint64_t process_own_kib(const process_t *process) {
@@ -101,8 +102,13 @@ void process_take_all(process_t *process); // of one that has ended; it must not
 void process_stop(process_t *process);
 void process_forget_memory(process_t *process); // once it is packed
 
+// collect_stacks.c: which files the places of a process's stacks are in.
+void stacks_begin(process_t *process);           // while it waits for its answer
+void stacks_take(process_t *process, bool last); // nodes that are new
+
 // collect_processes.c: all of them.
-bool processes_open(const char *socket_path, uint64_t origin); // errno
+// stack_bytes: segment.h; errno
+bool processes_open(const char *socket_path, uint64_t origin, uint64_t stack_bytes);
 void processes_serve(int timeout_ms, int control); // until something happens, such as a line to be read from control
 bool processes_take(void);                         // what is new in all of them; False: nothing
 bool processes_any(void);                          // that live, or may have children that are still to come

@@ -1,5 +1,5 @@
-// hak-collect SOCKET TRACE INFO: records the processes that connect to SOCKET into the file TRACE, which begins with
-// the JSON text in the file INFO. Lines on standard input:
+// hak-collect SOCKET TRACE INFO STACK_BYTES: records the processes that connect to SOCKET into the file TRACE, which
+// begins with the JSON text in the file INFO. STACK_BYTES: as in segment.h. Lines on standard input:
 //   root PID                            the command that was started
 //   exited CODE SIGNAL WALL_S CPU_S     it has ended; the recording goes on until all its descendants have
 //   stop                                as was asked: the trace is complete
@@ -149,7 +149,7 @@ static int open_trace(const char *path) {
   return trace;
 }
 
-static void prepare(const char *socket_path, const char *trace_path, const char *info_path) {
+static void prepare(const char *socket_path, const char *trace_path, const char *info_path, uint64_t stack_bytes) {
   static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
     signal(ignored[i], SIG_IGN);
@@ -166,7 +166,7 @@ static void prepare(const char *socket_path, const char *trace_path, const char 
   char *info = read_info(info_path);
   packer_start(trace, info);
   free(info);
-  if (!processes_open(socket_path, origin))
+  if (!processes_open(socket_path, origin, stack_bytes))
     fail(socket_path);
 }
 
@@ -192,11 +192,11 @@ static void finish(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) {
-    fputs("usage: hak-collect SOCKET TRACE INFO\n", stderr);
+  if (argc != 5) {
+    fputs("usage: hak-collect SOCKET TRACE INFO STACK_BYTES\n", stderr);
     return EXIT_FAILURE;
   }
-  prepare(argv[1], argv[2], argv[3]);
+  prepare(argv[1], argv[2], argv[3], strtoull(argv[4], NULL, 10));
   puts("ready");
   fflush(stdout);
   record();

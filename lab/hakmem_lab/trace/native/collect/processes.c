@@ -17,7 +17,7 @@ enum { EVENTS = 64, HELLO_S = 2, TRIES = 100, BACKLOG = 4096 };
 
 static process_t *first, **last = &first;
 static uint32_t count;
-static uint64_t trace_origin;
+static uint64_t trace_origin, stack_bytes;
 static int events = -1, listener = -1;
 
 process_t *processes_first(void) {
@@ -28,9 +28,10 @@ uint64_t processes_now_ns(void) {
   return clock_ns_since(trace_origin);
 }
 
-bool processes_open(const char *path, uint64_t origin) {
+bool processes_open(const char *path, uint64_t origin, uint64_t bytes) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   trace_origin = origin;
+  stack_bytes = bytes;
   if (strlen(path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
     return false;
@@ -59,6 +60,7 @@ static void process_over(process_t *process) {
   process->over = true;
   process->waits = atomic_load(&process->segment->waits);
   sample_flush(process);
+  stacks_take(process, true);
   queue_put((item_t){.kind = ITEM_PROCESS_END, .process = process});
 }
 
@@ -137,12 +139,14 @@ static void process_begins(int connection, pid_t pid, segment_hello_t *hello) {
     return;
   }
   process->began_ns = processes_now_ns();
+  process->segment->stack_bytes = stack_bytes;
   char *text = sample_describe(process, hello, parent);
   queue_put((item_t){.kind = ITEM_PROCESS,
                      .process = process,
                      .parent = hello->fork ? parent : -1,
                      .fork = parent < 0 ? 0 : hello->fork,
                      .text = text});
+  stacks_begin(process);
   count++;
   *last = process;
   last = &process->next;
@@ -195,6 +199,7 @@ bool processes_take(void) {
     if (process->died_ns == 0) {
       atomic_fetch_add_explicit(&process->segment->heartbeat, 1, memory_order_relaxed);
       news |= process_take(process);
+      stacks_take(process, false);
       if (process->pidfd < 0 && kill(process->pid, 0) != 0 && errno == ESRCH)
         process_died(process);
     } else if (now - process->died_ns > ORPHAN_NS) {

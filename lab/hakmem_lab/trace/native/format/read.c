@@ -21,7 +21,7 @@ static const char *examine(const trace_chunk_t *chunk) {
   if (chunk->reserved != 0) {
     return "is of another version";
   }
-  bool is_known = chunk->kind >= TRACE_INFO && chunk->kind <= TRACE_END;
+  bool is_known = chunk->kind >= TRACE_INFO && chunk->kind <= TRACE_KIND_LAST;
   if (is_known && (chunk->process >= TRACE_PROCESSES || chunk->thread >= TRACE_THREADS)) {
     return "is of a process or a thread that cannot be";
   }
@@ -148,7 +148,7 @@ static bool scan(trace_t *trace, const char *path, char *error, size_t error_byt
       break;
     }
     wrong = wrong ? wrong : check_text(trace, &chunk, at);
-    bool is_known = chunk.kind >= TRACE_INFO && chunk.kind <= TRACE_END;
+    bool is_known = chunk.kind >= TRACE_INFO && chunk.kind <= TRACE_KIND_LAST;
     wrong = wrong || !is_known ? wrong : add(trace, &chunk, at);
     if (wrong != NULL) {
       snprintf(error, error_bytes, "%s is damaged: the chunk at byte %" PRIu64 " %s", path, at, wrong);
@@ -178,7 +178,7 @@ static bool open_file(trace_t *trace, const char *path, char *error, size_t erro
     snprintf(error, error_bytes, "%s is not a trace of hak record", path);
     return false;
   }
-  if (header.version != TRACE_VERSION || header.reserved != 0) {
+  if (header.version == 0 || header.version > TRACE_VERSION || header.reserved != 0) {
     snprintf(error, error_bytes, "%s is a trace of version %" PRIu32 "; this hak reads version %u", path,
              header.version, TRACE_VERSION);
     return false;

@@ -295,6 +295,9 @@ static void read_operation(trace_stream_t *stream, trace_operation_t *operation)
   case TRACE_WAIT:
     read_wait(stream, operation);
     break;
+  case TRACE_STACK:
+    operation->other = small(stream, number(stream, COLUMN_EXTRAS), TRACE_STACKS_MOST, "a stack cannot be");
+    break;
   case TRACE_THREAD_END:
     stream->over = true;
     if (stream->left > 1) {

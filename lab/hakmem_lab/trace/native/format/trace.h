@@ -12,7 +12,7 @@
 //   slots   LEB128, where the slot is not implied; of a block of another thread, its owner first
 //   times   nanoseconds since the last mark: a float of one byte (codec.h), or LEB128 of what is too long for that. The
 //           writer carries its rounding error over, so that the sum stays right
-//   extras  LEB128: logarithm of the alignment, touched bytes, thread and count that are waited for
+//   extras  LEB128: logarithm of the alignment, touched bytes, thread and count that are waited for, stacks
 // What slots and times are relative to goes on from one chunk of a thread to its next: a thread is read from its start.
 #ifndef TRACE_H
 #define TRACE_H
@@ -20,12 +20,13 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC "HAKTRACE"
-#define TRACE_VERSION 1u
+#define TRACE_VERSION 2u // 1: without stacks
 #define TRACE_COLUMNS 5
 #define TRACE_CHUNK_OPERATIONS (64u << 10) // at most
 #define TRACE_CHUNK_BYTES (4u << 20)       // of an unpacked payload, at most
 #define TRACE_PACKED_BYTES (5u << 20)      // of a packed one
 #define TRACE_TEXT_BYTES (64u << 20)       // of all texts together
+#define TRACE_STACKS_MOST (1u << 20)       // numbers of a process's stacks are below
 #define TRACE_PROCESSES (1u << 20)         // numbers of processes, and of threads of one, are below these
 #define TRACE_THREADS (1u << 20)
 #define TRACE_THREADS_ALL (1u << 22) // of all processes
@@ -47,6 +48,11 @@ typedef enum {
   // JSON: reason (of an incomplete one), for each process how it ended and its peak RSS, counts. Its `operations` are 1
   // if the trace is complete, 0 if not
   TRACE_END = 5,
+  // JSON: files as [path, build id], and nodes as [parent, file, offset], or -1 and the address. Files are counted from
+  // 0, nodes from 1, over all of these texts of a process; a parent of 0: none. A node is a stack: its place, and its
+  // parent's, which called it, and so on
+  TRACE_STACKS = 6,
+  TRACE_KIND_LAST = TRACE_STACKS,
 } trace_chunk_kind_t;
 
 typedef struct {
@@ -78,6 +84,7 @@ typedef enum {
   TRACE_WAIT, // other = a thread, size = it must have done as many operations (counted from 0, in decoded operations)
               // before this one goes on
   TRACE_THREAD_END, // the last
+  TRACE_STACK,      // other = a node: where the thread's next allocation or reallocation was called
   TRACE_NOTHING, // never in a file: the reader's answer where an incomplete trace lacks the block or the thread that is
                  // spoken of. It counts as an operation, and there is nothing to do
 } trace_kind_t;

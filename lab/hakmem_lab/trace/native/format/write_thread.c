@@ -144,8 +144,10 @@ static bool is_possible(const trace_codec_t *codec, uint32_t number, const trace
   case TRACE_REALLOC_FOREIGN:
   case TRACE_WAIT:
     return operation->other != number && operation->other < TRACE_THREADS;
-  case TRACE_TOUCHED:
+  case TRACE_TOUCHED: /* NOLINT(bugprone-branch-clone): two limits that happen to be alike */
     return operation->other < TRACE_THREADS;
+  case TRACE_STACK:
+    return operation->other < TRACE_STACKS_MOST;
   default:
     return operation->kind == TRACE_THREAD_END;
   }
@@ -162,6 +164,9 @@ static trace_hint_t put_kind(thread_t *thread, const trace_operation_t *operatio
     return put_own(thread, operation);
   case TRACE_WAIT:
     return put_wait(thread, operation);
+  case TRACE_STACK:
+    put_number(thread, COLUMN_EXTRAS, operation->other);
+    return HINT_IMPLIED;
   case TRACE_THREAD_END:
     return HINT_IMPLIED;
   default:

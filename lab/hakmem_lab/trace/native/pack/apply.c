@@ -182,6 +182,9 @@ static int do_kind(pack_process_t *process, uint32_t number, const uint64_t *wor
     return pack_fork(process, address);
   case RAW_THREAD_END:
     return do_end(process, number);
+  case RAW_STACK:
+    process->threads[number]->stack = address < TRACE_STACKS_MOST ? (uint32_t)address : 0;
+    return PACK_DONE;
   default:
     return do_allocate(process, number, words, forced);
   }

@@ -19,6 +19,16 @@ static inline int put(pack_process_t *process, uint32_t number, trace_operation_
   return trace_write_operation(process->pack->writer, process->number, number, &operation);
 }
 
+static inline int put_stack(pack_process_t *process, uint32_t number) {
+  pack_thread_t *thread = process->threads[number];
+  if (thread->stack == 0) {
+    return 0;
+  }
+  trace_operation_t operation = {.kind = TRACE_STACK, .other = thread->stack};
+  thread->stack = 0;
+  return put(process, number, operation);
+}
+
 // What lies halfway to where the other one is by now is waited for: one wait then serves several blocks, and still the
 // replay has half the slack that the program had.
 static int wait_for_other(pack_process_t *process, uint32_t number, uint32_t other, uint64_t count) {
@@ -116,7 +126,7 @@ static inline int release(pack_process_t *process, uint32_t number, pack_block_t
 
 static inline int allocate(pack_process_t *process, uint32_t number, pack_block_t *place, pack_request_t request) {
   uint32_t slot;
-  if (begin(process, number) != 0 || slot_take(process, number, &slot) != 0 ||
+  if (begin(process, number) != 0 || slot_take(process, number, &slot) != 0 || put_stack(process, number) != 0 ||
       put(process, number,
           (trace_operation_t){
               .kind = (uint8_t)request.kind, .slot = slot, .size = request.size, .other = request.alignment}) != 0) {
@@ -139,6 +149,10 @@ static inline int allocate(pack_process_t *process, uint32_t number, pack_block_
 }
 
 int pack_put(pack_process_t *process, uint32_t thread, trace_operation_t operation) {
+  bool asks = operation.kind == TRACE_REALLOC || operation.kind == TRACE_REALLOC_FOREIGN;
+  if (asks && put_stack(process, thread) != 0) {
+    return -1;
+  }
   return put(process, thread, operation);
 }
 

@@ -77,7 +77,7 @@ pack_thread_t *pack_thread_at(pack_process_t *process, uint32_t number) {
 static bool is_sound(uint64_t word) {
   uint32_t code = pack_code(word);
   uint64_t field = word >> RAW_CODE_BITS;
-  if (code > RAW_SIZE_LIMIT + RAW_THREAD_END) {
+  if (code > RAW_SIZE_LIMIT + RAW_STACK) {
     return false;
   }
   bool may_be_zero = code == RAW_SIZE_LIMIT + RAW_TIME || code >= RAW_SIZE_LIMIT + RAW_REALLOC_FROM;

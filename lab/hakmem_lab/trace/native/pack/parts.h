@@ -102,6 +102,7 @@ typedef struct {
   uint64_t deadline;                  // what its words wait for has happened by then
   uint64_t addresses[PACK_SIGNATURE]; // bits of the addresses it names
   uint64_t time_ns;                   // of a mark that no operation carries yet; 0: none
+  uint32_t stack;                     // of its next allocation; 0: it was not asked for
   bool reallocating;                  // moved holds the block of a RAW_REALLOC_FROM
   pack_block_t moved;                 // address 0: an unknown one
   pack_slots_t slots;

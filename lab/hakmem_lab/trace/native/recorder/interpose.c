@@ -9,6 +9,7 @@
 #define ALIAS(name) EXPORT __attribute__((alias("recorder_" #name)))
 
 COLD static void *large(void *block, size_t bytes, uint32_t kind) {
+  recorder_count(bytes);
   if (kind == RAW_FREE && bytes < RAW_SIZE_LIMIT) // malloc's short form
     recorder_put(recorder_word(block, (uint32_t)bytes));
   else
@@ -20,14 +21,17 @@ COLD static void *large(void *block, size_t bytes, uint32_t kind) {
 static inline void *allocated(void *block, size_t bytes) {
   if (UNLIKELY(block == NULL))
     return NULL;
-  if (LIKELY(bytes < TRACE_TOUCH_BYTES))
+  if (LIKELY(bytes < TRACE_TOUCH_BYTES)) {
+    recorder_count(bytes);
     return recorder_put_of(recorder_word(block, (uint32_t)bytes), block);
+  }
   return large(block, bytes, RAW_FREE);
 }
 
 static void aligned(void *block, size_t alignment, size_t bytes) {
   if (block == NULL)
     return;
+  recorder_count(bytes);
   unsigned logarithm = alignment > 1 ? 63u - (unsigned)__builtin_clzll(alignment) : 0;
   recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_ALIGNED), ((uint64_t)bytes << 6 | logarithm) + 1);
   if (bytes >= TRACE_TOUCH_BYTES)
@@ -61,10 +65,12 @@ void recorder_free(void *block) {
 void *recorder_calloc(size_t count, size_t bytes) {
   void *block = next.calloc(count, bytes);
   if (LIKELY(block != NULL)) {
-    if (LIKELY(count * bytes < TRACE_TOUCH_BYTES))
+    if (LIKELY(count * bytes < TRACE_TOUCH_BYTES)) {
+      recorder_count(count * bytes);
       recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_CALLOC), count * bytes + 1);
-    else
+    } else {
       large(block, count * bytes, RAW_CALLOC);
+    }
   }
   return block;
 }
@@ -80,6 +86,8 @@ void *recorder_realloc(void *old, size_t bytes) {
     recorder_large_gone(old);
   recorder_put(recorder_word(old, RAW_SIZE_LIMIT + RAW_REALLOC_FROM));
   void *block = next.realloc(old, bytes);
+  if (LIKELY(block != NULL))
+    recorder_count(bytes);
   recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_REALLOC_TO), bytes + 1);
   if (block != NULL && bytes >= TRACE_TOUCH_BYTES)
     recorder_large_new(block, bytes);

@@ -75,6 +75,7 @@ static inline void *make(operator_t *what, const char *name, void *standin, bool
   void *block = ((make_t)function)(bytes, second, third);
   if (!what->records || recorder_self->cursor != before || UNLIKELY(block == NULL))
     return block;
+  recorder_count(bytes);
   if (has_alignment)
     recorder_put_pair(recorder_word(block, RAW_SIZE_LIMIT + RAW_ALIGNED),
                       ((uint64_t)bytes << 6 | (unsigned)__builtin_ctzll(second)) + 1);

@@ -213,6 +213,7 @@ bool recorder_begin_anew(const char *path) {
   strcpy(socket_path, path);
   for (uint32_t i = 0; i < home->used_places; i++) {
     home->threads[i].number = 0; // what it counts is of the last recording
+    __atomic_store_n(&home->threads[i].left, -1, __ATOMIC_RELAXED);
     __atomic_store_n(&home->threads[i].limit, NULL, __ATOMIC_RELAXED);
   }
   home->stray = (recorder_thread_t){0};

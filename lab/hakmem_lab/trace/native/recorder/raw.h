@@ -28,6 +28,7 @@ typedef enum {
   RAW_TOUCHED,    // address; next word: bytes touched from the start + 1
   RAW_FORK,       // number of the fork: the child that says this number begins with what is live here
   RAW_THREAD_END,
+  RAW_STACK, // number of a node (segment.h): whence the thread's next allocation, or RAW_REALLOC_TO, was called
 } raw_kind_t;
 
 static inline uint64_t raw_word(uint64_t field, uint32_t code) {

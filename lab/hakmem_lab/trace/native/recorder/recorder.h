@@ -29,18 +29,22 @@
 typedef struct {
   uint64_t *cursor, *limit; // the next word; where recorder_slow has to look. Both NULL: nothing is recorded
   uint64_t *end;            // of the buffer, less what the longest record needs
+  int64_t left;             // bytes until an allocation is asked for its stack; below 0: this one
   uint64_t last_ticks;      // of the last mark
   uint32_t period;          // words between marks
   uint32_t number;          // + 1; 0: the place is free
   uint32_t buffer, order;   // which buffer; how many this thread had before
   uint32_t next;            // of free places, + 1
   uint32_t ended;           // how often its end was announced
-  const void *owner;        // the thread's recorder_self; another thread's, or none: the place is of before a fork
+  uint32_t unwinding;
+  uint64_t chance;   // where its next one comes from
+  const void *owner; // the thread's recorder_self; another thread's, or none: the place is of before a fork
 } __attribute__((aligned(128))) recorder_thread_t;
 
 // At once, each with a buffer; further ones share the stray place. The buffers that are left go round.
 #define RECORDER_THREADS (SEGMENT_BUFFERS / 4)
 #define RECORDER_SLACK_WORDS 4
+#define RECORDER_FRAMES 256 // of a stack, the innermost
 
 typedef enum { HOME_NEW, HOME_BEGINNING, HOME_READY, HOME_OFF } home_state_t;
 
@@ -54,10 +58,11 @@ typedef struct {
   uint32_t used_places, free_places; // guarded by threads_lock; the latter + 1
   recorder_thread_t stray;           // guarded by stray_lock: what threads do after their end, or have no place for
   recorder_thread_t threads[RECORDER_THREADS];
+  uintptr_t frames[RECORDER_THREADS][RECORDER_FRAMES]; // not on the program's stacks, which may be small
 } recorder_home_t;
 
 extern recorder_home_t *recorder_home;
-extern recorder_thread_t recorder_nobody; // cursor and limit NULL
+extern recorder_thread_t recorder_nobody; // cursor and limit NULL, left below 0
 extern __thread recorder_thread_t *recorder_self __attribute__((tls_model("initial-exec")));
 
 // recorder_process.c: connects this process. False: it is not recorded (by now).
@@ -72,6 +77,11 @@ void recorder_unlock(_Atomic uint32_t *lock);
 // second: of a pair, else 0. Keeps errno. Returns block, so that malloc may leave by it.
 void *recorder_slow(uint64_t first, uint64_t second, void *block);
 bool recorder_make_key(void);
+recorder_thread_t *recorder_place(void); // of this thread, taken if it has none; NULL: nothing of its own is recorded
+
+// recorder_stack.c: writes a RAW_STACK for an allocation of so many bytes, if it is its turn. Keeps errno.
+void recorder_stack(size_t bytes);
+int64_t recorder_stack_distance(recorder_thread_t *); // bytes until the next
 
 // recorder_attach.c: in a program that was running already.
 bool recorder_is_preloaded(void); // it was not: this library comes before its allocator
@@ -129,6 +139,16 @@ static inline void *recorder_put_of(uint64_t word, void *block) {
 
 static inline void recorder_put(uint64_t word) {
   recorder_put_of(word, NULL);
+}
+
+// Before an allocation is put, which the allocator has made.
+static inline void recorder_count(size_t bytes) {
+  recorder_thread_t *self = recorder_self;
+  int64_t left = self->left - (int64_t)bytes;
+  if (UNLIKELY(left < 0))
+    recorder_stack(bytes);
+  else
+    self->left = left;
 }
 
 // The second word is there before the first, whenever the program may die.

@@ -18,7 +18,7 @@ enum {
 };
 #define PATIENCE_NS UINT64_C(5000000000) // without a sign of the collector's life
 
-recorder_thread_t recorder_nobody;
+recorder_thread_t recorder_nobody = {.left = -1};
 __thread recorder_thread_t *recorder_self = &recorder_nobody;
 static __thread bool thread_over; // its end was recorded
 static pthread_key_t thread_key;
@@ -153,10 +153,18 @@ static recorder_thread_t *enrol(void) {
   if (self != NULL) {
     *self = (recorder_thread_t){
         .number = atomic_fetch_add(&home->segment->threads, 1) + 1, .period = PERIOD_LEAST, .owner = &recorder_self};
+    self->left = recorder_stack_distance(self);
     recorder_self = self;
     pthread_setspecific(thread_key, self); // may allocate, which finds the place
   }
   return self;
+}
+
+recorder_thread_t *recorder_place(void) {
+  recorder_thread_t *self = recorder_self;
+  if (next_looking || thread_over || !recorder_begin())
+    return NULL;
+  return self == &recorder_nobody || self->number == 0 ? enrol() : self;
 }
 
 static bool append_stray(uint64_t first, uint64_t second) {
@@ -173,12 +181,10 @@ static bool append_stray(uint64_t first, uint64_t second) {
 
 void *recorder_slow(uint64_t first, uint64_t second, void *block) {
   int error = errno;
-  if (!next_looking && recorder_begin()) {
-    recorder_thread_t *self = recorder_self;
-    bool stray = thread_over || ((self == &recorder_nobody || self->number == 0) && (self = enrol()) == NULL);
-    if (!(stray ? append_stray(first, second) : append(self, first, second)))
-      recorder_end();
-  }
+  recorder_thread_t *self = recorder_place();
+  bool recorded = self != NULL || (!next_looking && recorder_begin());
+  if (recorded && !(self != NULL ? append(self, first, second) : append_stray(first, second)))
+    recorder_end();
   errno = error;
   return block;
 }

@@ -217,8 +217,14 @@ static void reserve_slots(void) {
     all += trace_thread(replay.trace, replay.process, i)->slots;
   }
   _Atomic(void *) *slots = must_map(replay_reserve((all + 1) * sizeof(void *)), "tables of blocks");
+  _Atomic(replay_mark_t) *marks = NULL;
+  if (replay.stacks != NULL) {
+    marks = must_map(replay_reserve((all + 1) * sizeof *marks), "the stacks of blocks");
+  }
   for (uint32_t i = 0; i < replay.count; i++) {
     replay.workers[i].slots = slots;
+    replay.workers[i].marks = marks;
+    marks += marks == NULL ? 0 : trace_thread(replay.trace, replay.process, i)->slots;
     slots += trace_thread(replay.trace, replay.process, i)->slots;
   }
 }

@@ -119,7 +119,7 @@ static inline void resize(worker_t *w, _Atomic(void *) *slot, void *old, const t
   }
 }
 
-static inline void one(worker_t *w, const trace_operation_t *o) {
+static inline __attribute__((always_inline)) void one(worker_t *w, const trace_operation_t *o) {
   switch (o->kind) {
   case TRACE_MALLOC:
     put(w, o, malloc(o->size));
@@ -153,11 +153,16 @@ static inline void one(worker_t *w, const trace_operation_t *o) {
 }
 
 size_t replay_run(worker_t *w, const trace_operation_t *operations, size_t count) {
+  bool by_stack = replay.stacks != NULL;
   for (size_t i = 0; i < count; i++) {
     if (operations[i].kind == TRACE_WAIT) {
       return i;
     }
-    one(w, &operations[i]);
+    if (by_stack) {
+      replay_by_stack(w, &operations[i], one);
+    } else {
+      one(w, &operations[i]);
+    }
   }
   return count;
 }

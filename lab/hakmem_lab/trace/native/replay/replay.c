@@ -78,6 +78,7 @@ static void one_process(const replay_options_t *options) {
   for (uint32_t i = 0; i < replay.count; i++) {
     atomic_store_explicit(&replay.workers[i].awaited, UINT64_MAX, memory_order_relaxed);
   }
+  replay_stacks_begin();
   replay_memory_begin();
   replay.begin_ns = replay_clock_ns();
   replay_crew((uint32_t)options->process);
@@ -171,7 +172,7 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
   static const struct option known[] = {
       {"touch", required_argument, NULL, 't'},     {"pace", no_argument, NULL, 'p'},
       {"processes", required_argument, NULL, 'n'}, {"only", required_argument, NULL, 'o'},
-      {"facts", no_argument, NULL, 'f'},           {NULL, 0, NULL, 0},
+      {"stacks", required_argument, NULL, 's'},    {NULL, 0, NULL, 0},
   };
   for (int found; (found = getopt_long(argc, argv, "+", known, NULL)) != -1;) {
     if (found == 't') {
@@ -182,6 +183,8 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
       options->processes = optarg;
     } else if (found == 'o') {
       options->process = strtol(optarg, NULL, 10);
+    } else if (found == 's') {
+      options->stack_mean = strtod(optarg, NULL);
     } else
       return false;
   }
@@ -192,7 +195,7 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
 int main(int argc, char **argv) {
   replay_options_t options = {.process = -1};
   if (argc > MOST_ARGUMENTS || !parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: hak-replay [--touch=recorded|all|none] [--pace] [--processes=N,N] TRACE\n");
+    fprintf(stderr, "usage: hak-replay [--touch=recorded|all|none] [--pace] [--processes=N,N] [--stacks=MEAN] TRACE\n");
     return REPLAY_BAD_INPUT;
   }
   if (options.process >= 0) {

@@ -29,7 +29,8 @@ typedef struct {
   const char *processes; // their numbers, with commas; NULL: those with 1 % of the operations or more
   long process;          // the one that this hak-replay does itself; -1: it starts one for each
   replay_touch_t touch;
-  bool paced; // think times as recorded
+  bool paced;        // think times as recorded
+  double stack_mean; // bytes between two stacks of the trace; up to 1: all calls have one; 0: no time is told by stack
 } replay_options_t;
 
 typedef enum {
@@ -39,6 +40,17 @@ typedef enum {
   WORKER_WAITING, // for an operation of another
   WORKER_ENDED,
 } worker_state_t;
+
+// Of a block whose allocation was sampled: its stack (0: it was not), and for how many like it it stands.
+typedef struct {
+  uint32_t stack;
+  float weight;
+} replay_mark_t;
+
+// Of what one stack allocated. Blocks stand for several each, and so does the time of what is done with them.
+typedef struct {
+  _Atomic uint64_t samples, blocks_1024, ns; // blocks in parts of 1024
+} replay_stack_t;
 
 typedef struct {
   uint64_t operations, allocations, frees, reallocations;
@@ -59,6 +71,8 @@ typedef struct {
   _Atomic uint32_t waits_for;
   _Atomic uint64_t waits_count;
   _Alignas(128) _Atomic(void *) *slots;
+  _Atomic(replay_mark_t) *marks; // of the slots, by stack
+  uint32_t next_stack;           // of its next allocation
   trace_stream_t *stream;
   trace_operation_t *batch;
   long in_batch;
@@ -89,6 +103,7 @@ typedef struct {
   uint64_t page_bytes;         // the system's
   uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
   uint64_t clock_ns;           // what reading the clock twice costs
+  replay_stack_t *stacks;      // by node; NULL: no time is told by stack
 } replay_t;
 
 // replay.c
@@ -113,6 +128,11 @@ uint64_t replay_clock_cost_ns(void);
 void replay_wait_for(worker_t *, const trace_operation_t *, stretch_t *);
 void replay_keep_order(worker_t *, uint64_t time_ns, stretch_t *);
 void replay_wake(worker_t *); // those who sleep for it
+
+// stacks.c: an operation of the loop, its time told by stack
+void replay_stacks_begin(void);
+void replay_by_stack(worker_t *, const trace_operation_t *, void (*one)(worker_t *, const trace_operation_t *));
+void replay_stacks_report(void);
 
 // replay_loop.c
 size_t replay_run(worker_t *, const trace_operation_t *, size_t count); // up to the first TRACE_WAIT, or all

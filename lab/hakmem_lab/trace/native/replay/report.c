@@ -48,5 +48,7 @@ void replay_report(uint64_t start_ns, uint64_t wall_ns) {
     printf("%s[%.3f, %llu]", i ? ", " : "", (double)memory.series[i].at_ns / 1e6,
            (unsigned long long)memory.series[i].kib);
   }
-  printf("]}\n");
+  printf("]");
+  replay_stacks_report();
+  printf("}\n");
 }

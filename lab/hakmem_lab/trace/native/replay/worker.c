@@ -79,7 +79,8 @@ bool replay_decode(worker_t *w) {
     }
     touch_early(w, large, o, i);
   }
-  replay_count((highest / slots_of_page - w->highest_slot / slots_of_page) * replay.page_bytes);
+  size_t tables = replay.stacks == NULL ? 1 : 2;
+  replay_count(tables * (highest / slots_of_page - w->highest_slot / slots_of_page) * replay.page_bytes);
   w->highest_slot = highest;
   return w->in_batch > 0;
 }

@@ -25,10 +25,12 @@ static void halve(stats_counts_t *counts) {
     counts->timeline[i].most_bytes = most;
   }
   memset(&counts->timeline[TIMELINE / 2], 0, sizeof counts->timeline / 2);
+  stats_stacks_halve(counts);
   counts->moment_ns *= 2;
 }
 
-static void note_moment(stats_counts_t *counts, uint64_t time_ns) {
+// Before what happens then is counted.
+static void enter_moment(stats_counts_t *counts, uint64_t time_ns) {
   uint64_t since = time_ns > counts->began_ns ? time_ns - counts->began_ns : 0;
   if (since - counts->moment_from >= counts->moment_ns) {
     while (since / counts->moment_ns >= TIMELINE) {
@@ -37,6 +39,9 @@ static void note_moment(stats_counts_t *counts, uint64_t time_ns) {
     counts->moment_from = since / counts->moment_ns * counts->moment_ns;
     counts->moment = &counts->timeline[since / counts->moment_ns];
   }
+}
+
+static void note_moment(stats_counts_t *counts) {
   moment_t *moment = counts->moment;
   moment->seen = true;
   moment->live_blocks = counts->live_blocks;
@@ -49,6 +54,9 @@ static void note_live(stats_counts_t *counts, uint64_t time_ns) {
   if (counts->live_bytes > counts->peak_bytes) {
     counts->peak_bytes = counts->live_bytes;
     counts->peak_time_ns = time_ns;
+    if (counts->stacks != NULL) {
+      counts->stacks->peaks++;
+    }
   }
 }
 
@@ -100,7 +108,7 @@ static void resize(stats_counts_t *counts, stats_block_t *block, uint64_t size) 
 }
 
 static const char *count_block(stats_counts_t *counts, stats_block_t *block, const trace_operation_t *operation,
-                               bool complete) {
+                               stats_thread_t *by, bool complete) {
   bool allocates = operation->kind <= TRACE_ALIGNED;
   if (allocates != (block->held == 0)) {
     if (complete) {
@@ -110,6 +118,7 @@ static const char *count_block(stats_counts_t *counts, stats_block_t *block, con
     if (!allocates) {
       return NULL;
     }
+    stats_stacks_release(counts, by, block);
     release(counts, block, operation->time_ns); // its free was cut off
   }
   switch (operation->kind) {
@@ -118,14 +127,18 @@ static const char *count_block(stats_counts_t *counts, stats_block_t *block, con
     return NULL;
   case TRACE_FREE:
   case TRACE_FREE_FOREIGN:
+    stats_stacks_release(counts, by, block);
     release(counts, block, operation->time_ns);
     return NULL;
   case TRACE_REALLOC:
   case TRACE_REALLOC_FOREIGN:
+    stats_stacks_release(counts, by, block);
     resize(counts, block, operation->size);
+    stats_stacks_allocate(counts, by, block);
     return NULL;
   default:
     allocate(counts, block, operation);
+    stats_stacks_allocate(counts, by, block);
     return NULL;
   }
 }
@@ -138,6 +151,7 @@ const char *stats_count(stats_counts_t *counts, stats_thread_t *thread, stats_bl
   }
   if (operation->kind >= TRACE_WAIT) {
     counts->lost += operation->kind == TRACE_NOTHING;
+    thread->stack = operation->kind == TRACE_STACK ? operation->other : thread->stack;
     return NULL;
   }
   if (operation->kind != TRACE_TOUCHED) {
@@ -148,9 +162,14 @@ const char *stats_count(stats_counts_t *counts, stats_thread_t *thread, stats_bl
     thread->allocations += operation->kind <= TRACE_ALIGNED;
     thread->handed_over += foreign;
   }
-  const char *wrong = count_block(counts, owner + operation->slot, operation, complete);
+  enter_moment(counts, operation->time_ns);
+  const char *wrong = count_block(counts, owner + operation->slot, operation, thread, complete);
+  if (operation->kind != TRACE_TOUCHED) {
+    bool asks = operation->kind <= TRACE_ALIGNED || operation->kind >= TRACE_REALLOC;
+    thread->last = asks ? owner + operation->slot : NULL;
+  }
   note_live(counts, operation->time_ns);
-  note_moment(counts, operation->time_ns);
+  note_moment(counts);
   return wrong;
 }
 
@@ -164,7 +183,9 @@ void stats_count_kept(stats_counts_t *counts, const stats_block_t *blocks, uint6
 }
 
 void stats_begin(stats_counts_t *counts, uint64_t began_ns) {
+  stats_stacks_t *stacks = counts->stacks;
   memset(counts, 0, sizeof *counts);
+  counts->stacks = stacks;
   counts->began_ns = counts->ended_ns = began_ns;
   counts->moment_ns = MOMENT_FIRST_NS;
   counts->moment = counts->timeline;

@@ -268,6 +268,9 @@ const char *stats_process(trace_t *trace, uint32_t process, stats_counts_t *coun
     wrong = "its threads wait for each other";
   }
   if (wrong == NULL) {
+    if (counts->stacks != NULL && counts->stacks->no_room) {
+      return no_memory(&run, "stacks");
+    }
     stats_count_kept(counts, run.blocks, run.slots);
   }
   for (uint32_t i = 0; run.runners != NULL && i < run.threads; i++) {

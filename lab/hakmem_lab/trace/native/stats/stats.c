@@ -2,6 +2,7 @@
 //   hak-trace TRACE             its texts, and the counts of each process
 //   hak-trace TRACE PROCESS     of that one alone
 //   hak-trace TRACE texts       its texts alone, with the resident memory: reads no operations
+//   hak-trace TRACE stacks MEAN [PROCESS]  the counts by stack, too; MEAN: bytes between samples, 1: all were recorded
 // The texts of the trace are given as strings: whoever wrote them is not known. A mistake: one line on standard error;
 // exit status 2 for what is no trace or a damaged one.
 #include "stats.h"
@@ -46,7 +47,7 @@ static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kin
   fputs(all ? "]" : count ? "" : "null", stdout);
 }
 
-static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
+static void print_process(trace_t *trace, uint32_t process, bool texts_alone, double mean) {
   printf("{\"process\":%" PRIu32, process);
   print_texts(trace, "about", TRACE_PROCESS, process, false);
   if (texts_alone) {
@@ -54,11 +55,13 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
     putchar('}');
     return;
   }
-  stats_counts_t *counts = malloc(sizeof *counts);
+  stats_stacks_t stacks = {0};
+  stats_counts_t *counts = calloc(1, sizeof *counts);
   stats_thread_t *threads = calloc(trace_thread_count(trace, process) + (size_t)1, sizeof *threads);
-  if (counts == NULL || threads == NULL) {
+  if (counts == NULL || threads == NULL || (mean > 0 && !stats_stacks_open(&stacks, mean))) {
     stop("no memory for the counts");
   }
+  counts->stacks = mean > 0 ? &stacks : NULL;
   static char error[2 * TRACE_ERROR_BYTES];
   const char *wrong = stats_process(trace, process, counts, threads, error, sizeof error);
   if (wrong == error) {
@@ -69,7 +72,12 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone) {
     exit(EXIT_DAMAGED);
   }
   stats_print(stdout, trace, process, counts, threads);
+  if (mean > 0) {
+    print_texts(trace, "stacks", TRACE_STACKS, process, true);
+    stats_stacks_print(stdout, counts);
+  }
   putchar('}');
+  stats_stacks_close(&stacks);
   free(counts);
   free(threads);
 }
@@ -93,8 +101,10 @@ static uint32_t parse_process(const trace_t *trace, const char *word) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 2 || argc > 3) {
-    stop("usage: hak-trace TRACE [PROCESS | texts]");
+  double mean = argc > 3 && strcmp(argv[2], "stacks") == 0 ? strtod(argv[3], NULL) : 0;
+  const char *which = mean > 0 ? argv[4] : argc > 2 ? argv[2] : NULL;
+  if (argc < 2 || argc > (mean > 0 ? 5 : 3)) {
+    stop("usage: hak-trace TRACE [PROCESS | texts | stacks MEAN [PROCESS]]");
   }
   path = argv[1];
   char error[TRACE_ERROR_BYTES];
@@ -102,10 +112,10 @@ int main(int argc, char **argv) {
   if (trace == NULL) {
     stop(error);
   }
-  bool texts_alone = argc == 3 && strcmp(argv[2], "texts") == 0;
+  bool texts_alone = which != NULL && strcmp(which, "texts") == 0;
   uint32_t from = 0, to = trace_process_count(trace);
-  if (argc == 3 && !texts_alone) {
-    from = parse_process(trace, argv[2]);
+  if (which != NULL && !texts_alone) {
+    from = parse_process(trace, which);
     to = from + 1;
   }
   printf("{\"complete\":%s,\"cut_bytes\":%" PRIu64 ",\"file_bytes\":%" PRIu64 ",\"process_count\":%" PRIu32,
@@ -118,7 +128,7 @@ int main(int argc, char **argv) {
   for (uint32_t process = from; process < to; process++) {
     if (is_there(trace, process)) {
       fputs(between, stdout);
-      print_process(trace, process, texts_alone);
+      print_process(trace, process, texts_alone, mean);
       between = ",";
     }
   }

@@ -10,6 +10,7 @@
 enum {
   BUCKETS = 252,  // of a 64-bit number: four to a power of two
   SMALL = 1025,   // sizes below are counted one by one
+  SERIES = 32,    // of a stack: as many stretches of the timeline are one
   TIMELINE = 256, // stretches of time; they double where there would be more
   MOMENT_FIRST_NS = 1000,
   ALIGNMENTS = TRACE_ALIGNMENT_LOG_MAX + 1,
@@ -24,6 +25,27 @@ typedef struct {
   uint64_t live_blocks, allocations; // at its end
   bool seen;                         // something happened in it
 } moment_t;
+
+// Of what one stack allocated. Sampled, a block stands for several: `weight`.
+typedef struct {
+  uint32_t node;
+  uint64_t samples;
+  double calls, bytes;               // allocations and reallocations
+  double temporary, temporary_bytes; // freed or reallocated by the thread's next call
+  double live, live_bytes, peak_bytes;
+  uint64_t changed; // its live bytes, last: at which of the process's peaks
+  unsigned at;      // as far as the series is filled
+  float series[SERIES];
+} stats_stack_t;
+
+typedef struct {
+  double mean; // bytes from one sample to the next; up to 1: all calls
+  stats_stack_t *rows;
+  uint32_t count, room;
+  uint32_t *of_node; // row + 1; 0: none yet
+  uint64_t peaks;    // so many so far
+  bool no_room;
+} stats_stacks_t;
 
 typedef struct {
   uint64_t operations; // on blocks: without touches, waits and ends
@@ -43,20 +65,33 @@ typedef struct {
   histogram_t life_operations, life_bytes, life_ns; // of freed blocks: operations and bytes allocated meanwhile
   histogram_t kept;                                 // sizes of blocks that were never freed
   moment_t timeline[TIMELINE];
-  uint64_t moment_ns;   // of a stretch
-  uint64_t moment_from; // the present one's begin, since began_ns
-  moment_t *moment;     // the present one
+  uint64_t moment_ns;     // of a stretch
+  uint64_t moment_from;   // the present one's begin, since began_ns
+  moment_t *moment;       // the present one
+  stats_stacks_t *stacks; // NULL: they are not asked for
 } stats_counts_t;
 
 typedef struct {
   uint64_t held; // its size + 1; 0: the slot is empty
   uint64_t touched;
   uint64_t operation, bytes, time_ns; // counts when it was allocated
+  float weight;                       // of a sample
+  uint32_t stack;                     // its row + 1; 0: it is none
 } stats_block_t;
 
 typedef struct {
   uint64_t operations, allocations, handed_over;
+  const stats_block_t *last; // what its last operation allocated, if it did
+  uint32_t stack;            // of its next allocation
 } stats_thread_t;
+
+// stacks.c: a block becomes a sample, and is none any more. by: the thread that does it.
+bool stats_stacks_open(stats_stacks_t *, double mean); // false: no memory
+void stats_stacks_close(stats_stacks_t *);
+void stats_stacks_allocate(stats_counts_t *, stats_thread_t *by, stats_block_t *);
+void stats_stacks_release(stats_counts_t *, const stats_thread_t *by, stats_block_t *);
+void stats_stacks_halve(stats_counts_t *);
+void stats_stacks_print(FILE *, stats_counts_t *);
 
 void stats_begin(stats_counts_t *, uint64_t began_ns);
 // What an operation does to the counts and the table of its owner. What is wrong, or NULL.

@@ -1,0 +1,212 @@
+"""The pages of docs/gallery: a page a row, and the index. Nothing on them is a person's: all comes from the raw data.
+
+Raw data are of the row's last published run; `programs.toml` beside them has the versions of what it ran.
+"""
+
+import gzip
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.show import gallery
+from hakmem_lab.show.gallery import Measure, Row
+from hakmem_lab.show.terminal.tables import number
+from hakmem_lab.store.runs import RunFile, Store, default_folder
+
+PAGES = gallery.PAGES
+VERSIONS = gallery.top() / PAGES / "data" / "programs.toml"
+PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sbin/mariadbd"}
+INDEX_TOP = """\
+# Which allocator for which program?
+
+Real programs, each on ten arms: glibc, hakmem with two of its profiles, and seven other allocators in their current
+releases, configured as their own documentation suggests ([peers](../../peers/README.md): is yours configured wrongly?
+Correct its row). The arms stand in randomised blocks; the intervals of one measure hold for all arms at once, at 95 %;
+what lies surely within 5 % is the same. What hakmem loses comes first. Where no difference is shown, more blocks would
+tell. All figures are of the machine and the day that a page names, and of what else that machine did meanwhile, which
+its warnings say:
+
+```sh
+make peers && scripts/bootstrap gallery && bench/gallery/prepare    # once
+hak gallery redis                                                   # a row, on this machine
+hak gallery                                                         # what is written here
+```
+
+What each row runs is in [experiments/gallery.toml](../../experiments/gallery.toml); the method is that of
+[hak suite](../lab.md#suites).
+"""
+INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
+
+
+def load_versions() -> dict[str, str]:
+    return tomllib.loads(VERSIONS.read_text(encoding="utf-8")) if VERSIONS.exists() else {}
+
+
+def output(*command: str) -> str | None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def version_of(row: Row) -> str:
+    """Debian's package of the program that is measured, and its version; of Python also that of the package it runs."""
+    spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
+    words = (spec["server"] or spec)["command"]
+    name = words[1] if words[0].startswith("bench/") else words[0]
+    path = PLACES.get(name) or shutil.which(name) or name
+    for candidate in (path, str(Path(path).resolve())):
+        owner = output("dpkg", "-S", candidate)
+        if owner:
+            package = owner.split(": ")[0].split(",")[0]
+            found = output("dpkg-query", "-W", "-f", "${Package} ${Version}", package) or package
+            asked = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+            inside = output(words[0], "-c", asked, words[-1]) if "venv" in words[0] else None
+            return f"{found}, {words[-1]} {inside}" if inside else found
+    return f"{name}, of no package"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def arms_of(measures: tuple[Measure, ...], which: str) -> list[str]:
+    return list(dict.fromkeys(arm for measure in measures for arm in getattr(measure, which)))
+
+
+def cells(row: Row, which: str) -> list[list[str]]:
+    """A line an arm: its name, and of every measure what its interval says."""
+    found = []
+    for arm in arms_of(row.measures, which):
+        records = [getattr(measure, which).get(arm) for measure in row.measures]
+        told = [measure.cell(record) if record else "" for measure, record in zip(row.measures, records, strict=True)]
+        found.append([f"`{arm}`", *told])
+    return found
+
+
+def page(row: Row, version: str) -> str:
+    labels = [measure.label for measure in row.measures]
+    arms = arms_of(row.measures, "medians")
+    medians = [[f"`{arm}`", *(number(m.medians.get(arm), m.unit) for m in row.measures)] for arm in arms]
+    lines = [f"# {row.title}", "", f"**{row.standing()}.**", ""]
+    lines += [f"- {sentence[:1].upper()}{sentence[1:]}" for sentence in row.sentences()]
+    lines += ["", f"## Every arm against {row.reference}", ""]
+    lines += table(["arm", *labels], cells(row, "by_reference"))
+    lines += ["## hakmem against every arm", ""]
+    lines += table(["against", *labels], cells(row, "against"))
+    lines += ["## Medians of this session", ""]
+    lines += table(["arm", *labels], medians)
+    lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
+    lines += [f"- Warning: {text}." for text in dict.fromkeys(row.result["warnings"])]
+    lines += [f"- Failed: {text}" for text in row.result["failures"]] + [""]
+    configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
+    lines += table(["arm", "version", "configuration"], configured)
+    raw = f"data/{row.key}.jsonl.gz"
+    lines += [
+        f"Once more: `hak gallery {row.key}`. Raw data: [`{raw}`]({raw}), to be read with `hak show {PAGES}/{raw}`."
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def commands(row: Row) -> list[str]:
+    """What was run, as a shell would take it."""
+    spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
+    variables = [f"{name}={value}" for name, value in spec["env"].items()]
+    found = ["```", shlex.join([*variables, *spec["command"]]), "```"]
+    return ["```", shlex.join(spec["server"]["command"]), *found[1:]] if spec["server"] else found
+
+
+def conditions(row: Row, version: str) -> str:
+    machine = row.header["machine"]
+    where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
+    margin = f"{100 * row.result['suite']['margin']:g} %"
+    blocks, day = row.result["blocks"], row.header["created"][:10]
+    return f"{version}. {blocks} blocks, {day}, {where}. What lies surely within {margin} is the same."
+
+
+def index(rows: list[Row], left: list[str]) -> str:
+    lines = [INDEX_TOP]
+    for standing in gallery.STANDINGS:
+        chosen = [row for row in rows if row.standing() == standing]
+        if not chosen:
+            continue
+        lines += [f"## {standing}", ""]
+        lines += table(INDEX_HEADS, [line for row in chosen for line in summary(row)])
+    if left:
+        lines += ["## Not measured yet", "", ", ".join(f"`{key}`" for key in left) + ".", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def summary(row: Row) -> list[list[str]]:
+    """The index's lines of a program, one a measure."""
+    name, found = f"[{row.title}]({row.key}.md)", []
+    for measure in row.measures:
+        record = measure.against.get(row.reference)
+        better, worse = (", ".join(measure.arms(sure)) or "none" for sure in (-1, 1))
+        found.append([name, measure.label, measure.cell(record) if record else "failed", better, worse])
+        name = ""
+    return found
+
+
+def write_all() -> None:
+    """Pages and index from the raw data that are there."""
+    rows, versions = gallery.rows(), load_versions()
+    for row in rows:
+        (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
+    left = [key for key in gallery.names() if key not in {row.key for row in rows}]
+    (PAGES / "README.md").write_text(index(rows, left), encoding="utf-8")
+
+
+def publish(key: str, file: RunFile) -> None:
+    """Raises LabError where the run is of another row, or not finished."""
+    row = gallery.read(key, file)
+    if not row.result["final"]:
+        raise LabError(f"run {file.id} is not finished: hak resume {file.id}")
+    (PAGES / "data").mkdir(parents=True, exist_ok=True)
+    with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
+        packed.write(
+            file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b"")
+        )  # where the checkout lay says nothing
+    versions = load_versions() | {key: version_of(row)}
+    VERSIONS.write_text("".join(f'{name} = "{versions[name]}"\n' for name in sorted(versions)), encoding="utf-8")
+    write_all()
+
+
+def due() -> list[str]:
+    """Rows without a page first, then those whose data are the oldest."""
+    age = {row.key: row.header["created"] for row in gallery.rows()}
+    return sorted(gallery.names(), key=lambda key: age.get(key, ""))
+
+
+def renew(words: list[str]) -> None:
+    chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]
+    for key in chosen:
+        if subprocess.run(
+            [".venv/bin/hak", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
+        ).returncode:
+            print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
+            continue
+        publish(key, Store(default_folder()).find("last"))
+        print(f"gallery: {key}: docs/gallery/{key}.md", flush=True)
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["renew", *words]:
+            renew(words)
+        case ["publish", key, *rest] if len(rest) < 2:
+            publish(key, Store(default_folder()).find(rest[0] if rest else "last"))
+        case ["pages"]:
+            write_all()
+        case _:
+            sys.exit("usage: experiments/gallery renew [N | KEY...] | publish KEY [RUN] | pages")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LabError as error:
+        sys.exit(f"gallery: {error}")

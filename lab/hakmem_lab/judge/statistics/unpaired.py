@@ -1,0 +1,65 @@
+"""Two samples that were not taken in blocks: how far they lie apart, by the inverse of Mann and Whitney's test.
+
+Duty: what can be said of figures whose order is not known. May import NumPy, SciPy, `paired`, `aa`.
+
+Where neighbours within a sample resemble each other, the interval is as wide as so many fewer independent values make
+it. What it cannot know is what changed between the two samples besides what is compared.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from hakmem_lab.judge.statistics.aa import autocorrelation
+from hakmem_lab.judge.statistics.paired import Interval, checked
+
+EXACT_PAIRS = 2500
+LEAST_FOR_NEIGHBOURS = 8
+
+
+@lru_cache
+def _excluded(n: int, m: int, tail: float) -> int:
+    """How many differences at each end the interval leaves out: P(U < this) is at most `tail`."""
+    if n * m > EXACT_PAIRS:
+        spread = math.sqrt(n * m * (n + m + 1) / 12)
+        return max(0, math.floor(n * m / 2 + float(ndtri(tail)) * spread))
+    ways = np.zeros(n * m + 1)
+    ways[0] = 1.0
+    for i in range(1, min(n, m) + 1):  # Gauss's binomial coefficient: one factor up, one down
+        top = max(n, m) + i
+        ways[top:] -= ways[:-top].copy() if top <= n * m else 0
+        for at in range(i, n * m + 1):
+            ways[at] += ways[at - i]
+    return int(np.searchsorted(np.cumsum(ways) / ways.sum(), tail * (1 + 1e-9), side="right"))
+
+
+def neighbours(values: Sequence[float] | np.ndarray) -> float:
+    """How much neighbours resemble each other, 0 to 0.95; 0 where there are too few to say."""
+    return min(0.95, max(0.0, autocorrelation(list(values)))) if len(values) >= LEAST_FOR_NEIGHBOURS else 0.0
+
+
+def shift(control: Sequence[float], treatment: Sequence[float], level: float) -> Interval:
+    """How far the treatment's values lie above the control's: Hodges and Lehmann's estimate with its interval."""
+    x, y = checked(control), checked(treatment)
+    differences = np.sort((y[:, None] - x[None, :]).ravel())
+    estimate, out = float(np.median(differences)), _excluded(x.size, y.size, (1 - level) / 2)
+    if out == 0:
+        return Interval(estimate, -math.inf, math.inf, level, min(x.size, y.size))
+    r = max(neighbours(x), neighbours(y))
+    wider = math.sqrt((1 + r) / (1 - r))
+    low, high = (estimate + wider * (float(differences[at]) - estimate) for at in (out - 1, -out))
+    return Interval(estimate, low, high, level, min(x.size, y.size))
+
+
+def shift_of_means(control: Sequence[float], treatment: Sequence[float], level: float) -> Interval:
+    """Log of the ratio of the arithmetic means, treatment to control, of values above 0; Student's t, linearised."""
+    x, y = checked(control), checked(treatment)
+    estimate, n = math.log(y.mean() / x.mean()), min(x.size, y.size)
+    if n < 2:
+        return Interval(estimate, -math.inf, math.inf, level, n)
+    error = math.sqrt(sum((v.std(ddof=1) / v.mean()) ** 2 / v.size for v in (x, y)))
+    half = -float(stdtrit(n - 1, (1 - level) / 2)) * error
+    return Interval(estimate, estimate - half, estimate + half, level, n)

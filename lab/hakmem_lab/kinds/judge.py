@@ -1,0 +1,198 @@
+"""`hak judge`: what other tools have measured, by the rules of this laboratory, and what it cannot know of it."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.judge.analysis import ARM_MEDIANS, comparison
+from hakmem_lab.judge.failing import times
+from hakmem_lab.judge.statistics import unpaired, verdict
+from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.plan import foreign
+from hakmem_lab.plan.foreign import Benchmark, File
+from hakmem_lab.plan.metrics import UNITS
+from hakmem_lab.plan.spec import Alpha, Model, Ratio, normalised, spec_hash
+from hakmem_lab.run.conduct import Context
+from hakmem_lab.store.runs import RunFile, plain
+
+LEAST_RUNS = 4  # of each, with which any two-sided test at 5 % can show something
+ALIKE = 0.3
+ORDER = (
+    "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
+    "part of the difference (on shared machines such runs of one and the same program differed “surely” in 23 %); "
+    "so is how often it was tried"
+)
+INTERLEAVED = "that each run stood beside the one with its number is taken from --interleaved"
+ONE_PROCESS = "the runs of a file share one process, and with it its layout of memory, which no interval here covers"
+
+
+class Spec(Model):
+    """files: the control's and the treatment's, or one in which the first benchmark is the control. only: a pattern of
+    names. interleaved: the runs of both took turns."""
+
+    kind: Literal["judge"] = "judge"
+    question: str = ""
+    files: Annotated[list[str], Field(min_length=1, max_length=2)]
+    only: str = ""
+    metric: str = "wall"
+    higher_is_better: bool = False
+    margin: Ratio = 0.01
+    alpha: Alpha = 0.05
+    interleaved: bool = False
+
+    @field_validator("only")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"the regular expression is not valid: {error}") from None
+        return value
+
+
+Pair = tuple[str, Benchmark, Benchmark]  # what it is called, control, treatment
+
+
+def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str]]:
+    """(the control, the pairs, what stands in one file alone). Raises LabError."""
+    named = [{name: b for name, b in file.benchmarks.items() if re.search(spec.only, name)} for file in files]
+    if missing := next((file for file, own in zip(files, named, strict=True) if not own), None):
+        raise LabError(f"only: no benchmark of {missing.name} matches: {nearest(spec.only, missing.benchmarks)}")
+    if len(files) == 1:
+        (first, control), *others = named[0].items()
+        if not others:
+            raise LabError(f"{files[0].name}: only '{first}' is in it: name a second file to compare it with")
+        return first, [(name, control, other) for name, other in others], []
+    if all(len(own) == 1 for own in named):
+        ((_, control),), ((_, treatment),) = named[0].items(), named[1].items()
+        return files[0].name, [(files[1].name, control, treatment)], []
+    both = [(name, control, named[1][name]) for name, control in named[0].items() if name in named[1]]
+    if not both:
+        raise LabError(f"{files[0].name} and {files[1].name} have no benchmark in common")
+    return files[0].name, both, sorted(named[0].keys() ^ named[1].keys())
+
+
+def run(spec: Spec, context: Context) -> dict:
+    """The result, which is also the run's last record. Raises LabError."""
+    if context.resume:
+        raise LabError("what other tools have measured cannot be resumed: hak show reads it again")
+    if len(set(spec.files)) < len(spec.files):
+        raise LabError("files: the same file is named twice")
+    files = [foreign.read(name, spec.metric) for name in spec.files]
+    control, both, alone = pairs(spec, files)
+    arms = [control, *(name for name, _, _ in both)]
+    header = {
+        "question": spec.question, "spec": normalised(spec), "spec_hash": spec_hash(spec), "spec_file": None,
+        "seed": None, "machine": {}, "arms": [_arm(name) for name in arms], "git": None, "inputs":
+        {file.name: file.sha256 for file in files}, "tools": sorted({file.tool for file in files}),
+        "processes": all(file.processes for file in files), "alone": alone,
+        "command": {"argv": [*spec.files], "program": None, "sha256": None},
+    }  # fmt: skip
+    stored = RunFile.create(context.folder, "judge", header)
+    for name, *sides in both:
+        for place, side in enumerate(sides):
+            for record in _records(name, (control, name)[place], side):
+                stored.append(record)
+    result = analyse(stored.header(), list(stored.records()))
+    stored.append({"type": "result", **result})
+    stored.close()
+    return result
+
+
+def _arm(name: str) -> dict:
+    empty = dict.fromkeys(("library", "sha256", "version", "configuration"))
+    return {"name": name, "text": name, "allocator": "default", **empty, "variables": {}, "gates": {}}
+
+
+def _records(pair: str, arm: str, side: Benchmark) -> Iterator[dict]:
+    for at, value in enumerate([*side.values, *(None for _ in side.failures)]):
+        why = None if value is not None else side.failures[at - len(side.values)]
+        yield {"type": "run", "phase": "judge", "workload": pair, "arm": arm, "block": at, "attempt": 0,
+               "ok": why is None, "why": why, "value": value}  # fmt: skip
+
+
+def intervals(spec: dict, control: list[float], treatment: list[float], alpha: float) -> list[Interval]:
+    """At 1 - alpha and at 1 - 2 alpha, of logs, positive = treatment better."""
+    sign = 1.0 if spec["higher-is-better"] else -1.0
+    x, y = ([sign * math.log(value) for value in values] for values in (control, treatment))
+    if spec["interleaved"]:
+        d = [after - before for before, after in zip(x, y, strict=False)]
+        return [paired_interval(d, level) for level in (1 - alpha, 1 - 2 * alpha)]
+    return [unpaired.shift(x, y, level) for level in (1 - alpha, 1 - 2 * alpha)]
+
+
+def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed: tuple[int, int], alpha: float) -> dict:
+    """The comparison of one pair, with its verdict."""
+    interval, equivalence = intervals(spec, *runs, alpha)
+    word, delta = verdict.judge(interval, equivalence, as_log(spec["margin"])), as_log(spec["margin"])
+    means = unpaired.shift_of_means(*runs, 1 - alpha)
+    sign = 1.0 if spec["higher-is-better"] else -1.0
+    low, high = sorted((sign * means.low, sign * means.high))
+    torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
+    praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
+    unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
+    row = comparison(interval, *names, spec["metric"], str(Verdict.INCONCLUSIVE if torn or unequal else word))
+    row |= {"equivalence_low": equivalence.ratio().low, "equivalence_high": equivalence.ratio().high}
+    row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
+    return row | {"at_least_margin": max(interval.low, -interval.high) >= delta, "withheld": unequal}
+
+
+def whole(verdicts: list[str]) -> str:
+    """Of several benchmarks: what is worse, or open, is not outweighed by what is better."""
+    order = (Verdict.NO_GO, Verdict.INCONCLUSIVE, Verdict.GO, Verdict.NEUTRAL)
+    return str(next(word for word in order if word in verdicts))
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Every benchmark of the treatment against the control's; their intervals hold together."""
+    spec, first = header["spec"], header["arms"][0]["name"]
+    runs = [record for record in records if record["type"] == "run"]
+    names = list(dict.fromkeys(run["workload"] for run in runs))
+    rows, few = [], []
+    for name in names:
+        sides = [[run for run in runs if run["workload"] == name and run["arm"] == arm] for arm in (first, name)]
+        control, treatment = ([run["value"] for run in side if run["ok"]] for side in sides)
+        failed = (len(sides[0]) - len(control), len(sides[1]) - len(treatment))
+        if min(len(control), len(treatment)) < LEAST_RUNS:
+            few.append(f"{name}: {len(control)} and {len(treatment)} runs that ended well")
+        else:
+            rows.append(_judged(spec, (first, name), (control, treatment), failed, spec["alpha"] / len(names)))
+    words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few)
+    headline = "No verdict: " + "; ".join(few) + f"; at least {LEAST_RUNS} of each are needed." if few else ""
+    bad = [run for run in runs if not run["ok"]]
+    if held := [row for row in rows if row["withheld"]]:
+        headline = "No verdict: " + "; ".join(
+            f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
+        )
+    counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
+    return plain({
+        "kind": "judge", "id": header["id"], "question": header["question"], "verdict": whole(words),
+        "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
+        "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
+                   "higher_is_better": spec["higher-is-better"]},
+        "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
+        "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
+        "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
+        "warnings": _warnings(header, runs, few if rows else []),
+    })  # type: ignore[return-value]  # fmt: skip
+
+
+def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
+    texts = [INTERLEAVED if header["spec"]["interleaved"] else ORDER]
+    texts += [] if header["processes"] else [ONE_PROCESS]
+    texts += [f"too few for a verdict: {text}" for text in few]
+    texts += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
+    alike: dict[str, float] = {}
+    for arm, name in dict.fromkeys((run["arm"], run["workload"]) for run in runs):
+        values = [run["value"] for run in runs if run["ok"] and (run["arm"], run["workload"]) == (arm, name)]
+        if (found := unpaired.neighbours(values)) > ALIKE:
+            alike[name] = max(found, alike.get(name, 0.0))
+    wider = "; the intervals are wider for it" if not header["spec"]["interleaved"] else ""
+    said = ", ".join(f"{name} ({found:.2f})" for name, found in alike.items())
+    return [*texts, *([f"neighbouring runs resemble each other: {said}{wider}"] if alike else [])]

@@ -1,0 +1,286 @@
+"""`hak matrix`: a 2^k design. What each factor does at each level of the others, a contrast inside every block; judged
+after every one, until every question has its answer.
+
+What a matrix is asked, and what is decided of it after so many blocks. Pure.
+
+Questions are the simple effects, the cells against none, the interactions and the main effects: they share alpha, so
+that all of them together are wrong in direction in at most alpha of the runs, after whatever block one looks. Main
+effects follow from the simple ones: no run goes on for them.
+
+The result of a matrix. Pure: header and records in.
+
+What a factor does at each level of the others comes first; its average over them is shown only where it answers a
+question.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import failing, planning, rails, words
+from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
+from hakmem_lab.judge.statistics import factorial, verdict
+from hakmem_lab.judge.statistics.factorial import Effect, Question
+from hakmem_lab.judge.statistics.paired import as_log, as_ratio
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
+from hakmem_lab.run import detection
+from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.store.query import Blocks
+
+
+def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
+    """Of every block a row of cells, higher is better, and a row of their places."""
+    metric = metric_of(header)
+    sign = 1.0 if metric.higher_is_better else -1.0
+    names = [arm["name"] for arm in header["arms"]]
+    rows = [
+        [sign * math.log(value) for name in names for value in values(block[name], metric.name) or ()]
+        for block in blocks
+    ]
+    return rows, [[block[name][0]["position"] for name in names] for block in blocks]
+
+
+def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
+    """(all questions, what the place in the block does, from place to place)."""
+    freed, change = factorial.freed_as_known(*logs(header, blocks))
+    return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
+
+
+def goes_on_for(question: Question) -> bool:
+    return question.kind != "main"
+
+
+def shared_alpha(spec: dict) -> float:
+    """Of each question."""
+    return spec["alpha"] / factorial.question_count(len(spec["factors"]))
+
+
+def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
+    return verdict.decide(question.d.tolist(), spec["margin"], shared_alpha(spec), plan)
+
+
+def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
+    """Whether every question has its answer: better, worse, or a difference smaller than the margin."""
+    asked = filter(goes_on_for, questions(header, blocks)[0])
+    return all(decide(q, header["spec"], plan).verdict is not verdict.Verdict.INCONCLUSIVE for q in asked)
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Simple effects and cells against none; interactions; main effects where no interaction misleads.
+
+    All of them hold together, after any number of blocks. Runs that were promised one look have two families instead,
+    simple effects and averages, each with intervals that hold together after the last planned block.
+    """
+    spec, blocks, plan = header["spec"], measured(records), planning.plan_of(header, records)
+    result = base_result(header, records, blocks) | {"effects": [], "hidden": [], "comparisons": [], "guardrails": []}
+    if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
+        result["headline"] = unfinished(blocks, spec)
+        return result
+    found, change = (_after_every_block if plan.share else _at_the_end)(header, blocks, plan)
+    if all(math.isinf(end) for one in found for end in (one.effect.interval.low, one.effect.interval.high)):
+        result["headline"] = f"No reading yet: {len(blocks)} of at most {result['max_blocks']} blocks are too few."
+        return result
+    averaged = [one.effect for one in found if one.effect.kind in ("interaction", "main")]
+    hidden = factorial.misleading(averaged, as_log(spec["margin"]))
+    kept = [one for one in found if not (one.effect.kind == "main" and one.effect.name in hidden)]
+    failed = _failed(header, records)
+    result["effects"] = [_row(one, failed) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
+    result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
+    result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
+    result["guardrails"] = rails.rows(rails.judged(header, blocks, plan if plan.share else None))
+    result |= _ending(found, len(blocks), header, records)
+    unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
+    read = [one.effect for one in kept if one.effect.name not in unread]
+    said = _headline(read, 1 - spec["alpha"], metric_of(header)) if read else "No reading."
+    result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items()) + _outlook(result)
+    for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
+        result["headline"] = f"No reading on this machine: {reason}"
+        for row in result["effects"]:
+            row["reading"] = None
+    return result
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """decision: None in runs of one look, which settle nothing."""
+
+    effect: Effect
+    decision: Decision | None = None
+
+
+def _after_every_block(header: dict, blocks: Blocks, plan: Plan) -> tuple[list[_Judged], float]:
+    asked, change = questions(header, blocks)
+    found = []
+    for question in asked:
+        decision = decide(question, header["spec"], plan)
+        found.append(_Judged(Effect(question.name, decision.interval, question.kind, question.factors), decision))
+    return found, change
+
+
+def _at_the_end(header: dict, blocks: Blocks, _: Plan) -> tuple[list[_Judged], float]:
+    freed, change = factorial.without_drift(*logs(header, blocks))
+    level, factors, rows = 1 - header["spec"]["alpha"], list(header["spec"]["factors"]), freed.tolist()
+    single = factorial.simple_effects(rows, factors, level, simultaneous=True)
+    averaged = factorial.effects(rows, factors, level, simultaneous=True)
+    return [_Judged(effect) for effect in (*single, *averaged)], change
+
+
+def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[dict]) -> dict:
+    """Whether the run is over, and what it would still take."""
+    if any(one.decision is None for one in found):
+        return {"final": True}
+    still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
+    still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
+    ended = not still or count >= planning.most_blocks(header, records)
+    return {
+        "settled": not still,
+        "final": ended and count >= planning.least_blocks(records),
+        "open": list(still),
+    }
+
+
+def _outlook(result: dict) -> str:
+    return f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
+
+
+def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
+    """Effect -> by how much its cells failed unequally, as a contrast: above 0, fewer failures with the factor."""
+    cells = [-float(len(failing.failed_runs(records, arm["name"]))) for arm in header["arms"]]
+    asked = factorial.questions([cells], list(header["spec"]["factors"]))
+    return {question.name: float(question.d[0]) for question in asked}
+
+
+def _forbidden(reading: object, fewer: float) -> bool:
+    """Whether it calls better, or equal, what failed more often; how failures interact says nothing of either."""
+    return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
+
+
+def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
+    effect, ratio = one.effect, one.effect.interval.ratio()
+    row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
+           "ci_high": ratio.high, "reading": _reading(one)}  # fmt: skip
+    if one.decision is not None:
+        row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
+        row |= {"uncorrected": as_ratio(one.decision.plain)}
+    if _forbidden(row["reading"], fewer := failed[effect.name]):
+        why = "its cells failed unequally often"
+        if effect.kind != "interaction":
+            why = f"failed {'less' if fewer > 0 else 'more'} often with it"
+        row |= {"failed": True, "reading": f"not read, {why}"}
+    return row
+
+
+def _reading(one: _Judged) -> str:
+    effect = one.effect
+    if one.decision is not None and one.decision.verdict is Verdict.NEUTRAL:
+        return "additive within the margin" if effect.kind == "interaction" else "the same within the margin"
+    if effect.kind == "interaction":
+        return str(factorial.classify_interaction(effect.interval))
+    if not effect.interval.excludes_zero():
+        return "no difference shown"
+    return "better" if effect.interval.low > 0 else "worse"
+
+
+def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
+    """A sentence for each interaction that hides main effects."""
+    texts = []
+    for by in dict.fromkeys(hidden.values()):
+        names = [name for name, reason in hidden.items() if reason == by]
+        effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
+        texts.append(
+            f"the main {effects} of {' and '.join(names)} {are} not shown: what one of {' and '.join(by.factors)} does "
+            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({_size(by, metric)}); an "
+            "average over both levels says what nobody runs"
+        )
+    return texts
+
+
+def _drift(change: float, spec: dict, cells: int) -> list[str]:
+    """Said where it would have mattered, had the order not been random and the change not been taken out."""
+    across = as_ratio(change * (cells - 1))
+    if abs(across) < spec["margin"]:
+        return []
+    side = "better" if across > 0 else "worse"
+    return [
+        f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the arm: taken out"
+    ]
+
+
+def _headline(found: Sequence[Effect], level: float, metric: Metric) -> str:
+    """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
+    interactions = [effect for effect in found if effect.kind == "interaction"]
+    simple = [effect for effect in found if effect.kind == "simple"]
+    if len(simple) > len("AABB"):
+        shown = [effect for effect in interactions if effect.interval.excludes_zero()]
+        parts = [f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
+        mains = [_size(effect, metric) for effect in found if effect.kind == "main"]
+        parts = (parts or ["no interaction shown"]) + ([f"on average {', '.join(mains)}"] if mains else [])
+    else:
+        parts = [_size(effect, metric) for effect in simple]
+        parts += [
+            f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions
+        ]
+    return "; ".join(parts) + f" ({level * 100:g} % intervals)."
+
+
+def _size(effect: Effect, metric: Metric) -> str:
+    ratio = effect.interval.ratio()
+    return f"{effect.name} {words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)}"
+
+
+Spec = MatrixSpec
+
+
+def cells(spec: MatrixSpec) -> dict[str, str]:
+    """Name -> arm of every cell, in standard order: the first factor changes fastest."""
+    found = {}
+    for levels in itertools.product((False, True), repeat=len(spec.factors)):
+        on = [name for name, level in zip(spec.factors, reversed(levels), strict=True) if level]
+        settings = [spec.factors[name] for name in on]
+        found["+".join(on) or NO_FACTOR] = ",".join([spec.base, *settings])
+    return found
+
+
+def arms(spec: MatrixSpec) -> list[Arm]:
+    texts = cells(spec)
+    found = parse_arms(texts, {name: "base" if name == NO_FACTOR else "factors" for name in texts})
+    builds = {(arm.library.path, tuple(sorted(arm.environment({}).items()))): arm.name for arm in found}
+    if len(builds) != len(found):
+        raise LabError("factors: two cells of the design are the same arm; every factor must change something")
+    return found
+
+
+def run(spec: MatrixSpec, context) -> dict:
+    plan, alpha = Plan((spec.max_blocks,)), spec.alpha / factorial.question_count(len(spec.factors))
+    least = plan.least_blocks(alpha)
+    if spec.max_blocks < least:
+        raise LabError(
+            f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an interval: at least {least}"
+        )
+    most, first = (2 ** len(spec.factors) * (count + spec.warm_up) for count in (spec.max_blocks, least))
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+
+
+def measure(session: Session) -> None:
+    """Blocks of all cells until every question is settled, at most those that are planned."""
+    session.check_fitness()
+    everyone, header = list(session.arms), session.file.header()
+    detection.plan_detection(
+        session,
+        everyone,
+        factorial.question_count(len(session.spec.factors)),
+        lambda blocks: [question.d for question in questions(header, blocks)[0]],
+    )
+    records = session.records()
+    plan, least = planning.plan_of(header, records), planning.least_blocks(records)
+    for blocks in session.each_block("measure", lambda _: everyone, planning.most_blocks(header, records)):
+        if plan.share and blocks and len(blocks) >= least and settled(header, blocks, plan):
+            session.progress.say(f"{len(blocks)} blocks: every question is settled")
+            return

@@ -1,1 +1,0 @@
-"""`hak matrix`: a 2^k design."""

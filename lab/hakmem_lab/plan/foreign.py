@@ -1,0 +1,137 @@
+"""What other tools have measured, as runs: Google Benchmark, `go test -bench`, pytest-benchmark, hyperfine.
+
+A file is known by what is in it. Every figure is one run; where the tool says that one failed, that is kept.
+"""
+
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab.errors import LabError, nearest
+
+UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$", re.M)
+_GO_FIGURE = re.compile(r"([-+0-9.eE]+|[+-]?Inf|NaN)\s+(\S+)")
+_GO_FAILED = re.compile(r"^\s*--- FAIL: (Benchmark\S*)", re.M)
+
+
+@dataclass
+class Benchmark:
+    """values: in the order of the file; failures: why each of the runs failed that did."""
+
+    values: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class File:
+    """tool: who wrote it; processes: whether every run is a process of its own."""
+
+    name: str
+    sha256: str
+    tool: str
+    benchmarks: dict[str, Benchmark]
+    processes: bool
+
+
+def read(name: str, metric: str) -> File:
+    """metric: `wall`, `cpu`, or a figure as the tool calls it. Raises LabError."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise LabError(f"{name}: cannot be read: {error.strerror}") from None
+    text = data.decode("utf-8", "replace")
+    tool, rows = _rows(name, text, metric)
+    found: dict[str, Benchmark] = {}
+    for benchmark, value, why in rows:
+        of = found.setdefault(benchmark, Benchmark())
+        if why is not None:
+            of.failures.append(why)
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise LabError(f"{name}: {benchmark}: {metric} is {value!r}; only a finite number above 0 makes a ratio")
+        else:
+            of.values.append(float(value))
+    if not found:
+        raise LabError(f"{name}: {tool} has no runs in it")
+    return File(name, hashlib.sha256(data).hexdigest(), tool, found, tool == "hyperfine")
+
+
+Row = tuple[str, Any, str | None]  # benchmark, value, why it failed
+
+
+def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
+    if _GO.search(text) and not text.lstrip().startswith("{"):
+        return "go test -bench", list(_go(name, text, metric))
+    try:
+        whole = json.loads(text)
+        for tool, key, of in TOOLS:
+            if isinstance(whole, dict) and isinstance(rows := whole.get(key), list) and _is(tool, rows):
+                return tool, [found for row in rows for found in of(name, row, metric)]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise LabError(
+        f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
+        "pytest-benchmark or hyperfine (--export-json), or what go test -bench prints"
+    )
+
+
+def _is(tool: str, rows: list[dict]) -> bool:
+    """Whether these are its rows."""
+    own = {"Google Benchmark": ("run_name", "iterations", "run_type"), "pytest-benchmark": ("stats",)}
+    return not rows or any(key in rows[0] for key in own.get(tool, ("command",)))
+
+
+def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
+    if metric not in figures:
+        raise LabError(f"{where}: there is no figure '{metric}': {nearest(metric, figures)}")
+    return figures[metric]
+
+
+def _go(name: str, text: str, metric: str) -> Iterator[Row]:
+    for line in _GO.finditer(text):
+        figures: dict[str, Any] = {unit: float(value) for value, unit in _GO_FIGURE.findall(line["figures"])}
+        figures |= {"wall": figures["ns/op"] * 1e-9} if "ns/op" in figures else {}
+        yield line["name"], _chosen(f"{name}: {line['name']}", metric, figures), None
+    for failed in _GO_FAILED.findall(text):
+        yield failed, None, "it failed"
+
+
+def _google(name: str, row: dict, metric: str) -> Iterator[Row]:
+    if row.get("run_type", "iteration") == "aggregate":
+        return
+    benchmark = str(row.get("run_name") or row["name"])
+    if row.get("error_occurred") or row.get("skipped"):
+        yield benchmark, None, str(row.get("error_message") or row.get("skip_message") or "it failed")
+        return
+    unit = UNITS_S[row.get("time_unit", "ns")]
+    figures = {key: value for key, value in row.items() if isinstance(value, int | float)}
+    figures |= {"wall": row["real_time"] * unit, "cpu": row["cpu_time"] * unit}
+    yield benchmark, _chosen(f"{name}: {benchmark}", metric, figures), None
+
+
+def _pytest(name: str, row: dict, metric: str) -> Iterator[Row]:
+    benchmark, stats = str(row.get("fullname") or row["name"]), row["stats"]
+    if "data" not in stats:
+        raise LabError(f"{name}: {benchmark}: the single rounds are not in it: pytest --benchmark-save-data keeps them")
+    for value in _chosen(f"{name}: {benchmark}", metric, {"wall": stats["data"]}):
+        yield benchmark, value, None
+
+
+def _hyperfine(name: str, row: dict, metric: str) -> Iterator[Row]:
+    figures = {"wall": row.get("times"), "rss": row.get("memory_usage_byte")}
+    figures = {key: value for key, value in figures.items() if value}
+    codes = row.get("exit_codes") or []
+    values = _chosen(f"{name}: {row['command']}", metric, figures)
+    for at, value in enumerate(values):
+        code = codes[at] if at < len(codes) else 0
+        yield str(row["command"]), value, None if code == 0 else "a signal" if code is None else f"exit status {code}"
+
+
+TOOLS = (("Google Benchmark", "benchmarks", _google), ("pytest-benchmark", "benchmarks", _pytest),
+         ("hyperfine", "results", _hyperfine))  # fmt: skip

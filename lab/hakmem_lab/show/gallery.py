@@ -1,0 +1,143 @@
+"""The gallery: what its published runs say of every program, those first that hakmem loses.
+
+A row is a workload of experiments/gallery.toml; its run, a suite of that workload alone, lies in docs/gallery/data.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab import kinds
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge.words import Change
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
+from hakmem_lab.plan import project
+from hakmem_lab.plan.spec import read_toml
+from hakmem_lab.show import answers
+from hakmem_lab.store.runs import RunFile
+
+SPEC = Path("experiments") / "gallery.toml"
+PAGES = Path("docs") / "gallery"
+LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
+    "hakmem is surely worse than glibc in something",
+    "Surely no worse than glibc, but another allocator is surely better in something",
+    "hakmem is surely better than glibc in something, and nothing is surely better than hakmem",
+    "Allocators do not matter: no difference as large as the margin",
+    "No difference to glibc is shown",
+)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of a program. against: the subject's record against each arm, above 1 where it is better;
+    by_reference: each arm's against the reference."""
+
+    label: str
+    unit: str
+    against: dict[str, dict]
+    by_reference: dict[str, dict]
+    medians: dict[str, float]
+
+    @property
+    def memory(self) -> bool:
+        return answers.is_memory({"unit": self.unit})
+
+    def change(self, record: dict) -> Change | None:
+        return answers.standing(record, self.memory)
+
+    def arms(self, sure: int) -> list[str]:
+        """Those than which the subject is surely better (1) or worse (-1), the greatest difference first."""
+        words = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
+        found = [arm for arm, record in self.against.items() if record["word"] == words]
+        return sorted(found, key=lambda arm: self.against[arm]["ratio"], reverse=sure > 0)
+
+    def alike(self) -> bool:
+        return {record["word"] for record in self.by_reference.values()} == {SAME}
+
+    def cell(self, record: dict) -> str:
+        """The change with its interval, or what keeps it from being one."""
+        found = self.change(record)
+        if record["word"] == FAILED or found is None:
+            return str(record["word"])
+        return f"same: {found.between}" if record["word"] == SAME else found.told()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program. measures: its time or rate first, then memory, then further ones; empty where it has no page yet."""
+
+    key: str
+    title: str
+    group: str
+    header: dict[str, Any]
+    result: dict[str, Any]
+    measures: tuple[Measure, ...]
+
+    @property
+    def reference(self) -> str:
+        return str(self.result["suite"]["reference"])
+
+    def losses(self) -> list[tuple[float, str]]:
+        """(what is surely lost, as a ratio, the arm), the greatest first; its own profiles are no other allocators."""
+        own = str(self.result["suite"]["subject"]).partition(",")[0]
+        return sorted((measure.against[arm]["ci_high"], arm) for measure in self.measures for arm in measure.arms(-1)
+                      if arm.partition(",")[0] != own)  # fmt: skip
+
+    def standing(self) -> str:
+        worse = [arm for _, arm in self.losses()]
+        if worse:
+            return LOST if self.reference in worse else BEHIND
+        if any(self.reference in measure.arms(1) for measure in self.measures):
+            return AHEAD
+        return ALIKE if all(measure.alike() for measure in self.measures) else UNDECIDED
+
+    def sentences(self) -> Iterator[str]:
+        """A line for every measure: against the reference, and who is surely better."""
+        for measure in self.measures:
+            if measure.alike():
+                yield f"{measure.label}: allocators do not matter, all are the same."
+                continue
+            better = measure.arms(-1)
+            who = f"surely better than hakmem: {', '.join(better)}" if better else "none is surely better than hakmem"
+            record = measure.against.get(self.reference)
+            yield f"{measure.label}: {measure.cell(record) if record else FAILED} against {self.reference}; {who}."
+
+
+def read(key: str, file: RunFile) -> Row:
+    """Raises LabError where the run is of another row, or of several."""
+    header, records = file.header(), list(file.records())
+    rows = [row for row in header["spec"]["workload"] if header["spec"]["only"] == [key] and row["key"] == key]
+    if header["kind"] != "suite" or not rows:
+        raise LabError(f"run {file.id} is not of the gallery's row '{key}' alone: hak gallery {key}")
+    analyse = kinds.module("suite").analyse
+    result = analyse(header, records)
+    of_subject = analyse(header | {"spec": header["spec"] | {"table": "subject"}}, records)
+    measures = [
+        Measure(mine["metric"], mine["unit"], mine["arms"], theirs["arms"], theirs["medians"])
+        for mine, theirs in zip(of_subject["suite"]["rows"], result["suite"]["rows"], strict=True)
+    ]
+    return Row(key, rows[0]["title"], rows[0]["group"], header, result, tuple(measures))
+
+
+def top() -> Path:
+    """The checkout. Raises LabError outside of one."""
+    found = project.root()
+    if found is None:
+        raise LabError("the gallery is a part of the project's checkout: start hak inside of one")
+    return found
+
+
+def names() -> list[str]:
+    """All rows, measured or not."""
+    return [str(row["key"]) for row in read_toml(top() / SPEC)["workload"]]
+
+
+def data(key: str) -> Path:
+    return top() / PAGES / "data" / f"{key}.jsonl.gz"
+
+
+def rows() -> list[Row]:
+    """Those that are published: by standing, the worst first, and in each by the greatest sure loss."""
+    found = [read(key, RunFile(data(key))) for key in names() if data(key).exists()]
+    return sorted(found, key=lambda row: (STANDINGS.index(row.standing()), row.losses()[:1]))

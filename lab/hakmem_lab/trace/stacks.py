@@ -1,0 +1,111 @@
+"""By stack: who allocates most, what is freed at once, what is live at the peak, what stays, what grows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside.profile import model
+from hakmem_lab.inside.profile.model import UNKNOWN, HeapProfile, Place, Stack
+from hakmem_lab.inside.profile.symbols import resolve
+from hakmem_lab.trace.contents import asked, contents, texts_of
+
+# Of a profile of a trace, and of a row: in use is what was never freed.
+TYPES = (*model.TYPES[:4], ("peak_space", "bytes"), ("temporary_objects", "count"), ("temporary_space", "bytes"))
+VALUES = ("calls", "bytes", "kept", "kept_bytes", "peak_bytes", "temporaries", "temporary_bytes")
+SCHEMA = "hakmem-stacks 1"
+MEAN_MOST = 1 << 40
+PLUMBING = ("operator new", "operator delete", "std::", "__gnu_cxx::", "void std::", "__libc_start", "_start")
+
+
+def mean_bytes(path: Path) -> int:
+    """Between two samples; 1: every call has its stack. Raises LabError where none were recorded."""
+    mean = contents(path).info.get("stacks")
+    if type(mean) is not int or not 1 <= mean <= MEAN_MOST:
+        raise LabError(f"{path} has no stacks: record them with hak record --stacks -o {path} -- CMD")
+    return mean
+
+
+def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], HeapProfile]:
+    """Of one process, the busiest where none is named: (its counts, with `stacks`; the same for other tools). What has
+    the same functions is one row. Raises LabError."""
+    mean = mean_bytes(path)
+    found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
+    one = max(found["processes"], key=lambda each: len(each["by_stack"]), default=None)
+    if one is None or not one["by_stack"]:
+        raise LabError(f"{path}: nothing that was allocated was sampled: record it with a smaller --rate")
+    places = _Places(path, texts_of(path, one["stacks"]))
+    profile = HeapProfile(types=TYPES, period=mean, main=str(one["about"].get("executable", "")))
+    stacks = [(places.stack(row[0]), row) for row in one["by_stack"]]
+    for stack, row in stacks:
+        profile.add(stack, row[2:9])
+    names = resolve(profile.places())
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for stack, (node, samples, *values, series) in stacks:
+        frames = [name for place in stack for name in names.of(place)]
+        row = rows.setdefault(tuple(name.function for name in frames), _row(frames, len(series)))
+        row["samples"] += samples
+        row["nodes"].append(node)
+        for name, value in zip(VALUES, values, strict=True):
+            row[name] += value
+        row["live"] = [before + value for before, value in zip(row["live"], series, strict=True)]
+    for row in rows.values():
+        row["grown_bytes"] = row["live"][-1] - row["live"][len(row["live"]) // 2 - 1] if len(row["live"]) > 1 else 0.0
+    kept = {key: value for key, value in one.items() if key not in ("by_stack", "stacks")}
+    profile.comments = [f"hak trace {path} --by stack: process {one['process']}"]
+    return kept | {"mean_bytes": mean, "stacks": [*rows.values()], "partial": found["partial"]}, profile
+
+
+def _row(frames: list, points: int) -> dict[str, Any]:
+    where = [f"{name.file}:{name.line}" if name.file else "" for name in frames]
+    values: dict[str, Any] = {"frames": [name.function for name in frames], "lines": where, "nodes": [], "samples": 0}
+    return values | dict.fromkeys(VALUES, 0.0) | {"live": [0.0] * points}
+
+
+def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What libraries of languages do between is left out; stacks that are the same without it are one row."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for each in stacks:
+        frames = tuple(one for one in each["frames"] if not one.startswith(PLUMBING)) or tuple(each["frames"])
+        row = found.setdefault(frames, {"frames": frames, "live": [0.0] * len(each["live"])})
+        for key in (key for key in each if key not in ("frames", "lines", "live")):
+            row[key] = row.get(key, type(each[key])()) + each[key]
+        row["live"] = [before + value for before, value in zip(row["live"], each["live"], strict=True)]
+    return [*found.values()]
+
+
+class _Places:
+    """The tree of a process's stacks, from the texts of a trace: nothing in them is believed."""
+
+    def __init__(self, path: Path, texts: list[Any]):
+        self._files, self._nodes = list[tuple[str, str]](), list[tuple[int, int, int]]()
+        try:
+            for text in texts:
+                self._files += [(str(name), str(build_id)) for name, build_id in text["files"]]
+                self._nodes += [(int(parent), int(file), int(offset)) for parent, file, offset in text["nodes"]]
+            wrong = any(parent > i or parent < 0 for i, (parent, _, _) in enumerate(self._nodes))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            wrong = True
+        if wrong:
+            raise LabError(f"{path} is damaged: a list of stacks in it holds something else")
+
+    def stack(self, node: int) -> Stack:
+        """The innermost place first. Of one that is cut off, nothing is known."""
+        found: list[Place | str] = []
+        while 0 < node <= len(self._nodes):
+            node, file, offset = self._nodes[node - 1]
+            path, build_id = self._files[file] if 0 <= file < len(self._files) else ("", "")
+            found.append(Place(path, build_id, offset))
+        return tuple(found) or (UNKNOWN,)
+
+
+def tree(rows: list[Mapping[str, Any]], value: str) -> dict[str, Any]:
+    """The stacks from the outermost function on: {"value": …, "below": {function: the same}}."""
+    root: dict[str, Any] = {"value": 0.0, "below": {}}
+    for row in rows:
+        at = root
+        at["value"] += row[value]
+        for function in reversed(row["frames"]):
+            at = at["below"].setdefault(function, {"value": 0.0, "below": {}})
+            at["value"] += row[value]
+    return root

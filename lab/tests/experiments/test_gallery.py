@@ -1,0 +1,140 @@
+"""The gallery: its spec is whole, its pages say what their raw data say, and losses come first."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab import kinds
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan import peers
+from hakmem_lab.show import gallery
+from hakmem_lab.show.gallery import AHEAD, ALIKE, BEHIND, LOST, UNDECIDED, Measure, Row
+from hakmem_lab.store.runs import RunFile
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ROOT / "docs" / "gallery"
+SPEC = kinds.load_spec(ROOT / gallery.SPEC)
+MEASURED = sorted(path.name.removesuffix(".jsonl.gz") for path in (PAGES / "data").glob("*.jsonl.gz"))
+
+
+@pytest.fixture(scope="module")
+def pages():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    import gallery as module  # a script beside the specs, no module of the package
+
+    return module
+
+
+def figure(word: str, ratio: float, low: float, high: float) -> dict:
+    return {"word": word, "ratio": ratio, "ci_low": low, "ci_high": high}
+
+
+SAME = figure("same", 1.0, 0.99, 1.01)
+OPEN = figure("open", 1.0, 0.8, 1.2)
+
+
+def row(key: str = "x", **against: dict) -> Row:
+    """A row of one measure of time; against: arm -> the subject's figure."""
+    everyone = dict.fromkeys(against, SAME if all(f is SAME for f in against.values()) else OPEN)
+    measure = Measure("speed", "s", against, everyone, {})
+    return Row(key, key, "g", {}, {"suite": {"reference": "glibc", "subject": "hakmem"}}, (measure,))
+
+
+def test_there_are_enough_programs_and_every_peer_is_known():
+    assert len(SPEC.workload) >= 24
+    allocators = {arm.partition(",")[0] for arm in SPEC.allocators}
+    assert len(allocators - {"hakmem"}) >= 8
+    assert sum(arm.startswith("hakmem") for arm in SPEC.allocators) == 2
+    assert allocators - {"hakmem"} <= {*peers.names(), "glibc"}
+    assert SPEC.table == "reference"
+
+
+def test_what_a_script_of_the_gallery_serves_is_there():
+    serve = (ROOT / "bench" / "gallery" / "serve").read_text(encoding="utf-8")
+    for each in SPEC.workload:
+        words = (each.server or each).command
+        if words[0].startswith("bench/"):
+            assert (ROOT / words[0]).exists()
+        if words[0] == "bench/gallery/serve":
+            assert f"  {words[1]})\n" in serve
+
+
+def test_a_row_stands_by_its_worst_measure():
+    slower = figure("slower", 0.8, 0.7, 0.9)
+    faster = figure("faster", 1.2, 1.1, 1.3)
+    assert row(glibc=slower, jemalloc=faster).standing() == LOST
+    assert row(glibc=faster, jemalloc=slower).standing() == BEHIND
+    assert row(glibc=faster, jemalloc=OPEN).standing() == AHEAD
+    assert row(glibc=SAME, jemalloc=SAME).standing() == ALIKE
+    assert row(glibc=OPEN, jemalloc=faster).standing() == UNDECIDED
+
+
+def test_its_own_profile_is_no_other_allocator():
+    leaner = figure("slower", 0.8, 0.7, 0.9)
+    lean = {"hakmem,HAKMEM_PROFILE=lean": leaner}
+    assert row(glibc=OPEN, **lean).standing() == UNDECIDED
+    assert "surely better than hakmem: hakmem,HAKMEM_PROFILE=lean" in next(row(glibc=OPEN, **lean).sentences())
+
+
+def test_the_greatest_sure_loss_comes_first():
+    mild, bad = figure("slower", 0.5, 0.4, 0.95), figure("slower", 0.8, 0.75, 0.85)
+    assert row(glibc=bad).losses() < row(glibc=mild).losses()  # by what is sure, not by the estimate
+
+
+def test_sentences_say_who_is_better_and_where_allocators_do_not_matter():
+    slower = figure("slower", 0.8, 0.7, 0.9)
+    assert next(row(glibc=SAME, jemalloc=SAME).sentences()) == "speed: allocators do not matter, all are the same."
+    (told,) = row(glibc=slower, mimalloc2=OPEN).sentences()
+    assert told.startswith("speed: ") and "slower" in told and told.endswith("surely better than hakmem: glibc.")
+
+
+@pytest.mark.parametrize("key", MEASURED)
+def test_a_page_says_what_its_raw_data_say(pages, key):
+    read = gallery.read(key, RunFile(gallery.data(key)))
+    assert read.result["final"]
+    assert (PAGES / f"{key}.md").read_text(encoding="utf-8") == pages.page(read, pages.load_versions()[key])
+
+
+def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages):
+    rows = gallery.rows()
+    left = [key for key in gallery.names() if key not in MEASURED]
+    assert (PAGES / "README.md").read_text(encoding="utf-8") == pages.index(rows, left)
+    assert {path.stem for path in PAGES.glob("*.md")} - {"README"} == set(MEASURED)
+
+
+@pytest.mark.skipif(not MEASURED, reason="nothing is published yet")
+def test_a_run_of_another_row_is_refused():
+    with pytest.raises(LabError, match="not of the gallery's row 'nothing' alone"):
+        gallery.read("nothing", RunFile(gallery.data(MEASURED[0])))
+
+
+def hak(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "hakmem_lab.cli.main", *words],
+                          cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_bare_it_tells_what_was_found_losses_first():
+    told = hak("gallery").stdout
+    places = [told.find(f"\n{standing}:") for standing in gallery.STANDINGS]
+    assert [place for place in places if place >= 0] == sorted(place for place in places if place >= 0)
+    shown = set(re.findall(r"^  (\S+): ", told, re.MULTILINE))
+    assert shown == set(MEASURED)
+
+
+def test_an_unknown_row_is_one_line_with_the_nearest():
+    done = hak("gallery", "rediss")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "redis" in done.stderr
+
+
+def test_a_row_is_a_suite_of_that_row_alone(tmp_path):
+    if not (ROOT / "build" / "gallery" / "text.txt").exists():
+        pytest.skip("bench/gallery/prepare has not been run")
+    few = ("--allocators", "glibc", "hakmem", "--max-blocks", "1")
+    done = hak("gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
+    assert done.returncode == 0, done.stderr
+    (stored,) = tmp_path.rglob("*.jsonl")
+    assert RunFile(stored).header()["spec"]["only"] == ["sort"]

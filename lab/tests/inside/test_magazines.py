@@ -1,0 +1,72 @@
+"""Magazines of free blocks that are read while they change, or from a damaged core."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from hakmem_lab.inside.heap import Reader
+from hakmem_lab.inside.layout import Layout
+from hakmem_lab.inside.memory import Mapping, Unreadable
+
+NONE, SLOTS, SIZE = 0x40, 0x10000, 8
+ROWS = {"&hak_no_block": NONE, "HAK_SLICE_SHIFT": 14, "HAK_CHUNK_SHIFT": 21}
+OLD, NEXT, NEW = 0x700010, 0x700020, 0x700030
+STACK, MAGAZINE = [("head", "<u8"), ("top", "<u8")], [("slots", "<u8"), ("size", "<u4")]
+
+
+class Page:
+    """One page of memory, with a magazine at its start."""
+
+    page = 4096
+
+    def __init__(self, blocks):
+        self.data = struct.pack(f"<{1 + len(blocks)}Q", NONE, *blocks).ljust(self.page, b"\0")
+
+    def maps(self):
+        return [Mapping(SLOTS, SLOTS + self.page, "rw-p", "")]
+
+    def read(self, address, size):
+        if not SLOTS <= address <= address + size <= SLOTS + self.page:
+            raise Unreadable(f"{address:#x}")
+        return self.data[address - SLOTS : address - SLOTS + size]
+
+
+def blocks(older, head, count, slots=SLOTS, size=SIZE):
+    """(the blocks of a bin that has `count`, how much was broken)."""
+    reader = Reader(Page(older), Layout(ROWS, [], (), 0, ""))
+    top = (slots + 8 * count - 8) % (1 << 64)
+    found = reader._stacks(np.array([(head, top)], STACK), np.array([(slots, size)], MAGAZINE))
+    return [block for _, each in found for block in each.tolist()], reader.broken
+
+
+def test_the_newest_block_is_the_bins_and_the_others_stand_in_the_magazine():
+    stale = 0x7000F0
+    assert blocks([OLD, NEXT, stale], NEW, 3) == ([OLD, NEXT, NEW], 0)
+    assert blocks([stale], OLD, 1) == ([OLD], 0)
+
+
+def test_a_bin_without_a_block():
+    assert blocks([OLD], NONE, 0) == ([], 0)
+    assert blocks([OLD], NONE, 1) == ([], 0)  # amid a change
+    assert blocks([], NONE, 0, size=0) == ([], 0)
+
+
+def test_a_full_magazine():
+    full = [OLD + 16 * i for i in range(SIZE)]
+    assert blocks(full[:-1], full[-1], SIZE) == (full, 0)
+
+
+@pytest.mark.parametrize("count", [-1, SIZE + 1, 1 << 40])
+def test_the_end_of_another_magazine_tells_nothing(count):
+    assert blocks([OLD, NEXT], NEW, count) == ([], 0)
+
+
+@pytest.mark.parametrize("slots", [0, SLOTS + 4096, SLOTS + 4096 - 16, 1 << 62, (1 << 64) - 8])
+def test_a_magazine_that_is_nowhere(slots):
+    assert blocks([OLD, NEXT], NEW, 3, slots=slots) == ([NEW], 1)
+
+
+@pytest.mark.parametrize("stray", [0, OLD + 8, 3])
+def test_what_is_no_block_is_left_out(stray):
+    assert blocks([OLD, stray], NEW, 3) == ([OLD, NEW], 1)

@@ -1,0 +1,196 @@
+"""What other tools have measured: how their files are read, and what is said of them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge.statistics import unpaired
+from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.kinds import judge
+from hakmem_lab.plan import foreign
+
+STEPS = (1.0, 1.004, 0.998, 1.002, 0.996, 1.001, 0.999, 1.003)
+
+
+def google(**means) -> str:
+    rows = [
+        {"name": f"{name}/repeats:8", "run_name": name, "run_type": "iteration", "iterations": 10, "time_unit": "us",
+         "real_time": mean * step, "cpu_time": mean * step / 2, "items_per_second": 1e6 / mean / step}
+        for name, mean in means.items() for step in STEPS
+    ]  # fmt: skip
+    rows += [{"name": "A_mean", "run_name": "A", "run_type": "aggregate", "real_time": 9e9, "time_unit": "us"}]
+    return json.dumps({"context": {"num_cpus": 2}, "benchmarks": rows})
+
+
+def go(mean: float, allocated: int = 16) -> str:
+    lines = [f"BenchmarkA-8 \t 1000 \t {mean * step:.3f} ns/op\t {allocated} B/op\t 2 allocs/op" for step in STEPS]
+    return "\n".join(["goos: linux", *lines, "PASS", "ok  \tx\t1.2s"]) + "\n"
+
+
+def rounds(mean: float) -> str:
+    return json.dumps({"benchmarks": [{"fullname": "t.py::a", "stats": {"data": [mean * s for s in STEPS]}}]})
+
+
+def hyperfine(codes=(), **means) -> str:
+    rows = [
+        {"command": name, "times": [mean * s for s in STEPS], "exit_codes": [0] * 8} for name, mean in means.items()
+    ]
+    rows[-1]["exit_codes"] = [*codes, *[0] * (8 - len(codes))]
+    return json.dumps({"results": rows})
+
+
+@pytest.fixture
+def judged(here, tmp_path):
+    """judged(old, new, flags…) -> the answer."""
+
+    def call(*texts: str, flags=("--json", "-")):
+        for name, text in zip(("old", "new"), texts, strict=False):
+            (tmp_path / name).write_text(text)
+        return here("judge", *[tmp_path / name for name in ("old", "new")][: len(texts)], *flags)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(google(A=100), google(A=80)), (go(100), go(80)), (rounds(0.1), rounds(0.08)),
+     (hyperfine(a=1), hyperfine(a=0.8)), (google(A=100), go(80_000))],
+)  # fmt: skip
+def test_every_tool_gets_the_same_verdict(judged, old, new):
+    result = judged(old, new).result()
+    assert result["verdict"] == "GO"
+    assert result["estimate"] == pytest.approx(0.25, abs=0.01)
+    assert any("order the runs were made is not known" in text for text in result["warnings"])
+    assert ("share one process" in str(result["warnings"])) == ("results" not in new)
+
+
+def test_the_runs_are_kept_as_others_are(judged, here, records):
+    judged(go(100), go(80))
+    assert len(records("run")) == 16 and records("header")[0]["tools"] == ["go test -bench"]
+    shown = here("show").out
+    assert shown.startswith("GO  ") and "% faster than" in shown
+    assert "judge" in here("list").out
+    assert len(here("export", "last", "--format", "json").out) > 100
+    assert here("resume", "last").status == 2
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [((80, 100), "INCONCLUSIVE"), ((80, 130), "NO-GO"), ((80, 80), "GO"), ((100, 100), "INCONCLUSIVE")],
+)
+def test_several_benchmarks_share_alpha_and_the_worst_is_the_verdict(judged, means, verdict):
+    result = judged(google(A=100, B=100), google(A=means[0], B=means[1]), flags=("--margin", "0.2%", "--json", "-"))
+    result = result.result()
+    assert result["verdict"] == verdict
+    assert [row["level"] for row in result["comparisons"]] == [0.975, 0.975]
+    level = judged(google(A=100, B=100), google(A=100, B=100), flags=("--margin", "5%", "--require", "NEUTRAL"))
+    assert level.status == 0
+
+
+def test_of_one_file_the_first_is_what_the_others_are_held_against(judged):
+    answer = judged(hyperfine(slow=1.0, fast=0.5, other=1.5), flags=())
+    assert "fast 2.000 × as fast" in answer.out and "other" in answer.out
+    assert "only 'a'" in judged(hyperfine(a=1)).message()
+
+
+def test_what_failed_more_often_is_praised_by_nobody(judged):
+    result = judged(hyperfine(slow=1.0, fast=0.5, codes=(0, 1))).result()
+    assert (result["verdict"], len(result["failures"])) == ("INCONCLUSIVE", 1)
+    assert "fast failed once, slow never" in result["headline"]
+    assert judged(hyperfine(fast=0.5, slow=1.0, codes=(0, 1))).result()["verdict"] == "NO-GO"
+
+
+def test_another_figure_and_another_direction(judged):
+    flags = ("--metric", "B/op", "--json", "-")
+    assert judged(go(100, 16), go(80, 24), flags=flags).result()["verdict"] == "NO-GO"
+    rate = ("--metric", "items_per_second", "--higher-is-better", "--json", "-")
+    assert judged(google(A=100), google(A=80), flags=rate).result()["verdict"] == "GO"
+    assert "did you mean 'B/op'" in judged(go(1), go(1), flags=("--metric", "b/o")).message()
+
+
+def test_too_few_runs_have_no_verdict(judged):
+    three = "\n".join(go(100).splitlines()[:4])
+    answer = judged(three, go(50), flags=())
+    assert "INCONCLUSIVE  No verdict" in answer.out and "at least 4 of each" in answer.out
+
+
+def test_runs_that_took_turns_are_judged_in_pairs(judged):
+    """A drift that both have is no difference then, and hides none."""
+    drift = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4]
+    old, new = (json.dumps({"results": [{"command": "x", "times": [k * d for d in drift]}]}) for k in (1.0, 0.95))
+    assert judged(old, new).result()["verdict"] == "INCONCLUSIVE"
+    result = judged(old, new, flags=("--interleaved", "--json", "-")).result()
+    assert result["verdict"] == "GO" and not any("is not known" in text for text in result["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "none of what can be read"), ("{}", "none of what can be read"), ("[1]", "none of what can be read"),
+        ('{"benchmarks": []}', "no runs in it"), ('{"results": [{"command": "x"}]}', "no figure 'wall'"),
+        ('{"benchmarks": [{"name": "a", "stats": {"mean": 1}}]}', "--benchmark-save-data"),
+        ('{"results": [{"command": "x", "times": [1, 0]}]}', "above 0"),
+        ('{"results": [{"command": "x", "times": [1, true]}]}', "above 0"),
+        ('{"results": [{"command": "x", "times": 5}]}', "none of what can be read"),
+        ('{"results": "x"}', "none of what can be read"), ("BenchmarkA 10 nan ns/op\n", "none of what"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_read(judged, store, text, said):
+    answer = judged(text, go(1))
+    assert answer.status == 2 and said in answer.message()
+    assert not store.exists()
+
+
+def test_a_missing_file_and_the_same_one_twice(here, tmp_path):
+    (tmp_path / "a").write_text(go(1))
+    assert "cannot be read" in here("judge", tmp_path / "missing", tmp_path / "a").message()
+    assert "twice" in here("judge", tmp_path / "a", tmp_path / "a").message()
+    assert "have no benchmark in common" in here("judge", *_two(tmp_path, google(A=1, B=1), google(C=1, D=1))).message()
+
+
+def _two(folder, *texts):
+    for name, text in zip("xy", texts, strict=True):
+        (folder / name).write_text(text)
+        yield folder / name
+
+
+def test_an_erring_benchmark_of_google_is_a_failure(tmp_path):
+    row = {"name": "A", "run_name": "A", "error_occurred": True, "error_message": "no device"}
+    (tmp_path / "x").write_text(json.dumps({"benchmarks": [row]}))
+    assert foreign.read(str(tmp_path / "x"), "wall").benchmarks["A"].failures == ["no device"]
+    with pytest.raises(LabError, match="cannot be read"):
+        foreign.read(str(tmp_path), "wall")
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (5, 9), (10, 10), (60, 60)])
+def test_the_ranks_are_those_of_the_exact_distribution(n, m):
+    """By definition for few values; for many by how often the interval holds."""
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(3000, n)), rng.normal(0.5, 1, size=(3000, m))
+    ends = [unpaired.shift(a, b, 0.95) for a, b in zip(x, y, strict=True)]
+    missed = sum(not interval.low <= 0.5 <= interval.high for interval in ends)
+    assert 0.01 * 3000 <= missed <= 0.05 * 3000 + 3 * math.sqrt(0.05 * 0.95 * 3000)
+
+
+def test_fewer_than_four_values_bound_nothing():
+    assert unpaired.shift([1, 2, 3], [4, 5, 6], 0.95).low == -math.inf
+    assert unpaired.shift([1, 2, 3, 4], [5, 6, 7, 8], 0.95).low == 1
+
+
+@pytest.mark.parametrize(("kind", "share"), [("normal", 0.05), ("heavy", 0.05), ("neighbours", 0.10)])
+def test_equal_samples_are_called_better_or_worse_in_at_most_alpha(kind, share):
+    """Of neighbours that resemble each other (0.5), 20 values show too little to be exact: twice alpha."""
+    rng = np.random.default_rng(3)
+    noise = rng.standard_t(2, (3000, 2, 20)) if kind == "heavy" else rng.normal(size=(3000, 2, 20))
+    if kind == "neighbours":
+        for at in range(1, 20):
+            noise[..., at] = 0.5 * noise[..., at - 1] + math.sqrt(0.75) * noise[..., at]
+    spec = {"higher-is-better": False, "interleaved": False}
+    wrong = 0
+    for control, treatment in np.exp(0.02 * noise):
+        interval, equivalence = judge.intervals(spec, control, treatment, 0.05)
+        wrong += judge.verdict.judge(interval, equivalence, as_log(0.01)) in ("GO", "NO-GO")
+    assert wrong <= share * 3000 + 3 * math.sqrt(share * (1 - share) * 3000)

@@ -1,0 +1,42 @@
+"""Programs in C that a wheel brings are taken as they are; those of other versions are compiled."""
+
+import pytest
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan import peers, project
+from hakmem_lab.system import compiled
+from hakmem_lab.system.launcher import helper_path
+
+
+@pytest.fixture
+def brought(tmp_path, monkeypatch):
+    """The folder of what a wheel brings; there is no compiler, and nothing was compiled before."""
+    monkeypatch.setattr(compiled, "BROUGHT", tmp_path / "built")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "built").mkdir()
+    return tmp_path / "built"
+
+
+def test_a_program_of_this_version_needs_no_compiler(brought, tmp_path, monkeypatch):
+    made = helper_path()
+    (brought / made.name).write_bytes(made.read_bytes())
+    made.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert helper_path() == brought / made.name
+
+
+def test_a_program_of_another_version_is_not_taken(brought, tmp_path, monkeypatch):
+    (brought / "launcher-0123456789abcdef").write_bytes(b"")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="needs a C compiler once"):
+        helper_path()
+
+
+def test_the_library_of_the_wheel_serves_where_there_is_no_other(brought, monkeypatch):
+    monkeypatch.setattr(peers, "BROUGHT", brought)
+    monkeypatch.setattr(project, "root", lambda: None)
+    monkeypatch.setattr(peers, "_installed", lambda names: None)
+    with pytest.raises(LabError, match=r"libhakmem\.so is not there"):
+        peers.hakmem_library()
+    (brought / "libhakmem.so").write_bytes(b"")
+    assert peers.hakmem_library().path == brought / "libhakmem.so"

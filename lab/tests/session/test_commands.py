@@ -1,0 +1,116 @@
+"""Arms that are commands, the same for several values, and what is done around the runs."""
+
+import json
+
+import pytest
+
+CHEAP = ("--repeat", "1", "--warm-up", "0", "--margin", "40%", "--quiet")
+ONE_LOOK = (*CHEAP, "--looks", "1", "--max-blocks", "8")
+
+
+def test_two_commands_stand_against_each_other(here, records):
+    answer = here("ab", "--commands", "sleep 0.03", "sleep 0.01", *ONE_LOOK, "--json", "-")
+    result = answer.result()
+    assert result["verdict"] == "GO"
+    assert [arm["name"] for arm in result["arms"]] == ["sleep 0.03", "sleep 0.01"]
+    assert "sleep 0.01 is" in here("show").out
+    assert [arm["command"] for arm in records("header")[0]["arms"]] == [["sleep", "0.03"], ["sleep", "0.01"]]
+    assert here("resume", "last", "--more", "1", "--quiet", "--json", "-").result()["blocks"] == result["blocks"] + 1
+
+
+def test_every_file_that_one_of_the_commands_names_is_kept_in_mind(hak, here, records, tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(name)
+    commands = [f"cat {tmp_path / name}" for name in ("first", "second")]
+    here("ab", "--commands", *commands, *ONE_LOOK, "--json", "-").result()
+    inputs = records("header")[0]["inputs"]
+    assert {str(tmp_path / "first"), str(tmp_path / "second")} <= inputs.keys()
+    (tmp_path / "second").write_text("other")
+    assert "second" in hak("resume", "last", "--more", "1", "--quiet").message()
+
+
+def test_values_of_commands_are_arms_of_one_run(here, records):
+    flags = ("--commands", "sleep 0.0{N}", "--scan", "N=1,3", *CHEAP, "--max-blocks", "8", "--json", "-")
+    result = here("compare", *flags).result()
+    assert [arm["name"] for arm in result["arms"]] == ["sleep 0.01", "sleep 0.03"]
+    assert result["verdict"] == "NO-GO"
+
+
+def test_values_of_one_command_are_runs_that_share_alpha(here, store):
+    words = ("ab", "--control", "glibc", "--treatment", "default", "--scan", "N=1,2", *ONE_LOOK)
+    results = here(*words, "--json", "-", "--", "sleep", "0.0{N}").result()
+    assert [result["scan"] for result in results] == [{"N": "1"}, {"N": "2"}]
+    assert [result["alpha"] for result in results] == [0.025, 0.025]
+    headers = [json.loads(path.read_text().splitlines()[0]) for path in sorted(store.glob("*.jsonl"))]
+    assert [header["command"]["argv"][1] for header in headers] == ["0.01", "0.02"]
+    lines = here(*words, "--", "sleep", "0.0{N}").out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["N=1", "N=2"]
+
+
+def test_what_is_done_around_the_runs(here, records, tmp_path):
+    """setup may make the program; prepare comes before every execution, trials too; cleanup once, at the end."""
+    log, program = tmp_path / "log", tmp_path / "made"
+    program.unlink(missing_ok=True)
+    make = f"printf '#!/bin/sh\\nexec sleep 0.001\\n' > {program}; chmod +x {program}; echo setup >> {log}"
+    around = ("--setup", make, "--prepare", f"echo {{seed}} >> {log}", "--cleanup", f"echo cleanup >> {log}")
+    here("ab", "--control", "glibc", "--treatment", "default", *ONE_LOOK, *around, "--", program)
+    lines = log.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("setup", "cleanup")
+    runs = records("run")
+    assert len(runs) > 2 + 4
+    assert lines[1:-1] == [str(run["workload_seed"]) for run in runs]
+
+
+def test_what_a_preparation_writes_is_no_input(here, tmp_path):
+    data = tmp_path / "data"
+    data.write_text("0")
+    flags = ("--prepare", f"date +%N > {data}", *ONE_LOOK, "--json", "-")
+    result = here("ab", "--control", "glibc", "--treatment", "default", *flags, "--", "cat", data).result()
+    assert result["blocks"] and result["failures"] == []
+
+
+def test_a_failing_step_ends_in_one_line_and_cleanup_comes_all_the_same(here, store, tmp_path):
+    done, start = tmp_path / "done", ("ab", "--control", "glibc", "--treatment", "default", *ONE_LOOK)
+    answer = here(*start, "--setup", "echo no compiler >&2; exit 3", "--", "true")
+    assert answer.status == 2 and "setup: " in answer.message() and "no compiler" in answer.message()
+    assert not store.exists()
+    message = here(*start, "--prepare", "exit 4", "--cleanup", f"touch {done}", "--", "true").message()
+    assert "prepare: exit status 4" in message
+    assert done.exists()
+    answer = here(*start[:-4], "--looks", "1", "--max-blocks", "8", "--cleanup", "exit 5", "--", "true")
+    assert answer.status == 0
+
+
+def test_a_cleanup_comes_after_an_interruption_too(begin, until, marker, tmp_path):
+    import signal
+
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    steps = ("--prepare", f"touch {begun}", "--cleanup", f"touch {done}")
+    process = begin("ab", "--control", "glibc", "--treatment", "default", *CHEAP, *steps, "--", "sleep", marker)
+    until(begun.exists)
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    assert process.returncode == 130
+    assert done.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("ab", "--commands", "true"), "has two"),
+        (("ab", "--commands", "true", "true", "--control", "glibc"), "'control'"),
+        (("ab", "--commands", "true", "false", "--", "sleep", "1"), "either 'commands' or one 'command'"),
+        (("ab", "--commands", "--", "true"), "no command follows it"),
+        (("ab", "--commands", "true", "true", "--callgrind"), "--callgrind"),
+        (("compare", "--commands", "true", "true"), "twice"),
+        (("compare", "--commands", "true", "nowhere-to-be-found"), "no program"),
+        (("compare", "--scan", "N=1,2", "--", "true"), "{N} stands nowhere"),
+        (("compare", "--scan", "N", "--", "true"), "--scan: 'N' is not"),
+        (("compare", "--scan", "seed=1,2", "--", "true", "{seed}"), "something else"),
+    ],
+)
+def test_mistakes(here, store, words, text):
+    answer = here(*words)
+    assert answer.status == 2
+    assert text in answer.message()
+    assert not store.exists()
