@@ -6,7 +6,7 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all library lab peers programs demo test test-long lint format install uninstall dist bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab musl peers programs demo test test-long test-musl lint format install uninstall dist site bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
 # The library, and the laboratory (`.venv/bin/hak`).
 all: library lab
@@ -16,6 +16,11 @@ library: tools
 
 lab: tools
 	@scripts/venv
+
+# The same for programs on musl (Alpine), beside the one for glibc, where the command `hakmem` finds it.
+musl: tools
+	@command -v musl-gcc >/dev/null || { echo "make: musl-gcc is missing; apt-get install musl-tools" >&2; exit 1; }
+	cmake --preset musl $(QUIET) && cmake --build build/musl --target hakmem hakmem_static
 
 # Current releases of the other allocators, built from pinned sources.
 peers:
@@ -41,12 +46,20 @@ test:
 	@scripts/bootstrap build test
 	@scripts/test
 
-# What takes minutes more: every kind of run ended in every way, and the mutants of the laboratory's statistics.
+# What takes minutes more: every kind of run ended in every way, the mutants of the laboratory's statistics, and every package.
 test-long:
 	@scripts/bootstrap build test
 	@scripts/venv --dev && $(RELEASE) hakmem
 	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
 	@scripts/mutate-lab --jobs 2
+	@scripts/test-packages
+	@scripts/check_rust
+	@$(MAKE) --no-print-directory test-musl
+
+# The whole suite there; `make test` runs what is quick of it.
+test-musl:
+	@cmake --preset musl $(QUIET) && cmake --build build/musl
+	@ctest --test-dir build/musl -LE '^(check|preload|profile)$$' --timeout 150 --output-on-failure
 
 lint:
 	@scripts/lint
@@ -64,6 +77,15 @@ uninstall: tools
 # build/dist/hakmem-VERSION-linux-ARCH.tar.gz, which works from any folder.
 dist: tools
 	@scripts/dist
+
+# build/deb/*.deb, build/wheel/*.whl, and everything of a release, checked, in build/dist.
+.PHONY: deb wheel release
+deb wheel release: tools
+	@scripts/$@
+
+# build/site/index.html, which needs no network.
+site: all
+	@scripts/site
 
 bench: programs
 	@.venv/bin/hak scorecard

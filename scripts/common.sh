@@ -49,5 +49,5 @@ build() {
 
 # Every C and C++ source of ours, one per line.
 list_sources() {
-  find include src inspect wrapper tests bench cmake lab peers -name '*.[ch]' -o -name '*.cc' | sort
+  find include src inspect wrapper tests bench cmake lab peers -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp' | sort
 }
