@@ -8,15 +8,10 @@ enum {
   SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
 };
 
-/* What is on its way to the system: slices of a SLICED chunk; or an extent, by the descriptors that it needs should it
- * come back, of which the first tells it. */
-typedef struct range {
-  hak_chunk_t *chunk;
-  hak_mask_t mask; /* 0: an extent */
-} range_t;
-
+/* What is on its way to the system: the slices in transit of a SLICED chunk, all of them this step's; or an extent, none
+ * of whose slices are, by the descriptors that it needs should it come back, of which the first tells it. */
 typedef struct step {
-  range_t range[STEP_RANGES];
+  hak_chunk_t *range[STEP_RANGES];
   size_t ranges, slices;
   uint32_t forks; /* before it */
   bool lost;      /* nobody knows what lies at `into` */
@@ -56,7 +51,7 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
           extent.chunks = room;
           next = NULL;
         }
-        step->range[step->ranges++] = (range_t){hak_release_depart_locked(extent), 0};
+        step->range[step->ranges++] = hak_release_depart_locked(extent);
         step->slices += extent.chunks * HAK_CHUNK_SLICES;
       }
     }
@@ -64,12 +59,10 @@ static void collect_extents(step_t *step, size_t most, bool aged_only) {
 }
 
 static void into_transit(hak_chunk_t *chunk, hak_mask_t mask) {
-  if (chunk->transit == 0) {
-    chunk->next_transit = hak_arena.transit;
-    hak_arena.transit = chunk;
-  }
+  chunk->next_transit = hak_arena.transit;
+  hak_arena.transit = chunk;
   chunk->free &= ~mask;
-  chunk->transit |= mask;
+  chunk->transit = mask;
   hak_arena.dirty_slices -= hak_mask_count(mask);
   hak_arena_settle_locked(chunk);
 }
@@ -82,7 +75,7 @@ static hak_mask_t highest(hak_mask_t mask, size_t count) {
   return mask;
 }
 
-/* The emptiest chunks first: they may become whole ones. */
+/* The emptiest chunks first: they may become whole ones. One that another thread is at is left to it. */
 static void collect_slices(step_t *step, size_t most, bool aged_only) {
   for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
     hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last, *before;
@@ -91,10 +84,12 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
       if (aged_only && !is_aged(chunk)) {
         break;
       }
-      hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
-      step->range[step->ranges++] = (range_t){chunk, mask};
-      step->slices += hak_mask_count(mask);
-      into_transit(chunk, mask);
+      if (chunk->transit == 0) {
+        hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
+        step->range[step->ranges++] = chunk;
+        step->slices += hak_mask_count(mask);
+        into_transit(chunk, mask);
+      }
     }
   }
 }
@@ -127,28 +122,26 @@ static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
 }
 
 /* Free again; of these, `done` are clean now. */
-static void out_of_transit(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
-  chunk->transit &= ~mask;
-  if (chunk->transit == 0) {
-    hak_chunk_t **link = &hak_arena.transit;
-    while (*link != chunk) {
-      link = &(*link)->next_transit;
-    }
-    *link = chunk->next_transit;
+static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
+  hak_chunk_t **link = &hak_arena.transit;
+  while (*link != chunk) {
+    link = &(*link)->next_transit;
   }
-  chunk->free |= mask;
+  *link = chunk->next_transit;
+  hak_arena.dirty_slices += hak_mask_count(chunk->transit & ~done);
+  chunk->free |= chunk->transit;
+  chunk->transit = 0;
   chunk->dirty &= ~done;
   chunk->purged |= done;
-  hak_arena.dirty_slices += hak_mask_count(mask & ~done);
   hak_arena_settle_locked(chunk);
 }
 
-static size_t finish_slices(hak_chunk_t *chunk, hak_mask_t mask, hak_mask_t done) {
+static size_t finish_slices(hak_chunk_t *chunk) {
+  hak_mask_t done = discard_slices(chunk, chunk->transit);
   hak_lock(&hak_arena.lock);
-  mask &= chunk->transit; /* not in the child of a fork out of a signal handler: there they are free again */
-  done &= mask;
-  if (mask) {
-    out_of_transit(chunk, mask, done);
+  done &= chunk->transit; /* 0 in the child of a fork out of a signal handler: there they are free again */
+  if (chunk->transit) {
+    out_of_transit(chunk, done);
   }
   hak_unlock(&hak_arena.lock);
   return hak_mask_count(done);
@@ -248,7 +241,7 @@ bool hak_release_into(char *base, size_t chunks, bool *filled) {
     hak_unlock(&hak_arena.lock);
     more = step.ranges == STEP_RANGES;
     for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
-      more &= finish_extent(step.range[i].chunk, &step) > 0;
+      more &= finish_extent(step.range[i], &step) > 0;
     }
   }
   *filled = step.into > base;
@@ -266,9 +259,8 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   collect_slices(&step, most, aged_only);
   hak_unlock(&hak_arena.lock);
   for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
-    range_t *range = &step.range[i];
-    *done += range->mask ? finish_slices(range->chunk, range->mask, discard_slices(range->chunk, range->mask))
-                         : finish_extent(range->chunk, &step);
+    hak_chunk_t *chunk = step.range[i];
+    *done += chunk->transit ? finish_slices(chunk) : finish_extent(chunk, &step);
   }
   return step.slices;
 }
@@ -295,7 +287,7 @@ void hak_release_after_give(size_t given) {
     hak_lock(&hak_arena.lock);
     hak_arena.decaying = decaying && (above || found > 0);
     /* locked memory, say: no other try before a step's worth came to it */
-    hak_arena.stuck_slices = above && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
+    hak_arena.stuck_slices = above && found > 0 && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
       break;
@@ -372,7 +364,7 @@ void hak_arena_fork_child(void) {
   hak_arena.forks++;
   hak_arena.promised_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
-    out_of_transit(hak_arena.transit, hak_arena.transit->transit, 0);
+    out_of_transit(hak_arena.transit, 0);
   }
   for (hak_chunk_t *held; (held = hak_arena.leaving);) {
     hak_arena.leaving = held->next_transit;
