@@ -247,7 +247,8 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
     }
-    count = hak_slab_take(info->current, blocks, want);
+    /* Where there are several threads, none writes into another's lines. */
+    count = hak_slab_take(info->current, blocks, want, hak_caches_open() > 1);
     if (count == 0 || !hak_policy_keeps_current(info, cls)) {
       drop_current(info);
     }

@@ -8,8 +8,8 @@ enum {
   SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
 };
 
-/* What is on its way to the system: the slices in transit of a SLICED chunk, all of them this step's; or an extent, none
- * of whose slices are, by the descriptors that it needs should it come back, of which the first tells it. */
+/* What is on its way to the system: the slices in transit of a SLICED chunk, all of them this step's; or an extent,
+ * none of whose slices are, by the descriptors that it needs should it come back, of which the first tells it. */
 typedef struct step {
   hak_chunk_t *range[STEP_RANGES];
   size_t ranges, slices;

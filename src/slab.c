@@ -202,20 +202,36 @@ void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *
   }
 }
 
-static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
+/* So many blocks side by side are whole cache lines. */
+static uint32_t blocks_of_lines(const hak_slab_t *slab) {
+  return slab->block_bytes < HAK_CACHE_LINE ? HAK_CACHE_LINE / (slab->block_bytes & -slab->block_bytes) : 1;
+}
+
+/* Of the bits those of whole groups. */
+static uint64_t whole_groups(uint64_t mask, uint32_t group) {
+  uint64_t all = ((uint64_t)1 << group) - 1, starts = ~0ULL / all;
+  for (uint32_t i = 0; i < group; i++) {
+    starts &= mask >> i;
+  }
+  return starts * all;
+}
+
+/* Of groups only as a whole. */
+static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, uint32_t group) {
   uint32_t words = (slab->blocks + 63) / 64, count = 0;
   for (uint32_t i = 0; i < words && count < want; i++) {
     uint32_t w = slab->word + i < words ? slab->word + i : slab->word + i - words;
-    if (atomic_load_explicit(&slab->bits[w], memory_order_relaxed) == 0) {
+    if (whole_groups(atomic_load_explicit(&slab->bits[w], memory_order_relaxed), group) == 0) {
       continue;
     }
     /* acquire: pairs with hak_slab_put_back */
-    uint64_t mask = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
+    uint64_t all = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire), mask = whole_groups(all, group);
     uint32_t room = want - count;
     if (hak_count_bits(mask) > room) {
-      uint64_t rest = above_lowest(mask, room);
-      hak_slab_put_back(slab, w, rest, "malloc");
-      mask ^= rest;
+      mask ^= above_lowest(mask, room);
+    }
+    if (mask != all) {
+      hak_slab_put_back(slab, w, all ^ mask, "malloc");
     }
     count += blocks_of_bits(slab, w, mask, blocks + count);
     if (count >= want) {
@@ -251,9 +267,11 @@ static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want
   return count;
 }
 
-uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
-  uint32_t count = take_bits(slab, blocks, want);
-  return count ? count : carve(slab, blocks, want);
+uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines) {
+  uint32_t group = lines ? blocks_of_lines(slab) : 1, whole = want > group ? want - want % group : want;
+  uint32_t count = take_bits(slab, blocks, whole, group);
+  count = count ? count : carve(slab, blocks, whole);
+  return count || group == 1 ? count : take_bits(slab, blocks, want, 1);
 }
 
 /* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
@@ -380,7 +398,7 @@ void *hak_slab_take_one(uint32_t cls) {
     if (!slab) {
       return NULL;
     }
-    hak_slab_take(slab, &block, 1);
+    hak_slab_take(slab, &block, 1, false);
     hak_slab_drop(slab);
   }
   if (!hak_is_marked_free(block)) {

@@ -23,8 +23,9 @@ hak_slab_t *hak_slab_acquire(uint32_t cls);
 void hak_slab_drop(hak_slab_t *slab);
 
 /* Up to `want` blocks of a slab that the caller has for itself, to `blocks`: in descending order where they are new,
- * for the last one is handed out first. 0: nothing is left in it. */
-uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want);
+ * for the last one is handed out first. `lines`: as long as there are, all those of a cache line or none. 0: nothing is
+ * left in it. */
+uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines);
 
 /* Return blocks of one class to their slabs; they are marked as free, and not touched. One that lies there already, or
  * whose slab is another class's by now, was freed twice: aborts, and names `function`. */

@@ -27,7 +27,7 @@ void holder_take(Holder *holder, uint32_t want) {
     return;
   }
   hak_free_block_t *blocks[HOLDER_BLOCKS];
-  uint32_t count = hak_slab_take(holder->current, blocks, want);
+  uint32_t count = hak_slab_take(holder->current, blocks, want, false);
   EXPECT(count <= want);
   while (count-- > 0) { /* the last first, as from a bin */
     if (!hak_is_marked_free(blocks[count])) {

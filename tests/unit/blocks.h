@@ -10,7 +10,7 @@
 static inline uint32_t blocks_take(hak_slab_t *slab, void **into, uint32_t want) {
   static hak_free_block_t *taken[HAK_BLOCKS_MAX];
   CHECK(want <= HAK_BLOCKS_MAX);
-  uint32_t count = hak_slab_take(slab, taken, want);
+  uint32_t count = hak_slab_take(slab, taken, want, false);
   CHECK(count <= want);
   for (uint32_t i = 0; i < count; i++) {
     hak_free_block_t *block = taken[count - 1 - i];

@@ -58,6 +58,26 @@ static void every_block_is_handed_out_once(void) {
   }
 }
 
+/* A thread gets whole cache lines, as long as there are; what is left of others comes last. */
+static void lines_are_not_shared(void) {
+  static hak_free_block_t *taken[HAK_BLOCKS_MAX];
+  for (uint32_t cls = 1; hak_class_sizes[cls] < HAK_CACHE_LINE; cls++) {
+    uint32_t bytes = hak_class_sizes[cls], group = bytes == 32 ? 2 : 4, count, new = 0;
+    hak_slab_t *slab = acquire(cls);
+    CHECK(hak_slab_take(slab, taken, 10 * group + 1, true) == 10 * group);
+    hak_slab_return(taken + 1, 2 * group - 1, cls, "test"); /* of two groups all but one block */
+    CHECK(hak_slab_take(slab, taken, group + 1, true) == group &&
+          hak_block_index(taken[0], slab->inverse) / group == 8);
+    while ((count = hak_slab_take(slab, taken, 3 * group, true)) > 0 && slab->carved > 10 * group + new) {
+      new += count;
+      CHECK(count % group == 0 || slab->carved == slab->blocks);
+    }
+    CHECK(count == group - 1 && new == slab->blocks - 10 * group); /* what was left of the first group */
+    CHECK(hak_slab_take(slab, taken, 1, true) == 0 && count_of(slab) == 0);
+    hak_slab_drop(slab);
+  }
+}
+
 static void an_untouched_slab_goes_at_once(void) {
   hak_slab_t *slab = acquire(5);
   hak_slab_drop(slab);
@@ -286,6 +306,7 @@ int main(void) {
   hak_slab_init();
   child_succeeds(the_key_stays);
   child_succeeds(every_block_is_handed_out_once);
+  child_succeeds(lines_are_not_shared);
   child_succeeds(an_untouched_slab_goes_at_once);
   child_succeeds(what_returns_can_be_taken_again);
   child_succeeds(the_slab_that_waited_longest_is_next);

@@ -75,7 +75,7 @@ static void return_alone_to_no_slab(void) {
 static void take(uint32_t blocks) {
   hak_free_block_t *taken;
   for (uint32_t i = 0; i < blocks; i++) {
-    CHECK(hak_slab_take(slab, &taken, 1) == 1);
+    CHECK(hak_slab_take(slab, &taken, 1, false) == 1);
     if (!hak_is_marked_free(taken)) {
       hak_slab_damaged("malloc", taken);
     }
@@ -125,7 +125,7 @@ static void take_new_from_old_memory(void) {
     hak_free_block_t *taken;
     slab->carved = BLOCKS / 2;
     block[32]->tag = words[tag];
-    CHECK(hak_slab_take(slab, &taken, 1) == 1 && taken == block[32] && hak_is_marked_free(taken));
+    CHECK(hak_slab_take(slab, &taken, 1, false) == 1 && taken == block[32] && hak_is_marked_free(taken));
   }
 }
 
