@@ -62,26 +62,36 @@ static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
   }
 }
 
+/* Not inlined, for the sake of the stack. */
+HAK_NOINLINE static uint32_t longest_row(hak_mask_t mask) {
+  return hak_mask_longest(mask);
+}
+
 static void list_dirty(hak_chunk_t *chunk) {
   uint32_t list = chunk->free_slices * (uint32_t)HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1);
   relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
 }
 
+/* All of it is free now: an extent. Not inlined, for the sake of the stack. */
+HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
+  relist_run(chunk, 0);
+  relist_dirty(chunk, 0);
+  hak_arena.dirty_slices -= hak_mask_count(chunk->dirty);
+  hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0, chunk->epoch};
+  hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
+  hak_chunk_spare_locked(chunk);
+  hak_extent_put_locked(extent);
+}
+
 void hak_arena_settle_locked(hak_chunk_t *chunk) {
   if (chunk->free == HAK_MASK_ALL && chunk->transit == 0) {
-    relist_run(chunk, 0);
-    relist_dirty(chunk, 0);
-    hak_arena.dirty_slices -= hak_mask_count(chunk->dirty);
-    hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0, chunk->epoch};
-    hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
-    hak_chunk_spare_locked(chunk);
-    hak_extent_put_locked(extent);
+    unslice_locked(chunk);
     return;
   }
   hak_mask_t dirty = chunk->free & chunk->dirty;
   chunk->free_slices = (uint8_t)hak_mask_count(chunk->free);
-  chunk->dirty_run = (uint8_t)hak_mask_longest(dirty);
-  relist_run(chunk, hak_mask_longest(chunk->free));
+  chunk->dirty_run = (uint8_t)longest_row(dirty);
+  relist_run(chunk, longest_row(chunk->free));
   list_dirty(chunk);
 }
 
@@ -98,7 +108,7 @@ static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *z
   if (chunk->free == 0) {
     relist_run(chunk, 0);
   } else if (chunk->run == 0) { /* the chunk was whole */
-    relist_run(chunk, hak_mask_longest(chunk->free));
+    relist_run(chunk, longest_row(chunk->free));
   }
   list_dirty(chunk);
 }
@@ -168,7 +178,7 @@ static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t 
         return (place_t){chunk, choose(starts & aligned, slices)};
       }
       if (!starts) {
-        relist_run(chunk, hak_mask_longest(chunk->free));
+        relist_run(chunk, longest_row(chunk->free));
       }
     }
     lists &= lists - 1;
@@ -331,8 +341,8 @@ void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *c
 
 static size_t check_chunk(const hak_chunk_t *chunk) {
   HAK_VERIFY((chunk->free & ~chunk->present) == 0 && (chunk->free & chunk->transit) == 0);
-  HAK_VERIFY(chunk->run >= hak_mask_longest(chunk->free));
-  HAK_VERIFY(chunk->dirty_run >= hak_mask_longest(chunk->free & chunk->dirty));
+  HAK_VERIFY(chunk->run >= longest_row(chunk->free));
+  HAK_VERIFY(chunk->dirty_run >= longest_row(chunk->free & chunk->dirty));
   HAK_VERIFY(chunk->free_slices == hak_mask_count(chunk->free));
   HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {

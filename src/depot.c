@@ -7,7 +7,7 @@
 enum {
   BYTES_MAX = 256 << 10,
   BLOCKS_MAX = 4096,
-  BATCH = 16, /* blocks taken out at a time to be returned */
+  BATCH = 8, /* blocks taken out at a time to be returned */
 };
 
 hak_depot_t hak_depots[HAK_RUN_FIRST] = {

@@ -230,7 +230,8 @@ static void take_tail_locked(hak_extent_t extent, size_t tail) {
   hak_arena_settle_locked(rest);
 }
 
-static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
+/* Not inlined, for the sake of the stack. */
+HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
   /* One that grows has a mapping of its own, which is clean, but for locked memory. */
   hak_chunk_t *first = grows && !hak_arena.locked ? NULL : find_extent(true, all, align, &offset);

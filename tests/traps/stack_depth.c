@@ -114,11 +114,11 @@ static void print_stats(void) {
 
 int main(void) {
   static const Call calls[] = {
-      {"the first call of a thread", first, 1536},
-      {"malloc, realloc and free", churn, 2304},
-      {"free", free_all, 1600},
-      {"malloc_trim", trim, 1792},
-      {"memalign and calloc", aligned, 1792},
+      {"the first call of a thread", first, 1024},
+      {"malloc, realloc and free", churn, 1024},
+      {"free", free_all, 1024},
+      {"malloc_trim", trim, 1024},
+      {"memalign and calloc", aligned, 1024},
       {"malloc_usable_size", usable, 1024},
 #ifdef __GLIBC__
       {"mallinfo2", info, 512},
