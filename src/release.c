@@ -4,7 +4,7 @@
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
-  STEP_RANGES = 8,  /* on the stack, of which a thread may have little */
+  STEP_RANGES = 8,   /* on the stack, of which a thread may have little */
   SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
 };
 

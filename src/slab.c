@@ -202,11 +202,6 @@ void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *
   }
 }
 
-/* So many blocks side by side are whole cache lines. */
-static uint32_t blocks_of_lines(const hak_slab_t *slab) {
-  return slab->block_bytes < HAK_CACHE_LINE ? HAK_CACHE_LINE / (slab->block_bytes & -slab->block_bytes) : 1;
-}
-
 /* Of the bits those of whole groups. */
 static uint64_t whole_groups(uint64_t mask, uint32_t group) {
   uint64_t all = ((uint64_t)1 << group) - 1, starts = ~0ULL / all;
@@ -268,7 +263,7 @@ static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want
 }
 
 uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines) {
-  uint32_t group = lines ? blocks_of_lines(slab) : 1, whole = want > group ? want - want % group : want;
+  uint32_t group = lines ? hak_slab_blocks_of_lines(slab) : 1, whole = want > group ? want - want % group : want;
   uint32_t count = take_bits(slab, blocks, whole, group);
   count = count ? count : carve(slab, blocks, whole);
   return count || group == 1 ? count : take_bits(slab, blocks, want, 1);
@@ -373,12 +368,6 @@ void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t c
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
   hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
-}
-
-bool hak_slab_holds(const void *block) {
-  hak_slab_t *slab = hak_slab_at(block);
-  uint32_t index = hak_block_index(block, slab->inverse);
-  return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
 void hak_slab_return_one(void *block, uint32_t cls, const char *function) {

@@ -70,6 +70,10 @@ extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->carved, memory_order_relaxed);
 }
+/* So many blocks side by side are whole cache lines. */
+HAK_INLINE uint32_t hak_slab_blocks_of_lines(const hak_slab_t *slab) {
+  return slab->block_bytes < HAK_CACHE_LINE ? HAK_CACHE_LINE / (slab->block_bytes & -slab->block_bytes) : 1;
+}
 /* Of free blocks; may be a moment old. */
 HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;

@@ -1,9 +1,15 @@
-/* Looking through a thread's cache, and changing nothing. */
+/* Looking at free blocks, in a slab and in a thread's cache, and changing nothing. */
 #include "cache.h"
 
 #include "depot.h"
 #include "pagemap.h"
 #include "slab.h"
+
+bool hak_slab_holds(const void *block) {
+  hak_slab_t *slab = hak_slab_at(block);
+  uint32_t index = hak_block_index(block, slab->inverse);
+  return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
+}
 
 /* They are marked as taken meanwhile, so that one which is in two places is met twice. */
 static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {

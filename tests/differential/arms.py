@@ -55,6 +55,7 @@ class Run:
     peak_rss: int = 0
     peak_size: int = 0
     metadata: int = 0
+    calls: int = 0  # of the system about memory, where they were counted
     spent_us: Sequence[int] = ()
     samples: Sequence[Sample] = field(default_factory=list)
 

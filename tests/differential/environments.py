@@ -8,16 +8,18 @@ import atexit
 import errno
 import os
 import random
+import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from arms import BUILD, LIBRARIES, OURS, Run, run
+from arms import BUILD, LIBRARIES, OURS, ROOT, Run, run
 from judge import Flag, Limit, ended_badly, judge, possible
 from programs import MIB, Op, Program
 
-PARTS = BUILD / "tests/differential"
+PARTS, FOREIGN = BUILD / "tests/differential", ROOT / "build/aarch64"
 # What glibc's malloc needs, and what only others use, both of a sandbox's choice.
 DENIED = [
     "brk",
@@ -42,7 +44,10 @@ DENIED = [
 DEADLY = {
     "madvise": "asked at start, and what is free goes back by it, as with jemalloc",
     "getrandom": "asked at start, as by glibc and mimalloc",
+    "mremap": "moves free memory, too; glibc asks for it in realloc",
+    "rt_sigprocmask": "asked at a fork, which no handler of a signal may come between",
 }
+STRACE = ["strace", "-f", "--seccomp-bpf", "-qq", "-c", "-e", "trace=%memory"]
 ERRORS = {"EPERM": errno.EPERM, "ENOSYS": errno.ENOSYS, "ENOMEM": errno.ENOMEM, "kill": None}
 
 
@@ -57,21 +62,34 @@ class Environment:
     first: bool = False  # whether `preload` stands before the allocator
     extra: dict[str, str] = field(default_factory=dict)
     machine: str = "machine"
+    counts: bool = False  # system calls about memory, which is slow
     limit: str = ""  # why nothing runs here: a case says so, and nobody looks here
-    alone: bool = False  # nothing to compare with: only that it ends well
+    alone: bool = False  # nothing to compare with: only that it ends well,
+    slow: bool = False  # or takes too long
+    prefix: Sequence[str] = ()  # in place of the launcher; "--" follows
 
     def run(self, arm: str, program: Program) -> Run:
         """Once, behind the launcher where there is anything to launch with."""
         library = LIBRARIES[arm]
         libraries = [str(library)] if library and not self.alone and self.name != "opened" else []
         libraries = [*self.preload, *libraries] if self.first else [*libraries, *self.preload]
-        prefix: list[str] = []
-        if self.words or libraries:
+        prefix = [*self.prefix]
+        if not prefix and (self.words or libraries):
             prefix = [str(PARTS / "launch"), *self.words, *([f"preload={':'.join(libraries)}"] if libraries else [])]
         extra = {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
         program = {**program, "ops": [*self.before, *program["ops"]]}
-        machine = PARTS / self.machine
-        return run("glibc", program, prefix=prefix, extra=extra, machine=machine, ours=arm == OURS)
+        how = {"extra": extra, "machine": PARTS / self.machine, "ours": arm == OURS}
+        if not self.counts:
+            return run("glibc", program, prefix=prefix, **how)
+        with tempfile.NamedTemporaryFile(prefix="differential-") as table:
+            one = run("glibc", program, prefix=[*STRACE, "-o", table.name, *prefix], **how)
+            return replace(one, calls=counted(Path(table.name).read_text()))
+
+
+def counted(table: str) -> int:
+    """Calls in all, of what strace -c wrote: share, seconds, µs a call, calls, perhaps errors, name."""
+    total = [line.split() for line in table.splitlines() if line.endswith(" total")]
+    return int(total[0][3]) if total else 0
 
 
 def cgroup(limit: int) -> Path | None:
@@ -128,7 +146,20 @@ def environments() -> list[Environment]:
         *(Environment(f"profile {name}", extra={"HAKMEM_PROFILE": name}) for name in ("balanced", "lean")),
         Environment("no caches", extra={"HAKMEM_TINY_UNIFIED_CACHE": "0"}),
         Environment("guards", extra={"HAKMEM_GUARD_RATE": "1M"}),
+        Environment("counted", counts=True),
+        Environment(
+            "AddressSanitizer",
+            preload=[str(LIBRARIES[OURS])],
+            extra={"ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"},  # the slots are no place it looks at
+            machine="machine_asan",
+            alone=True,
+            slow=True,
+        ),
     ]
+    if (FOREIGN / "tests/differential/machine").exists():
+        emulator = f'shift; exec qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD={FOREIGN}/libhakmem.so "$@"'
+        machine = str(FOREIGN / "tests/differential/machine")
+        found.append(Environment("qemu", prefix=["sh", "-c", emulator, "sh"], machine=machine, alone=True, slow=True))
     if os.geteuid() == 0:
         found += [Environment(f"cgroup {mib} MiB", [f"cgroup={at}"]) for mib in (64, 256) if (at := cgroup(mib * MIB))]
     return found
@@ -139,6 +170,7 @@ def most_mappings() -> int:
 
 
 REFUSED = Limit(lambda one: one.refused, 2, 16, "calls")
+CALLS = Limit(lambda one: one.calls, 3, 2000, "")
 
 
 def try_one(
@@ -148,8 +180,16 @@ def try_one(
     program = shortened(program)
     ours = place.run(OURS, program)
     runs = {OURS: [ours]}
+    if place.counts:
+        runs |= {arm: [place.run(arm, program)] for arm in arms if arm != OURS}
+        best, arm = min(
+            ((rows[0].calls, arm) for arm, rows in runs.items() if arm != OURS and rows[0].status == 0),
+            default=(ours.calls, OURS),
+        )
+        above = ours.status == 0 and ours.calls > CALLS.ratio * best + CALLS.floor
+        return ([Flag("system calls", ours.calls, best, arm)] if above else []), runs
     if place.alone:
-        bad = ours.status != 0 or ours.stderr
+        bad = (ours.status != 0 or ours.stderr) and not (place.slow and ours.status == -signal.SIGXCPU)
         return ([Flag("status", ours.status, 0, f"{ours.status} {ours.stderr!r}")] if bad else []), runs
     if not [flag for flag in possible(ours) if not kinds or flag.kind in kinds]:
         return [], runs

@@ -14,6 +14,7 @@ from programs import (
     REGIONS,
     STRIDE,
     TOUCHES,
+    WAYS,
     Op,
     Program,
     cost_us,
@@ -166,7 +167,8 @@ def teams(draw: st.DrawFn, region: int) -> list[Op]:
 
 @st.composite
 def forks(draw: st.DrawFn, region: int) -> list[Op]:
-    return [{"op": "fork", "body": draw(draw(st.sampled_from(PARTS))(region))}]
+    way = draw(st.sampled_from(list(WAYS.values())))
+    return [{"op": "fork", "x": way, "body": draw(draw(st.sampled_from(PARTS))(region))}]
 
 
 @st.composite

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisException
 from judge import Flag, Runs, confirm, judge, possible
-from programs import MIB, Op, Program, flat, listing
+from programs import MIB, TOUCHES, Op, Program, flat, listing
 
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
 BATCH = 200  # programs of one seed
@@ -54,6 +54,9 @@ def features(ops: Sequence[Op]) -> frozenset[str]:
             size = op["y"] if op["op"] in ("churn", "exchange") else op["x"]
             band = next((i for i, most in enumerate((4096, 32 << 10, MIB, 2 * MIB, 64 * MIB)) if size <= most), 5)
             words.add(f"{op['op']} {band}" + (" calloc" if op.get("how", 0) & 255 == 1 else ""))
+            if band >= 3:
+                whole = op.get("touch", 0) in (TOUCHES["pages"], TOUCHES["whole"])
+                words.add("large, written" if whole else "large, written in part")
         elif op["op"] in ("threads", "fork", "pause", "trim"):
             words.add(op["op"])
         if op["op"] == "free" and op.get("y"):

@@ -130,6 +130,16 @@ def growth(one: Run, times: bool) -> list[Flag]:
     return flags
 
 
+def grows_alike(flag: Flag, others: Sequence[Run]) -> bool:
+    """Whether each of the others grows by half as much, too: then it is the program that grows."""
+    kind = flag.kind.split()[0]
+    if kind not in GROWTH:
+        return False
+    rows = [[sample for sample in one.samples if sample.round >= 0] for one in others if one.status == 0]
+    increases = [getattr(each[-1], kind) - getattr(each[len(each) // 4], kind) for each in rows]
+    return bool(increases) and 2 * min(increases) >= flag.ours - flag.best
+
+
 def judge(runs: Runs, stable: bool = False) -> list[Flag]:
     """All that is wrong with our runs; `stable`: of what no noise can change."""
     if flags := ended_badly(runs):
@@ -154,7 +164,9 @@ def confirm(flags: Sequence[Flag], program: Program, arms: Sequence[str], times:
     if before:
         longer = run(OURS, {**program, "rounds": program["rounds"] * 4}, **how)
         found = [] if longer.status else growth(longer, times=True)
-        confirmed += [
+        more = [
             f for f in found if f.kind in before and f.ours - f.best > 2 * (before[f.kind].ours - before[f.kind].best)
         ]
+        others = more and [run(arm, {**program, "rounds": program["rounds"] * 4}, **how) for arm in arms if arm != OURS]
+        confirmed += [flag for flag in more if not grows_alike(flag, others)]
     return confirmed

@@ -17,6 +17,7 @@ enum code { LOOP, ALLOC, FREE, RESIZE, CHURN, THREADS, FORK, PAUSE, TRIM, EXCHAN
 enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC };
 enum touch { NONE, START, ENDS, PAGES, WHOLE };
 enum order { FIFO, LIFO, RANDOM };
+enum way { FORKED, VFORKED, CLONED };
 
 struct header {
   int64_t slots, rounds, seconds, idle_ms, operations; /* seconds: of processor time */

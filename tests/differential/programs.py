@@ -33,8 +33,11 @@ def _names(kind: str) -> dict[str, int]:
     return {name.strip().lower(): number for number, name in enumerate(found[1].split(","))}
 
 
-CODES, HOWS, TOUCHES, ORDERS = (_names(kind) for kind in ("code", "how", "touch", "order"))
-NAMES = {name: {number: word for word, number in table.items()} for name, table in (("how", HOWS), ("touch", TOUCHES))}
+CODES, HOWS, TOUCHES, ORDERS, WAYS = (_names(kind) for kind in ("code", "how", "touch", "order", "way"))
+NAMES = {
+    name: {number: word for word, number in table.items()}
+    for name, table in (("how", HOWS), ("touch", TOUCHES), ("way", WAYS))
+}
 
 
 def flat(ops: list[Op]) -> Iterator[tuple[Op, int]]:
@@ -119,7 +122,8 @@ def sentence(op: Op) -> str:
         return f"{kind} {z} times {how} {_bytes(x)} to {_bytes(y)} in {_slots(op)}, {touch}"
     if kind == "threads":
         return f"{op['count']} threads" + (" that stay" if x else "")
-    return {"loop": f"{op.get('count', 1)} times", "pause": f"pause {x} ms"}.get(kind, f"{kind} {x}" if x else kind)
+    plain = {"loop": f"{op.get('count', 1)} times", "pause": f"pause {x} ms", "fork": NAMES["way"].get(x)}
+    return plain.get(kind) or (f"{kind} {x}" if x else kind)
 
 
 def listing(program: Program) -> str:

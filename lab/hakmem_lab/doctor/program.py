@@ -304,11 +304,16 @@ def language(program: Program, file: Binary) -> Check:
     for language_, signs in allocators.LANGUAGES.items():
         seen = file.functions.exported | file.functions.imported
         here = bool(seen.intersection(signs.functions) or file.sections.intersection(signs.sections))
-        if not (here or any(each.startswith(signs.libraries) for each in libraries_ if signs.libraries)):
+        here |= any(each.startswith(signs.libraries) for each in file.needed if signs.libraries)
+        indirect = next((each for each in libraries_ if signs.libraries and each.startswith(signs.libraries)), None)
+        if not (here or indirect):
             continue
         variable, values = signs.variable or ("", ())
         if variable and program.env.get(variable) in values:
             return Check(name, OK, f"{language_} asks malloc for everything ({variable}={program.env[variable]})")
+        if not here:
+            said = f"one of its libraries needs {indirect}; should it run that: {signs.beside}"
+            return Check(name, NOTE, said, signs.remedy, beside=True)
         return Check(name, NOTE, signs.beside, signs.remedy, beside=True)
     return Check(name, OK, "no sign of a language with a heap of its own")
 

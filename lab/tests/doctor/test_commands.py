@@ -130,6 +130,17 @@ def test_python_has_arenas_of_its_own(doctor, monkeypatch):
     assert "arenas" not in found.verdict
 
 
+def test_a_library_that_could_run_python_makes_no_python_of_a_program(doctor, programs):
+    """As ImageMagick's: one of its libraries needs another, which needs libpython."""
+    folder = ("-L" + str(programs.folder), f"-Wl,-rpath,{programs.folder}", "-Wl,--no-as-needed")
+    programs.made("libpython3.99.so", "plugin.c", "-shared", "-fPIC")
+    programs.made("libbridge.so", "plugin.c", "-shared", "-fPIC", *folder, "-l:libpython3.99.so")
+    found = doctor(programs.made("bridged", "brought.c", *folder, "-l:libbridge.so"))
+    assert found.said("language").startswith("one of its libraries needs libpython3.99.so; should it run that: Python")
+    direct = doctor(programs.made("direct", "brought.c", *folder, "-l:libpython3.99.so"))
+    assert direct.said("language").startswith("Python keeps")
+
+
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 def test_java_maps_its_heap_itself(doctor):
     found = doctor("java", "-version")

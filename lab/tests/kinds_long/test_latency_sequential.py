@@ -42,29 +42,32 @@ def block_log_ratios(arms, q=0.99):
     return control - treatment
 
 
+@pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(kind):
+def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(kind, rounds):
     """After every block: what the blocks do not show, `widened` leaves nobody say."""
     from hakmem_lab.judge.statistics.paired import as_log
     from hakmem_lab.judge.statistics.plan import Plan
 
     simulations, rng, claimed = 120, np.random.default_rng(41), 0
     plan = Plan((BLOCKS,))
-    for row in block_log_ratios(requests_of(rng, kind, simulations, 2 * BLOCKS)):
-        claimed += any(side.any() for side in plan.shown(row.astype(float), ALPHA, as_log(MARGIN))[:2])
-    assert claimed <= at_most(simulations, ALPHA)
+    for _ in range(rounds):
+        for row in block_log_ratios(requests_of(rng, kind, simulations, 2 * BLOCKS)):
+            claimed += any(side.any() for side in plan.shown(row.astype(float), ALPHA, as_log(MARGIN))[:2])
+    assert claimed <= at_most(rounds * simulations, ALPHA)
 
 
+@pytest.mark.parametrize("simulations", [400, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("blocks", [12, 24])
-def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks):
+def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks, simulations):
     """Where a block has too few requests: an interval leaves out 0 only where the flipped signs do at that level, or
     the bets, which are read after every block, also of a run that goes on until it has twice as many."""
     from hakmem_lab.judge.statistics.anytime import Bets
     from hakmem_lab.judge.statistics.pooled import flip_p_of
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
-    simulations, law = 400, of_blocks(blocks)
+    law = of_blocks(blocks)
     d = noise_kinds.blocks(kind, np.random.default_rng(42), simulations, 2 * blocks)
     claimed = np.zeros(simulations, dtype=bool)
     for count, level, _ in law.seldom.levels(ALPHA):

@@ -49,36 +49,38 @@ def claims_a_direction(cells, where):
 
 
 KINDS = ["normal", "heavy tails", "no variance", "two modes", "drift", "step", "neighbours alike", "rare and slow"]
+MANY = pytest.param(3000, marks=pytest.mark.long)
 
 
+@pytest.mark.parametrize("simulations", [150, MANY])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the_runs(kind):
+def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the_runs(kind, simulations):
     """After any block, so whatever ends the run."""
-    simulations = 150
     claimed = sum(claims_a_direction(*made) for made in designs(kind, simulations, BLOCKS, 31))
     assert claimed <= at_most(simulations, ALPHA)
 
 
+@pytest.mark.parametrize("simulations", [60, MANY])
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "drift"])
-def test_a_design_that_goes_on_beyond_its_plan_claims_no_more(kind):
+def test_a_design_that_goes_on_beyond_its_plan_claims_no_more(kind, simulations):
     """Three times the planned blocks, as by resume --more."""
-    simulations = 60
     claimed = sum(claims_a_direction(*made) for made in designs(kind, simulations, 3 * BLOCKS, 32))
     assert claimed <= at_most(simulations, ALPHA)
 
 
+@pytest.mark.parametrize("simulations", [40, MANY])
 @pytest.mark.parametrize("interaction", [0.0, 0.04])
-def test_large_effects_are_answered_before_the_plan_is_used(interaction):
+def test_large_effects_are_answered_before_the_plan_is_used(interaction, simulations):
     """Both factors give 5 %; a run goes on until each has its answer at both levels, and the interaction too."""
     rng, ends, wrong = np.random.default_rng(33), [], 0
     truth = as_log(0.05) * np.array([0, 1, 1, 2]) + np.array([0, 0, 0, interaction])
-    for cells in truth + rng.normal(0, 0.01, (40, BLOCKS, 4)):
+    for cells in truth + rng.normal(0, 0.01, (simulations, BLOCKS, 4)):
         asked = [question for question in questions(cells, NAMES) if question.kind != "main"]
         ends.append(max(settling_count(question.d, PLAN, MARGIN, EACH) for question in asked))
         simple = [sequential_verdict(q.d, PLAN, MARGIN, EACH) for q in asked if q.kind == "simple"]
         wrong += any(word in (Verdict.NO_GO, Verdict.NEUTRAL) for word in simple)
     assert np.mean(ends) < 0.8 * BLOCKS
-    assert wrong <= at_most(40, ALPHA)
+    assert wrong <= at_most(simulations, ALPHA)
 
 
 def test_what_was_known_of_a_block_stays():

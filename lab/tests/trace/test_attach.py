@@ -125,6 +125,92 @@ def test_an_interpreter_is_recorded_while_it_works(path, interpreter, flag, text
         ends_well(server)
 
 
+RUST = """
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::collections::BTreeMap;
+extern "C" {
+    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+    fn mmap(at: usize, bytes: usize, may: i32, how: i32, file: i32, from: i64) -> usize;
+}
+static OVER: AtomicBool = AtomicBool::new(false);
+extern "C" fn end(_: i32) { OVER.store(true, Relaxed) }
+
+/// Powers of two in lists under one lock; memory by mmap, and never malloc.
+struct Own { held: AtomicBool, next: AtomicUsize, last: AtomicUsize, free: [AtomicUsize; 48] }
+unsafe impl GlobalAlloc for Own {
+    unsafe fn alloc(&self, wanted: Layout) -> *mut u8 {
+        let bytes = wanted.size().max(wanted.align()).max(16).next_power_of_two();
+        let list = &self.free[bytes.trailing_zeros() as usize];
+        while self.held.swap(true, Acquire) { std::hint::spin_loop() }
+        let mut block = list.load(Relaxed);
+        if block != 0 {
+            list.store(*(block as *const usize), Relaxed);
+        } else {
+            block = (self.next.load(Relaxed) + bytes - 1) & !(bytes - 1);
+            if block + bytes > self.last.load(Relaxed) {
+                let base = mmap(0, bytes + (64 << 20), 3, 0x22, -1, 0);
+                self.last.store(base + bytes + (64 << 20), Relaxed);
+                block = (base + bytes - 1) & !(bytes - 1);
+            }
+            self.next.store(block + bytes, Relaxed);
+        }
+        self.held.store(false, Release);
+        block as *mut u8
+    }
+    unsafe fn dealloc(&self, block: *mut u8, wanted: Layout) {
+        let bytes = wanted.size().max(wanted.align()).max(16).next_power_of_two();
+        let list = &self.free[bytes.trailing_zeros() as usize];
+        while self.held.swap(true, Acquire) { std::hint::spin_loop() }
+        *(block as *mut usize) = list.load(Relaxed);
+        list.store(block as usize, Relaxed);
+        self.held.store(false, Release);
+    }
+}
+GLOBAL
+fn work(seed: usize) -> usize {
+    let mut wrong = 0;
+    let mut i = seed;
+    while !OVER.load(Relaxed) {
+        let words: Vec<String> = (0..50).map(|n| format!("{}-{}", n, i)).collect();
+        let found: BTreeMap<&str, usize> = words.iter().map(|w| (w.as_str(), w.len())).collect();
+        wrong += words.iter().filter(|w| found[w.as_str()] != w.len()).count();
+        i += 1;
+    }
+    wrong
+}
+fn main() {
+    unsafe { signal(15, end); }
+    let threads: Vec<_> = (0..3).map(|n| std::thread::spawn(move || work(n))).collect();
+    println!("going");
+    let wrong: usize = threads.into_iter().map(|t| t.join().unwrap()).sum();
+    println!("answered, {} errors", wrong);
+}
+"""
+EMPTY = "Own { held: AtomicBool::new(false), next: AtomicUsize::new(0), last: AtomicUsize::new(0), free: [NONE; 48] }"
+GLOBALS = {
+    "malloc": "",
+    "own": f"const NONE: AtomicUsize = AtomicUsize::new(0);\n#[global_allocator] static GLOBAL: Own = {EMPTY};",
+}
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="needs Rust")
+@pytest.mark.parametrize("kind", GLOBALS)
+def test_a_rust_program_goes_on_whatever_serves_it(path, tmp_path, kind):
+    """By malloc it is recorded. What has an allocator of its own asks for nothing that could be."""
+    from hakmem_lab.trace import attach
+
+    source = RUST.replace("GLOBAL\n", GLOBALS[kind] + "\n", 1)
+    words = ["rustc", "-A", "warnings", "-O", "--edition", "2021", "-o", tmp_path / kind, "-"]
+    subprocess.run(words, input=source, text=True, check=True)
+    with running(tmp_path / kind) as server:
+        if kind == "malloc":
+            record(server.pid, path, TIMES)
+        else:
+            assert attach.process(server.pid, path, 0.1).operations < 100
+        ends_well(server)
+
+
 def ask(port: int, line: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(line)

@@ -75,16 +75,18 @@ def tunings(kind: str, count: int, candidates: int, effects: dict[str, float], s
     return [tuned(row, names, effects, seed + index) for index, row in enumerate(rows)]
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", MACHINE)
-def test_in_a_hundred_tunings_of_equal_candidates_no_false_win_beyond_alpha(kind):
-    found = tunings(kind, 100, 12, {}, 71)
+def test_tunings_of_equal_candidates_have_no_false_win_beyond_alpha(kind, count):
+    found = tunings(kind, count, 12, {}, 71)
     wins = sum(verdict is Verdict.GO for _, _, verdict in found)
     assert wins <= ALPHA * len(found)
 
 
-def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised():
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised(count):
     """A win is one direction of two, so that half of alpha is what it may have."""
-    found = [each for kind in MACHINE for each in tunings(kind, 100, 6, {}, 72)]
+    found = [each for kind in MACHINE for each in tunings(kind, count, 6, {}, 72)]
     wins = sum(verdict is Verdict.GO for _, _, verdict in found)
     losses = sum(verdict is Verdict.NO_GO for _, _, verdict in found)
     assert wins <= binom.ppf(0.99, len(found), ALPHA / 2)
