@@ -63,6 +63,8 @@ class Session(Recorder):
         self.metrics = [spec.primary_metric(), *secondary]
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
+        # Without these arms the others cannot go on; any other may fail. None: nobody may.
+        self.needed: Collection[str] | None = [arms[0].name] if spec.kind == "compare" else None
         self.repeat = 1
         self.once_s = self.run_s = 0.0  # an execution; a run, which may be one of two at a time
         self.duet: Duet | None = None
@@ -96,15 +98,23 @@ class Session(Recorder):
         self.warm_up()
 
     def try_arms(self) -> list[dict]:
-        """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError."""
+        """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError.
+
+        An arm that is not needed and fails here has its blocks to show that it fails, and the others go on.
+        """
         self.check_arms()
-        trials = []
+        trials, failed = [], ""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
             trial = self.runner.run(arm, 0)
-            if not trial["ok"]:
-                raise LabError(f"{arm.name}: {self.said_of(arm)}: {trial['why']}")
-            trials.append(trial)
+            if trial["ok"]:
+                trials.append(trial)
+                continue
+            failed = f"{arm.name}: {self.said_of(arm)}: {trial['why']}"
+            if self.needed is None or arm.name in self.needed:
+                raise LabError(failed)
+        if failed and len(trials) < 2:
+            raise LabError(failed)
         self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
         return trials
 

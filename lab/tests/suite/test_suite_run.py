@@ -77,6 +77,15 @@ def test_the_workloads_take_turns(here, card, records):
     assert {key for index, key in turns if index == 0} == {"first", "second"}
 
 
+def test_an_arm_that_crashes_in_its_trial_takes_no_part_and_the_others_do(here, card):
+    path = card(rate_workload("first", '[ "$RATE" = 900 ] && kill -SEGV $$; ' + SCRIPT))
+    answer = here("suite", path, "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    (row,) = [row for row in answer.result()["suite"]["rows"] if row["metric"] == "speed"]
+    assert row["arms"]["glibc,RATE=1000"]["ratio"] == pytest.approx(1.1)
+    assert any("glibc,RATE=900" in text and "SIGSEGV" in text for text in answer.result()["warnings"]), answer.result()
+
+
 def test_only_some_workloads_and_other_allocators(here, card, records):
     path = card(rate_workload("first"), rate_workload("second"))
     words = ("--only", "second", "--max-blocks", "2", "--allocators", SUBJECT, "glibc")

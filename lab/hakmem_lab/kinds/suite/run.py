@@ -150,8 +150,10 @@ class Suite(Recorder):
         tag = {"workload": row.key}
         try:
             one = block_spec(spec, row, self.places)
-            session = Session if row.trace is None else replay.ReplayBlocks
-            return session(one, [*common, *own], self.context.progress, row.metrics(), tag)
+            session_type = Session if row.trace is None else replay.ReplayBlocks
+            session = session_type(one, [*common, *own], self.context.progress, row.metrics(), tag)
+            session.needed = [spec.subject, spec.reference]
+            return session
         except LabError as error:
             missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
             why = f"{error}; {row.hint}" if missing else str(error)
@@ -286,8 +288,7 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        needed = [self.spec.subject, self.spec.reference]
-        session.block_of_those_left("measure", list(session.arms), index, attempt, needed)
+        session.block_of_those_left("measure", list(session.arms), index, attempt, session.needed)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
