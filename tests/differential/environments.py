@@ -78,11 +78,11 @@ class Environment:
             prefix = [str(PARTS / "launch"), *self.words, *([f"preload={':'.join(libraries)}"] if libraries else [])]
         extra = {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
         program = {**program, "ops": [*self.before, *program["ops"]]}
-        how = {"extra": extra, "machine": PARTS / self.machine, "ours": arm == OURS}
+        machine = PARTS / self.machine
         if not self.counts:
-            return run("glibc", program, prefix=prefix, **how)
+            return run("glibc", program, prefix, extra, machine, ours=arm == OURS)
         with tempfile.NamedTemporaryFile(prefix="differential-") as table:
-            one = run("glibc", program, prefix=[*STRACE, "-o", table.name, *prefix], **how)
+            one = run("glibc", program, [*STRACE, "-o", table.name, *prefix], extra, machine, ours=arm == OURS)
             return replace(one, calls=counted(Path(table.name).read_text()))
 
 

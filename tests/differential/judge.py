@@ -167,6 +167,8 @@ def confirm(flags: Sequence[Flag], program: Program, arms: Sequence[str], times:
         more = [
             f for f in found if f.kind in before and f.ours - f.best > 2 * (before[f.kind].ours - before[f.kind].best)
         ]
-        others = more and [run(arm, {**program, "rounds": program["rounds"] * 4}, **how) for arm in arms if arm != OURS]
-        confirmed += [flag for flag in more if not grows_alike(flag, others)]
+        if more:
+            long = {**program, "rounds": program["rounds"] * 4}
+            others = [run(arm, long, **how) for arm in arms if arm != OURS]
+            confirmed += [flag for flag in more if not grows_alike(flag, others)]
     return confirmed

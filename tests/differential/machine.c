@@ -196,10 +196,7 @@ static void end_round(void) {
 
 /* The child shares all memory, and the parent goes on when it has ended: what it allocates, the parent frees. */
 __attribute__((noinline)) static pid_t borrow(struct context *context, const struct op *op) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wclobbered"
   pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
-#pragma GCC diagnostic pop
   if (child == 0) {
     run(context, op + 1, op->body); /* NOLINT(clang-analyzer-unix.Vfork) */
     _exit(0);

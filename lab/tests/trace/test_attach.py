@@ -126,9 +126,7 @@ def test_an_interpreter_is_recorded_while_it_works(path, interpreter, flag, text
 
 
 RUST = """
-use std::alloc::{GlobalAlloc, Layout};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::collections::BTreeMap;
+use std::{alloc::{GlobalAlloc, Layout}, collections::BTreeMap, sync::atomic::{AtomicBool, AtomicUsize, Ordering::*}};
 extern "C" {
     fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
     fn mmap(at: usize, bytes: usize, may: i32, how: i32, file: i32, from: i64) -> usize;
@@ -144,9 +142,7 @@ unsafe impl GlobalAlloc for Own {
         let list = &self.free[bytes.trailing_zeros() as usize];
         while self.held.swap(true, Acquire) { std::hint::spin_loop() }
         let mut block = list.load(Relaxed);
-        if block != 0 {
-            list.store(*(block as *const usize), Relaxed);
-        } else {
+        if block != 0 { list.store(*(block as *const usize), Relaxed); } else {
             block = (self.next.load(Relaxed) + bytes - 1) & !(bytes - 1);
             if block + bytes > self.last.load(Relaxed) {
                 let base = mmap(0, bytes + (64 << 20), 3, 0x22, -1, 0);
@@ -169,8 +165,7 @@ unsafe impl GlobalAlloc for Own {
 }
 GLOBAL
 fn work(seed: usize) -> usize {
-    let mut wrong = 0;
-    let mut i = seed;
+    let (mut wrong, mut i) = (0, seed);
     while !OVER.load(Relaxed) {
         let words: Vec<String> = (0..50).map(|n| format!("{}-{}", n, i)).collect();
         let found: BTreeMap<&str, usize> = words.iter().map(|w| (w.as_str(), w.len())).collect();
