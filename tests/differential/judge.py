@@ -162,13 +162,13 @@ def confirm(flags: Sequence[Flag], program: Program, arms: Sequence[str], times:
         confirmed += [flag for flag in again if flag.kind in kinds and not flag.kind.endswith(("grows", "down"))]
     before = {flag.kind: flag for flag in flags if flag.kind.endswith(("grows", "down"))}
     if before:
-        longer = run(OURS, {**program, "rounds": program["rounds"] * 4}, **how)
+        long = {**program, "rounds": program["rounds"] * 4}
+        longer = run(OURS, long, **how)
         found = [] if longer.status else growth(longer, times=True)
         more = [
             f for f in found if f.kind in before and f.ours - f.best > 2 * (before[f.kind].ours - before[f.kind].best)
         ]
         if more:
-            long = {**program, "rounds": program["rounds"] * 4}
             others = [run(arm, long, **how) for arm in arms if arm != OURS]
             confirmed += [flag for flag in more if not grows_alike(flag, others)]
     return confirmed

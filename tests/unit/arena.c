@@ -273,10 +273,7 @@ static void the_first_slice_lies_at_random(void) {
 static char *taken;
 
 static void go_on_in_child(void) {
-  hak_lock_passes = true;
-  hak_arena_fork_child();
-  hak_lock_passes = false;
-  hak_lock_after_fork(&hak_arena.lock, true);
+  slices_in_child();
   CHECK(slices_take(1) == slice_of(taken, 1));
   slices_add_up();
 }
@@ -284,9 +281,7 @@ static void go_on_in_child(void) {
 static void it_survives_a_fork(void) {
   slices_begin_here();
   taken = slices_take(1);
-  CHECK(hak_lock_before_fork(&hak_arena.lock));
-  child_succeeds(go_on_in_child);
-  hak_lock_after_fork(&hak_arena.lock, false);
+  slices_fork(go_on_in_child);
   CHECK(slices_take(1) == slice_of(taken, 1));
 }
 

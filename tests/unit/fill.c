@@ -90,20 +90,14 @@ static void small_requests_move_nothing(void) {
 }
 
 static void in_child(void) {
-  hak_lock_passes = true;
-  hak_arena_fork_child();
-  hak_lock_passes = false;
-  hak_lock_after_fork(&hak_arena.lock, true);
-  slices_add_up();
+  slices_in_child();
   CHECK(dirty_slices() == 3 * CHUNK); /* those on their way are nobody's there */
   CHECK(chunks_take(4, 3) != NULL);
   slices_add_up();
 }
 
 static void fork_in_the_middle(void) {
-  CHECK(hak_lock_before_fork(&hak_arena.lock));
-  child_succeeds(in_child);
-  hak_lock_after_fork(&hak_arena.lock, false);
+  slices_fork(in_child);
 }
 
 static void a_fork_ends_it_in_the_child(void) {

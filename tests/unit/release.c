@@ -229,18 +229,12 @@ static void an_extent_keeps_its_descriptors_in_transit(void) {
 }
 
 static void in_child(void) {
-  hak_lock_passes = true;
-  hak_arena_fork_child();
-  hak_lock_passes = false;
-  hak_lock_after_fork(&hak_arena.lock, true);
-  slices_add_up();
+  slices_in_child();
   CHECK(dirty_slices() == 4 && slices_take(4) == slice_of(place, 3));
 }
 
 static void fork_in_the_middle(void) {
-  CHECK(hak_lock_before_fork(&hak_arena.lock));
-  child_succeeds(in_child);
-  hak_lock_after_fork(&hak_arena.lock, false);
+  slices_fork(in_child);
 }
 
 /* The thread that gave them back is not in the child; there they are free again. */
@@ -256,20 +250,14 @@ static void a_fork_ends_the_transit_in_the_child(void) {
 static size_t dirty_in_child;
 
 static void extent_in_child(void) {
-  hak_lock_passes = true;
-  hak_arena_fork_child();
-  hak_lock_passes = false;
-  hak_lock_after_fork(&hak_arena.lock, true);
-  slices_add_up();
+  slices_in_child();
   CHECK(dirty_slices() == dirty_in_child);
   CHECK(chunks_take(3, 0) != NULL);
   slices_add_up();
 }
 
 static void fork_beside_an_extent(void) {
-  CHECK(hak_lock_before_fork(&hak_arena.lock));
-  child_succeeds(extent_in_child);
-  hak_lock_after_fork(&hak_arena.lock, false);
+  slices_fork(extent_in_child);
 }
 
 /* As long as its pages are on their way an extent is free again in the child; once it is about to be unmapped, nobody

@@ -6,6 +6,7 @@
 
 #include "arena_internal.h"
 #include "check.h"
+#include "child.h"
 #include "os.h"
 #include "pattern.h"
 
@@ -119,6 +120,23 @@ static inline void slices_add_up(void) {
   CHECK(totals.dirty_slices == dirty + dirty_chunks * HAK_CHUNK_SLICES);
   CHECK(totals.mapped_ever - totals.unmapped_ever == totals.mapped_slices);
   CHECK(hak_arena.transit == NULL);
+}
+
+/* A fork in the middle of what the caller, or another thread, does to the arena: the child runs act() and leaves with
+ * status 0. */
+static inline void slices_fork(void (*act)(void)) {
+  CHECK(hak_lock_before_fork(&hak_arena.lock));
+  child_succeeds(act);
+  hak_lock_after_fork(&hak_arena.lock, false);
+}
+
+/* What such a child does first. */
+static inline void slices_in_child(void) {
+  hak_lock_passes = true;
+  hak_arena_fork_child();
+  hak_lock_passes = false;
+  hak_lock_after_fork(&hak_arena.lock, true);
+  slices_add_up();
 }
 
 #endif

@@ -311,10 +311,8 @@ def language(program: Program, file: Binary) -> Check:
         variable, values = signs.variable or ("", ())
         if variable and program.env.get(variable) in values:
             return Check(name, OK, f"{language_} asks malloc for everything ({variable}={program.env[variable]})")
-        if not here:
-            said = f"one of its libraries needs {indirect}; should it run that: {signs.beside}"
-            return Check(name, NOTE, said, signs.remedy, beside=True)
-        return Check(name, NOTE, signs.beside, signs.remedy, beside=True)
+        condition = "" if here else f"one of its libraries needs {indirect}; should it run that: "
+        return Check(name, NOTE, condition + signs.beside, signs.remedy, beside=True)
     return Check(name, OK, "no sign of a language with a heap of its own")
 
 
