@@ -56,6 +56,7 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
     unlink_locked(slab);
   }
   if (moves) {
+    class->sparse += sparse && slab->list == HAK_SLABS_DENSE;
     slab->list = sparse ? HAK_SLABS_SPARSE : slab->list;
     atomic_fetch_or_explicit(&slab->control, HAK_SLAB_LISTED, memory_order_relaxed);
     link_locked(slab);
@@ -90,6 +91,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t 
   }
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
+      class->emptied += slab->list != HAK_SLABS_DENSE;
       unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);

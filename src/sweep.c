@@ -10,6 +10,7 @@ enum {
   SWEEP_AFTER_PART = 16, /* or this part of what is in use */
   SWEEP_LATER_PART = 64, /* the same, at the end of a decay time */
   STEP_SLABS = 32,
+  STAY_PART = 8, /* where fewer of the slabs that become sparse stay so, they soon go as a whole */
 };
 
 static _Atomic size_t most_full; /* slabs' worth, since the last sweep */
@@ -79,6 +80,23 @@ bool hak_slab_discard_sparse(void) {
   return any;
 }
 
+/* Whether slabs of the class that become sparse stay so, as far as is known. */
+static bool stay_sparse(hak_slab_class_t *class) {
+  hak_lock(&class->lock);
+  size_t sparse = class->sparse;
+  bool stay = sparse < SWEEP_AFTER_MIN || class->emptied < sparse - sparse / STAY_PART;
+  hak_unlock(&class->lock);
+  return stay;
+}
+
+/* What was seen counts half as much after a decay time. */
+static void forget_half(hak_slab_class_t *class) {
+  hak_lock(&class->lock);
+  class->sparse /= 2;
+  class->emptied /= 2;
+  hak_unlock(&class->lock);
+}
+
 /* The class where a pass goes on; 0: none is under way. */
 static _Atomic int sweeping;
 
@@ -92,7 +110,7 @@ static void begin_sweep(size_t full) {
 void hak_slab_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
-  if (cls > 0 && sweep_class(cls, &any) < STEP_SLABS) {
+  if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, &any) < STEP_SLABS)) {
     int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }
@@ -127,6 +145,9 @@ void hak_slab_became_sparse(void) {
 
 /* What became sparse after the last sweep, too few for another, does not stay for ever. */
 void hak_slab_decay(void) {
+  for (int c = 1; c < HAK_RUN_FIRST; c++) {
+    forget_half(&hak_slab_classes[c]);
+  }
   if (listed(HAK_SLABS_SPARSE) > full_slabs() / SWEEP_LATER_PART) {
     begin_sweep(full_slabs());
   }
