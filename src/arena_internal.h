@@ -34,6 +34,7 @@ typedef struct hak_chunk_lists {
 typedef struct hak_rise {
   size_t from, to; /* slices used; 0: it did not */
   size_t resident; /* used, or free and dirty, at the end of it */
+  size_t rest;     /* and free then in chunks that blocks had a part of: which, left, count as dirty throughout */
 } hak_rise_t;
 
 typedef struct hak_arena {
@@ -45,6 +46,7 @@ typedef struct hak_arena {
   size_t low_slices;           /* and fewest since */
   hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before */
   size_t dirty_slices;         /* free and dirty */
+  size_t extent_slices;        /* of whole free chunks */
   size_t given_blocks;         /* huge ones, freed */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */

@@ -100,6 +100,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   if (!*head) {
     hak_arena.extents_listed[extent.dirty] &= ~(1U << list);
   }
+  hak_arena.extent_slices -= extent.chunks * HAK_CHUNK_SLICES;
   if (extent.dirty) {
     hak_arena.dirty_slices -= extent.chunks * HAK_CHUNK_SLICES;
   }
@@ -151,6 +152,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   }
   hak_arena.extents[extent.dirty][list] = first;
   hak_arena.extents_listed[extent.dirty] |= 1U << list;
+  hak_arena.extent_slices += extent.chunks * HAK_CHUNK_SLICES;
   if (extent.dirty) {
     hak_arena.dirty_slices += extent.chunks * HAK_CHUNK_SLICES;
   }

@@ -21,11 +21,13 @@ enum {
   CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
+  LIVE_SHARES = 3, /* a cache may hold so many times what its thread has in use: less costs faults, more feeds itself */
+  LIMIT_PART = 4,  /* and all caches together this part of a limit: nobody else can take what a thread keeps */
   LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
   LENT_SHARE = 256,       /* this part of what is in use */
 };
 
-static _Atomic size_t caches_open, lent_bytes;
+static _Atomic size_t caches_open, lent_bytes, budgets_bytes; /* of all threads */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -63,6 +65,7 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   hak_bin_set_end(heap, cls);
   if (info->adaptive) {
     *budget_of(heap, cls) += change;
+    atomic_fetch_add_explicit(&budgets_bytes, change, memory_order_relaxed);
     if (is_large(cls)) {
       hak_arena_count_cached(change);
     }
@@ -123,6 +126,7 @@ void hak_policy_close(hak_heap_t *heap) {
     forget_lent(&heap->info[c], c);
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
+  atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
   heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
 }
 
@@ -146,6 +150,20 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
   return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
+/* What a thread's caches may hold. It has in use, as far as can be told, its share of all but for what lies in its
+ * bins: a cache does not pay for another. */
+static size_t allowance(const hak_heap_t *heap) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT), cached = 0;
+  if (limit > 0 && atomic_load_explicit(&budgets_bytes, memory_order_relaxed) > limit / LIMIT_PART) {
+    return 0;
+  }
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    cached += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
+  }
+  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+  return share > cached ? (share - cached) * LIVE_SHARES : 0;
+}
+
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
  * as the process has enough in use for that not to matter. */
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
@@ -158,14 +176,13 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   info->returned -= again;
   size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES) / hak_class_sizes[cls],
          wanted = (size_t)hak_bin_capacity(info) + again;
-  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
   size_t least = BUDGET_MIN_BYTES;
   if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
     least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
   }
-  size_t allowed = share > least ? share : least;
   bool first = wanted == 1; /* one block makes the difference between a cache and none */
-  if (wanted <= most && (first || *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls] <= allowed)) {
+  size_t budget = *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls];
+  if (wanted <= most && (first || budget <= least || budget <= allowance(heap))) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
 }

@@ -17,20 +17,27 @@ static size_t smaller(size_t a, size_t b) {
 
 /* What was resident when use had risen again, beyond what is used; the less of it the lower use falls below from where
  * it rose, and from half of that on nothing. */
-static size_t rise_locked(const hak_rise_t *rise) {
-  size_t used = hak_arena.used_slices;
-  if (rise->resident <= used || used < rise->from / 2) {
+static size_t rise_locked(const hak_rise_t *rise, size_t most) {
+  size_t used = hak_arena.used_slices, resident = rise->resident + rise->rest;
+  if (resident <= used || used < rise->from / 2) {
     return 0;
   }
-  size_t more = rise->resident - used;
+  size_t more = smaller(resident - used, larger(most, used) + rise->rest);
   return used < rise->from ? more - more * 2 * (rise->from - used) / rise->from : more;
 }
 
 static size_t learned_locked(void) {
   size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
-  size_t learned = larger(rise_locked(&hak_arena.rises[0]), rise_locked(&hak_arena.rises[1]));
   /* Where all is resident at once, what a mapping brings beside a block was never used. */
-  return hak_arena.locked || most == 0 ? 0 : smaller(learned, larger(most, hak_arena.used_slices));
+  if (hak_arena.locked || most == 0) {
+    return 0;
+  }
+  return larger(rise_locked(&hak_arena.rises[0], most), rise_locked(&hak_arena.rises[1], most));
+}
+
+/* What is free of chunks that blocks have a part of: the chunk that such a block leaves counts as dirty throughout. */
+static size_t rest_locked(size_t used) {
+  return smaller(hak_arena.mapped_slices - hak_arena.extent_slices - used, used);
 }
 
 void hak_target_use_locked(size_t used) {
@@ -43,6 +50,7 @@ void hak_target_use_locked(size_t used) {
     if (used > rise->to) {
       rise->to = used;
       rise->resident = smaller(used + hak_arena.dirty_slices, larger(used, high + high / BEYOND_PEAK));
+      rise->rest = rest_locked(used);
     }
   }
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
@@ -54,7 +62,7 @@ void hak_target_grow_locked(size_t slices) {
 
 void hak_target_begin_locked(void) {
   hak_arena.rises[1] = hak_arena.rises[0];
-  hak_arena.rises[0] = (hak_rise_t){0, 0, 0};
+  hak_arena.rises[0] = (hak_rise_t){0, 0, 0, 0};
   hak_arena.high_slices[1] = hak_arena.high_slices[0];
   hak_arena.high_slices[0] = hak_arena.used_slices;
 }
