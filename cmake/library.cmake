@@ -98,8 +98,9 @@ if(HAKMEM_OVERRIDE)
   # Without LTO, so that any linker can use it.
   hakmem_add_library(hakmem_static STATIC ${core_sources} ${override_sources})
   set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem)
+  target_compile_definitions(hakmem_static PRIVATE HAKMEM_EMBEDDED=1)
 
   hakmem_add_library(hakmem_minimal_static STATIC EXCLUDE_FROM_ALL ${core_sources} ${override_sources})
   set_target_properties(hakmem_minimal_static PROPERTIES OUTPUT_NAME hakmem_minimal)
-  target_compile_definitions(hakmem_minimal_static PRIVATE HAKMEM_MINIMAL=1)
+  target_compile_definitions(hakmem_minimal_static PRIVATE HAKMEM_EMBEDDED=1 HAKMEM_MINIMAL=1)
 endif()

@@ -97,7 +97,8 @@ static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
 }
 
 /* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
- * the throwing operator new, which is ours, inside a try block. */
+ * the throwing operator new, which is ours, inside a try block. A program that embeds the library has that form alone:
+ * linked statically, it would have ours instead, and no other. */
 HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
   if (nothrow && current_new_handler(caller)) {
@@ -154,12 +155,18 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   OPERATOR(void *, name, parameters, arguments, TRY_NEW, new_block(0, bytes, nothrow, caller), derived)
 #define NEW_ALIGNED(name, nothrow, parameters, arguments, derived) \
   OPERATOR(void *, name, parameters, arguments, (void)0, new_block(alignment, bytes, nothrow, caller), derived)
-#define NEW_ALL(k, plain, aligned) \
-  NEW(_Zn##k##m, false, (size_t bytes), (bytes), plain) \
+#ifdef HAKMEM_EMBEDDED
+#define NEW_NOTHROW(k)
+#else
+#define NEW_NOTHROW(k) \
   NEW(_Zn##k##mRKSt9nothrow_t, true, (size_t bytes, const void *nothrow), (bytes, nothrow), LEAD(_Zn##k##m)(bytes)) \
-  NEW_ALIGNED(_Zn##k##mSt11align_val_t, false, (size_t bytes, size_t alignment), (bytes, alignment), aligned) \
   NEW_ALIGNED(_Zn##k##mSt11align_val_tRKSt9nothrow_t, true, (size_t bytes, size_t alignment, const void *nothrow), \
               (bytes, alignment, nothrow), LEAD(_Zn##k##mSt11align_val_t)(bytes, alignment))
+#endif
+#define NEW_ALL(k, plain, aligned) \
+  NEW(_Zn##k##m, false, (size_t bytes), (bytes), plain) \
+  NEW_ALIGNED(_Zn##k##mSt11align_val_t, false, (size_t bytes, size_t alignment), (bytes, alignment), aligned) \
+  NEW_NOTHROW(k)
 NEW_ALL(w, new_block(0, bytes, false, caller), new_block(alignment, bytes, false, caller))
 NEW_ALL(a, LEAD(_Znwm)(bytes), LEAD(_ZnwmSt11align_val_t)(bytes, alignment))
 
@@ -182,10 +189,15 @@ DELETE_ALL(l, hak_free(block), hak_free(block))
 DELETE_ALL(a, LEAD(_ZdlPv)(block), LEAD(_ZdlPvSt11align_val_t)(block, alignment))
 
 #define AT(name) &form##name
+#ifdef HAKMEM_EMBEDDED
+#define AT_NOTHROW(new)
+#else
+#define AT_NOTHROW(new) AT(new##mRKSt9nothrow_t), AT(new##mSt11align_val_tRKSt9nothrow_t),
+#endif
 #define FORMS(new, delete) \
-  AT(new##m), AT(new##mRKSt9nothrow_t), AT(new##mSt11align_val_t), AT(new##mSt11align_val_tRKSt9nothrow_t), \
-      AT(delete##Pv), AT(delete##PvRKSt9nothrow_t), AT(delete##Pvm), AT(delete##PvSt11align_val_t), \
-      AT(delete##PvSt11align_val_tRKSt9nothrow_t), AT(delete##PvmSt11align_val_t)
+  AT_NOTHROW(new) \
+  AT(new##m), AT(new##mSt11align_val_t), AT(delete##Pv), AT(delete##PvRKSt9nothrow_t), AT(delete##Pvm), \
+      AT(delete##PvSt11align_val_t), AT(delete##PvSt11align_val_tRKSt9nothrow_t), AT(delete##PvmSt11align_val_t)
 static form_t *const forms[] = {FORMS(_Znw, _Zdl), FORMS(_Zna, _Zda), NULL};
 
 typedef struct object {

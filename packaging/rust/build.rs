@@ -32,6 +32,7 @@ fn compiler(machine: &str) -> cc::Build {
         .include("c/inspect")
         .define("_GNU_SOURCE", None)
         .define("NDEBUG", None)
+        .define("HAKMEM_EMBEDDED", "1")
         .opt_level(3)
         .pic(true)
         .warnings(false)
