@@ -68,8 +68,8 @@ static void growth_ends_at_the_option(void) {
   bins_budgets_add_up(&mine);
 }
 
-/* All adaptive classes of a thread together stay within what the process has in use, or a least budget; the large ones
- * within the same once more, or what the arena would retain, but for one block each. */
+/* All adaptive classes of a thread together stay within three times what the process has in use, or a least budget; the
+ * large ones within the same once more, or what the arena would retain, but for one block each. */
 static void growth_ends_at_the_budget(void) {
   open_both();
   size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
@@ -77,9 +77,9 @@ static void growth_ends_at_the_budget(void) {
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
-    CHECK(mine.budget_bytes <= (peak_bytes > least_bytes ? peak_bytes : least_bytes));
+    size_t part = 3 * peak_bytes;
+    CHECK(mine.budget_bytes <= (part > least_bytes ? part : least_bytes));
     first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
-    size_t part = peak_bytes;
     CHECK(mine.large_budget_bytes <= (part > retained ? part : retained) + first_blocks);
   }
   bins_budgets_add_up(&mine);

@@ -206,7 +206,7 @@ static void what_is_earned_has_limits(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Caches share what the process has in use. */
+/* Caches share three times what the process has in use. */
 static void caches_share_the_budget(void) {
   bool zeroed;
   const uint32_t cls = open_one(HAK_CACHED_MAX), small = hak_class_of(4096);
@@ -214,21 +214,47 @@ static void caches_share_the_budget(void) {
     CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
   }
   heap.info[cls].returned = heap.info[small].returned = 10000;
-  hak_cache_set_open(128);
+  hak_cache_set_open(3 * 127);
   hak_policy_fetched(&heap, cls, 1);
   hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1); /* 128 MiB / 128 */
-  hak_cache_set_open(64);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 2);
+  CHECK(capacity(cls) == 1); /* 128 MiB / 127, and a little */
+  hak_cache_set_open(3 * 63);
   hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 2);
-  hak_cache_set_open(16);
+  hak_policy_fetched(&heap, cls, 1);
+  CHECK(capacity(cls) == 2);
+  hak_cache_set_open(3 * 16);
   for (int i = 0; i < 10000; i++) {
     hak_policy_fetched(&heap, small, 16);
   }
   CHECK(heap.budget_bytes <= 8 << 20 && capacity(small) <= (4 << 20) / 4096); /* the option holds first */
   CHECK(capacity(small) > 1000);
+  bins_budgets_add_up(&heap);
+}
+
+/* And all of them keep a quarter of a limit at most, beyond what each has without asking. */
+static void caches_leave_room_below_a_limit(void) {
+  enum { LIMIT = 64 << 20, MORE = 4 };
+  bool zeroed;
+  set_variable("HAKMEM_MEMORY_LIMIT=64M");
+  const uint32_t cls = open_one(HAK_CACHED_MAX);
+  for (int i = 0; i < 16; i++) {
+    CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
+  }
+  heap.info[cls].returned = 10000;
+  for (int i = 0; i < 100; i++) {
+    hak_policy_fetched(&heap, cls, 1);
+  }
+  size_t kept = (size_t)capacity(cls) * hak_class_sizes[cls];
+  CHECK(kept <= 4 << 20); /* the option of a class */
+  const uint32_t next = hak_class_of(HAK_CACHED_MAX * 3 / 4);
+  for (uint32_t c = next; c > next - MORE; c--) {
+    heap.info[c].returned = 10000;
+    for (int i = 0; i < 100; i++) {
+      hak_policy_fetched(&heap, c, 1);
+    }
+  }
+  CHECK(heap.large_budget_bytes >= LIMIT / 8 && heap.large_budget_bytes <= LIMIT / 4 + HAK_CACHED_MAX);
   bins_budgets_add_up(&heap);
 }
 
@@ -323,6 +349,7 @@ int main(void) {
   child_succeeds(what_is_fetched_again_is_earned);
   child_succeeds(what_is_earned_has_limits);
   child_succeeds(caches_share_the_budget);
+  child_succeeds(caches_leave_room_below_a_limit);
   child_succeeds(the_arena_keeps_the_rest);
   child_succeeds(who_only_frees_loses);
   child_succeeds(idle_classes_lose_what_they_earned);
