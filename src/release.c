@@ -1,6 +1,7 @@
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"
+#include "sparse.h"
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
@@ -241,7 +242,13 @@ bool hak_release_into(char *base, size_t chunks, bool *filled) {
     hak_unlock(&hak_arena.lock);
     more = step.ranges == STEP_RANGES;
     for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
+      char *into = step.into;
+      /* what was hardly written to costs more to move than to fault in: it goes back */
+      if (hak_sparse_is(step.range[i]->base, step.range[i]->chunks << HAK_CHUNK_SHIFT)) {
+        step.into = NULL;
+      }
       more &= finish_extent(step.range[i], &step) > 0;
+      step.into = step.into ? step.into : into;
     }
   }
   *filled = step.into > base;

@@ -26,8 +26,7 @@ void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
   memcpy((char *)to + done, (const char *)from + done, bytes - done);
 }
 
-/* Most of some pages are. Zeros count as not written: they may be this function's, for an owner who wrote little. */
-static bool is_sparse(const char *at, size_t bytes) {
+bool hak_sparse_is(const char *at, size_t bytes) {
   size_t page = hak_os_page_bytes(), pages = bytes / page, count[2] = {0, 0};
   for (size_t i = 0; count[0] <= SAMPLES / 2 && count[1] <= SAMPLES / 2; i++) {
     count[is_zero(at + pages * (2 * i + 1) / (2 * SAMPLES) * page, page)]++;
@@ -37,7 +36,7 @@ static bool is_sparse(const char *at, size_t bytes) {
 
 void hak_sparse_zero(void *at, size_t bytes) {
   size_t page = hak_os_page_bytes(), head = -(uintptr_t)at & (page - 1), whole = bytes & ~(page - 1);
-  if (bytes < SPARSE_MIN || head > 0 || !is_sparse(at, bytes) || !hak_os_discard(at, whole)) {
+  if (bytes < SPARSE_MIN || head > 0 || !hak_sparse_is(at, bytes) || !hak_os_discard(at, whole)) {
     whole = 0;
   }
   memset((char *)at + whole, 0, bytes - whole);
