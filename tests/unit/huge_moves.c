@@ -128,6 +128,35 @@ static void a_block_of_pieces_is_copied_once(void) {
   nothing_is_left();
 }
 
+/* Moves for a block of three chunks where two and one are free, `bytes` of each written. */
+static uint64_t moves_of_pieces(size_t written) {
+  bool zeroed;
+  char *two = hak_huge_alloc(4 * MIB, 1, &zeroed), *between = alloc(2 * MIB),
+       *one = hak_huge_alloc(2 * MIB, 1, &zeroed);
+  memset(two, 1, written * 2);
+  memset(one, 1, written);
+  hak_huge_free(two, "test");
+  hak_huge_free(one, "test");
+  uint64_t before = moves();
+  char *block = hak_huge_alloc(6 * MIB, 1, &zeroed);
+  CHECK(block != NULL && (zeroed ? all_zero(block, 6 * MIB) : moves() > before));
+  uint64_t by_moves = moves() - before;
+  hak_huge_free(block, "test");
+  hak_huge_free(between, "test");
+  slices_add_up();
+  return by_moves;
+}
+
+/* It costs more to move what was hardly written to than to fault it in. */
+static void pieces_hardly_written_to_go_back(void) {
+  retain_everything();
+  CHECK(moves_of_pieces(2 * MIB) > 0);
+  hak_arena_purge(0);
+  CHECK(moves_of_pieces(MIB / 8) == 0);
+  hak_arena_purge(0);
+  CHECK(moves_of_pieces(0) == 0);
+}
+
 /* Each block that was moved is a mapping of its own, of which a process may have so many. */
 static void only_so_many_are_moved(void) {
   enum { BLOCKS = 4096 };
@@ -188,6 +217,7 @@ int main(void) {
   child_succeeds(what_another_thread_maps_there_is_its_own);
   child_succeeds(a_block_of_several_mappings_is_copied);
   child_succeeds(a_block_of_pieces_is_copied_once);
+  child_succeeds(pieces_hardly_written_to_go_back);
   child_succeeds(only_so_many_are_moved);
   child_succeeds(without_memory_a_block_stays);
   child_succeeds(a_move_needs_no_second_place);
