@@ -1,11 +1,10 @@
 /* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are magazines
  * of such blocks, which its bins fill. */
-#include "grants.h"
+#include "sample.h"
 
 #include "large.h"
 #include "pagemap.h"
 #include "profile.h"
-#include "sample.h"
 #include "slab.h"
 #include "slots.h"
 

@@ -132,17 +132,16 @@ static const char *written(const char *from, const char *to) {
 
 void hak_guard_give(uint32_t number) {
   hak_guard_slot_t *slot = &pool.slot[number - 1];
-  const char *behind = slot->block + slot->bytes, *end = slot->page + pool.page;
-  bool over = written(behind, end) != end;
-  if (over || written(slot->page, slot->block) != slot->block) {
-    const char *at = over ? written(behind, end) : written(slot->page, slot->block);
+  const char *end = slot->page + pool.page, *at = written(slot->block + slot->bytes, end);
+  bool over = at != end;
+  at = over ? at : written(slot->page, slot->block);
+  note_event(&slot->freed);
+  if (over || at != slot->block) {
     hak_text_say("hakmem: %s: 0x%zx was written, of a block that is freed now\n", over ? "overflow" : "underflow",
                  (uintptr_t)at);
-    note_event(&slot->freed);
     hak_guard_explain(slot);
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
-  note_event(&slot->freed);
   count_blocks(slot->cls, (size_t)-1);
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
   slot->shut = hak_pages_shut(slot->page, pool.page);
@@ -168,44 +167,23 @@ const hak_guard_slot_t *hak_guard_slot_of(const void *address) {
   if ((uintptr_t)address < (uintptr_t)pool.base || offset >= pool.bytes) {
     return NULL;
   }
-  if (page % 2 == 1 && page / 2 < pool.slots) {
-    return &pool.slot[page / 2];
+  size_t slot = page / 2 < pool.slots ? page / 2 : pool.slots - 1;
+  if (page % 2 == 0 && page > 0 && slot == page / 2) {
+    slot = choose(slot - 1, offset % pool.page < pool.page / 2);
   }
-  if (page == 0) {
-    return &pool.slot[0];
-  }
-  return page / 2 >= pool.slots ? &pool.slot[pool.slots - 1]
-                                : &pool.slot[choose(page / 2 - 1, offset % pool.page < pool.page / 2)];
+  return &pool.slot[slot];
 }
 
 /* The report, on stderr. */
 
-typedef struct place {
-  uintptr_t pc, offset;
-  char name[128];
-} place_t;
-
-static bool find_place(const hak_mapping_t *mapping, void *argument) {
-  place_t *place = argument;
-  if (place->pc < mapping->start || place->pc >= mapping->end) {
-    return true;
-  }
-  place->offset = place->pc - mapping->start + mapping->offset;
-  hak_text_t text = hak_text_on(place->name, sizeof place->name);
-  hak_text_put(&text, "%s", mapping->name);
-  return false;
-}
-
 void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count) {
   hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)thread);
   for (size_t i = 0; i < count; i++) {
-    place_t place = {.pc = pcs[i]};
-    if (rows) {
-      hak_modules_each(find_place, &place, rows);
-    }
-    hak_text_say("hakmem:     0x%zx%s%s", pcs[i], place.name[0] ? " " : "", place.name);
-    if (place.name[0]) {
-      hak_text_say("+0x%zx", place.offset);
+    hak_mapping_t in;
+    hak_text_say("hakmem:     0x%zx", pcs[i]);
+    if (rows && hak_modules_find(pcs[i], &in, rows) && in.name[0]) {
+      hak_text_say(" %s", in.name);
+      hak_text_say("+0x%zx", pcs[i] - in.start + in.offset);
     }
     hak_text_say("\n");
   }

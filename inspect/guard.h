@@ -44,6 +44,9 @@ size_t hak_guard_usable(size_t asked);
 const hak_guard_slot_t *hak_guard_slot_of(const void *address);
 /* What is known of its last block, on stderr. */
 void hak_guard_explain(const hak_guard_slot_t *slot);
+/* Explains faults in the pool from now on, before the program's own handlers are set. One that it sets later replaces
+ * this one, and then nothing is told. */
+bool hak_fault_watch(void);
 /* A stack, on stderr; not by two threads at once. */
 void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count);
 

@@ -102,6 +102,25 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
   return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
 }
 
+typedef struct search {
+  uintptr_t address;
+  hak_mapping_t *found;
+} search_t;
+
+static bool is_elsewhere(const hak_mapping_t *mapping, void *argument) {
+  const search_t *search = argument;
+  bool around = search->address >= mapping->start && search->address < mapping->end;
+  if (around) {
+    *search->found = *mapping;
+  }
+  return !around;
+}
+
+bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]) {
+  *found = (hak_mapping_t){.name = ""};
+  return hak_modules_each(is_elsewhere, &(search_t){address, found}, buffer);
+}
+
 static uintptr_t load(const _Atomic uintptr_t *word) {
   return atomic_load_explicit(word, memory_order_relaxed);
 }
@@ -205,27 +224,13 @@ bool hak_modules_is_apart(void) {
   return load(&code.mine_end) != 0;
 }
 
-typedef struct search {
-  uintptr_t address;
-  hak_range_t found;
-} search_t;
-
-static bool is_around(const hak_mapping_t *mapping, void *argument) {
-  search_t *search = argument;
-  if (search->address >= mapping->start && search->address < mapping->end) {
-    search->found = (hak_range_t){mapping->start, mapping->end};
-  }
-  return mapping->end <= search->address;
-}
-
-bool hak_modules_mapping_of(uintptr_t address, hak_range_t *mapping) {
-  search_t search = {.address = address};
+bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping) {
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;
   }
   known_t *known = known_locked();
-  bool ok = known && hak_modules_each(is_around, &search, known->rows);
+  bool ok = known && hak_modules_find(address, mapping, known->rows);
   hak_unlock(&hak_modules_lock);
-  *mapping = search.found;
+  mapping->name = "";
   return ok;
 }

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
@@ -29,12 +28,6 @@ static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due *
 static _Atomic bool signalled, limit_told;
 static bool (*holds_a_lock)(void);
 static unsigned written; /* profiles; of the lock */
-
-static uint64_t wall_ns(void) {
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* The name that a pattern stands for: %p is the process, %n counts the profiles of this process. False: too long. */
 static bool expand(const char *pattern, char name[NAME_BYTES]) {
@@ -83,7 +76,7 @@ static hak_profile_facts_t gather(const char *why) {
   hak_sample_totals_t samples = hak_sample_totals();
   hak_profile_facts_t facts = {.resident = hak_resident_look(),
                                .mean_bytes = hak_sample_rate(),
-                               .time_ns = wall_ns(),
+                               .time_ns = hak_os_wall_ns(),
                                .taken = samples.taken,
                                .live = samples.live,
                                .dropped = samples.dropped,
@@ -180,7 +173,8 @@ int hak_profile_start(size_t mean_bytes) {
   }
   hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
   uint64_t none = 0;
-  atomic_compare_exchange_strong_explicit(&started_ns, &none, wall_ns(), memory_order_relaxed, memory_order_relaxed);
+  atomic_compare_exchange_strong_explicit(&started_ns, &none, hak_os_wall_ns(), memory_order_relaxed,
+                                          memory_order_relaxed);
   error = hak_sample_start(mean_bytes) ? 0 : ENOMEM;
   errno = saved;
   return error;

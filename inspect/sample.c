@@ -2,7 +2,6 @@
 
 #include "cache.h"
 #include "chance.h"
-#include "fault.h"
 #include "guard.h"
 #include "large.h"
 #include "options.h"

@@ -47,7 +47,10 @@ size_t hak_sample_usable(const void *block, const char *function);
 hak_sample_t *hak_sample_lift(const void *block);
 void hak_sample_put_back(hak_sample_t *sample, bool changed);
 
-/* For grants.c. */
+/* Who answers the heap's questions (hook.h) while blocks are looked at: grants.c. */
+extern const hak_hook_t hak_inspection;
+
+/* For it. */
 
 /* The thread's heap, or NULL, and the setting that it goes by from now on. */
 hak_heap_t *hak_sample_catch_up(uint64_t *setting);

@@ -68,7 +68,7 @@ static uint64_t reach_of(uintptr_t thread) {
   if (seen >> REACH_BITS == unit) {
     return seen & mask;
   }
-  hak_range_t mapping = {0, 0};
+  hak_mapping_t mapping = {0};
   if (syscall(SYS_gettid) == getpid()) { /* its descriptor does not lie on its stack */
     mapping.start = thread;
   } else if (!hak_modules_mapping_of(thread, &mapping)) {

@@ -3,7 +3,6 @@
 #include "arena_internal.h"
 #include "depot.h"
 #include "foreign.h"
-#include "grants.h"
 #include "heap.h"
 #include "layout.h"
 #include "meta.h"

@@ -1,13 +1,11 @@
-#include "slow.h"
-
+/* What the two paths of fast.h leave over. */
 #include "hakmem.h"
 
 #include "altered.h"
+#include "fast.h"
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
-#include "observe.h"
-#include "pagemap.h"
 #include "slab.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "meta.h"
 #include "slab.h"
 #include "system.h"
-#include "totals.h"
+#include "stats.h"
 
 enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
 

@@ -17,7 +17,7 @@
 #include "records.h"
 #include "slab.h"
 #include "system.h"
-#include "totals.h"
+#include "stats.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];

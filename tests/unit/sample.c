@@ -17,7 +17,6 @@
 #include "slots.h"
 #include "stats.h"
 #include "system.h"
-#include "totals.h"
 
 enum { ALL = 1, RARE = 1 << 28 };
 

@@ -11,7 +11,7 @@
 #include "prng.h"
 #include "setting.h"
 #include "system.h"
-#include "totals.h"
+#include "stats.h"
 
 static void *blocks[4 * HAK_BLOCKS_MAX];
 
