@@ -10,8 +10,8 @@
 #include "child.h"
 #include "meta.h"
 #include "slab.h"
-#include "system.h"
 #include "stats.h"
+#include "system.h"
 
 enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
 

@@ -16,8 +16,8 @@
 #include "os.h"
 #include "records.h"
 #include "slab.h"
-#include "system.h"
 #include "stats.h"
+#include "system.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];
