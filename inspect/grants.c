@@ -121,7 +121,7 @@ static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t a
   return sample;
 }
 
-static void *alloc(size_t bytes) {
+void *hak_hook_alloc(size_t bytes) {
   if (HAK_UNLIKELY(hak_probes_changed())) {
     follow_tracer();
   }
@@ -171,7 +171,7 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   }
 }
 
-static void allocated(void *block, size_t bytes) {
+void hak_hook_allocated(void *block, size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_at(block);
   if (HAK_UNLIKELY(hak_probes_changed())) {
@@ -185,16 +185,7 @@ static void allocated(void *block, size_t bytes) {
   }
 }
 
-static void check(void) {
+void hak_hook_check(void) {
   hak_record_check();
   hak_slot_check();
 }
-
-const hak_hook_t hak_inspection = {.alloc = alloc,
-                                   .allocated = allocated,
-                                   .refused = hak_profile_refused,
-                                   .free = hak_sample_free,
-                                   .usable = hak_sample_usable,
-                                   .lift = hak_sample_lift,
-                                   .put_back = hak_sample_put_back,
-                                   .check = check};

@@ -3,6 +3,7 @@
 #include "file.h"
 #include "meta.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -33,24 +34,14 @@ static struct {
 } code;
 
 /* A hexadecimal number, and the one character behind it. */
-static uintptr_t number(const char **at) {
-  uintptr_t n = 0;
-  for (;; (*at)++) {
-    char c = **at;
-    if (c >= '0' && c <= '9') {
-      n = n << 4 | (uintptr_t)(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      n = n << 4 | (uintptr_t)(c - 'a' + 10);
-    } else {
-      break;
-    }
-  }
+static uintptr_t number(char **at) {
+  uintptr_t n = strtoul(*at, at, 16);
   *at += **at != '\0';
   return n;
 }
 
 /* "start-end rwxp offset device inode   name" */
-static hak_mapping_t parse(const char *row) {
+static hak_mapping_t parse(char *row) {
   hak_mapping_t mapping = {0};
   mapping.start = number(&row);
   mapping.end = number(&row);

@@ -18,7 +18,7 @@ _Atomic uint64_t hak_sample_request;
 static struct {
   uint64_t setting; /* in force; lock: the samples' */
   bool granting;    /* the table of requests leads to grants; the same lock */
-  _Atomic uint64_t taken, dropped, weight_bytes;
+  _Atomic uint64_t taken, dropped;
   _Atomic uint64_t random;     /* of threads without a heap */
   _Atomic uint64_t seed;       /* 0: none */
   _Atomic uint64_t guard_mean; /* 0: no block is guarded */
@@ -210,16 +210,11 @@ static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
   return record;
 }
 
-static void count_locked(_Atomic uint64_t *counter, uint64_t n) {
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
 static void put_locked(hak_sample_t *record, const hak_sample_t *made) {
   *record = *made;
   hak_record_put_locked(record);
   if (made->weight_bytes > 0) {
-    count_locked(&sampler.taken, 1);
-    count_locked(&sampler.weight_bytes, (uint64_t)(made->weight_bytes + 0.5));
+    atomic_fetch_add_explicit(&sampler.taken, 1, memory_order_relaxed);
     hak_site_add_locked(made->site, made->weight_bytes, made->bytes);
   }
 }
@@ -288,7 +283,5 @@ void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
 hak_sample_totals_t hak_sample_totals(void) {
   return (hak_sample_totals_t){.taken = atomic_load_explicit(&sampler.taken, memory_order_relaxed),
                                .live = hak_records_live(),
-                               .weight_bytes = atomic_load_explicit(&sampler.weight_bytes, memory_order_relaxed),
-                               .dropped = atomic_load_explicit(&sampler.dropped, memory_order_relaxed),
-                               .slot_bytes = hak_slot_bytes()};
+                               .dropped = atomic_load_explicit(&sampler.dropped, memory_order_relaxed)};
 }

@@ -35,22 +35,11 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
 
 typedef struct hak_sample_totals {
   uint64_t taken, live;
-  uint64_t weight_bytes; /* of all that were taken: what was allocated, estimated */
-  uint64_t dropped;      /* would have been taken, but for want of memory were ordinary blocks */
-  size_t slot_bytes;     /* memory for samples, in use or not */
+  uint64_t dropped; /* would have been taken, but for want of memory were ordinary blocks */
 } hak_sample_totals_t;
 hak_sample_totals_t hak_sample_totals(void);
 
-/* What the hook asks about blocks of the class SAMPLED. */
-uint32_t hak_sample_free(void *block);
-size_t hak_sample_usable(const void *block, const char *function);
-hak_sample_t *hak_sample_lift(const void *block);
-void hak_sample_put_back(hak_sample_t *sample, bool changed);
-
-/* Who answers the heap's questions (hook.h) while blocks are looked at: grants.c. */
-extern const hak_hook_t hak_inspection;
-
-/* For it. */
+/* For grants.c. */
 
 /* The thread's heap, or NULL, and the setting that it goes by from now on. */
 hak_heap_t *hak_sample_catch_up(uint64_t *setting);

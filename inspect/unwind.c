@@ -1,5 +1,6 @@
 #include "unwind.h"
 
+#include "foreign.h"
 #include "modules.h"
 
 #include <dlfcn.h>
@@ -35,11 +36,8 @@ static uintptr_t (*libgcc_pc)(void *context);
 static _Thread_local bool unwinding __attribute__((tls_model("initial-exec"))); /* an unwinder may allocate */
 
 static bool load_unwinder(hak_unwinder_t wanted) {
-  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
-  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-  void *library = open ? open(wanted == HAK_UNWIND_LIBGCC ? "libgcc_s.so.1" : "libunwind.so.8", RTLD_LAZY) : NULL;
+  void *library = hak_foreign_open(wanted == HAK_UNWIND_LIBGCC ? "libgcc_s.so.1" : "libunwind.so.8", 0);
   if (!library) {
-    dlerror(); /* the program's own errors are told by it */
     return false;
   }
   if (wanted == HAK_UNWIND_LIBUNWIND) {

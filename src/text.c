@@ -72,15 +72,20 @@ void hak_text_put_values(hak_text_t *text, const char *format, va_list values) {
 }
 
 void hak_text_put(hak_text_t *text, const char *format, ...) {
-  char line[LINE_BYTES + 1];
-  hak_text_t said = hak_text_on(line, sizeof line);
   va_list values;
   va_start(values, format);
-  hak_text_put_values(text ? text : &said, format, values);
+  hak_text_put_values(text, format, values);
   va_end(values);
-  if (!text) {
-    hak_os_write_error(line, kept(&said));
-  }
+}
+
+void hak_text_say(const char *format, ...) {
+  char line[LINE_BYTES + 1];
+  hak_text_t text = hak_text_on(line, sizeof line);
+  va_list values;
+  va_start(values, format);
+  hak_text_put_values(&text, format, values);
+  va_end(values);
+  hak_os_write_error(line, kept(&text));
 }
 
 void hak_text_report(const hak_text_t *text) {

@@ -115,7 +115,7 @@ static void every_size_can_be_sampled(void) {
     Seen seen = {0, 0, 0};
     hak_sample_each(see, &seen);
     CHECK(seen.samples == SIZES && seen.bytes == bytes && seen.weight == bytes);
-    CHECK(hak_sample_totals().live == SIZES && hak_sample_totals().slot_bytes > 0);
+    CHECK(hak_sample_totals().live == SIZES && hak_slot_bytes() > 0);
     hak_check();
     for (size_t i = 0; i < SIZES; i++) {
       CHECK(blocks[i][0] == i && memcmp(blocks[i], blocks[i] + 1, usable[i] - 1) == 0);
