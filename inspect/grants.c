@@ -113,7 +113,12 @@ static void *grant_all(size_t bytes) {
   return pop_granted(heap, cls);
 }
 
-static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+HAK_INLINE void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes,
+                               uint64_t setting) {
+  if (heap && cls != HAK_CLASS_HUGE && heap->info[cls].sample_left > 0) {
+    heap->info[cls].sample_left--;
+    return NULL;
+  }
   void *sample = hak_sample_if_due(heap, block, cls, asked, bytes, setting);
   if (sample) {
     hak_profile_write_due();

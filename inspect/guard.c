@@ -22,9 +22,8 @@ static struct {
   size_t bytes, page, slots;
   hak_guard_slot_t *slot;
   hak_guard_slot_t *first, *last; /* the queue of those that can be used */
-  _Atomic uint64_t taken, refused;
-  _Atomic size_t live;
 } pool;
+hak_guard_totals_t hak_guards;
 
 static void note_event(hak_guard_event_t *event) {
   uintptr_t pcs[HAK_UNWIND_MAX];
@@ -53,7 +52,7 @@ static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   size_t bytes = hak_round_up((2 * slots + 1) * page, align);
-  hak_guard_slot_t *all = hak_meta_alloc(slots * sizeof *all);
+  hak_guard_slot_t *all = pool.slots > 0 ? NULL : hak_meta_alloc(slots * sizeof *all);
   rows = rows ? rows : hak_meta_alloc(HAK_MAPS_BUFFER_BYTES);
   char *base = all ? hak_os_map_aligned(NULL, bytes, align) : NULL;
   if (!base) {
@@ -101,7 +100,7 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   }
   hak_guard_slot_t *slot = oldest();
   if (!slot || !hak_pages_open(slot->page, pool.page, (hak_pages_t)slot->shut)) {
-    atomic_fetch_add_explicit(&pool.refused, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hak_guards.refused, 1, memory_order_relaxed);
     if (slot) {
       append(slot);
     }
@@ -115,8 +114,8 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   slot->freed.count = 0;
   note_event(&slot->allocated);
   atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
-  atomic_fetch_add_explicit(&pool.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&pool.live, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_guards.taken, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_guards.live, 1, memory_order_relaxed);
   count_blocks(cls, 1);
   *block = slot->block;
   return (uint32_t)(slot - pool.slot) + 1;
@@ -145,7 +144,7 @@ void hak_guard_give(uint32_t number) {
   count_blocks(slot->cls, (size_t)-1);
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
   slot->shut = hak_pages_shut(slot->page, pool.page);
-  atomic_fetch_sub_explicit(&pool.live, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&hak_guards.live, 1, memory_order_relaxed);
   append(slot);
 }
 
@@ -198,11 +197,4 @@ void hak_guard_explain(const hak_guard_slot_t *slot) {
   if (slot->freed.count > 0 || slot->state == HAK_GUARD_FREED) {
     hak_guard_say_stack("freed", slot->freed.thread, slot->freed.pcs, slot->freed.count);
   }
-}
-
-hak_guard_totals_t hak_guard_totals(void) {
-  return (hak_guard_totals_t){.taken = atomic_load_explicit(&pool.taken, memory_order_relaxed),
-                              .refused = atomic_load_explicit(&pool.refused, memory_order_relaxed),
-                              .slots = pool.slots,
-                              .live = atomic_load_explicit(&pool.live, memory_order_relaxed)};
 }

@@ -73,13 +73,12 @@ static const format_t *format_of(const char *name) {
 }
 
 static hak_profile_facts_t gather(const char *why) {
-  hak_sample_totals_t samples = hak_sample_totals();
   hak_profile_facts_t facts = {.resident = hak_resident_look(),
                                .mean_bytes = hak_sample_rate(),
                                .time_ns = hak_os_wall_ns(),
-                               .taken = samples.taken,
-                               .live = samples.live,
-                               .dropped = samples.dropped,
+                               .taken = hak_samples.taken,
+                               .live = hak_records_live(),
+                               .dropped = hak_samples.dropped,
                                .why = why};
   uint64_t since_ns = atomic_load_explicit(&started_ns, memory_order_relaxed);
   facts.duration_ns = since_ns != 0 && facts.time_ns > since_ns ? facts.time_ns - since_ns : 0;

@@ -170,21 +170,24 @@ hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
   return site;
 }
 
-static void count_up(_Atomic uint64_t *counter, double n) {
-  uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
-  atomic_store_explicit(counter, before + (uint64_t)(n + 0.5), memory_order_relaxed);
+static void count_up(_Atomic uint64_t *counter, uint64_t n) {
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+HAK_INLINE void count(_Atomic uint64_t *objects, _Atomic uint64_t *bytes, _Atomic uint64_t *of_all, double weight_bytes,
+                      size_t block_bytes) {
+  uint64_t parts = (uint64_t)(weight_bytes * HAK_SITE_BYTE_PARTS + 0.5);
+  count_up(objects, (uint64_t)(weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS + 0.5));
+  count_up(bytes, parts);
+  count_up(of_all, parts);
 }
 
 void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
-  count_up(&site->objects, weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS);
-  count_up(&site->bytes, weight_bytes * HAK_SITE_BYTE_PARTS);
-  count_up(&hak_sites.bytes, weight_bytes * HAK_SITE_BYTE_PARTS);
+  count(&site->objects, &site->bytes, &hak_sites.bytes, weight_bytes, block_bytes);
 }
 
 void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
-  count_up(&site->freed_objects, weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS);
-  count_up(&site->freed_bytes, weight_bytes * HAK_SITE_BYTE_PARTS);
-  count_up(&hak_sites.freed_bytes, weight_bytes * HAK_SITE_BYTE_PARTS);
+  count(&site->freed_objects, &site->freed_bytes, &hak_sites.freed_bytes, weight_bytes, block_bytes);
 }
 
 static uint64_t read(const _Atomic uint64_t *counter) {

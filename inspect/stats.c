@@ -74,9 +74,8 @@ void hak_stats_read(hak_stats_t *stats) {
     stats->free_bytes += class->free_blocks * class->block_bytes;
     stats->rounding_bytes += class->rounding_bytes;
   }
-  hak_huge_totals_t huge = hak_huge_totals();
-  stats->huge_blocks = huge.blocks;
-  stats->huge_bytes = huge.bytes;
+  stats->huge_blocks = atomic_load_explicit(&hak_huge_live, memory_order_relaxed);
+  stats->huge_bytes = atomic_load_explicit(&hak_huge_live_bytes, memory_order_relaxed);
   stats->meta_bytes = hak_meta_bytes();
   stats->threads = hak_caches_open();
   stats->arena = hak_arena_totals();

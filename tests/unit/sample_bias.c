@@ -308,7 +308,7 @@ static void measure(const Habit *habit, uint64_t seed) {
          100 * error, 100 * deviation);
   CHECK(5 * deviation < 0.025);
   CHECK(fabs(error) < 5 * deviation);
-  CHECK(hak_sample_totals().live == 0 && hak_sample_totals().dropped == 0);
+  CHECK(hak_records_live() == 0 && hak_samples.dropped == 0);
   hak_check();
 }
 
