@@ -211,10 +211,6 @@ bool hak_modules_is_mine(uintptr_t address) {
   return address >= load(&code.mine_start) && address < load(&code.mine_end);
 }
 
-bool hak_modules_is_apart(void) {
-  return load(&code.mine_end) != 0;
-}
-
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping) {
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;

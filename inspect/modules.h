@@ -28,6 +28,5 @@ bool hak_modules_look(void);
 bool hak_modules_is_code(uintptr_t address);
 /* Whether this is a library of its own, and the address is of its code. Linked into a program, nothing is. */
 bool hak_modules_is_mine(uintptr_t address);
-bool hak_modules_is_apart(void);
 
 extern hak_lock_t hak_modules_lock;

@@ -48,7 +48,7 @@ void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
       continue;
     }
     for (size_t i = site->frame_count; i > 0; i--) {
-      put_place(sink, hak_site_pc(site, i - 1));
+      put_place(sink, hak_frame_pc(site->frame[i - 1]));
       hak_sink_put(sink, ";", i > 1);
     }
     say(sink, "%s %zu\n", site->frame_count > 0 ? "" : HAK_SITE_UNKNOWN, bytes);
@@ -136,7 +136,7 @@ void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
         hak_rounded(site->resident_bytes), hak_rounded(n.bytes));
     for (size_t i = 0; i < site->frame_count; i++) {
       say(sink, "    ");
-      put_place(sink, hak_site_pc(site, i));
+      put_place(sink, hak_frame_pc(site->frame[i]));
       say(sink, "\n");
     }
     if (site->frame_count == 0) {

@@ -57,10 +57,6 @@ size_t hak_frames_count(void) {
   return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
-uintptr_t hak_site_pc(const hak_site_t *site, size_t i) {
-  return hak_frame_pc(site->frame[i]);
-}
-
 /* The frames are not compared, which lie all over the table: there are at most 2^17 sites, and the chance that two of
  * them have one hash of 64 bits is below 2^-30. */
 static hak_site_t *find(uint64_t hash, size_t count) {
