@@ -1,5 +1,5 @@
-#include "fault.h"
-
+/* What happens at a fault: told from others by its address, one in the pool of guarded blocks is explained; then the
+ * program's handler has it, or it ends the process, as without us. */
 #include "guard.h"
 #include "modules.h"
 #include "pages.h"

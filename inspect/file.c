@@ -1,5 +1,7 @@
 #include "file.h"
 
+#include "os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -46,16 +48,7 @@ bool hak_file_read_at(int fd, void *to, size_t bytes, size_t offset) {
 }
 
 static void write_all(hak_sink_t *sink, const void *bytes, size_t count) {
-  const char *from = bytes;
-  while (count > 0 && sink->error == 0) {
-    long n = syscall(SYS_write, sink->fd, from, count);
-    if (n > 0) {
-      from += n;
-      count -= (size_t)n;
-    } else if (n == 0 || errno != EINTR) {
-      sink->error = n == 0 ? EIO : errno;
-    }
-  }
+  sink->error = sink->error ? sink->error : hak_os_write(sink->fd, bytes, count);
 }
 
 static void put_little_endian(unsigned char *to, uint32_t value, size_t bytes) {

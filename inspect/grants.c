@@ -1,11 +1,10 @@
 /* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are magazines
  * of such blocks, which its bins fill. */
-#include "grants.h"
+#include "sample.h"
 
 #include "large.h"
 #include "pagemap.h"
 #include "profile.h"
-#include "sample.h"
 #include "slab.h"
 #include "slots.h"
 
@@ -114,7 +113,12 @@ static void *grant_all(size_t bytes) {
   return pop_granted(heap, cls);
 }
 
-static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+HAK_INLINE void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes,
+                               uint64_t setting) {
+  if (heap && cls != HAK_CLASS_HUGE && heap->info[cls].sample_left > 0) {
+    heap->info[cls].sample_left--;
+    return NULL;
+  }
   void *sample = hak_sample_if_due(heap, block, cls, asked, bytes, setting);
   if (sample) {
     hak_profile_write_due();
@@ -122,7 +126,7 @@ static void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t a
   return sample;
 }
 
-static void *alloc(size_t bytes) {
+void *hak_hook_alloc(size_t bytes) {
   if (HAK_UNLIKELY(hak_probes_changed())) {
     follow_tracer();
   }
@@ -172,7 +176,7 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   }
 }
 
-static void allocated(void *block, size_t bytes) {
+void hak_hook_allocated(void *block, size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_at(block);
   if (HAK_UNLIKELY(hak_probes_changed())) {
@@ -186,16 +190,7 @@ static void allocated(void *block, size_t bytes) {
   }
 }
 
-static void check(void) {
+void hak_hook_check(void) {
   hak_record_check();
   hak_slot_check();
 }
-
-const hak_hook_t hak_inspection = {.alloc = alloc,
-                                   .allocated = allocated,
-                                   .refused = hak_profile_refused,
-                                   .free = hak_sample_free,
-                                   .usable = hak_sample_usable,
-                                   .lift = hak_sample_lift,
-                                   .put_back = hak_sample_put_back,
-                                   .check = check};

@@ -22,9 +22,8 @@ static struct {
   size_t bytes, page, slots;
   hak_guard_slot_t *slot;
   hak_guard_slot_t *first, *last; /* the queue of those that can be used */
-  _Atomic uint64_t taken, refused;
-  _Atomic size_t live;
 } pool;
+hak_guard_totals_t hak_guards;
 
 static void note_event(hak_guard_event_t *event) {
   uintptr_t pcs[HAK_UNWIND_MAX];
@@ -53,7 +52,7 @@ static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   size_t bytes = hak_round_up((2 * slots + 1) * page, align);
-  hak_guard_slot_t *all = hak_meta_alloc(slots * sizeof *all);
+  hak_guard_slot_t *all = pool.slots > 0 ? NULL : hak_meta_alloc(slots * sizeof *all);
   rows = rows ? rows : hak_meta_alloc(HAK_MAPS_BUFFER_BYTES);
   char *base = all ? hak_os_map_aligned(NULL, bytes, align) : NULL;
   if (!base) {
@@ -101,7 +100,7 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   }
   hak_guard_slot_t *slot = oldest();
   if (!slot || !hak_pages_open(slot->page, pool.page, (hak_pages_t)slot->shut)) {
-    atomic_fetch_add_explicit(&pool.refused, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hak_guards.refused, 1, memory_order_relaxed);
     if (slot) {
       append(slot);
     }
@@ -115,8 +114,8 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   slot->freed.count = 0;
   note_event(&slot->allocated);
   atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
-  atomic_fetch_add_explicit(&pool.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&pool.live, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_guards.taken, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_guards.live, 1, memory_order_relaxed);
   count_blocks(cls, 1);
   *block = slot->block;
   return (uint32_t)(slot - pool.slot) + 1;
@@ -132,21 +131,20 @@ static const char *written(const char *from, const char *to) {
 
 void hak_guard_give(uint32_t number) {
   hak_guard_slot_t *slot = &pool.slot[number - 1];
-  const char *behind = slot->block + slot->bytes, *end = slot->page + pool.page;
-  bool over = written(behind, end) != end;
-  if (over || written(slot->page, slot->block) != slot->block) {
-    const char *at = over ? written(behind, end) : written(slot->page, slot->block);
+  const char *end = slot->page + pool.page, *at = written(slot->block + slot->bytes, end);
+  bool over = at != end;
+  at = over ? at : written(slot->page, slot->block);
+  note_event(&slot->freed);
+  if (over || at != slot->block) {
     hak_text_say("hakmem: %s: 0x%zx was written, of a block that is freed now\n", over ? "overflow" : "underflow",
                  (uintptr_t)at);
-    note_event(&slot->freed);
     hak_guard_explain(slot);
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
-  note_event(&slot->freed);
   count_blocks(slot->cls, (size_t)-1);
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
   slot->shut = hak_pages_shut(slot->page, pool.page);
-  atomic_fetch_sub_explicit(&pool.live, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&hak_guards.live, 1, memory_order_relaxed);
   append(slot);
 }
 
@@ -168,44 +166,23 @@ const hak_guard_slot_t *hak_guard_slot_of(const void *address) {
   if ((uintptr_t)address < (uintptr_t)pool.base || offset >= pool.bytes) {
     return NULL;
   }
-  if (page % 2 == 1 && page / 2 < pool.slots) {
-    return &pool.slot[page / 2];
+  size_t slot = page / 2 < pool.slots ? page / 2 : pool.slots - 1;
+  if (page % 2 == 0 && page > 0 && slot == page / 2) {
+    slot = choose(slot - 1, offset % pool.page < pool.page / 2);
   }
-  if (page == 0) {
-    return &pool.slot[0];
-  }
-  return page / 2 >= pool.slots ? &pool.slot[pool.slots - 1]
-                                : &pool.slot[choose(page / 2 - 1, offset % pool.page < pool.page / 2)];
+  return &pool.slot[slot];
 }
 
 /* The report, on stderr. */
 
-typedef struct place {
-  uintptr_t pc, offset;
-  char name[128];
-} place_t;
-
-static bool find_place(const hak_mapping_t *mapping, void *argument) {
-  place_t *place = argument;
-  if (place->pc < mapping->start || place->pc >= mapping->end) {
-    return true;
-  }
-  place->offset = place->pc - mapping->start + mapping->offset;
-  hak_text_t text = hak_text_on(place->name, sizeof place->name);
-  hak_text_put(&text, "%s", mapping->name);
-  return false;
-}
-
 void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count) {
   hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)thread);
   for (size_t i = 0; i < count; i++) {
-    place_t place = {.pc = pcs[i]};
-    if (rows) {
-      hak_modules_each(find_place, &place, rows);
-    }
-    hak_text_say("hakmem:     0x%zx%s%s", pcs[i], place.name[0] ? " " : "", place.name);
-    if (place.name[0]) {
-      hak_text_say("+0x%zx", place.offset);
+    hak_mapping_t in;
+    hak_text_say("hakmem:     0x%zx", pcs[i]);
+    if (rows && hak_modules_find(pcs[i], &in, rows) && in.name[0]) {
+      hak_text_say(" %s", in.name);
+      hak_text_say("+0x%zx", pcs[i] - in.start + in.offset);
     }
     hak_text_say("\n");
   }
@@ -220,11 +197,4 @@ void hak_guard_explain(const hak_guard_slot_t *slot) {
   if (slot->freed.count > 0 || slot->state == HAK_GUARD_FREED) {
     hak_guard_say_stack("freed", slot->freed.thread, slot->freed.pcs, slot->freed.count);
   }
-}
-
-hak_guard_totals_t hak_guard_totals(void) {
-  return (hak_guard_totals_t){.taken = atomic_load_explicit(&pool.taken, memory_order_relaxed),
-                              .refused = atomic_load_explicit(&pool.refused, memory_order_relaxed),
-                              .slots = pool.slots,
-                              .live = atomic_load_explicit(&pool.live, memory_order_relaxed)};
 }

@@ -29,7 +29,7 @@ typedef struct hak_guard_slot {
   hak_guard_event_t allocated, freed;
 } hak_guard_slot_t;
 
-/* Once: a pool of so many slots. False: no memory. */
+/* A pool of so many slots. False: no memory, or there is one. */
 bool hak_guard_make_pool(size_t slots);
 
 /* A block of so many bytes, which the class would serve; `bits`: random ones. Its slot's number + 1; 0: there is none,
@@ -44,11 +44,13 @@ size_t hak_guard_usable(size_t asked);
 const hak_guard_slot_t *hak_guard_slot_of(const void *address);
 /* What is known of its last block, on stderr. */
 void hak_guard_explain(const hak_guard_slot_t *slot);
+/* Explains faults in the pool from now on, before the program's own handlers are set. One that it sets later replaces
+ * this one, and then nothing is told. */
+bool hak_fault_watch(void);
 /* A stack, on stderr; not by two threads at once. */
 void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count);
 
 typedef struct hak_guard_totals {
-  uint64_t taken, refused; /* refused: every slot was in use */
-  size_t slots, live;
+  _Atomic size_t taken, refused, live; /* refused: every slot was in use */
 } hak_guard_totals_t;
-hak_guard_totals_t hak_guard_totals(void);
+extern hak_guard_totals_t hak_guards;

@@ -6,6 +6,7 @@
 #include "os.h"
 #include "text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { PATH_BYTES = 512, FILE_BYTES = 4096, PAUSE_MS = 100, LEAST_STEP = 1 << 20, SHARE_LEFT = 10 };
@@ -32,12 +33,9 @@ static struct {
 
 /* The number that a file of one number holds; UINT64_MAX where it holds another text, or is not there. */
 static uint64_t parse(const char *text) {
-  uint64_t n = 0;
-  const char *digit = text;
-  for (; *digit >= '0' && *digit <= '9'; digit++) {
-    n = n * 10 + (uint64_t)(*digit - '0');
-  }
-  return digit > text ? n : UINT64_MAX;
+  char *end;
+  uint64_t n = strtoull(text, &end, 10);
+  return end > text ? n : UINT64_MAX;
 }
 
 /* "" where it cannot be read. */

@@ -17,20 +17,13 @@ static void put_head(hak_text_t *text, const char *name, const char *unit, const
 }
 
 static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
-  const hak_arena_totals_t *arena = &stats->arena;
-  size_t active = arena->used_slices << HAK_SLICE_SHIFT, dirty = arena->dirty_slices << HAK_SLICE_SHIFT;
-  size_t mapped = arena->mapped_slices << HAK_SLICE_SHIFT, used = active + dirty;
+  size_t resident = (stats->arena.used_slices + stats->arena.dirty_slices) << HAK_SLICE_SHIFT;
+  size_t mapped = stats->arena.mapped_slices << HAK_SLICE_SHIFT;
+#define HAK_TOTAL(name, metric, help, value) {metric, help, value},
+#define HAK_TEXT_TOTAL(name, value)
+#define HAK_GAUGE(metric, help, value) {metric, help, value},
   const metric_t gauges[] = {
-      {"allocated", "In blocks that are handed out, as large as their class.", stats->live_bytes + stats->huge_bytes},
-      {"active", "In slabs and blocks, with all their free space.", active},
-      {"dirty", "Free, and perhaps resident: what may go back to the system.", dirty},
-      {"metadata", "Of the allocator's own objects.", stats->meta_bytes},
-      {"resident", "Active, dirty and metadata: the most that can be resident.", used + stats->meta_bytes},
-      {"mapped", "Mapped for blocks.", mapped},
-      {"retained", "Mapped, free and given back: address space only.", mapped > used ? mapped - used : 0},
-      {"cached", "Of free blocks in caches of threads, and on their way between threads.", stats->cached_bytes},
-      {"slab_free", "Of free blocks in slabs.", stats->free_bytes},
-      {"rounding", "Of blocks up to 1 MiB, what is beyond the sizes asked for: an estimate.", stats->rounding_bytes},
+#include "totals.def"
   };
   for (size_t i = 0; i < sizeof gauges / sizeof *gauges; i++) {
     put_head(text, gauges[i].name, "bytes", "gauge", gauges[i].help);

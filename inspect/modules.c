@@ -3,6 +3,7 @@
 #include "file.h"
 #include "meta.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -33,24 +34,14 @@ static struct {
 } code;
 
 /* A hexadecimal number, and the one character behind it. */
-static uintptr_t number(const char **at) {
-  uintptr_t n = 0;
-  for (;; (*at)++) {
-    char c = **at;
-    if (c >= '0' && c <= '9') {
-      n = n << 4 | (uintptr_t)(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      n = n << 4 | (uintptr_t)(c - 'a' + 10);
-    } else {
-      break;
-    }
-  }
+static uintptr_t number(char **at) {
+  uintptr_t n = strtoul(*at, at, 16);
   *at += **at != '\0';
   return n;
 }
 
 /* "start-end rwxp offset device inode   name" */
-static hak_mapping_t parse(const char *row) {
+static hak_mapping_t parse(char *row) {
   hak_mapping_t mapping = {0};
   mapping.start = number(&row);
   mapping.end = number(&row);
@@ -100,6 +91,25 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
   }
   hak_file_close(fd);
   return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
+}
+
+typedef struct search {
+  uintptr_t address;
+  hak_mapping_t *found;
+} search_t;
+
+static bool is_elsewhere(const hak_mapping_t *mapping, void *argument) {
+  const search_t *search = argument;
+  bool around = search->address >= mapping->start && search->address < mapping->end;
+  if (around) {
+    *search->found = *mapping;
+  }
+  return !around;
+}
+
+bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]) {
+  *found = (hak_mapping_t){.name = ""};
+  return hak_modules_each(is_elsewhere, &(search_t){address, found}, buffer);
 }
 
 static uintptr_t load(const _Atomic uintptr_t *word) {
@@ -201,31 +211,13 @@ bool hak_modules_is_mine(uintptr_t address) {
   return address >= load(&code.mine_start) && address < load(&code.mine_end);
 }
 
-bool hak_modules_is_apart(void) {
-  return load(&code.mine_end) != 0;
-}
-
-typedef struct search {
-  uintptr_t address;
-  hak_range_t found;
-} search_t;
-
-static bool is_around(const hak_mapping_t *mapping, void *argument) {
-  search_t *search = argument;
-  if (search->address >= mapping->start && search->address < mapping->end) {
-    search->found = (hak_range_t){mapping->start, mapping->end};
-  }
-  return mapping->end <= search->address;
-}
-
-bool hak_modules_mapping_of(uintptr_t address, hak_range_t *mapping) {
-  search_t search = {.address = address};
+bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping) {
   if (!hak_lock_try(&hak_modules_lock)) {
     return false;
   }
   known_t *known = known_locked();
-  bool ok = known && hak_modules_each(is_around, &search, known->rows);
+  bool ok = known && hak_modules_find(address, mapping, known->rows);
   hak_unlock(&hak_modules_lock);
-  *mapping = search.found;
+  mapping->name = "";
   return ok;
 }

@@ -15,17 +15,12 @@ bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
   return syscall(SYS_process_vm_readv, getpid(), &into, 1, &from, 1, 0) == (long)bytes;
 }
 
-/* An emulator may take advice that it does not know for done. */
-static bool can_be_read(const void *at) {
-  char byte;
-  return hak_pages_read((uintptr_t)at, &byte, 1);
-}
-
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {
   static _Atomic bool tried, works;
   if ((works || !tried) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0) {
     if (!tried) {
-      works = !can_be_read(at);
+      char byte; /* an emulator may take advice that it does not know for done */
+      works = !hak_pages_read((uintptr_t)at, &byte, 1);
       tried = true;
     }
     if (works) {

@@ -172,7 +172,7 @@ static void write_head(writer_t *writer, const hak_profile_facts_t *facts) {
   write_number(writer, PROFILE_TIME, facts->time_ns);
   write_number(writer, PROFILE_DURATION, facts->duration_ns);
   write_number(writer, PROFILE_DEFAULT_TYPE, S_INUSE_SPACE);
-  if (!hak_modules_is_apart()) {
+  if (!hak_modules_is_mine((uintptr_t)&hak_pprof_write)) {
     write_number(writer, PROFILE_DROP_FRAMES, write_string(writer, own_frames));
   }
   char line[160];

@@ -15,9 +15,9 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
 #define SECOND "a1"
 #define THIRD "a2"
 #else
-#define FIRST "%%rdi"
-#define SECOND "%%rsi"
-#define THIRD "%%rdx"
+#define FIRST "rdi"
+#define SECOND "rsi"
+#define THIRD "rdx"
 #endif
 
 /* A note of version 3: the nop, the base that tells where the file was loaded, the semaphore, and three texts. */
@@ -44,26 +44,16 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
   ".endif\n"
 
 /* As they are at the entry, whatever a compiler without optimisation did since. */
-#ifndef __x86_64__
 #define IN(register_name, variable, value) register uintptr_t variable __asm__(register_name) = (value)
-#define A "r"(a)
-#define B "r"(b)
-#define C "r"(c)
-#else
-#define IN(register_name, variable, value) uintptr_t variable = (value)
-#define A "D"(a)
-#define B "S"(b)
-#define C "d"(c)
-#endif
 
 HAK_NOINLINE void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes) {
   IN(FIRST, a, (uintptr_t)block);
   IN(SECOND, b, bytes);
   IN(THIRD, c, weighted_bytes);
-  __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@" FIRST " 8@" SECOND " 8@" THIRD) : : A, B, C);
+  __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@%0 8@%1 8@%2") : : "r"(a), "r"(b), "r"(c));
 }
 
 HAK_NOINLINE void hak_probe_free(void *block) {
   IN(FIRST, a, (uintptr_t)block);
-  __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@" FIRST) : : A);
+  __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@%0") : : "r"(a));
 }

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
@@ -29,12 +28,6 @@ static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due *
 static _Atomic bool signalled, limit_told;
 static bool (*holds_a_lock)(void);
 static unsigned written; /* profiles; of the lock */
-
-static uint64_t wall_ns(void) {
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* The name that a pattern stands for: %p is the process, %n counts the profiles of this process. False: too long. */
 static bool expand(const char *pattern, char name[NAME_BYTES]) {
@@ -80,13 +73,12 @@ static const format_t *format_of(const char *name) {
 }
 
 static hak_profile_facts_t gather(const char *why) {
-  hak_sample_totals_t samples = hak_sample_totals();
   hak_profile_facts_t facts = {.resident = hak_resident_look(),
                                .mean_bytes = hak_sample_rate(),
-                               .time_ns = wall_ns(),
-                               .taken = samples.taken,
-                               .live = samples.live,
-                               .dropped = samples.dropped,
+                               .time_ns = hak_os_wall_ns(),
+                               .taken = hak_samples.taken,
+                               .live = hak_records_live(),
+                               .dropped = hak_samples.dropped,
                                .why = why};
   uint64_t since_ns = atomic_load_explicit(&started_ns, memory_order_relaxed);
   facts.duration_ns = since_ns != 0 && facts.time_ns > since_ns ? facts.time_ns - since_ns : 0;
@@ -180,7 +172,8 @@ int hak_profile_start(size_t mean_bytes) {
   }
   hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
   uint64_t none = 0;
-  atomic_compare_exchange_strong_explicit(&started_ns, &none, wall_ns(), memory_order_relaxed, memory_order_relaxed);
+  atomic_compare_exchange_strong_explicit(&started_ns, &none, hak_os_wall_ns(), memory_order_relaxed,
+                                          memory_order_relaxed);
   error = hak_sample_start(mean_bytes) ? 0 : ENOMEM;
   errno = saved;
   return error;
@@ -242,7 +235,7 @@ void hak_profile_write_due(void) {
   }
 }
 
-void hak_profile_refused(size_t bytes) {
+void hak_hook_refused(size_t bytes) {
   static _Atomic bool said;
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   if (hak_option(HAK_OPTION_VERBOSE) && limit && bytes <= (size_t)PTRDIFF_MAX / 2 &&

@@ -13,8 +13,6 @@ extern hak_lock_t hak_profile_lock;
 
 /* Now and then, as blocks are sampled: writes what is due. */
 void hak_profile_write_due(void);
-/* A request was refused for want of memory: perhaps one is written for that. */
-void hak_profile_refused(size_t bytes);
 
 /* What the options ask for at the start. `holds_lock`: whether the calling thread holds any lock of the heap. */
 void hak_profile_start_up(bool (*holds_lock)(void));

@@ -20,8 +20,7 @@ static hak_sample_t **bucket_of(const void *block) {
 static void add_piece(hak_records_t *piece) {
   hak_lock(&hak_samples_lock);
   for (size_t i = 0; i < HAK_RECORDS; i++) {
-    piece->sample[i].next = table.unused;
-    table.unused = &piece->sample[i];
+    hak_record_drop_locked(&piece->sample[i]);
   }
   piece->next = atomic_load_explicit(&hak_records, memory_order_relaxed);
   atomic_store_explicit(&hak_records, piece, memory_order_release);
@@ -29,30 +28,23 @@ static void add_piece(hak_records_t *piece) {
 }
 
 /* The memory of the buckets before is lost: a third of what there is in the end. */
-static void use_buckets(hak_sample_t **fresh, size_t buckets) {
+static bool grow_table(size_t buckets) {
+  hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
   hak_lock(&hak_samples_lock);
-  if (table.buckets < buckets) {
+  if (fresh && table.buckets < buckets) {
     hak_sample_t **old = table.bucket;
     size_t count = table.buckets;
     table.bucket = fresh;
     table.buckets = buckets;
+    table.live = 0;
     for (size_t i = 0; i < count; i++) {
       for (hak_sample_t *record = old[i], *next; record; record = next) {
         next = record->next;
-        hak_sample_t **bucket = bucket_of(record->block);
-        record->next = *bucket;
-        *bucket = record;
+        hak_record_put_locked(record);
       }
     }
   }
   hak_unlock(&hak_samples_lock);
-}
-
-static bool grow_table(size_t buckets) {
-  hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
-  if (fresh) {
-    use_buckets(fresh, buckets);
-  }
   return fresh != NULL;
 }
 
@@ -133,9 +125,9 @@ hak_sample_t *hak_record_take_locked(const void *block) {
 }
 
 bool hak_record_find(const void *block, hak_sample_t *copy) {
-  hak_sample_t *record = NULL;
   hak_lock(&hak_samples_lock);
-  if (table.buckets > 0 && (record = *link_of(block))) {
+  const hak_sample_t *record = table.buckets > 0 ? *link_of(block) : NULL;
+  if (record) {
     *copy = *record;
   }
   hak_unlock(&hak_samples_lock);
@@ -143,10 +135,7 @@ bool hak_record_find(const void *block, hak_sample_t *copy) {
 }
 
 size_t hak_records_live(void) {
-  hak_lock(&hak_samples_lock);
-  size_t live = table.live;
-  hak_unlock(&hak_samples_lock);
-  return live;
+  return hak_lock_read(&hak_samples_lock, &table.live);
 }
 
 void hak_record_check(void) {

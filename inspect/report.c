@@ -9,8 +9,15 @@
 
 enum { LINE_BYTES = 512 };
 
-static void put_line(hak_sink_t *sink, const hak_text_t *text) {
-  hak_sink_put(sink, text->buffer, text->length < text->capacity ? text->length : text->capacity - 1);
+/* As hak_text_put does. */
+__attribute__((format(printf, 2, 3))) static void say(hak_sink_t *sink, const char *format, ...) {
+  char line[LINE_BYTES];
+  hak_text_t text = hak_text_on(line, sizeof line);
+  va_list values;
+  va_start(values, format);
+  hak_text_put_values(&text, format, values);
+  va_end(values);
+  hak_sink_put(sink, line, strlen(line));
 }
 
 /* "file+0xoffset", of the instruction before; the file's name without what would end it in a collapsed stack. */
@@ -30,24 +37,21 @@ static void put_place(hak_sink_t *sink, uintptr_t pc) {
       *c = '_';
     }
   }
-  put_line(sink, &text);
+  hak_sink_put(sink, line, strlen(line));
 }
 
 void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   (void)facts;
   for (const hak_site_t *site = NULL; (site = hak_site_next(site));) {
     size_t bytes = hak_rounded(hak_site_counts(site).in_use_bytes);
-    char line[LINE_BYTES];
-    hak_text_t text = hak_text_on(line, sizeof line);
     if (bytes == 0) {
       continue;
     }
     for (size_t i = site->frame_count; i > 0; i--) {
-      put_place(sink, hak_site_pc(site, i - 1));
+      put_place(sink, hak_frame_pc(site->frame[i - 1]));
       hak_sink_put(sink, ";", i > 1);
     }
-    hak_text_put(&text, "%s %zu\n", site->frame_count > 0 ? "" : HAK_SITE_UNKNOWN, bytes);
-    put_line(sink, &text);
+    say(sink, "%s %zu\n", site->frame_count > 0 ? "" : HAK_SITE_UNKNOWN, bytes);
   }
 }
 
@@ -67,85 +71,76 @@ static hak_site_t *merge(hak_site_t *a, hak_site_t *b) {
   return first;
 }
 
-/* Those with something in use, the largest first: lists of 1, 2, 4, ... sites, joined as a number counts up. */
+/* The first `count` of a list, the largest first; *rest is behind them then. */
+static hak_site_t *sort(hak_site_t **rest, size_t count) {
+  hak_site_t *first = *rest;
+  if (count > 1) {
+    first = sort(rest, count / 2);
+    return merge(first, sort(rest, count - count / 2));
+  }
+  if (count == 1) {
+    *rest = first->next_sorted;
+    first->next_sorted = NULL;
+  }
+  return count == 1 ? first : NULL;
+}
+
+/* Those with something in use, the largest first. */
 static hak_site_t *sorted_sites(size_t *count) {
-  enum { LEVELS = 32 };
-  hak_site_t *lists[LEVELS] = {NULL}, *all = NULL;
+  hak_site_t *all = NULL, **last = &all;
   *count = 0;
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
-    hak_site_t *carried = site;
-    size_t level = 0;
-    if (hak_rounded(hak_site_counts(site).in_use_bytes) == 0) {
-      continue;
+    if (hak_rounded(hak_site_counts(site).in_use_bytes) > 0) {
+      *last = site;
+      last = &site->next_sorted;
+      ++*count;
     }
-    site->next_sorted = NULL;
-    for (; lists[level]; level++) {
-      carried = merge(lists[level], carried);
-      lists[level] = NULL;
-    }
-    lists[level] = carried;
-    ++*count;
   }
-  for (size_t level = 0; level < LEVELS; level++) {
-    all = merge(lists[level], all);
-  }
-  return all;
+  *last = NULL;
+  return sort(&all, *count);
 }
 
 static void write_totals(hak_sink_t *sink, const hak_profile_facts_t *facts) {
-  char line[LINE_BYTES];
-  hak_text_t text = hak_text_on(line, sizeof line);
   hak_site_counts_t all = {0};
   for (const hak_site_t *site = NULL; (site = hak_site_next(site));) {
     hak_site_counts_t n = hak_site_counts(site);
     all.objects += n.objects;
     all.in_use_objects += n.in_use_objects;
   }
-  const char *quality = facts->mean_bytes == 1 ? "every block was counted" : "estimated";
-  hak_text_put(&text, "hakmem: heap profile, written: %s\n", facts->why);
-  hak_text_put(&text, "samples taken %zu, live %zu, dropped %zu; mean distance %zu bytes: %s\n", facts->taken,
-               facts->live, facts->dropped, facts->mean_bytes, quality);
-  put_line(sink, &text);
-  text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "allocated", hak_rounded(hak_sites_allocated()),
-               hak_rounded(all.objects));
-  hak_text_put(&text, "%-20s%16zu bytes in %zu blocks\n", "in use", hak_rounded(hak_sites_in_use()),
-               hak_rounded(all.in_use_objects));
-  put_line(sink, &text);
   double resident = facts->resident.sites;
   for (int row = 0; row < HAK_RESIDENT_ROWS; row++) {
     resident += facts->resident.row[row];
   }
-  text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "%-20s%16zu bytes, of these\n", "resident", hak_rounded(resident));
-  hak_text_put(&text, "  %-18s%16zu\n", "of the places below", hak_rounded(facts->resident.sites));
+  say(sink, "hakmem: heap profile, written: %s\n", facts->why);
+  say(sink, "samples taken %zu, live %zu, dropped %zu; mean distance %zu bytes: %s\n", facts->taken, facts->live,
+      facts->dropped, facts->mean_bytes, facts->mean_bytes == 1 ? "every block was counted" : "estimated");
+  say(sink, "%-20s%16zu bytes in %zu blocks\n", "allocated", hak_rounded(hak_sites_allocated()),
+      hak_rounded(all.objects));
+  say(sink, "%-20s%16zu bytes in %zu blocks\n", "in use", hak_rounded(hak_sites_in_use()),
+      hak_rounded(all.in_use_objects));
+  say(sink, "%-20s%16zu bytes, of these\n", "resident", hak_rounded(resident));
+  say(sink, "  %-18s%16zu\n", "of the places below", hak_rounded(facts->resident.sites));
   for (int row = 0; row < HAK_RESIDENT_ROWS; row++) {
-    hak_text_put(&text, "  %-18s%16zu\n", hak_resident_names[row], hak_rounded(facts->resident.row[row]));
+    say(sink, "  %-18s%16zu\n", hak_resident_names[row], hak_rounded(facts->resident.row[row]));
   }
-  put_line(sink, &text);
 }
 
 void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
-  char line[LINE_BYTES];
   size_t count;
   hak_site_t *first = sorted_sites(&count);
   write_totals(sink, facts);
-  hak_text_t text = hak_text_on(line, sizeof line);
-  hak_text_put(&text, "\nin use, by %zu places\n           bytes      blocks        resident       allocated\n", count);
-  put_line(sink, &text);
+  say(sink, "\nin use, by %zu places\n           bytes      blocks        resident       allocated\n", count);
   for (const hak_site_t *site = first; site; site = site->next_sorted) {
     hak_site_counts_t n = hak_site_counts(site);
-    text = hak_text_on(line, sizeof line);
-    hak_text_put(&text, "%16zu%12zu%16zu%16zu\n", hak_rounded(n.in_use_bytes), hak_rounded(n.in_use_objects),
-                 hak_rounded(site->resident_bytes), hak_rounded(n.bytes));
-    put_line(sink, &text);
+    say(sink, "%16zu%12zu%16zu%16zu\n", hak_rounded(n.in_use_bytes), hak_rounded(n.in_use_objects),
+        hak_rounded(site->resident_bytes), hak_rounded(n.bytes));
     for (size_t i = 0; i < site->frame_count; i++) {
-      hak_sink_put(sink, "    ", 4);
-      put_place(sink, hak_site_pc(site, i));
-      hak_sink_put(sink, "\n", 1);
+      say(sink, "    ");
+      put_place(sink, hak_frame_pc(site->frame[i]));
+      say(sink, "\n");
     }
     if (site->frame_count == 0) {
-      hak_sink_put(sink, "    " HAK_SITE_UNKNOWN "\n", sizeof "    " HAK_SITE_UNKNOWN);
+      say(sink, "    " HAK_SITE_UNKNOWN "\n");
     }
   }
 }

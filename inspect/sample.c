@@ -2,7 +2,6 @@
 
 #include "cache.h"
 #include "chance.h"
-#include "fault.h"
 #include "guard.h"
 #include "large.h"
 #include "options.h"
@@ -17,13 +16,13 @@
 
 _Atomic uint64_t hak_sample_request;
 static struct {
-  uint64_t setting; /* in force; lock: the samples' */
-  bool granting;    /* the table of requests leads to grants; the same lock */
-  _Atomic uint64_t taken, dropped, weight_bytes;
+  uint64_t setting;            /* in force; lock: the samples' */
+  bool granting;               /* the table of requests leads to grants; the same lock */
   _Atomic uint64_t random;     /* of threads without a heap */
   _Atomic uint64_t seed;       /* 0: none */
   _Atomic uint64_t guard_mean; /* 0: no block is guarded */
 } sampler;
+hak_sample_totals_t hak_samples;
 
 /* The setting */
 
@@ -78,7 +77,7 @@ bool hak_sample_start(size_t mean_bytes) {
 
 bool hak_sample_guard(size_t mean_bytes, size_t slots) {
   hak_unwind_start((hak_unwinder_t)hak_option(HAK_OPTION_PROFILE_UNWIND));
-  if (mean_bytes == 0 || hak_guard_totals().slots > 0 || !hak_guard_make_pool(slots) || !hak_fault_watch()) {
+  if (mean_bytes == 0 || !hak_guard_make_pool(slots) || !hak_fault_watch()) {
     return false;
   }
   atomic_store(&sampler.guard_mean, mean_bytes < HAK_SAMPLE_MEAN_MAX ? mean_bytes : HAK_SAMPLE_MEAN_MAX);
@@ -181,17 +180,12 @@ hak_heap_t *hak_sample_catch_up(uint64_t *setting) {
   return heap;
 }
 
-/* Whether the next block of the class is the sample. */
+/* Whether the next block of the class is the sample, where none is left to count down. */
 static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t setting) {
   if (!heap || cls == HAK_CLASS_HUGE) {
     return random_unit(heap) < chances_of(bytes, setting).any;
   }
-  hak_bin_info_t *info = &heap->info[cls];
-  if (info->sample_left > 0) {
-    info->sample_left--;
-    return false;
-  }
-  info->sample_left = draw(heap, cls);
+  heap->info[cls].sample_left = draw(heap, cls);
   return true;
 }
 
@@ -211,16 +205,11 @@ static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
   return record;
 }
 
-static void count_locked(_Atomic uint64_t *counter, uint64_t n) {
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
 static void put_locked(hak_sample_t *record, const hak_sample_t *made) {
   *record = *made;
   hak_record_put_locked(record);
   if (made->weight_bytes > 0) {
-    count_locked(&sampler.taken, 1);
-    count_locked(&sampler.weight_bytes, (uint64_t)(made->weight_bytes + 0.5));
+    atomic_fetch_add_explicit(&hak_samples.taken, 1, memory_order_relaxed);
     hak_site_add_locked(made->site, made->weight_bytes, made->bytes);
   }
 }
@@ -246,7 +235,7 @@ static hak_site_t *site_here(void) {
 
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
-static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
+HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
   hak_sample_t *record = NULL;
   bool profile = true;
@@ -265,7 +254,7 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
     made.site = site_here();
   }
   if (!(record = record_and_lock(record, &made))) {
-    atomic_fetch_add_explicit(&sampler.dropped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hak_samples.dropped, 1, memory_order_relaxed);
     return NULL;
   }
   if (block) {
@@ -282,14 +271,4 @@ static void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, s
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   bool due = hak_sample_takes(setting) && is_due(heap, cls, bytes, setting);
   return due ? sample(heap, block, cls, asked, bytes, setting) : NULL;
-}
-
-/* Looking */
-
-hak_sample_totals_t hak_sample_totals(void) {
-  return (hak_sample_totals_t){.taken = atomic_load_explicit(&sampler.taken, memory_order_relaxed),
-                               .live = hak_records_live(),
-                               .weight_bytes = atomic_load_explicit(&sampler.weight_bytes, memory_order_relaxed),
-                               .dropped = atomic_load_explicit(&sampler.dropped, memory_order_relaxed),
-                               .slot_bytes = hak_slot_bytes()};
 }

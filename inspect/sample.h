@@ -34,25 +34,18 @@ HAK_INLINE uint64_t hak_sample_mean_of(uint64_t setting) {
 void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument);
 
 typedef struct hak_sample_totals {
-  uint64_t taken, live;
-  uint64_t weight_bytes; /* of all that were taken: what was allocated, estimated */
-  uint64_t dropped;      /* would have been taken, but for want of memory were ordinary blocks */
-  size_t slot_bytes;     /* memory for samples, in use or not */
+  _Atomic uint64_t taken;
+  _Atomic uint64_t dropped; /* would have been taken, but for want of memory were ordinary blocks */
 } hak_sample_totals_t;
-hak_sample_totals_t hak_sample_totals(void);
-
-/* What the hook asks about blocks of the class SAMPLED. */
-uint32_t hak_sample_free(void *block);
-size_t hak_sample_usable(const void *block, const char *function);
-hak_sample_t *hak_sample_lift(const void *block);
-void hak_sample_put_back(hak_sample_t *sample, bool changed);
+extern hak_sample_totals_t hak_samples;
 
 /* For grants.c. */
 
 /* The thread's heap, or NULL, and the setting that it goes by from now on. */
 hak_heap_t *hak_sample_catch_up(uint64_t *setting);
-/* A block of the class is about to be handed out: count it, with `bytes`, and if it is due, take a sample. `block`
- * NULL: one is taken for it then. Returns the sample; NULL: it is none. */
+/* A block of the class is about to be handed out, and the thread has none left to count down before the one that is
+ * sampled: take a sample of `bytes`, if it is due. `block` NULL: one is taken for it then. Returns the sample; NULL: it
+ * is none. */
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting);
 
 /* From now on random numbers follow from this one, each heap's from its order: for tests. 0: no more. */

@@ -29,7 +29,7 @@ static void tell_freed(const hak_sample_t *was) {
   }
 }
 
-void hak_sample_put_back(hak_sample_t *record, bool changed) {
+void hak_hook_put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
@@ -45,7 +45,7 @@ void hak_sample_put_back(hak_sample_t *record, bool changed) {
   hak_unlock(&hak_samples_lock);
 }
 
-hak_sample_t *hak_sample_lift(const void *block) {
+hak_sample_t *hak_hook_lift(const void *block) {
   hak_lock(&hak_samples_lock);
   hak_sample_t *record = hak_record_take_locked(block);
   if (record && record->cls < HAK_RUN_FIRST) {
@@ -59,7 +59,7 @@ hak_sample_t *hak_sample_lift(const void *block) {
   return record;
 }
 
-uint32_t hak_sample_free(void *block) {
+uint32_t hak_hook_free(void *block) {
   hak_sample_t was;
   if (HAK_UNLIKELY(hak_probe_free_semaphore != 0) && hak_record_find(block, &was)) {
     tell_freed(&was);
@@ -87,7 +87,7 @@ uint32_t hak_sample_free(void *block) {
   return HAK_CLASS_NONE;
 }
 
-size_t hak_sample_usable(const void *block, const char *function) {
+size_t hak_hook_usable(const void *block, const char *function) {
   hak_sample_t copy;
   if (!hak_record_find(block, &copy)) {
     refuse(block, function);

@@ -10,6 +10,8 @@ enum {
   NEED_BYTES = SITE_BYTES_MOST + HAK_FRAMES_PER_PIECE * (int)sizeof(hak_frame_t) + 2 * HAK_CACHE_LINE,
 };
 _Static_assert((int)NEED_BYTES < (int)PIECE_BYTES, "one addition fits a piece");
+_Static_assert(2 * HAK_SITE_BUCKETS * sizeof(void *) >= PIECE_BYTES,
+               "buckets that another thread made first are a piece");
 _Static_assert((int)HAK_SITE_FRAMES_MAX < (int)HAK_FRAMES_PER_PIECE, "a stack begins at most one piece of frames");
 
 hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
@@ -55,10 +57,6 @@ size_t hak_frames_count(void) {
   return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
-uintptr_t hak_site_pc(const hak_site_t *site, size_t i) {
-  return hak_frame_pc(site->frame[i]);
-}
-
 /* The frames are not compared, which lie all over the table: there are at most 2^17 sites, and the chance that two of
  * them have one hash of 64 bits is below 2^-30. */
 static hak_site_t *find(uint64_t hash, size_t count) {
@@ -74,38 +72,26 @@ hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count) {
   return count > 0 ? find(hash_of(pcs, count), count) : NULL;
 }
 
-static bool have_buckets(void) {
-  buckets_t *none = NULL, *fresh;
-  if (atomic_load_explicit(&buckets, memory_order_relaxed)) {
-    return true;
-  }
-  fresh = hak_meta_alloc(sizeof *fresh); /* of two threads' one is lost */
-  return fresh &&
-         (atomic_compare_exchange_strong_explicit(&buckets, &none, fresh, memory_order_release, memory_order_relaxed) ||
-          none);
-}
-
 /* Takes the lock, with enough memory for any one site. False: there is none, or the table is as large as it may be. */
 static bool lock_stocked(void) {
-  if (!have_buckets()) {
-    return false;
-  }
-  for (;;) {
+  for (void *piece = NULL;;) {
     hak_lock(&hak_sites_lock);
-    if (memory.left >= NEED_BYTES) {
+    if (piece && !buckets) {
+      atomic_store_explicit(&buckets, piece, memory_order_release); /* pairs with find */
+    } else if (piece) {
+      memory.at = piece; /* of two threads' pieces one is lost; both are counted */
+      memory.left = PIECE_BYTES;
+    }
+    bool first = !buckets, full = memory.taken + PIECE_BYTES > HAK_SITES_BYTES_MAX;
+    if (!first && memory.left >= NEED_BYTES) {
       return true;
     }
-    bool full = memory.taken + PIECE_BYTES > HAK_SITES_BYTES_MAX;
-    memory.taken += full ? 0 : PIECE_BYTES;
+    memory.taken += first || full ? 0 : PIECE_BYTES;
     hak_unlock(&hak_sites_lock);
-    char *piece = full ? NULL : hak_meta_alloc(PIECE_BYTES);
+    piece = full ? NULL : hak_meta_alloc(first ? sizeof(buckets_t) : PIECE_BYTES);
     if (!piece) {
       return false;
     }
-    hak_lock(&hak_sites_lock);
-    memory.at = piece; /* of two threads' pieces one is lost; both are counted */
-    memory.left = PIECE_BYTES;
-    hak_unlock(&hak_sites_lock);
   }
 }
 
@@ -180,31 +166,24 @@ hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
   return site;
 }
 
-typedef struct parts {
-  uint64_t objects, bytes;
-} parts_t;
-
-static parts_t parts_of(double weight_bytes, size_t block_bytes) {
-  double objects = weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS;
-  return (parts_t){(uint64_t)(objects + 0.5), (uint64_t)(weight_bytes * HAK_SITE_BYTE_PARTS + 0.5)};
-}
-
 static void count_up(_Atomic uint64_t *counter, uint64_t n) {
   atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+HAK_INLINE void count(_Atomic uint64_t *objects, _Atomic uint64_t *bytes, _Atomic uint64_t *of_all, double weight_bytes,
+                      size_t block_bytes) {
+  uint64_t parts = (uint64_t)(weight_bytes * HAK_SITE_BYTE_PARTS + 0.5);
+  count_up(objects, (uint64_t)(weight_bytes / (double)block_bytes * HAK_SITE_OBJECT_PARTS + 0.5));
+  count_up(bytes, parts);
+  count_up(of_all, parts);
+}
+
 void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
-  parts_t parts = parts_of(weight_bytes, block_bytes);
-  count_up(&site->objects, parts.objects);
-  count_up(&site->bytes, parts.bytes);
-  count_up(&hak_sites.bytes, parts.bytes);
+  count(&site->objects, &site->bytes, &hak_sites.bytes, weight_bytes, block_bytes);
 }
 
 void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes) {
-  parts_t parts = parts_of(weight_bytes, block_bytes);
-  count_up(&site->freed_objects, parts.objects);
-  count_up(&site->freed_bytes, parts.bytes);
-  count_up(&hak_sites.freed_bytes, parts.bytes);
+  count(&site->freed_objects, &site->freed_bytes, &hak_sites.freed_bytes, weight_bytes, block_bytes);
 }
 
 static uint64_t read(const _Atomic uint64_t *counter) {
@@ -219,13 +198,12 @@ static double in_use(uint64_t freed, const _Atomic uint64_t *allocated, double p
 
 hak_site_counts_t hak_site_counts(const hak_site_t *site) {
   uint64_t freed_objects = read(&site->freed_objects), freed_bytes = read(&site->freed_bytes);
-  hak_site_counts_t counts = {
+  return (hak_site_counts_t){
       .in_use_objects = in_use(freed_objects, &site->objects, HAK_SITE_OBJECT_PARTS),
       .in_use_bytes = in_use(freed_bytes, &site->bytes, HAK_SITE_BYTE_PARTS),
       .objects = (double)read(&site->objects) / HAK_SITE_OBJECT_PARTS,
       .bytes = (double)read(&site->bytes) / HAK_SITE_BYTE_PARTS,
   };
-  return counts;
 }
 
 hak_site_t *hak_site_next(const hak_site_t *after) {

@@ -67,7 +67,6 @@ void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_
 hak_site_counts_t hak_site_counts(const hak_site_t *site);
 /* All sites, the latest first: start with NULL. The one without a stack is the last. */
 hak_site_t *hak_site_next(const hak_site_t *after);
-uintptr_t hak_site_pc(const hak_site_t *site, size_t i);
 /* Frames so far; those below it may be asked for. */
 size_t hak_frames_count(void);
 uintptr_t hak_frame_pc(size_t index);

@@ -172,7 +172,12 @@ hak_sample_t *hak_slot_take_and_lock(uint32_t cls, hak_sample_t *sample) {
   return record;
 }
 
-static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
+bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home) {
+  hak_slot_count_locked(cls, (size_t)-1);
+  if (!home) {
+    return true;
+  }
+  hak_mark_free(block);
   size_t index = (size_t)((const char *)block - home->base) >> home->shift;
   home->free[index / 64] |= 1ULL << index % 64;
   home->count++;
@@ -186,15 +191,6 @@ static bool give_slot_locked(hak_slot_home_t *home, const void *block) {
   return false;
 }
 
-bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home) {
-  hak_slot_count_locked(cls, (size_t)-1);
-  if (!home) {
-    return true;
-  }
-  hak_mark_free(block);
-  return give_slot_locked(home, block);
-}
-
 void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
   if (!home) {
     give_slices(block, hak_slices_for(hak_class_sizes[cls]));
@@ -204,21 +200,24 @@ void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
   spare_home(home);
 }
 
+/* Out of its list. NULL: none of the size is whole. */
+static hak_slot_home_t *take_whole(uint32_t size) {
+  hak_lock(&hak_samples_lock);
+  hak_slot_home_t *home = homes.first[size];
+  while (home && !is_whole(home)) {
+    home = home->next;
+  }
+  if (home) {
+    unlink_locked(home);
+  }
+  hak_unlock(&hak_samples_lock);
+  return home;
+}
+
 void hak_slots_release(void) {
   for (uint32_t i = 0; i < SIZES; i++) {
-    for (hak_slot_home_t *home;;) {
-      hak_lock(&hak_samples_lock);
-      for (home = homes.first[i]; home && !is_whole(home); home = home->next) {
-      }
-      if (home) {
-        unlink_locked(home);
-      }
-      hak_unlock(&hak_samples_lock);
-      if (!home) {
-        break;
-      }
-      give_slices(home->base, 1);
-      spare_home(home);
+    for (hak_slot_home_t *home; (home = take_whole(i));) {
+      hak_slot_give_slices(NULL, 0, home);
     }
   }
 }

@@ -1,15 +1,48 @@
 #include "stats.h"
 
+#include "depot.h"
 #include "hakmem.h"
 #include "large.h"
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
+#include "slab.h"
 #include "slots.h"
-#include "totals.h"
 
 #include <errno.h>
 #include <string.h>
+
+static void add_to_totals(hak_slab_t *slab, void *context) {
+  hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
+  uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
+  totals->slabs++;
+  totals->carved_blocks += carved;
+  totals->free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
+}
+
+void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
+  memset(totals, 0, HAK_BIN_COUNT * sizeof *totals);
+  hak_arena_each_slab(add_to_totals, totals);
+  totals[HAK_CLASS_NONE] = (hak_slab_totals_t){0, 0, 0};
+}
+
+void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
+  for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
+    totals[c] = (hak_heap_totals_t){.cached_blocks = c < HAK_RUN_FIRST ? hak_depot_count(c) : 0};
+  }
+  hak_lock(&hak_heaps_lock);
+  for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
+    for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+      hak_bin_info_t *info = &heap->info[c];
+      totals[c].cached_blocks += heap->busy ? hak_bin_blocks(heap, c) : 0;
+      totals[c].cached_blocks += heap->busy && c <= HAK_GRANT_LAST ? hak_grant_left(heap, c) : 0;
+      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing, memory_order_relaxed);
+      totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
+      totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
+    }
+  }
+  hak_unlock(&hak_heaps_lock);
+}
 
 static size_t at_most(size_t n, size_t most) {
   return n < most ? n : most;
@@ -41,9 +74,8 @@ void hak_stats_read(hak_stats_t *stats) {
     stats->free_bytes += class->free_blocks * class->block_bytes;
     stats->rounding_bytes += class->rounding_bytes;
   }
-  hak_huge_totals_t huge = hak_huge_totals();
-  stats->huge_blocks = huge.blocks;
-  stats->huge_bytes = huge.bytes;
+  stats->huge_blocks = atomic_load_explicit(&hak_huge_live, memory_order_relaxed);
+  stats->huge_bytes = atomic_load_explicit(&hak_huge_live_bytes, memory_order_relaxed);
   stats->meta_bytes = hak_meta_bytes();
   stats->threads = hak_caches_open();
   stats->arena = hak_arena_totals();
@@ -86,24 +118,16 @@ typedef struct table {
 } table_t;
 
 static void make_tables(const hak_stats_t *stats, table_t tables[TABLES]) {
-  const hak_arena_totals_t *arena = &stats->arena;
   const hak_os_counts_t *os = &stats->os;
   const uint64_t *waits = stats->lock_waits;
+#define HAK_TOTAL(name, metric, help, value) {name, value},
+#define HAK_TEXT_TOTAL(name, value) {name, value},
+#define HAK_GAUGE(metric, help, value)
   tables[0] = (table_t){"totals",
                         "hakmem statistics (bytes, blocks)",
-                        {{"live_bytes", stats->live_bytes + stats->huge_bytes},
-                         {"small_live_bytes", stats->live_bytes},
-                         {"large_live_bytes", stats->huge_bytes},
-                         {"large_live_blocks", stats->huge_blocks},
-                         {"cached_bytes", stats->cached_bytes},
-                         {"slab_free_bytes", stats->free_bytes},
-                         {"rounding_bytes", stats->rounding_bytes},
-                         {"used_bytes", arena->used_slices << HAK_SLICE_SHIFT},
-                         {"retained_bytes", arena->dirty_slices << HAK_SLICE_SHIFT},
-                         {"retain_target_bytes", arena->target_slices << HAK_SLICE_SHIFT},
-                         {"mapped_bytes", arena->mapped_slices << HAK_SLICE_SHIFT},
-                         {"metadata_bytes", stats->meta_bytes},
-                         {"threads", stats->threads}}};
+                        {
+#include "totals.def"
+                        }};
   tables[1] = (table_t){"os_calls",
                         "system calls",
                         {{"mmap", os->mmap},

@@ -4,10 +4,23 @@
 #pragma once
 
 #include "arena.h"
+#include "heap.h"
 #include "lock.h"
 #include "os.h"
 #include "text.h"
-#include "totals.h"
+
+/* How many blocks of each class lie where. */
+typedef struct hak_slab_totals {
+  size_t slabs, carved_blocks, free_blocks; /* free: carved, and lying in a slab; never more than carved */
+} hak_slab_totals_t;
+/* All slabs, by class; exact when no return is in flight. */
+void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
+
+typedef struct hak_heap_totals {
+  size_t cached_blocks, asked_bytes, asked_count;
+} hak_heap_totals_t;
+/* All caches, and what is on its way between threads. */
+void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
 
 typedef struct hak_class_stats {
   size_t block_bytes, slabs;

@@ -1,5 +1,6 @@
 #include "unwind.h"
 
+#include "foreign.h"
 #include "modules.h"
 
 #include <dlfcn.h>
@@ -35,11 +36,8 @@ static uintptr_t (*libgcc_pc)(void *context);
 static _Thread_local bool unwinding __attribute__((tls_model("initial-exec"))); /* an unwinder may allocate */
 
 static bool load_unwinder(hak_unwinder_t wanted) {
-  void *(*open)(const char *, int) = NULL; /* not by its name, of which linkers of static programs warn */
-  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-  void *library = open ? open(wanted == HAK_UNWIND_LIBGCC ? "libgcc_s.so.1" : "libunwind.so.8", RTLD_LAZY) : NULL;
+  void *library = hak_foreign_open(wanted == HAK_UNWIND_LIBGCC ? "libgcc_s.so.1" : "libunwind.so.8", 0);
   if (!library) {
-    dlerror(); /* the program's own errors are told by it */
     return false;
   }
   if (wanted == HAK_UNWIND_LIBUNWIND) {
@@ -68,7 +66,7 @@ static uint64_t reach_of(uintptr_t thread) {
   if (seen >> REACH_BITS == unit) {
     return seen & mask;
   }
-  hak_range_t mapping = {0, 0};
+  hak_mapping_t mapping = {0};
   if (syscall(SYS_gettid) == getpid()) { /* its descriptor does not lie on its stack */
     mapping.start = thread;
   } else if (!hak_modules_mapping_of(thread, &mapping)) {

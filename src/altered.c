@@ -30,7 +30,7 @@ void hak_altered_note(const void *at, size_t bytes) {
 }
 
 bool hak_altered_restore(void *block, uint32_t cls, const char *function) {
-  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook->usable(block, function) : hak_large_usable(block, cls);
+  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
   uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
   uintptr_t end = ((uintptr_t)block + usable) & ~(page - 1);
   return first >= end || hak_os_make_ordinary((void *)first, end - first);

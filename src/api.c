@@ -83,7 +83,7 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
     return hak_no_memory();
   }
   if (HAK_UNLIKELY(hak_hook_is_on())) {
-    hak_hook->allocated(block, bytes);
+    hak_hook_allocated(block, bytes);
   }
   errno = saved;
   return block;
@@ -156,5 +156,5 @@ void hak_check(void) {
   hak_heap_check();
   hak_slab_check();
   hak_arena_check();
-  hak_hook->check();
+  hak_hook_check();
 }

@@ -276,7 +276,7 @@ void hak_arena_give(void *base, size_t slices) {
 }
 
 bool hak_arena_extend(void *base, size_t slices, size_t more) {
-  bool zeroed = true, ok = false;
+  bool zeroed = true;
   hak_chunk_t *chunk = hak_chunk_at(base);
   size_t first = slice_in_chunk(base) + slices;
   if (first + more > HAK_CHUNK_SLICES || !hak_release_promise(more)) {
@@ -284,9 +284,9 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   }
   hak_mask_t mask = hak_mask_of(first, more);
   hak_lock(&hak_arena.lock);
-  if ((chunk->free & mask) == mask) {
+  bool ok = (chunk->free & mask) == mask;
+  if (ok) {
     take_locked(chunk, first, more, &zeroed);
-    ok = true;
   } else {
     hak_release_end_promise_locked(more);
   }

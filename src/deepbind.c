@@ -11,18 +11,11 @@ extern const bool hak_never_unloaded;
 const bool hak_never_unloaded = true;
 
 #ifdef RTLD_DEEPBIND /* musl has no such flag */
-typedef void *(*dlopen_t)(const char *file, int mode);
-
-static dlopen_t find_next(void) {
-  dlopen_t found;
-  *(void **)&found = dlsym(RTLD_NEXT, "dlopen");
-  return found;
-}
-
 /* The real function reads its return address: the search path of the library that calls counts. So it must be
  * entered by a jump, which the optimiser makes of the last call. */
 HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
-  dlopen_t next = find_next();
+  void *(*next)(const char *, int);
+  *(void **)&next = dlsym(RTLD_NEXT, "dlopen");
   return next(file, hak_option(HAK_OPTION_KEEP_DEEPBIND) ? mode : mode & ~RTLD_DEEPBIND);
 }
 #endif

@@ -122,7 +122,3 @@ size_t hak_depot_count(uint32_t cls) {
   hak_unlock(&hak_depots[cls].lock);
   return count;
 }
-
-hak_lock_t *hak_depot_lock(uint32_t cls) {
-  return &hak_depots[cls].lock;
-}

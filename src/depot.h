@@ -30,6 +30,3 @@ bool hak_depot_holds(const void *block, uint32_t cls);
 
 /* Blocks of a class that lie there. */
 size_t hak_depot_count(uint32_t cls);
-
-/* Of one class, for process.c. */
-hak_lock_t *hak_depot_lock(uint32_t cls);

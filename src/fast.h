@@ -1,10 +1,19 @@
-/* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point.
- * Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: slow, heap. */
+/* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point; what they
+ * leave over is slow.c's. Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap. */
 #pragma once
 
+#include "heap.h"
 #include "observe.h"
 #include "pagemap.h"
-#include "slow.h"
+
+HAK_COLD void *hak_alloc_slow(size_t bytes);
+HAK_COLD void hak_free_slow(void *block);
+/* HAK_SMALL_MAX < bytes */
+HAK_NOINLINE void *hak_alloc_large(size_t bytes);
+/* As malloc; *zeroed: all of it reads as zeros. */
+void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
+/* NULL, with ENOMEM. */
+void *hak_no_memory(void);
 
 /* So many words behind the first bin or grant. */
 HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {

@@ -77,16 +77,18 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
   return copy;
 }
 
-void *hak_foreign_object(const void *address, int flags) {
-  Dl_info info;
+void *hak_foreign_open(const char *file, int flags) {
   void *object = NULL, *(*open)(const char *, int) = NULL;
-  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
-  if (!dladdr(address, &info) || (uintptr_t)info.dli_fbase == program) {
-    return NULL;
-  }
   *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen"); /* not by its name, of which linkers of static programs warn */
-  if (!open || !(object = open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | flags))) {
+  if (!open || !(object = open(file, RTLD_LAZY | flags))) {
     dlerror(); /* the program's own errors are told by it */
   }
   return object;
+}
+
+void *hak_foreign_object(const void *address, int flags) {
+  Dl_info info;
+  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
+  bool is_library = dladdr(address, &info) && (uintptr_t)info.dli_fbase != program;
+  return is_library ? hak_foreign_open(info.dli_fname, RTLD_NOLOAD | flags) : NULL;
 }

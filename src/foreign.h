@@ -26,5 +26,7 @@ void hak_foreign_start(void);
 /* Who made a block that is not ours. Where nobody is known to have, says why and aborts. */
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function);
 
+/* A library. NULL: there is none of the name, or it cannot be loaded. */
+void *hak_foreign_open(const char *file, int flags);
 /* A handle of the library that the address lies in, opened with such flags besides. NULL: the program, or none. */
 void *hak_foreign_object(const void *address, int flags);

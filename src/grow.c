@@ -120,13 +120,6 @@ static void settle_place(char *base, size_t bytes, const char *place, bool recal
   hak_unlock(&hak_arena.lock);
 }
 
-static size_t mapped_slices(void) {
-  hak_lock(&hak_arena.lock);
-  size_t mapped = hak_arena.mapped_slices;
-  hak_unlock(&hak_arena.lock);
-  return mapped;
-}
-
 static char *map(size_t bytes, size_t align, bool for_slabs) {
   bool recalled;
   char *place = choose_place(bytes, align, &recalled), *base = hak_os_map_aligned(place, bytes, align);
@@ -134,7 +127,7 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
   if (!base) {
     return NULL;
   }
-  size_t mapped = mapped_slices(), used = hak_arena_used_slices();
+  size_t mapped = hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices), used = hak_arena_used_slices();
   bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
@@ -197,7 +190,8 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = map(bytes, align, special && slices > 0);
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), filled = false;
-  bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS && mapped_slices() < FILLED_BELOW;
+  bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
+               hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < FILLED_BELOW;
   if (fills && !hak_release_into(base, chunks, &filled)) {
     return false;
   }

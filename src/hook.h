@@ -1,7 +1,7 @@
 /* Duty: the one place where the heap asks who looks inside of it (inspect/): about blocks on their way out and back
- * while some are counted or sampled. inspect/hook.c defines these functions; the heap knows nothing else of it. While
- * nobody looks, none is called on the way of a block. Data: the setting, and whether a tracer is there; what a thread
- * has seen of the setting is in its heap. Layers below: heap. */
+ * while some are counted or sampled. grants.c, sampled.c and profile.c define these functions; the heap knows nothing
+ * else of it. While nobody looks, none is called on the way of a block. Data: the setting, and whether a tracer is
+ * there; what a thread has seen of the setting is in its heap. Layers below: heap. */
 #pragma once
 
 #include "heap.h"
@@ -31,28 +31,26 @@ HAK_INLINE bool hak_hook_is_on(void) {
   return setting != hak_heap->sample_setting || hak_sample_takes(setting) || hak_probes_changed();
 }
 
-/* What is asked. While nobody looks: of no block on its way, but where a request is refused. */
-typedef struct hak_hook {
-  /* A request of up to HAK_SMALL_MAX bytes that the thread's list did not serve: a block that was counted, or is a
-   * sample. NULL: the heap is to find one. */
-  void *(*alloc)(size_t bytes);
-  /* The heap found one, which is about to be handed out. */
-  void (*allocated)(void *block, size_t bytes);
-  /* A request was refused for want of memory. */
-  void (*refused)(size_t bytes);
+/* What is asked. While nobody looks: of no block on its way, but where a request is refused; so none of this is on the
+ * stack then, nor between the instructions of those who ask. */
 
-  /* For blocks of the class SAMPLED. The class of one that is freed, and the page map has it again: a run or a huge
-   * block, to be freed by the caller; HAK_CLASS_NONE: it was freed there. */
-  uint32_t (*free)(void *block);
-  /* Bytes that its owner may use. `function` is named where there is no such block. */
-  size_t (*usable)(const void *block, const char *function);
-  /* Before a run or a huge block is resized: it is no sample now. NULL: it is neither. */
-  struct hak_sample *(*lift)(const void *block);
-  /* After it: nothing changed, so it is one again; or it was freed. */
-  void (*put_back)(struct hak_sample *sample, bool changed);
+/* A request of up to HAK_SMALL_MAX bytes that the thread's list did not serve: a block that was counted, or is a
+ * sample. NULL: the heap is to find one. */
+HAK_NOINLINE void *hak_hook_alloc(size_t bytes);
+/* The heap found one, which is about to be handed out. */
+HAK_NOINLINE void hak_hook_allocated(void *block, size_t bytes);
+/* A request was refused for want of memory. */
+HAK_NOINLINE void hak_hook_refused(size_t bytes);
 
-  /* For hak_check(). */
-  void (*check)(void);
-} hak_hook_t;
+/* For blocks of the class SAMPLED. The class of one that is freed, and the page map has it again: a run or a huge
+ * block, to be freed by the caller; HAK_CLASS_NONE: it was freed there. */
+HAK_NOINLINE uint32_t hak_hook_free(void *block);
+/* Bytes that its owner may use. `function` is named where there is no such block. */
+HAK_NOINLINE size_t hak_hook_usable(const void *block, const char *function);
+/* Before a run or a huge block is resized: it is no sample now. NULL: it is neither. */
+HAK_NOINLINE struct hak_sample *hak_hook_lift(const void *block);
+/* After it: nothing changed, so it is one again; or it was freed. */
+HAK_NOINLINE void hak_hook_put_back(struct hak_sample *sample, bool changed);
 
-extern const hak_hook_t *const hak_hook; /* process.c says who answers */
+/* For hak_check(). */
+void hak_hook_check(void);

@@ -9,11 +9,12 @@
  * the contents of another are copied, but if it is so large that there cannot be many. */
 enum { MOVED_MAX = 4096, MOVED_ALWAYS = 64 << 20 };
 
-static _Atomic size_t live_blocks, live_bytes, moved_blocks;
+_Atomic size_t hak_huge_live, hak_huge_live_bytes;
+static _Atomic size_t moved_blocks;
 
 static void count(size_t bytes, bool up) {
-  atomic_fetch_add_explicit(&live_blocks, up ? 1 : (size_t)-1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&live_bytes, up ? bytes : -bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_huge_live, up ? 1 : (size_t)-1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_huge_live_bytes, up ? bytes : -bytes, memory_order_relaxed);
 }
 
 /* How a block of so many bytes lies. */
@@ -181,9 +182,4 @@ void *hak_huge_move(void *block, size_t bytes) {
   bytes = whole_pages(bytes);
   void *fresh = bytes > 0 ? move(block, bytes) : NULL;
   return fresh || bytes == 0 ? fresh : copy(block, bytes);
-}
-
-hak_huge_totals_t hak_huge_totals(void) {
-  return (hak_huge_totals_t){atomic_load_explicit(&live_blocks, memory_order_relaxed),
-                             atomic_load_explicit(&live_bytes, memory_order_relaxed)};
 }

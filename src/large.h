@@ -33,7 +33,5 @@ bool hak_huge_resize(void *block, size_t bytes);
 /* The block with `bytes`, more than it has, elsewhere: moved by the page, or copied. NULL: it stays as it was. */
 void *hak_huge_move(void *block, size_t bytes);
 
-typedef struct hak_huge_totals {
-  size_t blocks, bytes;
-} hak_huge_totals_t;
-hak_huge_totals_t hak_huge_totals(void);
+/* Huge blocks that are live. */
+extern _Atomic size_t hak_huge_live, hak_huge_live_bytes;

@@ -52,6 +52,14 @@ HAK_INLINE void hak_unlock(hak_lock_t *lock) {
   }
 }
 
+/* A number that is written under the lock. */
+HAK_INLINE size_t hak_lock_read(hak_lock_t *lock, const size_t *number) {
+  hak_lock(lock);
+  size_t value = *number;
+  hak_unlock(lock);
+  return value;
+}
+
 /* False: another thread holds it, or this one, in the code that a signal handler interrupted. */
 bool hak_lock_try(hak_lock_t *lock);
 

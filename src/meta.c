@@ -18,10 +18,7 @@ static struct {
 } meta;
 
 size_t hak_meta_bytes(void) {
-  hak_lock(&hak_meta_lock);
-  size_t used = meta.used;
-  hak_unlock(&hak_meta_lock);
-  return used;
+  return hak_lock_read(&hak_meta_lock, &meta.used);
 }
 
 static void *cut(size_t bytes) {

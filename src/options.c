@@ -36,6 +36,8 @@ static const char *const profile_names[] = {"speed", "balanced", "lean", NULL};
 static const char *const profile_aliases[] = {"MIXED_TINYV3_C7_SAFE", "MIXED_TINYV3_C7_BALANCED", NULL};
 static const char *const huge_names[] = {"off", "dense", NULL};
 static const char *const unwinder_names[] = {"frames", "libunwind", "libgcc", NULL};
+static const char *const *const words_of[] = {
+    [PROFILE] = profile_names, [HUGE] = huge_names, [UNWIND] = unwinder_names};
 static char given_text[256]; /* of the one option that is a text; its value is the length */
 static const char prefix[] = "HAKMEM_";
 
@@ -67,10 +69,6 @@ static bool parse_word(const char *text, const char *const *words, int64_t *valu
     }
   }
   return false;
-}
-
-static const char *const *words_of(kind_t kind) {
-  return kind == PROFILE ? profile_names : kind == HUGE ? huge_names : kind == UNWIND ? unwinder_names : NULL;
 }
 
 const char *hak_option_text(hak_option_id_t id) {
@@ -106,8 +104,8 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
   if (option->kind == TEXT) {
     *value = (int64_t)strlen(text);
     ok = *value < (int64_t)sizeof given_text;
-  } else if (words_of(option->kind)) {
-    ok = parse_word(text, words_of(option->kind), value) ||
+  } else if (words_of[option->kind]) {
+    ok = parse_word(text, words_of[option->kind], value) ||
          (option->kind == PROFILE && parse_word(text, profile_aliases, value));
   } else {
     ok = parse_number(text, option->kind == BYTES, value);
@@ -120,8 +118,8 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
     hak_text_put(&text, "auto");
   } else if (kind == TEXT) {
     hak_text_put(&text, "%s", value > 0 ? given_text : "");
-  } else if (words_of(kind)) {
-    hak_text_put(&text, "%s", words_of(kind)[value]);
+  } else if (words_of[kind]) {
+    hak_text_put(&text, "%s", words_of[kind][value]);
   } else {
     hak_text_put(&text, "%zu", (size_t)value);
   }
@@ -155,7 +153,7 @@ static void print_help(void) {
 
 /* What an option may be, for whom a value was refused. */
 static void write_allowed(hak_text_t text, const option_t *option) {
-  const char *const *words = words_of(option->kind);
+  const char *const *words = words_of[option->kind];
   if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO) {
     hak_text_put(&text, words ? "auto, " : "auto or ");
   }

@@ -28,12 +28,10 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-static struct {
-  _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap, failed, bytes_mapped_total;
-} counters;
+static hak_os_counts_t counters;
 
-static void count(_Atomic uint64_t *counter, uint64_t n) {
-  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+static void count(uint64_t *counter, uint64_t n) {
+  __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
 static bool succeeded(bool ok) {
@@ -227,16 +225,22 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   return ok;
 }
 
-uint64_t hak_os_now_ms(void) {
+static uint64_t read_clock(clockid_t clock) {
   struct timespec now = {0, 0};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t hak_os_now_ms(void) {
+  return read_clock(CLOCK_MONOTONIC_COARSE) / 1000000;
 }
 
 uint64_t hak_os_now_ns(void) {
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t hak_os_wall_ns(void) {
+  return read_clock(CLOCK_REALTIME);
 }
 
 /* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
@@ -334,23 +338,22 @@ static int open_remembered(void) {
 }
 
 /* By system call: the function is a cancellation point, and would end a thread that reports a misuse. */
-static void write_all(int fd, const char *text, size_t length) {
-  while (length > 0) {
-    ssize_t n = syscall(SYS_write, fd, text, length);
-    if (n < 0 && errno == EINTR) {
-      continue;
+int hak_os_write(int fd, const void *bytes, size_t count) {
+  for (const char *from = bytes; count > 0;) {
+    long n = syscall(SYS_write, fd, from, count);
+    if (n > 0) {
+      from += n;
+      count -= (size_t)n;
+    } else if (n == 0 || errno != EINTR) {
+      return n == 0 ? EIO : errno;
     }
-    if (n <= 0) {
-      break;
-    }
-    text += n;
-    length -= (size_t)n;
   }
+  return 0;
 }
 
 void hak_os_write_error(const char *text, size_t length) {
   int saved = errno;
-  write_all(STDERR_FILENO, text, length);
+  hak_os_write(STDERR_FILENO, text, length);
   errno = saved;
 }
 
@@ -358,7 +361,7 @@ void hak_os_write_report(const char *text, size_t length) {
   int saved = errno;
   bool reopen = remembered.known && !is_remembered(STDERR_FILENO);
   int fd = reopen ? open_remembered() : STDERR_FILENO;
-  write_all(fd, text, length);
+  hak_os_write(fd, text, length);
   if (reopen && fd >= 0) {
     close(fd);
   }
@@ -366,11 +369,7 @@ void hak_os_write_report(const char *text, size_t length) {
 }
 
 void hak_os_read_counts(hak_os_counts_t *counts) {
-  counts->mmap = atomic_load_explicit(&counters.mmap, memory_order_relaxed);
-  counts->munmap = atomic_load_explicit(&counters.munmap, memory_order_relaxed);
-  counts->madvise = atomic_load_explicit(&counters.madvise, memory_order_relaxed);
-  counts->mprotect = atomic_load_explicit(&counters.mprotect, memory_order_relaxed);
-  counts->mremap = atomic_load_explicit(&counters.mremap, memory_order_relaxed);
-  counts->failed = atomic_load_explicit(&counters.failed, memory_order_relaxed);
-  counts->bytes_mapped_total = atomic_load_explicit(&counters.bytes_mapped_total, memory_order_relaxed);
+  for (size_t i = 0; i < sizeof counters / sizeof(uint64_t); i++) {
+    ((uint64_t *)counts)[i] = __atomic_load_n((uint64_t *)&counters + i, __ATOMIC_RELAXED);
+  }
 }

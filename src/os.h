@@ -1,7 +1,7 @@
 /* Duty: every call to the operating system. Anything here may fail at any moment; the callers cope. Once the program
  * runs (main), the heap makes no calls but those of glibc's malloc, unless an option asks: a sandbox may kill for any
- * other. Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base. A call that
- * fails may set errno; the entry points restore it where it must not change. */
+ * other. Data: the call counters (read and written as relaxed atomics) and the page size, written once. Layers below:
+ * base. A call that fails may set errno; the entry points restore it where it must not change. */
 #pragma once
 
 #include "base.h"
@@ -59,8 +59,9 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost);
 
 /* Milliseconds of a monotonic clock with a resolution of a few milliseconds; cheap. */
 uint64_t hak_os_now_ms(void);
-/* Nanoseconds of a monotonic clock. */
+/* Nanoseconds of a monotonic clock; and since 1970. */
 uint64_t hak_os_now_ns(void);
+uint64_t hak_os_wall_ns(void);
 /* Random bits that tell nothing about any other secret of the process. */
 uint64_t hak_os_random(void);
 /* Sleep while the word has that value, but not long; may wake without a reason. */
@@ -76,7 +77,9 @@ void hak_os_set_blocked_signals(uint64_t blocked);
 uint32_t hak_os_thread_id(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);
-/* Write to stderr, all of it; errors are ignored; not a cancellation point. */
+/* Write all of it; not a cancellation point. 0, or the errno of what ended it. */
+int hak_os_write(int fd, const void *bytes, size_t count);
+/* The same to stderr; errors are ignored. */
 void hak_os_write_error(const char *text, size_t length);
 /* Remember what stderr is now, for reports at exit. */
 void hak_os_remember_stderr(void);

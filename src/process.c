@@ -3,7 +3,6 @@
 #include "arena_internal.h"
 #include "depot.h"
 #include "foreign.h"
-#include "grants.h"
 #include "heap.h"
 #include "layout.h"
 #include "meta.h"
@@ -25,8 +24,6 @@ const char hak_process_linked = 1; /* see slow.c */
 /* The same for layout.c. */
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
-const hak_hook_t *const hak_hook = &hak_inspection;
-
 /* Who registers fork handlers holds it, and may allocate. */
 static hak_lock_t registering = HAK_LOCK_INIT;
 
@@ -41,7 +38,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    visit(hak_depot_lock(c), flag);
+    visit(&hak_depots[c].lock, flag);
     visit(&hak_slab_classes[c].lock, flag);
   }
   visit(&hak_arena.lock, flag);

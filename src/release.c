@@ -155,12 +155,6 @@ static void spare_all_locked(hak_chunk_t *held) {
   }
 }
 
-/* Mapped as ever, again. */
-static void put_back_locked(hak_extent_t extent, hak_chunk_t *held) {
-  spare_all_locked(held);
-  hak_extent_put_locked(extent);
-}
-
 /* False: in the child of a fork out of a signal handler, where it is free again. */
 static bool leave(const hak_chunk_t *held, size_t slices) {
   hak_lock(&hak_arena.lock);
@@ -212,13 +206,12 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   if (gone > 0) { /* what lies there now may be somebody's already */
     hak_place_remember_locked(extent.base, gone << HAK_CHUNK_SHIFT);
   }
-  if (gone < extent.chunks) {
+  spare_all_locked(held);
+  if (gone < extent.chunks) { /* mapped as ever, again */
     extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned, extent.epoch};
     hak_arena.mapped_slices += extent.chunks * HAK_CHUNK_SLICES;
     hak_arena.unmapped_ever -= extent.chunks * HAK_CHUNK_SLICES;
-    put_back_locked(extent, held);
-  } else {
-    spare_all_locked(held);
+    hak_extent_put_locked(extent);
   }
   hak_unlock(&hak_arena.lock);
   return cleaned ? slices : gone * HAK_CHUNK_SLICES;
@@ -375,6 +368,8 @@ void hak_arena_fork_child(void) {
   }
   for (hak_chunk_t *held; (held = hak_arena.leaving);) {
     hak_arena.leaving = held->next_transit;
-    put_back_locked((hak_extent_t){held->base, held->chunks, true, hak_arena.epoch}, held);
+    hak_extent_t extent = {held->base, held->chunks, true, hak_arena.epoch};
+    spare_all_locked(held);
+    hak_extent_put_locked(extent);
   }
 }

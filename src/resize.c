@@ -15,7 +15,7 @@
 /* The usable size of a block of ours that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
-    return hak_hook->usable(block, function);
+    return hak_hook_usable(block, function);
   }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
@@ -83,7 +83,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     return hak_no_memory();
   }
   if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
-    hak_hook->allocated(fresh, bytes); /* which counts it as freed and allocated */
+    hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
@@ -91,12 +91,12 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
 
 /* A run or a huge block is no sample meanwhile, and again if nothing comes of it. */
 static void *resize_sampled(void *block, size_t bytes) {
-  struct hak_sample *sample = hak_hook->lift(block);
+  struct hak_sample *sample = hak_hook_lift(block);
   uint32_t cls = hak_class_at(block);
   size_t before = sample ? large_bytes(block) : 0;
   void *fresh = resize(block, cls, bytes);
   if (sample) {
-    hak_hook->put_back(sample, fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
+    hak_hook_put_back(sample, fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
   }
   return fresh;
 }

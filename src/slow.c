@@ -1,13 +1,11 @@
-#include "slow.h"
-
+/* What the two paths of fast.h leave over. */
 #include "hakmem.h"
 
 #include "altered.h"
+#include "fast.h"
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
-#include "observe.h"
-#include "pagemap.h"
 #include "slab.h"
 
 #include <errno.h>
@@ -79,16 +77,16 @@ static void *find_after_trim(size_t bytes, bool *zeroed) {
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
-  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook->alloc(bytes) : NULL;
+  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
   if (!block) {
     block = find(bytes, zeroed);
     block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);
     if (watched && block) {
-      hak_hook->allocated(block, bytes);
+      hak_hook_allocated(block, bytes);
     }
   }
   if (HAK_UNLIKELY(!block)) {
-    hak_hook->refused(bytes);
+    hak_hook_refused(bytes);
     return hak_no_memory();
   }
   HAK_OBSERVE(hak_observe_alloc(block, bytes));
@@ -146,7 +144,7 @@ HAK_COLD void hak_free_slow(void *block) {
     errno = saved;
     return; /* nobody else gets it either */
   }
-  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook->free(block)) == HAK_CLASS_NONE) {
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;
   }

@@ -1,9 +1,6 @@
 #include "text.h"
 
 #include "os.h"
-
-#include <stdarg.h>
-
 enum {
   DIGITS_MAX = 20, /* decimal digits of UINT64_MAX */
   LINE_BYTES = 400,
@@ -55,31 +52,40 @@ static size_t kept(const hak_text_t *text) {
   return text->length < text->capacity ? text->length : text->capacity - 1;
 }
 
-void hak_text_put(hak_text_t *text, const char *format, ...) {
-  char line[LINE_BYTES + 1];
-  hak_text_t said = hak_text_on(line, sizeof line), *to = text ? text : &said;
-  va_list values;
-  va_start(values, format);
+void hak_text_put_values(hak_text_t *text, const char *format, va_list values) {
   for (; *format; format++) {
     size_t width = 0;
     if (*format != '%') {
-      put(to, *format);
+      put(text, *format);
       continue;
     }
     for (format += format[1] == '-' ? 2 : 1; *format >= '0' && *format <= '9'; format++) {
       width = width * 10 + (size_t)(*format - '0');
     }
     if (*format == 's') {
-      put_string(to, va_arg(values, const char *), width); /* NOLINT(clang-analyzer-valist.Uninitialized) */
-    } else {                                               /* zu or zx */
-      size_t number = va_arg(values, size_t); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
-      put_number(to, number, *++format == 'x' ? 16 : 10, width);
+      put_string(text, va_arg(values, const char *), width);
+    } else { /* zu or zx */
+      size_t number = va_arg(values, size_t);
+      put_number(text, number, *++format == 'x' ? 16 : 10, width);
     }
   }
+}
+
+void hak_text_put(hak_text_t *text, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  hak_text_put_values(text, format, values);
   va_end(values);
-  if (!text) {
-    hak_os_write_error(line, kept(&said));
-  }
+}
+
+void hak_text_say(const char *format, ...) {
+  char line[LINE_BYTES + 1];
+  hak_text_t text = hak_text_on(line, sizeof line);
+  va_list values;
+  va_start(values, format);
+  hak_text_put_values(&text, format, values);
+  va_end(values);
+  hak_os_write_error(line, kept(&text));
 }
 
 void hak_text_report(const hak_text_t *text) {

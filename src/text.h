@@ -4,6 +4,7 @@
 
 #include "base.h"
 
+#include <stdarg.h>
 /* `length` counts what was asked for, also past `capacity`; the text kept is always NUL-terminated. */
 typedef struct hak_text {
   char *buffer;
@@ -11,9 +12,10 @@ typedef struct hak_text {
 } hak_text_t;
 
 hak_text_t hak_text_on(char *buffer, size_t capacity);
-/* Append as printf does, of whose conversions there are: %s, %-24s, %zu, %16zu, %zx. NULL: to stderr, up to 400
- * characters. */
+/* Append as printf does, of whose conversions there are: %s, %-24s, %zu, %16zu, %zx. */
 __attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const char *format, ...);
+void hak_text_put_values(hak_text_t *text, const char *format, va_list values);
+/* To stderr, up to 400 characters. */
+__attribute__((format(printf, 1, 2))) void hak_text_say(const char *format, ...);
 /* A report at exit: see hak_os_write_report. */
 void hak_text_report(const hak_text_t *text);
-#define hak_text_say(...) hak_text_put(NULL, __VA_ARGS__)

@@ -161,7 +161,7 @@ int main(void) {
   hak_sample_stop();
   hak_thread_flush();
   hak_check();
-  CHECK(hak_sample_totals().live == 0 && (hak_sample_totals().taken > 1000) == sampling);
+  CHECK(hak_records_live() == 0 && (hak_samples.taken > 1000) == sampling);
 
 #define X(name) printf(#name " %llu\n", (unsigned long long)inject_calls(#name));
   FAULT_CALLS(X)

@@ -114,5 +114,5 @@ void sampler_storm(void) {
     check_and_free(atomic_load(&shared[i]));
   }
   hak_sample_stop();
-  CHECK(hak_sample_totals().live == 0 && hak_sample_totals().taken > 0);
+  CHECK(hak_records_live() == 0 && hak_samples.taken > 0);
 }

@@ -25,7 +25,7 @@ static size_t most;       /* blocks that whoever counts may see */
 static unsigned forks;
 
 static bool holds_a_lock(void) {
-  hak_lock_t *const locks[] = {&hak_magazines_lock,         &hak_meta_lock,    &hak_arena.lock,  hak_depot_lock(cls),
+  hak_lock_t *const locks[] = {&hak_magazines_lock,         &hak_meta_lock,    &hak_arena.lock,  &hak_depots[cls].lock,
                                &hak_slab_classes[cls].lock, &hak_samples_lock, &hak_options_lock};
   bool held = false;
   for (size_t i = 0; i < sizeof locks / sizeof(void *); i++) {

@@ -10,8 +10,8 @@
 #include "child.h"
 #include "meta.h"
 #include "slab.h"
+#include "stats.h"
 #include "system.h"
-#include "totals.h"
 
 enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
 
@@ -222,10 +222,10 @@ static void flush_twice(void) {
 /* A handler that ends the process may have interrupted its owner. */
 static void verify_waits_for_no_lock(void) {
   put_all(0, 10);
-  hak_lock(hak_depot_lock(cls));
+  hak_lock(&hak_depots[cls].lock);
   hak_mark_taken(blocks[5]);
   hak_depot_verify("test");
-  hak_unlock(hak_depot_lock(cls));
+  hak_unlock(&hak_depots[cls].lock);
 }
 
 static void verify_leaves_all_as_it_was(void) {

@@ -40,7 +40,7 @@ static void blocks_lie_at_an_end_of_their_page(void) {
     hak_free(block);
   }
   CHECK(left > 800 && left < 1400 && right > 2500);
-  CHECK(hak_guard_totals().taken == 4000 && hak_guard_totals().refused == 0 && hak_guard_totals().live == 0);
+  CHECK(hak_guards.taken == 4000 && hak_guards.refused == 0 && hak_guards.live == 0);
 }
 
 static void other_blocks_are_as_before(void) {
@@ -64,7 +64,7 @@ static void other_blocks_are_as_before(void) {
     }
     hak_free(block);
   }
-  CHECK(hak_sample_totals().taken == 0 && hak_sample_totals().live == 0); /* no samples of the profile */
+  CHECK(hak_samples.taken == 0 && hak_records_live() == 0); /* no samples of the profile */
   hak_check();
 }
 
@@ -116,12 +116,12 @@ static void when_all_are_live_blocks_are_ordinary(void) {
     blocks[i] = hak_malloc(500);
     CHECK(blocks[i] && is_guarded(blocks[i]) == (i < SLOTS));
   }
-  CHECK(hak_guard_totals().live == SLOTS && hak_guard_totals().refused == 3);
+  CHECK(hak_guards.live == SLOTS && hak_guards.refused == 3);
   CHECK(hak_slots_out(hak_class_of(500)) == SLOTS);
   for (int i = 0; i < SLOTS + 3; i++) {
     hak_free(blocks[i]);
   }
-  CHECK(hak_guard_totals().live == 0 && hak_slots_out(hak_class_of(500)) == 0);
+  CHECK(hak_guards.live == 0 && hak_slots_out(hak_class_of(500)) == 0);
   void *block = hak_malloc(500);
   CHECK(is_guarded(block));
   hak_free(block);
@@ -146,7 +146,7 @@ static void a_refused_call_costs_a_slot_for_the_moment(void) {
   system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
   hak_free(block);
   void *other = hak_malloc(100);
-  CHECK(other && !is_guarded(other) && hak_guard_totals().refused == 1);
+  CHECK(other && !is_guarded(other) && hak_guards.refused == 1);
   system_allow();
   hak_free(other);
   for (int i = 0; i < 3 * SLOTS; i++) {
@@ -167,10 +167,10 @@ static void the_share_is_as_asked(void) {
     hak_free(hak_malloc(BYTES));
   }
   double guard = -expm1(-(double)BYTES / MEAN), profile = -expm1(-(double)BYTES / PROFILE_MEAN);
-  double guarded = (double)hak_guard_totals().taken, taken = (double)hak_sample_totals().taken;
+  double guarded = (double)hak_guards.taken, taken = (double)hak_samples.taken;
   CHECK(fabs(guarded - guard * BLOCKS) < 4 * sqrt(guard * BLOCKS));
   CHECK(fabs(taken - profile * BLOCKS) < 4 * sqrt(profile * BLOCKS));
-  CHECK(hak_guard_totals().refused == 0 && hak_sample_totals().live == 0);
+  CHECK(hak_guards.refused == 0 && hak_records_live() == 0);
 }
 
 static uint64_t trial;
@@ -243,7 +243,7 @@ static void threads_share_the_slots(void) {
   for (int i = 0; i < 4; i++) {
     CHECK(pthread_join(threads[i], NULL) == 0);
   }
-  CHECK(hak_guard_totals().live == 0 && hak_records_live() == 0);
+  CHECK(hak_guards.live == 0 && hak_records_live() == 0);
   hak_check();
 }
 

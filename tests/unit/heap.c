@@ -16,8 +16,8 @@
 #include "os.h"
 #include "records.h"
 #include "slab.h"
+#include "stats.h"
 #include "system.h"
-#include "totals.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];
@@ -350,7 +350,7 @@ static void a_fork_waits_for_every_lock(void) {
     a_fork_waits_for(locks[i]);
   }
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    a_fork_waits_for(hak_depot_lock(cls));
+    a_fork_waits_for(&hak_depots[cls].lock);
     a_fork_waits_for(&hak_slab_classes[cls].lock);
   }
 }

@@ -11,7 +11,7 @@ static void blocks_are_aligned_and_counted(void) {
       block[blocks] = alloc_aligned(size, align);
       bytes += hak_huge_usable(block[blocks]);
       blocks++;
-      CHECK(hak_huge_totals().blocks == blocks && hak_huge_totals().bytes == bytes && blocks < BLOCKS);
+      CHECK(hak_huge_live == blocks && hak_huge_live_bytes == bytes && blocks < BLOCKS);
     }
   }
   slices_add_up();
@@ -58,7 +58,7 @@ static void too_much_is_refused(void) {
   CHECK(!hak_huge_alloc(PTRDIFF_MAX - HAK_CHUNK_BYTES, 16, &zeroed) && !hak_huge_resize(block, SIZE_MAX));
   CHECK(!hak_huge_alloc(MIB + 1, (size_t)PTRDIFF_MAX + 1, &zeroed));
   CHECK(!hak_huge_alloc(PTRDIFF_MAX - HAK_CHUNK_BYTES, (size_t)1 << 62, &zeroed));
-  CHECK(hak_huge_totals().blocks == 1 && pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB));
+  CHECK(hak_huge_live == 1 && pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB));
   slices_add_up();
 }
 
@@ -77,7 +77,7 @@ static void a_block_shrinks_where_it_is(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     CHECK(hak_huge_resize(block, sizes[i]) && hak_class_at(block) == HAK_CLASS_HUGE);
     CHECK(hak_arena_used_slices() == hak_slices_for(sizes[i]));
-    CHECK(hak_huge_totals().blocks == 1 && hak_huge_totals().bytes == hak_huge_usable(block));
+    CHECK(hak_huge_live == 1 && hak_huge_live_bytes == hak_huge_usable(block));
     CHECK(hak_huge_usable(block) >= sizes[i] && hak_huge_usable(block) - sizes[i] < hak_os_page_bytes());
     CHECK(pattern_holds(block, sizes[i], 20 * MIB + 12345, 20 * MIB + 12345));
     slices_add_up();

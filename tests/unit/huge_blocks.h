@@ -29,6 +29,6 @@ static inline char *alloc(size_t bytes) {
 }
 
 static inline void nothing_is_left(void) {
-  CHECK(hak_huge_totals().blocks == 0 && hak_huge_totals().bytes == 0 && hak_arena_used_slices() == 0);
+  CHECK(hak_huge_live == 0 && hak_huge_live_bytes == 0 && hak_arena_used_slices() == 0);
   slices_add_up();
 }

@@ -55,7 +55,7 @@ static void code_is_told_from_data(void) {
   CHECK(hak_modules_is_code((uintptr_t)&code_is_told_from_data) && hak_modules_is_code((uintptr_t)&memcpy));
   CHECK(!hak_modules_is_code((uintptr_t)&data) && !hak_modules_is_code((uintptr_t)&local));
   CHECK(!hak_modules_is_code(0) && !hak_modules_is_code(UINTPTR_MAX));
-  CHECK(!hak_modules_is_apart() && !hak_modules_is_mine((uintptr_t)&hak_modules_look)); /* it is in the program */
+  CHECK(!hak_modules_is_mine((uintptr_t)&hak_modules_look)); /* it is in the program */
 }
 
 static void new_code_is_found_after_a_pause(void) {
@@ -74,13 +74,13 @@ static void without_the_list_the_last_one_stands(void) {
   CHECK(hak_modules_look());
   system_refuse(SYSTEM_OPEN, 0, SYSTEM_ALL);
   CHECK(!hak_modules_look() && hak_modules_is_code((uintptr_t)&memcpy));
-  hak_range_t mapping;
+  hak_mapping_t mapping;
   CHECK(!hak_modules_mapping_of((uintptr_t)&mapping, &mapping));
   system_allow();
 }
 
 static void a_mapping_is_found_by_an_address(void) {
-  hak_range_t mapping;
+  hak_mapping_t mapping;
   uintptr_t here = (uintptr_t)&mapping;
   CHECK(hak_modules_mapping_of(here, &mapping) && mapping.start <= here && here < mapping.end);
   CHECK(hak_modules_mapping_of(1, &mapping) && mapping.start == 0 && mapping.end == 0);

@@ -17,7 +17,6 @@
 #include "slots.h"
 #include "stats.h"
 #include "system.h"
-#include "totals.h"
 
 enum { ALL = 1, RARE = 1 << 28 };
 
@@ -116,7 +115,7 @@ static void every_size_can_be_sampled(void) {
     Seen seen = {0, 0, 0};
     hak_sample_each(see, &seen);
     CHECK(seen.samples == SIZES && seen.bytes == bytes && seen.weight == bytes);
-    CHECK(hak_sample_totals().live == SIZES && hak_sample_totals().slot_bytes > 0);
+    CHECK(hak_records_live() == SIZES && hak_slot_bytes() > 0);
     hak_check();
     for (size_t i = 0; i < SIZES; i++) {
       CHECK(blocks[i][0] == i && memcmp(blocks[i], blocks[i] + 1, usable[i] - 1) == 0);
@@ -125,10 +124,10 @@ static void every_size_can_be_sampled(void) {
     }
     seen.samples = 0;
     hak_sample_each(see, &seen);
-    CHECK(hak_sample_totals().live == 0 && seen.samples == 0);
+    CHECK(hak_records_live() == 0 && seen.samples == 0);
     hak_check();
   }
-  CHECK(hak_sample_totals().taken == 3 * SIZES && hak_sample_totals().dropped == 0);
+  CHECK(hak_samples.taken == 3 * SIZES && hak_samples.dropped == 0);
   hak_sample_stop();
   CHECK(hak_slot_bytes() == 0);
   hak_thread_flush();
@@ -147,14 +146,14 @@ static void many_are_sampled(void) {
       CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED);
     }
     hak_check();
-    CHECK(hak_sample_totals().live == MANY);
+    CHECK(hak_records_live() == MANY);
     for (size_t i = 0; i < MANY; i++) {
       hak_free(blocks[i * 7919 % MANY]);
       if (i % 4000 == 0) {
         hak_check();
       }
     }
-    CHECK(hak_sample_totals().live == 0);
+    CHECK(hak_records_live() == 0);
     CHECK(hak_slot_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* of each size one is kept */
   }
   hak_sample_stop();
@@ -215,14 +214,14 @@ static void grants_end_at_the_sample(void) {
   hak_free(hak_malloc(64));
   hak_thread_flush();
   for (uint32_t left = 0; left < 100; left++) {
-    uint64_t taken = hak_sample_totals().taken;
+    uint64_t taken = hak_samples.taken;
     hak_heap->info[cls].sample_left = left;
     for (uint32_t i = 0; i < left; i++) {
       hak_free(hak_malloc(64));
-      CHECK(hak_sample_totals().taken == taken);
+      CHECK(hak_samples.taken == taken);
     }
     void *block = hak_malloc(64);
-    CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED && hak_sample_totals().taken == taken + 1);
+    CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED && hak_samples.taken == taken + 1);
     hak_free(block);
     hak_thread_flush();
   }
@@ -277,26 +276,26 @@ static void realloc_of_samples(void) {
   CHECK(hak_sample_start(ALL));
   char *block = hak_malloc(100);
   memset(block, 7, 100);
-  uint64_t taken = hak_sample_totals().taken;
-  CHECK(hak_realloc(block, 112) == block && hak_realloc(block, 60) == block && hak_sample_totals().taken == taken);
+  uint64_t taken = hak_samples.taken;
+  CHECK(hak_realloc(block, 112) == block && hak_realloc(block, 60) == block && hak_samples.taken == taken);
   char *moved = hak_realloc(block, 5000);
   CHECK(moved != block && moved[99] == 7 && hak_class_at(moved) == HAK_CLASS_SAMPLED);
-  CHECK(hak_sample_totals().taken == taken + 1 && hak_sample_totals().live == 1);
+  CHECK(hak_samples.taken == taken + 1 && hak_records_live() == 1);
   size_t to[] = {60000, 65536, 100000, 90000, 900000, 2 << 20, 9 << 20, 3 << 20, 1200000, 50000, 10};
   for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
     moved = hak_realloc(moved, to[i]);
-    CHECK(moved && hak_class_at(moved) == HAK_CLASS_SAMPLED && hak_sample_totals().live == 1);
+    CHECK(moved && hak_class_at(moved) == HAK_CLASS_SAMPLED && hak_records_live() == 1);
     CHECK(memcmp(moved, "\7\7\7\7\7\7\7\7\7\7", 10) == 0 && hak_malloc_usable_size(moved) >= to[i]);
     hak_check();
   }
-  CHECK(hak_realloc(moved, 0) == NULL && hak_sample_totals().live == 0);
+  CHECK(hak_realloc(moved, 0) == NULL && hak_records_live() == 0);
   hak_sample_stop();
 }
 
 static void a_failed_realloc_keeps_the_sample(void) {
   CHECK(hak_sample_start(ALL));
   void *blocks[] = {hak_malloc(100), hak_malloc(100000), hak_malloc(2 << 20)};
-  uint64_t taken = hak_sample_totals().taken;
+  uint64_t taken = hak_samples.taken;
   for (int i = 0; i < 3; i++) {
     size_t usable = hak_malloc_usable_size(blocks[i]);
     CHECK(hak_realloc(blocks[i], SIZE_MAX / 2 + 1) == NULL && errno == ENOMEM);
@@ -306,7 +305,7 @@ static void a_failed_realloc_keeps_the_sample(void) {
     CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable);
     CHECK(hak_realloc(blocks[i], usable) == blocks[i]); /* nothing changes */
   }
-  CHECK(hak_sample_totals().live == 3 && hak_sample_totals().taken == taken);
+  CHECK(hak_records_live() == 3 && hak_samples.taken == taken);
   for (int i = 0; i < 3; i++) {
     hak_free(blocks[i]);
   }
@@ -320,7 +319,7 @@ static void growth_in_place_counts(void) {
   CHECK(hak_sample_start(ALL));
   void *grown = hak_realloc(run, 70000), *larger = hak_realloc(huge, (2 << 20) + 50000);
   CHECK(grown && larger && hak_class_at(grown) == HAK_CLASS_SAMPLED && hak_class_at(larger) == HAK_CLASS_SAMPLED);
-  CHECK(hak_sample_totals().live == 2);
+  CHECK(hak_records_live() == 2);
   hak_free(grown);
   hak_free(larger);
   hak_sample_stop();
@@ -337,7 +336,7 @@ static void without_memory_a_sample_is_dropped(void) {
   while (count < sizeof blocks / sizeof *blocks && (blocks[count] = hak_malloc(1000)) != NULL) {
     count++;
   }
-  CHECK(errno == ENOMEM && hak_sample_totals().dropped > 0);
+  CHECK(errno == ENOMEM && hak_samples.dropped > 0);
   system_allow();
   hak_check();
   while (count > 0) {

@@ -11,6 +11,7 @@
 #include "hakmem.h"
 #include "pagemap.h"
 #include "prng.h"
+#include "sites.h"
 
 enum { SAMPLES = 60000 };
 
@@ -296,18 +297,18 @@ static void *run_habit(void *argument) {
 static void measure(const Habit *habit, uint64_t seed) {
   Run run = {habit, {.mean = habit->mean}};
   hak_sample_seed(seed);
-  uint64_t before = hak_sample_totals().weight_bytes;
+  double before = hak_sites_allocated();
   CHECK(hak_sample_start(habit->mean));
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, run_habit, &run) == 0 && pthread_join(thread, NULL) == 0);
   hak_sample_stop();
-  double estimate = (double)(hak_sample_totals().weight_bytes - before), error = estimate / run.exact.bytes - 1;
+  double estimate = hak_sites_allocated() - before, error = estimate / run.exact.bytes - 1;
   double deviation = sqrt(run.exact.variance) / run.exact.bytes;
   printf("%-24s %8.0f MiB  error %+.3f %%  standard deviation %.3f %%\n", habit->name, run.exact.bytes / 0x1p20,
          100 * error, 100 * deviation);
   CHECK(5 * deviation < 0.025);
   CHECK(fabs(error) < 5 * deviation);
-  CHECK(hak_sample_totals().live == 0 && hak_sample_totals().dropped == 0);
+  CHECK(hak_records_live() == 0 && hak_samples.dropped == 0);
   hak_check();
 }
 

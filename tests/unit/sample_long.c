@@ -33,7 +33,7 @@ static uint32_t fill_a_bin(void) {
 /* What is granted: the newest blocks of the bin, in the same order, and no other. */
 static void grants(uint32_t left) {
   static hak_free_block_t *before[2 * BLOCKS];
-  uint64_t taken = hak_sample_totals().taken;
+  uint64_t taken = hak_samples.taken;
   uint32_t listed = bins_blocks(hak_heap, cls, before, 2 * BLOCKS);
   uint32_t granted = left < listed ? left : listed;
   hak_heap->info[cls].sample_left = left;
@@ -46,7 +46,7 @@ static void grants(uint32_t left) {
     }
     hak_check();
   }
-  CHECK(hak_sample_totals().taken == taken);
+  CHECK(hak_samples.taken == taken);
   if (granted == left) {
     void *sample = hak_malloc(BYTES);
     CHECK(hak_class_at(sample) == HAK_CLASS_SAMPLED);

@@ -54,7 +54,7 @@ static void a_stack_has_one_site(void) {
     hak_site_t *site = hak_site_of(pcs, depth);
     CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth) && site == hak_site_known(pcs, depth));
     for (size_t frame = 0; frame < depth; frame++) {
-      CHECK(hak_site_pc(site, frame) == pcs[frame]);
+      CHECK(hak_frame_pc(site->frame[frame]) == pcs[frame]);
     }
   }
   CHECK(count_sites() == STACKS + 1); /* and the one without a stack */
@@ -155,7 +155,7 @@ static void *add_many(void *argument) {
     }
     if (i % 64 == 0) {
       for (hak_site_t *each = NULL; (each = hak_site_next(each));) {
-        CHECK(each->frame_count == 0 || hak_site_pc(each, each->frame_count - 1) != 0);
+        CHECK(each->frame_count == 0 || hak_frame_pc(each->frame[each->frame_count - 1]) != 0);
         CHECK(hak_site_counts(each).in_use_bytes >= 0);
       }
     }

@@ -10,8 +10,8 @@
 #include "pattern.h"
 #include "prng.h"
 #include "setting.h"
+#include "stats.h"
 #include "system.h"
-#include "totals.h"
 
 static void *blocks[4 * HAK_BLOCKS_MAX];
 

@@ -6,7 +6,7 @@
 #include "child.h"
 #include "pagemap.h"
 #include "slab.h"
-#include "totals.h"
+#include "stats.h"
 
 #define CORRUPTED "double free or corrupted free block"
 #define TWICE "double free"

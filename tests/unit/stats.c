@@ -1,6 +1,5 @@
 /* The statistics: sums that must hold, both forms of the text, and what is printed at exit. */
 #include "stats.h"
-#include "totals.h"
 
 #include <string.h>
 #include <sys/wait.h>
