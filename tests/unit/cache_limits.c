@@ -68,6 +68,19 @@ static void growth_ends_at_the_option(void) {
   bins_budgets_add_up(&mine);
 }
 
+/* What lies in the bins of other classes is not in use, and lets none grow. */
+static void caches_do_not_feed_each_other(void) {
+  enum { DEMAND_BYTES = 1 << 20 };
+  open_both();
+  size_t most = 0;
+  for (uint32_t cls = hak_class_of(BYTES); cls < HAK_CLASS_COUNT && hak_class_sizes[cls] <= DEMAND_BYTES / 4; cls++) {
+    use_steadily(&mine, hak_class_sizes[cls], DEMAND_BYTES / hak_class_sizes[cls], 4);
+    most += DEMAND_BYTES;
+  }
+  size_t kept = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  CHECK(kept <= most / 2); /* without that, all of it */
+}
+
 /* All adaptive classes of a thread together stay within three times what the process has in use, or a least budget; the
  * large ones within the same once more, or what the arena would retain, but for one block each. */
 static void growth_ends_at_the_budget(void) {
@@ -176,6 +189,7 @@ int main(void) {
   child_succeeds(limits_grow_with_use);
   child_succeeds(growth_ends_at_the_option);
   child_succeeds(growth_ends_at_the_budget);
+  child_succeeds(caches_do_not_feed_each_other);
   child_succeeds(limits_shrink_where_nothing_is_allocated);
   child_succeeds(a_fixed_capacity_stays);
   child_succeeds(capacity_zero_caches_nothing);
