@@ -62,10 +62,12 @@ void hak_text_put_values(hak_text_t *text, const char *format, va_list values) {
     for (format += format[1] == '-' ? 2 : 1; *format >= '0' && *format <= '9'; format++) {
       width = width * 10 + (size_t)(*format - '0');
     }
+    /* NOLINTBEGIN(clang-analyzer-valist.Uninitialized): the caller began them */
     if (*format == 's') {
       put_string(text, va_arg(values, const char *), width);
     } else { /* zu or zx */
       size_t number = va_arg(values, size_t);
+      /* NOLINTEND(clang-analyzer-valist.Uninitialized) */
       put_number(text, number, *++format == 'x' ? 16 : 10, width);
     }
   }
