@@ -29,7 +29,7 @@ def explain(
     html: Annotated[Path | None, typer.Option("--html", help="Write the pictures there: an HTML file")] = None,
 ) -> None:
     """Where the memory of a process went: every resident kilobyte by owner."""
-    from hakmem_lab.inside import reading
+    from hakmem_lab.inside import explain
     from hakmem_lab.inside.explain import between
     from hakmem_lab.show import emit
     from hakmem_lab.show.terminal import explanation
@@ -37,10 +37,10 @@ def explain(
     if block is not None:
         if json or diff or html:
             raise LabError("--block: is a question of its own: without --json, --diff and --html")
-        explanation.show_block(reading.block(subject, block, stop))
+        explanation.show_block(explain.block(subject, block, stop))
         return
-    before = reading.load(diff, "--diff") if diff else None
-    result = reading.take(subject, stop)
+    before = explain.load(diff, "--diff") if diff else None
+    result = explain.take(subject, stop)
     if before is not None:
         result["diff"] = between(before, result)
     if json is not None:

@@ -162,10 +162,10 @@ def report(
 
 
 def _report_heap(file: Path, output: Path) -> None:
-    from hakmem_lab.inside import reading
+    from hakmem_lab.inside import explain
     from hakmem_lab.show import heap_page
 
-    heap_page.write(reading.load(file, "hak report"), output, "--output")
+    heap_page.write(explain.load(file, "hak report"), output, "--output")
     print(output)
 
 

@@ -41,7 +41,7 @@ def profile(
     ] = None,
 ) -> None:
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
-    from hakmem_lab.inside.profile import command, forms, live
+    from hakmem_lab.inside.profile import forms, take
     from hakmem_lab.trace import attach
 
     if diff is not None:
@@ -57,9 +57,9 @@ def profile(
     if subject[0].isdecimal():
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak profile {subject[0]}")
-        found = live.take(int(subject[0]), mean, seconds, attach.start_sampling)
+        found = take.of_process(int(subject[0]), mean, seconds, attach.start_sampling)
     else:
-        found, status = command.take(subject, mean, allocator)
+        found, status = take.of_command(subject, mean, allocator)
     forms.write(found, output)
     typer.echo(f"{output}: {forms.headline(found)}", err=True)
     if status:

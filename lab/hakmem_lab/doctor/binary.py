@@ -11,7 +11,6 @@ belongs to a function that has not been called yet. 64-bit processes of our own 
 import bisect
 import mmap
 import os
-import re
 import struct
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from hakmem_lab.inside.links import RELOCATION, SYMBOL
+from hakmem_lab.inside.memory import DELETED, Mapping
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, NAMES
 from hakmem_lab.system.scripts import Damaged, Elf, Functions
 
@@ -164,39 +165,15 @@ def _texts(file: Any, places: dict[str, tuple[int, int]]) -> tuple[frozenset[str
         return frozenset(found), data[at : at + size].decode("ascii", "replace")
 
 
-DELETED = " (deleted)"
-_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ \d+\s*(.*)")
-RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
 POINTER = struct.Struct("<Q")
 MOST_OBJECTS = 5000
-
-
-@dataclass(frozen=True)
-class Mapping:
-    start: int
-    end: int
-    offset: int
-    path: str
-
-
-def mappings(text: str) -> list[Mapping]:
-    """Of /proc/PID/maps, in the order of addresses."""
-    found = []
-    for line in text.splitlines():
-        if match := _LINE.fullmatch(line):
-            start, end, _, offset, path = match.groups()
-            found.append(Mapping(int(start, 16), int(end, 16), int(offset, 16), path))
-    return found
 
 
 def objects(maps: Sequence[Mapping]) -> dict[str, Mapping]:
     """File -> where its first page is mapped."""
     found: dict[str, Mapping] = {}
     for mapping in maps:
-        if mapping.path.startswith("/") and mapping.offset == 0:
+        if mapping.is_file and mapping.offset == 0:
             found.setdefault(mapping.path, mapping)
     return found
 
@@ -232,8 +209,6 @@ def _slots(path: Path, base: int) -> list[int]:
 
     try:
         with open(path, "rb") as file:
-            if file.read(4) != b"\x7fELF":
-                return []
             elf = ELFFile(file)
             if elf.elfclass != 64 or not elf.little_endian or sys.byteorder != "little":
                 return []

@@ -24,8 +24,8 @@ from hakmem_lab.doctor.checks import (
 from hakmem_lab.system import cgroup
 
 MIB = KIB * KIB
-# What a small program needs at least, and from where on a limit is worth a word.
-LEAST_DATA, LITTLE = 512 * KIB, 64 * MIB
+# What a small program needs at least.
+LEAST_DATA = 512 * KIB
 NEARLY = 0.9
 # (line of /proc/PID/limits, its name here, what is used of it, the flag of prlimit)
 LIMITS = (

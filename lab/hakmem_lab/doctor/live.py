@@ -3,7 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.inside import links
+from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
@@ -26,8 +29,8 @@ class Process:
     pid: int
     folder: Path
     executable: Path
-    maps: Sequence[binary.Mapping]
-    environment: Mapping[str, str] | None
+    maps: Sequence[Mapping]
+    environment: abc.Mapping[str, str] | None
     command: Sequence[str]
     root: Path
 
@@ -45,12 +48,12 @@ class Process:
         except OSError as error:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
         own = _root(folder, root)
-        executable = own / shown.removesuffix(binary.DELETED).lstrip("/")
+        executable = own / shown.removesuffix(DELETED).lstrip("/")
         return cls(
             pid,
             folder,
             executable if executable.exists() else folder / "exe",
-            binary.mappings(maps),
+            mappings(maps),
             _environment(folder / "environ"),
             _words(folder / "cmdline"),
             own,
@@ -99,7 +102,7 @@ def _environment(path: Path) -> dict[str, str] | None:
     return dict(word.partition("=")[::2] for word in _words(path))
 
 
-def _is_wanted(first: binary.Mapping, process: Process, arm: Arm) -> bool:
+def _is_wanted(first: Mapping, process: Process, arm: Arm) -> bool:
     """Whether a mapped file is the allocator: the arm's own library, or another build of it."""
     file, library = binary.file_of(first, process.folder, process.root), arm.library.path
     try:
@@ -159,7 +162,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
 
 
-def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Check:
+def _not_mapped(process: Process, arm: Arm, bound: abc.Mapping[str, set[str]]) -> Check:
     own = readable(process.executable)
     if own is not None and has_hakmem(own) and arm.allocator == "hakmem":
         return Check(WHO, OK, "hakmem is linked into the program")
@@ -204,7 +207,7 @@ def secure(process: Process) -> Check:
     found = system.auxiliary(process.folder / "auxv")
     if not found:
         return Check(name, UNKNOWN, "what the kernel told it at its start is not for us")
-    if found.get(system.SECURE):
+    if found.get(links.SECURE):
         said = "it began with more rights than its caller: LD_PRELOAD and the options were ignored"
         return Check(name, PROBLEM, said, "link libhakmem.a into it, or start it as the user that it becomes")
     return Check(name, OK, "it began with its caller's rights")

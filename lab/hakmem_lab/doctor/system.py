@@ -1,16 +1,15 @@
 """Checks of the machine: what every program on it meets."""
 
 import os
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 from hakmem_lab.doctor.checks import NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, kib, number, rows, text
+from hakmem_lab.inside import links
 from hakmem_lab.system.machine import chosen
 
 HUGE = Path("sys/kernel/mm/transparent_hugepage")
 MIDDLE = "hugepages-64kB"
-PAGE_SIZE, SECURE, END = 6, 23, 0  # of the auxiliary vector
 KNOWN_PAGE_BYTES = 4096
 DEFAULT_MAPPINGS = 65530
 NEARLY = 0.9
@@ -29,12 +28,11 @@ def auxiliary(path: Path) -> dict[int, int]:
         data = path.read_bytes()
     except OSError:
         return {}
-    pairs = struct.iter_unpack("@NN", data[: len(data) - len(data) % 16])
-    return {key: value for key, value in pairs if key != END}
+    return links.auxiliary(data)
 
 
 def page_size(root: Path, process: str) -> Check:
-    size = auxiliary(root / "proc" / process / "auxv").get(PAGE_SIZE) or os.sysconf("SC_PAGESIZE")
+    size = auxiliary(root / "proc" / process / "auxv").get(links.PAGE_SIZE) or os.sysconf("SC_PAGESIZE")
     if size == KNOWN_PAGE_BYTES:
         return Check("page size", OK, amount(size))
     found = f"{amount(size)}: read at the start, and every block of whole pages is rounded up to it"

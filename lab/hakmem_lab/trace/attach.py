@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.calls import Calls, Thread, machine
 from hakmem_lab.inside.links import Linked
 from hakmem_lab.inside.memory import Gone, Process, Unreadable
+from hakmem_lab.inside.ptrace import Calls, Thread, machine
 from hakmem_lab.system import signals
 from hakmem_lab.trace import native, reach
 from hakmem_lab.trace.collector import Collector, Recorded
@@ -45,8 +45,6 @@ REASONS = (
     "one of its pages cannot be written",
     "it cannot reach the collector, or has no room for what it shares with it",
 )
-# Before a place where a thread waits in the kernel.
-SYSTEM_CALL = {"x86_64": b"\x0f\x05", "aarch64": b"\x01\x00\x00\xd4"}
 
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:

@@ -11,7 +11,7 @@ from report_browser import Browser
 
 from hakmem_lab.cli.inspect import report
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.reading import SCHEMA
+from hakmem_lab.inside.explain import SCHEMA
 from hakmem_lab.show import heap_page
 from hakmem_lab.show.report.heap import render
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.profile.model import (
+from hakmem_lab.inside.profile.places import (
     ALLOC_OBJECTS,
     ALLOC_SPACE,
     INUSE_OBJECTS,
@@ -19,10 +19,12 @@ from hakmem_lab.inside.profile.model import (
     RESIDENT_SPACE,
     TYPES,
     HeapProfile,
+    Name,
+    Names,
     Place,
     Stack,
+    resolve,
 )
-from hakmem_lab.inside.profile.symbols import Name, Names, resolve
 from hakmem_lab.system import files
 
 ENDINGS = (".pb.gz", ".folded", ".txt")
