@@ -70,6 +70,13 @@ def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> 
     return ratios
 
 
+def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float]:
+    """The same of a metric without which a run has failed."""
+    found = log_ratios(blocks, control, treatment, metric)
+    assert found is not None
+    return found
+
+
 def comparison(interval: Interval, control: str, treatment: str, metric: str, verdict: str | None = None) -> dict:
     ratio = interval.ratio()
     return {

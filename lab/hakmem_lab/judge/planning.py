@@ -7,8 +7,7 @@ which runs that know only planned looks do not have.
 from collections.abc import Sequence
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.plan import SHARE, Plan, planned_looks
 
 PLANNED, MORE = "plan", "more"
 SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "tune", "matrix", "latency", "replay")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge.analysis import log_ratios
 from hakmem_lab.judge.statistics import guardrails, verdict
-from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.plan.spec import guardrails_of

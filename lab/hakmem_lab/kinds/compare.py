@@ -13,7 +13,7 @@ from hakmem_lab.judge.analysis import (
     metric_of,
     unfinished,
 )
-from hakmem_lab.judge.statistics import multiple, sentences, verdict
+from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab.kind import blocked, check_blocks
@@ -130,7 +130,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict:
     row = comparison(decision.interval, first, name, metric, str(decision.verdict))
     row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
-    return row | {"at_least_margin": sentences.at_least_margin(decision), "torn": decision.torn}
+    return row | {"at_least_margin": verdict.at_least_margin(decision), "torn": decision.torn}
 
 
 def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> list[dict]:
@@ -141,7 +141,7 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
             continue
         own = {name: two_arms.shared(blocks, first, name) for name in others}
         columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
-        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
         rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
     return rows
 

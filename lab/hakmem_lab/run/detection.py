@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from hakmem_lab.judge import fitness, planning
-from hakmem_lab.judge.analysis import log_ratios, metric_of
+from hakmem_lab.judge.analysis import judged_ratios, metric_of
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.run import endings
 from hakmem_lab.run.session import Session
@@ -36,26 +36,30 @@ def plan_detection(
     columns_of: the log-ratios that are judged, where they are not those of two arms; no A/A knows their spread.
     """
     header, records = session.file.header(), session.records()
-    if session.spec.detect is None or planning.is_planned(records):
+    detect = getattr(session.spec, "detect", None)
+    if detect is None or planning.is_planned(records):
         return
     known = None if columns_of else fitness.spread_of(session.file.path.parent, header)
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
         pairs = [(names[0], name) for name in names[1:]]
-        columns = columns_of(blocks) if columns_of else [log_ratios(blocks, *pair, metric_of(header)) for pair in pairs]
+        metric = metric_of(header)
+        columns = columns_of(blocks) if columns_of else [judged_ratios(blocks, *pair, metric) for pair in pairs]
         known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"
-    _fix_plan(session, names, known, comparisons)
+    _fix_plan(session, names, detect, known, comparisons)
 
 
-def _fix_plan(session: Session, names: Sequence[str], known: tuple[float, str], comparisons: int) -> None:
+def _fix_plan(
+    session: Session, names: Sequence[str], detect: float, known: tuple[float, str], comparisons: int
+) -> None:
     spec, (sigma, source) = session.spec, known
     alpha = spec.alpha / comparisons * (1 - session.file.header().get("anytime", 0.0))
-    needed = power.blocks_to_detect(sigma, spec.detect, alpha)
+    needed = power.blocks_to_detect(sigma, detect, alpha)
     limit = spec.max_blocks if "max_blocks" in spec.model_fields_set else power.MOST_BLOCKS
     blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
     runs = blocks * (4 if len(names) == 2 else len(names))
-    text = f"to show {spec.detect * 100:g} %: {blocks} blocks at most, by {source}"
+    text = f"to show {detect * 100:g} %: {blocks} blocks at most, by {source}"
     text += f", about {endings.duration(runs * session.run_s)}" if session.run_s else ""
     if needed is None or needed > blocks:
         text += f"; {needed or f'more than {power.MOST_BLOCKS}'} would be needed for it, and max-blocks is {blocks}"

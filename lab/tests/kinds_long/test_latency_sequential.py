@@ -63,7 +63,7 @@ def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(
 def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks, simulations):
     """Where a block has too few requests: an interval leaves out 0 only where the flipped signs do at that level, or
     the bets, which are read after every block, also of a run that goes on until it has twice as many."""
-    from hakmem_lab.judge.statistics.anytime import Bets
+    from hakmem_lab.judge.statistics.plan import Bets
     from hakmem_lab.judge.statistics.pooled import flip_p_of
     from hakmem_lab.kinds.latency.verdict import of_blocks
 

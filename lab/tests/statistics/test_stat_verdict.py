@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.anytime import least_count
 from hakmem_lab.judge.statistics.paired import as_log
-from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.plan import SHARE, Plan, least_bets
 from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
@@ -185,7 +184,7 @@ def test_senseless_parameters_are_refused(arguments):
 def test_sequential_procedure_stops_at_the_settling_block():
     plan = Plan((20, 40, 60))
     assert sequential_verdict([0.05] * 60, plan) is Verdict.GO
-    assert settling_count([0.05] * 60, plan) == least_count(0.05 * SHARE / 2)
+    assert settling_count([0.05] * 60, plan) == least_bets(0.05 * SHARE / 2)
     noisy = np.random.default_rng(2).normal(0, 0.2, 60)
     assert settling_count(noisy, plan) == 60
     assert sequential_verdict(noisy, plan) is decide(noisy, plan=plan).verdict

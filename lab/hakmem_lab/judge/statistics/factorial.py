@@ -20,8 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
-from hakmem_lab.judge.statistics.paired import Interval, paired_interval
+from hakmem_lab.judge.statistics.paired import Interval, paired_interval, simultaneous_intervals
 
 INTERACTION_SIGN = "×"
 _REFRESH = 1.1

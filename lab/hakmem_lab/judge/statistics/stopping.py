@@ -16,10 +16,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from hakmem_lab.judge.statistics.anytime import log_capital, spreads_before
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
 from hakmem_lab.judge.statistics.paired import hodges_lehmann
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, log_capital, obrien_fleming_levels, spreads_before
 from hakmem_lab.judge.statistics.power import spread
 
 _RUNS, _SEED, _STEPS = 200, 30, 5

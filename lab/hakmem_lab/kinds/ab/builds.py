@@ -15,9 +15,8 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.analysis import log_ratios, metric_of
-from hakmem_lab.judge.statistics import looks
 from hakmem_lab.judge.statistics.paired import as_ratio
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.plan import layouts, project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import Library
@@ -47,7 +46,7 @@ def unit_header(header: dict) -> dict:
 
 def plan_of(pairs: int, wanted: int, alpha: float) -> Plan:
     """As many looks as are wanted, or one at the end where so few pairs could not give a verdict otherwise."""
-    plan = Plan(tuple(looks.planned_looks(pairs, wanted)))
+    plan = Plan(tuple(planned_looks(pairs, wanted)))
     return plan if pairs >= plan.least_blocks(alpha) else Plan((pairs,))
 
 

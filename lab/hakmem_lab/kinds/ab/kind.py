@@ -13,9 +13,9 @@ from hakmem_lab.judge.analysis import (
     measured,
     metric_of,
 )
-from hakmem_lab.judge.statistics import guardrails, looks, sentences, verdict
+from hakmem_lab.judge.statistics import guardrails, verdict
 from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
@@ -56,7 +56,7 @@ def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
 def run(spec: AbSpec, context) -> dict:
     if spec.builds > 1:
         return builds.run(spec, context, arms(spec), measure, analyse)
-    plan = Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks)))
+    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
     check_blocks(spec, context.source, plan)
     counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
     most, first = (RUNS_PER_BLOCK * count + 2 * spec.warm_up for count in counts)
@@ -118,7 +118,7 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
     row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
     equivalence = decision.equivalence.ratio()
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
-    row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": sentences.at_least_margin(decision)}
+    row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": verdict.at_least_margin(decision)}
     rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
     return {
         "verdict": str(decision.verdict),

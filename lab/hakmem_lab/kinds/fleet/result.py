@@ -16,8 +16,7 @@ from hakmem_lab.judge.analysis import (
 from hakmem_lab.judge.statistics import guardrails, hosts, verdict
 from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
-from hakmem_lab.judge.statistics.sentences import percent, size
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent, size
 from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric

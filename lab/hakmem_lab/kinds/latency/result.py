@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge import failing, planning
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
-from hakmem_lab.judge.statistics import guardrails, multiple, verdict
+from hakmem_lab.judge.statistics import guardrails, paired, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
@@ -179,7 +179,7 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
     for metric in map(_percentile_metric, ("cpu", "rss")):
         found = {name: log_ratios(pair.blocks, pair.control, name, metric) for name, pair in pairs.items()}
         columns = {name: d for name, d in found.items() if d is not None}
-        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
         rows += [comparison(interval, pairs[name].control, name, metric.name) for name, interval in intervals.items()]
     return rows
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import planning, words
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics import anytime, guardrails, stopping, verdict
+from hakmem_lab.judge.statistics import guardrails, stopping, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Bets, Plan
 from hakmem_lab.judge.statistics.pooled import MEAN, widened
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, WHATS, Pair, Pools, split
@@ -72,7 +72,7 @@ class Rule:
     ) -> tuple[Interval, Interval]:
         """By what all blocks show, whose bets may be read at any time; unlimited where the two exclude each other."""
         pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
-        bets, tail = anytime.Bets(pair.log_ratios(metric)), alpha * self.seldom.share
+        bets, tail = Bets(pair.log_ratios(metric)), alpha * self.seldom.share
         found = []
         for before, now, each in zip(looked, pooled, (tail / 2, tail), strict=True):
             low, high = bets.bound(each), bets.bound(each, above=False)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
-from hakmem_lab.judge.statistics.counts import rate_interval
+from hakmem_lab.judge.statistics.intervals import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names

@@ -8,8 +8,7 @@ from functools import partial
 
 from hakmem_lab import extras
 from hakmem_lab.errors import Stopped
-from hakmem_lab.judge.statistics import looks
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab.kind import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune import spec as spaces
@@ -27,7 +26,7 @@ __all__ = ["Spec", "analyse", "run"]
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks))))
+    check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)
     large = spaces.is_large(spec, space)

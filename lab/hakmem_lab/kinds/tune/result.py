@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge import failing, words
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
-from hakmem_lab.judge.statistics import multiple, sentences
+from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab.kind import blocked, confirmation
@@ -113,7 +113,7 @@ def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | Non
 
 
 def _told(runner_up: dict) -> str:
-    name, better = runner_up["arm"], sentences.size(as_log(runner_up["estimate"]))
+    name, better = runner_up["arm"], verdict.size(as_log(runner_up["estimate"]))
     return (
         f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
         f"which is no verdict: --allocators {shlex.quote(name)} confirms it, as a question of its own"
@@ -127,7 +127,7 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
         d = log_ratios(shared(blocks, DEFAULT, name), DEFAULT, name, metric_of(header))
         if d:
             columns[name] = d
-    intervals = multiple.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
+    intervals = paired.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
     rows = []
     for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate)):
         ratio = intervals[name].ratio()
