@@ -26,7 +26,7 @@ def doctor(
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)] = "hakmem",
 ) -> None:
     """Is a program, or a process, served by hakmem? If not: why not, and what to do."""
-    from hakmem_lab.doctor import command, process
+    from hakmem_lab.doctor import examine
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.show import emit
     from hakmem_lab.show.terminal import examination
@@ -35,7 +35,7 @@ def doctor(
     is_process = subject[0].isdecimal()
     if is_process and len(subject) > 1:
         raise LabError(f"one process at a time: hak doctor {subject[0]}")
-    found = process.examine(int(subject[0]), arm) if is_process else command.examine(subject, arm)
+    found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm)
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
         emit.write_object(found.record(), json)
     if str(json) != "-":

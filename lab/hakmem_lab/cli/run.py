@@ -23,17 +23,12 @@ def run(
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
     from hakmem_lab.plan.arms import parse_arm
-    from hakmem_lab.plan.spec import CommonSpec, build
     from hakmem_lab.run.preflight import check_arm
     from hakmem_lab.run.runner import Workload
     from hakmem_lab.system import signals
 
     arm = parse_arm(allocator, where="--allocator", settings=set_)
-    spec = build(CommonSpec, {"kind": "run", "command": command}, "command line")
-    workload = Workload.of(spec)
-    env = os.environ | arm.library.environment | arm.variables
-    if preload := arm.preload(os.environ.get("LD_PRELOAD")):
-        env["LD_PRELOAD"] = preload
+    workload, env = Workload.of_command(command), arm.beside()
     check_arm(arm, workload, env)
     if callgrind:
         from hakmem_lab.cli import instructions

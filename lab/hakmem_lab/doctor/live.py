@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, system
+from hakmem_lab.doctor import binary, surroundings
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
@@ -204,7 +204,7 @@ def _names(word: str, arm: Arm) -> bool:
 
 def secure(process: Process) -> Check:
     name = "secure mode"
-    found = system.auxiliary(process.folder / "auxv")
+    found = surroundings.auxiliary(process.folder / "auxv")
     if not found:
         return Check(name, UNKNOWN, "what the kernel told it at its start is not for us")
     if found.get(links.SECURE):

@@ -20,8 +20,7 @@ from hakmem_lab.kinds.ab.kind import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CompareSpec
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -66,7 +65,7 @@ def measure(session: Session) -> None:
     """Blocks of the baseline and of every arm that is not settled yet."""
     session.check_fitness()
     everyone = list(session.arms)
-    detection.plan_detection(session, everyone, len(everyone) - 1)
+    plan_detection(session, everyone, len(everyone) - 1)
     header, records = session.file.header(), session.records()
     least, most = planning.least_blocks(records), planning.most_blocks(header, records)
     plan = planning.plan_of(header, records)

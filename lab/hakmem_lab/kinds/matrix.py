@@ -29,8 +29,7 @@ from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -272,7 +271,7 @@ def measure(session: Session) -> None:
     """Blocks of all cells until every question is settled, at most those that are planned."""
     session.check_fitness()
     everyone, header = list(session.arms), session.file.header()
-    detection.plan_detection(
+    plan_detection(
         session,
         everyone,
         factorial.question_count(len(session.spec.factors)),

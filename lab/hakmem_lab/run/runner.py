@@ -16,16 +16,14 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
+from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server_meter import ServerMeter
-from hakmem_lab.run.serving import choose_port, with_port
+from hakmem_lab.run.server import ServerMeter, choose_port, with_port
 from hakmem_lab.system import cgroup, machine
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
-TAIL_CHARACTERS = 400
 MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
             "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
@@ -71,6 +69,11 @@ class Workload:
             raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
         return workload
 
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> "Workload":
+        """A command as it is, not to be measured. Raises LabError where there is no such program."""
+        return cls.of(build(CommonSpec, {"kind": "run", "command": list(words)}, "command line"))
+
     def on(self, arm: Arm) -> "Workload":
         """What is run on this arm, which may have a command of its own."""
         if not arm.command:
@@ -93,14 +96,7 @@ def _failed(outcome: Outcome) -> str | None:
     why = outcome.failure()
     if why is None and outcome.mapped is False:
         why = "the allocator was not loaded: its library is not mapped in the process"
-    if why and (tail := _printable(outcome.stderr or outcome.stdout)[-TAIL_CHARACTERS:]):
-        why += f": {tail}"
-    return why
-
-
-def _printable(text: str) -> str:
-    """In one line, and harmless to a terminal."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return outcome.explained(why)
 
 
 def _measures(outcome: Outcome) -> dict:

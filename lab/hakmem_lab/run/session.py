@@ -18,7 +18,7 @@ from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run import endings as ui
+from hakmem_lab.run import endings
 from hakmem_lab.run.duet import SIDES, Duet
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
@@ -54,7 +54,7 @@ class Session(Recorder):
         self,
         spec: BlockSpec,
         arms: Sequence[Arm],
-        progress: ui.Progress,
+        progress: endings.Progress,
         metrics: Sequence[str] = (),
         tag: dict[str, str] | None = None,
     ):
@@ -137,10 +137,10 @@ class Session(Recorder):
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
 
     def _announce(self, most: int, first: int) -> None:
-        text = f"run {self.file.id}: at most {ui.duration(self.run_s * most)} ({most} runs)"
+        text = f"run {self.file.id}: at most {endings.duration(self.run_s * most)} ({most} runs)"
         if first < most:
             soon = "the machine is quiet" if self.spec.kind == "aa" else "the difference is large"
-            text += f", {ui.duration(self.run_s * first)} if {soon}"
+            text += f", {endings.duration(self.run_s * first)} if {soon}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
@@ -154,7 +154,7 @@ class Session(Recorder):
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.note_unfit(reason)
         elif not any(record.get("what") == "fitness-unknown" for record in self.records()):
-            at_least = ui.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
+            at_least = endings.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
             if reason := fitness.unknown(self.file.path.parent, self.spec, at_least):
                 self.warn("fitness-unknown", reason)
 

@@ -23,6 +23,7 @@ from hakmem_lab.system.compiled import compiled
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
+TAIL_CHARACTERS = 400
 
 
 class LauncherEnded(Stopped):
@@ -131,6 +132,12 @@ class Outcome:
         if said := _SHELL_SAYS.search(self.stderr):
             return f"a shell says of a command of its own, not the last one: {said[1]}"
         return None
+
+    def explained(self, why: str | None) -> str | None:
+        """A reason to fail, with the end of what the program said: in one line, and harmless to a terminal."""
+        said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
+        tail = " ".join(said.split())[-TAIL_CHARACTERS:]
+        return f"{why}: {tail}" if why and tail else why
 
 
 SHELL_SIGNAL = 128

@@ -19,9 +19,8 @@ from hakmem_lab.inside.memory import Gone, Process, Unreadable
 from hakmem_lab.inside.ptrace import Calls, Thread, machine
 from hakmem_lab.system import signals
 from hakmem_lab.trace import native, reach
-from hakmem_lab.trace.collector import Collector, Recorded
 from hakmem_lab.trace.reach import ATTACH, START, Reach, Refused
-from hakmem_lab.trace.record import information, stopped_after, stopped_by_signals
+from hakmem_lab.trace.record import Collector, Recorded, information, stopped_after, stopped_by_signals
 
 LIMIT_S, PAUSE_S = 30.0, 0.005
 RTLD_NOW_NODELETE = 0x1002

@@ -7,7 +7,7 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import AbSpec, build
 from hakmem_lab.run.runner import Runner, Workload
-from hakmem_lab.run.server_meter import ServerMeter, within
+from hakmem_lab.run.server import ServerMeter, within
 from hakmem_lab.system import cgroup
 from hakmem_lab.system.launcher import Outcome
 

@@ -26,7 +26,6 @@ from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
 from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
-from hakmem_lab.plan.spec import CommonSpec, build
 from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
@@ -229,10 +228,7 @@ LOOK_S, LOOK_SHARE = 0.5, 20
 def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem") -> tuple[HeapProfile, int]:
     """(the profile of the command and all it started, its exit status). Raises LabError where none was written."""
     arm = parse_arm(allocator, where="--allocator")
-    workload = Workload.of(build(CommonSpec, {"kind": "run", "command": list(command)}, "command line"))
-    env = os.environ | arm.library.environment | arm.variables
-    if preload := arm.preload(os.environ.get("LD_PRELOAD")):
-        env["LD_PRELOAD"] = preload
+    workload, env = Workload.of_command(command), arm.beside()
     check_arm(arm, workload, env)
     with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
         env |= {

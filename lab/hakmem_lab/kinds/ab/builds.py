@@ -17,7 +17,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge.analysis import log_ratios, metric_of
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
-from hakmem_lab.plan import layouts, project
+from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import Library
 from hakmem_lab.plan.spec import AbSpec
@@ -131,7 +131,7 @@ class BuildSession(Session):
     def check_arms(self) -> None:
         """Builds what is missing, and asks of every build whether it serves the program."""
         drawn = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
-        self._build(layouts.seeds(drawn, self.spec.builds))
+        self._build(project.seeds(drawn, self.spec.builds))
         plain = self.arms
         for pair in self._pairs:
             self.arms = pair
@@ -145,7 +145,7 @@ class BuildSession(Session):
             self.progress.update(index, len(seeds), "builds")
             pair = dict(self.arms)
             for name, folder in folders.items():
-                pair[name] = _laid_out(self.arms[name], layouts.build(folder, seed), seed)
+                pair[name] = _laid_out(self.arms[name], project.build(folder, seed), seed)
             self._pairs.append(pair)
         self.progress.restart()
         self.arms = self._pairs[0]

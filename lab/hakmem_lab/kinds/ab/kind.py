@@ -20,8 +20,7 @@ from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import AbSpec
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -66,7 +65,7 @@ def run(spec: AbSpec, context) -> dict:
 def measure(session: Session) -> None:
     """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
-    detection.plan_detection(session, names(session.spec))
+    plan_detection(session, names(session.spec))
     run_until_settled(session, "measure", names(session.spec), builds.unit_header(session.file.header()))
 
 

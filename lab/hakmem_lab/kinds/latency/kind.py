@@ -34,8 +34,7 @@ from hakmem_lab.kinds.latency.verdict import Asked, Decision, decide, whats
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner, Workload
 from hakmem_lab.run.session import Session
@@ -146,7 +145,7 @@ def measure(session: LatencySession) -> None:
     session.check_fitness()
     first, *others = list(session.arms)
     note_rule(session)
-    detection.plan_detection(
+    plan_detection(
         session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
     )
     header, records = session.file.header(), session.records()

@@ -27,8 +27,7 @@ from hakmem_lab.plan.spec import CommonSpec, Duration, Server
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import MEASURES, Workload
-from hakmem_lab.run.served import Driver
-from hakmem_lab.run.serving import choose_port, with_port
+from hakmem_lab.run.server import Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.proc import Usage, usage

@@ -30,8 +30,7 @@ from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context
-from hakmem_lab.run.inputs import changed_input, input_hashes
-from hakmem_lab.run.recorder import Recorder, check_unchanged
+from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile

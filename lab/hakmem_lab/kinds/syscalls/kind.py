@@ -31,8 +31,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import MEASURES, Workload
-from hakmem_lab.run.served import drive
-from hakmem_lab.run.serving import choose_port, with_port
+from hakmem_lab.run.server import choose_port, drive, with_port
 from hakmem_lab.run.session import parse_arms
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.proc import family

@@ -1,21 +1,23 @@
-"""A command: its files first; then, unless they forbid it, it is started to see who serves malloc.
+"""An examination, of a command or of a process that runs.
 
-What is started is ended as soon as its own code begins; a program that only starts another (a shell, `env`, `timeout`)
-runs until that one begins.
+A command: its files first; then, unless they forbid it, it is started to see who serves malloc. What is started is
+ended as soon as its own code begins; a program that only starts another (a shell, `env`, `timeout`) runs until that one
+begins.
+
+A process: what is mapped, what it was started with, and to what its calls of malloc are bound. Nothing is stopped, and
+nothing of the process is changed.
 """
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, limits, program, system
+from hakmem_lab.doctor import binary, live, program, surroundings
 from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, WHO, Check, Report, report
 from hakmem_lab.doctor.program import Program
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.spec import CommonSpec, build
 from hakmem_lab.run import preflight
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system.scripts import Damaged, interpreters
@@ -34,19 +36,11 @@ def library_of(arm: Arm) -> Binary:
         raise LabError(f"--allocator: {arm.library.path} cannot be preloaded: {why}") from None
 
 
-def environment(arm: Arm) -> dict[str, str]:
-    """The caller's, with the allocator preloaded."""
-    env = {**os.environ, **arm.library.environment, **arm.variables}
-    if preload := arm.preload(os.environ.get("LD_PRELOAD")):
-        env["LD_PRELOAD"] = preload
-    return env
-
-
-def examine(command: Sequence[str], arm: Arm) -> Report:
+def command(words: Sequence[str], arm: Arm) -> Report:
     """Raises LabError where there is no such program."""
     library = library_of(arm)
-    workload = Workload.of(build(CommonSpec, {"kind": "run", "command": list(command)}, "command line"))
-    env, path = environment(arm), Path(workload.argv[0])
+    workload, env = Workload.of_command(words), arm.beside()
+    path = Path(workload.argv[0])
     subject = _program(path, env)
     found = program.checks(subject, library)
     if subject.file is not None and program.has_hakmem(subject.file) and arm.allocator == "hakmem":
@@ -63,7 +57,7 @@ def examine(command: Sequence[str], arm: Arm) -> Report:
         else:
             found = _of_started(seen, subject, env, library) or found
             found += [_who(seen, path, arm), _options(seen, env)]
-    found += [*limits.checks(), limits.inspection(), *system.checks(env)]
+    found += [*surroundings.of_process(), surroundings.inspection(), *surroundings.of_machine(env)]
     return report(arm.name, found)
 
 
@@ -117,3 +111,18 @@ def _options(seen: preflight.Seen | None, env: Mapping[str, str]) -> Check:
         return Check("options", PROBLEM, said[0], "HAKMEM_HELP=1 lists the options")
     given = sorted(f"{name}={value}" for name, value in env.items() if name.startswith("HAKMEM_"))
     return Check("options", OK, " ".join(given) or "none set: the defaults")
+
+
+def process(pid: int, arm: Arm) -> Report:
+    """Raises LabError where there is no such process, or it is not for us."""
+    process = live.Process.of(pid)
+    library = library_of(arm)
+    env = process.environment or {}
+    wanted = live.mapped(process, arm)
+    who, refused = live.who(process, arm, wanted)
+    files = program.checks(Program.of(process.executable, env, process.files()), library)
+    itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]
+    found = live.consistent(files, itself, who)
+    found += [*surroundings.of_process(process=str(pid)), surroundings.inspection(process=str(pid), refused=refused)]
+    found += surroundings.of_machine(env, process=str(pid), mapped=len(process.maps))
+    return report(arm.name, found)
