@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hakmem_lab.cli import complete
+from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
 from hakmem_lab.cli.measure import check_format, check_json, check_require, check_verdict, finish, write_result
 from hakmem_lab.errors import LabError, StoreError, nearest, one_line
@@ -97,7 +97,7 @@ def list_runs(store: StoreFolder = None) -> None:
 def export(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=complete.runs),
+        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
     sql: Annotated[
@@ -137,7 +137,7 @@ def report(
         typer.Argument(
             help="Runs; none: the last one. Or one reading of hak explain --json, a *.json",
             show_default=False,
-            autocompletion=complete.runs,
+            autocompletion=flags.runs,
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),

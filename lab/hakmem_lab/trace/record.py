@@ -1,4 +1,4 @@
-"""Recording a command and all that it starts; what recorded programs connect to is the collector, a process of its own."""
+"""Recording a command and all that it starts; what recorded programs connect to is the collector, its own process."""
 
 import contextlib
 import json

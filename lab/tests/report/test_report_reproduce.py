@@ -78,7 +78,7 @@ def parsed(line: str) -> dict[str, Any]:
     _, kind, *words = measure.spread_allocators(shlex.split(line))
     context = typer.main.get_command(app).commands[kind].make_context(kind, words)
     params = {name: value for name, value in context.params.items() if name not in NO_KEYS}
-    _, spec = measure._spec_of(kind, params["words"] or [], measure.overrides(params))
+    _, spec = measure.spec_of(kind, params["words"] or [], measure.overrides(params))
     return normalised(spec)
 
 
