@@ -1,8 +1,10 @@
 """Checks of a process that runs, from its folder below /proc."""
 
+import contextlib
 import os
 import shlex
 import shutil
+import struct
 from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +15,13 @@ from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.inside import links
+from hakmem_lab.inside import links, memory
 from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
+UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # of memory that is not what it should be
 
 
 @dataclass(frozen=True)
@@ -145,21 +148,37 @@ def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str |
 def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     """(object -> what its malloc is bound to, why that cannot be read)."""
     try:
-        memory = os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
+        os.close(os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC))
+        begun = (process.folder / "auxv").read_bytes()
     except OSError as error:
         return {}, error.strerror
-    try:
-        bound = binary.of_process(process.maps, memory, process.folder, process.root)
-    except OSError as error:
-        return {}, error.strerror
-    finally:
-        os.close(memory)
+    with memory.Process(process.pid) as found:
+        bound = answers(found, process.maps, links.auxiliary(begun).get(links.BASE, 0))
     own = readable(process.executable)
     if own is None or any(own.defines(name) for name in MALLOC):
         return bound, None
     # A program at a fixed address answers with its own jump slot, which leads where its slot does.
     itself = {path for path in binary.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
     return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
+
+
+def answers(found: memory.Memory, maps: Sequence[Mapping], linker: int) -> dict[str, set[str]]:
+    """Object -> the objects that its malloc, calloc, realloc, free lead to; as far as that can be read. linker: where
+    the dynamic linker lies. It has filled a slot with the function that it chose; one that still leads back into its
+    own object belongs to a function that has not been called yet. 64-bit processes of our own byte order."""
+    bound: dict[str, set[str]] = {}
+    with contextlib.suppress(*UNTOLD):
+        for each in links.objects(found, linker) if linker else ():
+            path = _path_at(each.strings, maps)
+            for slot in each.slots(MALLOC, os.uname().machine):
+                target = _path_at(slot.value, maps)
+                if target not in ("", path):
+                    bound.setdefault(path, set()).add(target)
+    return bound
+
+
+def _path_at(address: int, maps: Sequence[Mapping]) -> str:
+    return next((each.path for each in maps if each.start <= address < each.end), "")
 
 
 def _not_mapped(process: Process, arm: Arm, bound: abc.Mapping[str, set[str]]) -> Check:
