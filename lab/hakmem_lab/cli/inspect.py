@@ -80,9 +80,7 @@ def list_runs(store: StoreFolder = None) -> None:
     found = _store(store)
     table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
     for file in _readable(found.runs()):
-        header, result = file.header(), None
-        for record in file.records():
-            result = record if record["type"] == "result" else result
+        header, result = file.header(), file.result()
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"

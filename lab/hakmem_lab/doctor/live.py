@@ -18,6 +18,7 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.inside import links, memory
 from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
+from hakmem_lab.system import files
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
@@ -93,16 +94,11 @@ def _is_library(path: Path) -> bool:
 
 
 def _words(path: Path) -> list[str]:
-    try:
-        return [os.fsdecode(word) for word in path.read_bytes().split(b"\0") if word]
-    except OSError:
-        return []
+    return [word for word in files.words(path) if word]
 
 
 def _environment(path: Path) -> dict[str, str] | None:
-    if not os.access(path, os.R_OK):
-        return None
-    return dict(word.partition("=")[::2] for word in _words(path))
+    return dict(word.partition("=")[::2] for word in _words(path)) if os.access(path, os.R_OK) else None
 
 
 def _is_wanted(first: Mapping, process: Process, arm: Arm) -> bool:

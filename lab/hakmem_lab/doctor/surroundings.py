@@ -8,23 +8,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import (
-    KIB,
-    NOTE,
-    OK,
-    PROBLEM,
-    ROOT,
-    UNKNOWN,
-    Check,
-    amount,
-    count,
-    kib,
-    number,
-    rows,
-    text,
-)
+from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
 from hakmem_lab.inside import links
 from hakmem_lab.system import cgroup
+from hakmem_lab.system.files import number, rows, text
 from hakmem_lab.system.machine import chosen
 
 MIB = KIB * KIB

@@ -16,7 +16,7 @@ from hakmem_lab.inside.memory import Gone, Process
 AUTO = -1
 WORDS = {"off": 0, "dense": 1, "auto": AUTO}
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-KIB = 1024
+KIB, SLAB_KIB = 1024, 64
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def write_setting(memory: Process, layout: Layout, setting: Setting) -> None:
     memory.write(layout.root("hak_option_given") + setting.number, bytes([setting.given]))
 
 
-def target_kib(values: Mapping[str, int], counters: Mapping[str, int], slab_kib: int = 64) -> int:
+def target_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
     """What the release policy lets stay resident of free memory until it decays; target.c computes it the same way."""
-    warm = values["WARM_POOL_SIZE"] * slab_kib
+    warm = values["WARM_POOL_SIZE"] * SLAB_KIB
     share = counters["used_kib"] * values["RETAIN_PERCENT"] // 100
     least = max(values["RETAIN"] // KIB - counters["cached_kib"], 0)
     return max(warm, least, share + counters["learned_kib"])

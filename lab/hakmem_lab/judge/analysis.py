@@ -78,16 +78,12 @@ def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) 
 
 
 def comparison(interval: Interval, control: str, treatment: str, metric: str, verdict: str | None = None) -> dict:
-    ratio = interval.ratio()
     return {
         "name": f"{treatment} against {control}",
         "metric": metric,
         "control": control,
         "treatment": treatment,
-        "estimate": ratio.estimate,
-        "ci_low": ratio.low,
-        "ci_high": ratio.high,
-        "level": interval.level,
+        **interval.row(),
         "verdict": verdict,
     }
 

@@ -38,10 +38,9 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
 
 def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
-    ratio = means.ratio.ratio()
     return {
         "name": f"{pair[1]} against {pair[0]}", "metric": MEAN_OF + metric.label, "control": pair[0],
         "treatment": pair[1],
-        "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level,
+        **means.ratio.row(),
         "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
     }  # fmt: skip

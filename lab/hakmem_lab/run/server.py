@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from hakmem_lab.plan.arms import callers_environment
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import Server
+from hakmem_lab.system import files
 from hakmem_lab.system.cgroup import Group
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running
 
@@ -102,17 +103,13 @@ class ServerMeter:
         """Empty if the process is gone."""
         self._window_ms = (self._window_ms[0], self._age_ms())
         used_s = self._used_s()
-        try:
-            status = Path(f"/proc/{self._pid}/status").read_text(encoding="ascii")
-            peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        except (OSError, StopIteration):
-            return {}
-        if used_s is None or self._cpu_s is None:
+        peak = files.rows(f"/proc/{self._pid}/status").get("VmHWM")
+        if peak is None or used_s is None or self._cpu_s is None:
             return {}
         tree = self._group.read() if self._group else None
         whole = (tree or {}).get("cpu_s")
         cpu_s = used_s - self._cpu_s if whole is None else whole
-        return {"cpu_s": cpu_s, "rss_peak_kib": peak, "tree": tree}
+        return {"cpu_s": cpu_s, "rss_peak_kib": int(peak.split()[0]), "tree": tree}
 
     def memory(self, outcome: Outcome, used: dict) -> dict:
         """Its memory over its whole life, and its means and peaks between the two moments."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.system.files import number, rows, text
 
 PROC = Path("/proc/self")
 PROCESSES = "cgroup.procs"
@@ -24,35 +25,16 @@ class NoGroups(LabError):
     """Why no group can be made here."""
 
 
-def _read(path: Path) -> str:
-    """Empty where there is no such file: which there are depends on the kernel."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _value(path: Path) -> int | None:
-    text = _read(path).strip()
-    return int(text) if text.isdigit() else None
-
-
 def _row(path: Path, name: str) -> int | None:
     """The number after a name, one pair a line."""
-    for line in _read(path).splitlines():
-        words = line.split()
-        if len(words) == 2 and words[0] == name:
-            return int(words[1])
-    return None
+    value = rows(path).get(name, "")
+    return int(value) if value.isdecimal() else None
 
 
 def _stall_s(path: Path, kind: str) -> float | None:
     """Seconds for which `some` or `full` of the processes waited, of a file such as memory.pressure."""
-    for line in _read(path).splitlines():
-        words = line.split()
-        if words and words[0] == kind:
-            return next((int(word[6:]) * MICRO for word in words if word.startswith("total=")), None)
-    return None
+    words = rows(path).get(kind, "").split()
+    return next((int(word[6:]) * MICRO for word in words if word.startswith("total=")), None)
 
 
 def _scaled(value: int | None, factor: float) -> float | None:
@@ -85,7 +67,7 @@ class Group:
 
     def _peak_bytes(self) -> int | None:
         if self._peak is None:
-            return _value(self._peak_file())
+            return number(self._peak_file())
         text = os.pread(self._peak, 32, 0).strip()
         return int(text) if text.isdigit() else None
 
@@ -101,7 +83,7 @@ class Group:
             }
         used = self.folders.get("cpuacct")
         return {
-            "cpu_s": _scaled(_value(used / "cpuacct.usage"), NANO) if used else None,
+            "cpu_s": _scaled(number(used / "cpuacct.usage"), NANO) if used else None,
             "oom_kills": _row(memory / "memory.oom_control", "oom_kill"),
             "memory_stall_s": None,
         }
@@ -155,7 +137,7 @@ class Groups:
 def _mounts(proc: Path) -> list[tuple[str, str, Path, set[str]]]:
     """(version, root inside of the hierarchy, where it is mounted, options) of every mounted hierarchy."""
     found = []
-    for line in _read(proc / "mountinfo").splitlines():
+    for line in (text(proc / "mountinfo") or "").splitlines():
         words = line.split()
         kind, options = words[words.index("-") + 1], words[-1]
         if kind in ("cgroup", "cgroup2"):
@@ -169,7 +151,7 @@ def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path
     process: the folder of another process, whose groups are wanted where we see them mounted.
     """
     own = {}
-    for line in _read((process or proc) / "cgroup").splitlines():
+    for line in (text((process or proc) / "cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             own[controller] = path
@@ -191,7 +173,7 @@ def _version_2(own: Path, mount: Path) -> Groups | None:
     """Below our own group where it hands the controller on (only the root may hold processes, too), else beside it."""
     for folder in (own, own.parent):
         inside = folder == mount or mount in folder.parents
-        if inside and "memory" in _read(folder / "cgroup.subtree_control").split() and _may_write(folder):
+        if inside and "memory" in (text(folder / "cgroup.subtree_control") or "").split() and _may_write(folder):
             return Groups(2, {"memory": Path(os.path.normpath(folder))})
     return None
 

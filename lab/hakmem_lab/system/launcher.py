@@ -327,14 +327,14 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     )
 
 
-def wait_for_port(port: int, running: Running, timeout_s: float, host: str = "127.0.0.1") -> bool:
+def wait_for_port(port: int, running: Running, timeout_s: float) -> bool:
     """Whether somebody accepts connections there before the time is over or the program has ended."""
     import socket
 
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not running.ended():
         try:
-            socket.create_connection((host, port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return True
         except OSError:
             time.sleep(0.01)

@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from hakmem_lab.system.files import rows, text
 
 PAGE_KIB = os.sysconf("SC_PAGESIZE") // 1024
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
@@ -24,14 +25,6 @@ class Usage:
     tasks: frozenset[int] = field(repr=False, default=frozenset())
 
 
-def _read(path: str) -> str | None:
-    """The file's text; None if the process is gone or the file is not for us."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-
-
 def family(pid: int) -> dict[int, list[int]]:
     """The process and its living descendants, each with its threads; empty when it is gone."""
     found, waiting = {}, [pid]
@@ -43,18 +36,17 @@ def family(pid: int) -> dict[int, list[int]]:
             continue
         found[each] = tasks
         for task in tasks:
-            waiting += [int(child) for child in (_read(f"/proc/{each}/task/{task}/children") or "").split()]
+            waiting += [int(child) for child in (text(f"/proc/{each}/task/{task}/children") or "").split()]
     return found
 
 
 def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
     """(RSS, PSS) in KiB. The exact figures cost a walk over the page tables; the kernel's own count lags by up to 64
     pages for every processor."""
-    if exact and (text := _read(f"/proc/{pid}/smaps_rollup")):
-        fields = {line.partition(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
-        return int(fields.get("Rss", 0)), int(fields.get("Pss", 0))
-    text = _read(f"/proc/{pid}/statm")
-    return (int(text.split()[1]) * PAGE_KIB if text else 0), None
+    if exact and (fields := rows(f"/proc/{pid}/smaps_rollup")):
+        return int(fields.get("Rss", "0").split()[0]), int(fields.get("Pss", "0").split()[0])
+    pages = (text(f"/proc/{pid}/statm") or "0 0").split()[1]
+    return int(pages) * PAGE_KIB, None
 
 
 def usage(pid: int, exact: bool) -> Usage | None:
@@ -62,7 +54,7 @@ def usage(pid: int, exact: bool) -> Usage | None:
     rss, pss, threads, cpu, minor, major, processes = 0, 0, 0, 0.0, 0, 0, 0
     complete, tasks = exact, []
     for each, own_tasks in family(pid).items():
-        stat = _read(f"/proc/{each}/stat")
+        stat = text(f"/proc/{each}/stat")
         own_rss, own_pss = _memory(each, exact)
         if stat is None or own_rss == 0:
             continue

@@ -29,13 +29,4 @@ def checked(verdict: Verdict, rails: Sequence[Guardrail]) -> Verdict:
 
 def row(rail: Guardrail) -> dict:
     """As a result states it: ratios minus one."""
-    ratio = rail.interval.ratio()
-    return {
-        "metric": rail.name,
-        "limit": rail.limit,
-        "estimate": ratio.estimate,
-        "ci_low": ratio.low,
-        "ci_high": ratio.high,
-        "level": ratio.level,
-        "status": WORDS[rail.status],
-    }
+    return {"metric": rail.name, "limit": rail.limit, **rail.interval.row(), "status": WORDS[rail.status]}

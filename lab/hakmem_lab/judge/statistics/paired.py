@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.intervals import quantile_interval
 
@@ -45,6 +45,17 @@ class Interval:
     def ratio(self) -> "Interval":
         """The same interval as ratios minus one (an unbounded low end becomes -1)."""
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
+
+    def row(self) -> dict:
+        """As a result states it: ratios minus one."""
+        ratio = self.ratio()
+        return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level}
+
+    @classmethod
+    def of_student(cls, estimate: float, error: float, freedom: int, level: float, n: int) -> "Interval":
+        """Student's, around an estimate of this standard error."""
+        half = -float(stdtrit(freedom, (1 - level) / 2)) * error
+        return cls(estimate, estimate - half, estimate + half, level, n)
 
     def excludes_zero(self) -> bool:
         """Whether a difference is shown at this level."""
