@@ -8,7 +8,6 @@ or worse as seldom as one run.
 """
 
 import itertools
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ import typer
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, StoreError, nearest
 from hakmem_lab.plan.stdin import check_file, inherited
+from hakmem_lab.system.files import unwritable
 
 SPREAD = {"--allocators": "ARM", "--commands": "COMMAND"}
 
@@ -189,15 +189,9 @@ def check_verdict(spec: Any) -> None:
 
 
 def check_json(path: Path | None) -> None:
-    """Raises LabError where the result could not be written there: hours later would be too late."""
-    if path is None or str(path) == "-":
-        return
-    if path.is_dir():
-        raise LabError(f"--json: cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise LabError(f"--json: cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise LabError(f"--json: cannot write {path}: no permission")
+    """Raises LabError where the result could not be written there."""
+    if path is not None and str(path) != "-" and (why := unwritable(path)):
+        raise LabError(f"--json: cannot write {path}: {why}")
 
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:

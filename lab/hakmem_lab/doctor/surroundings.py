@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
 from hakmem_lab.inside import links
-from hakmem_lab.system import cgroup
+from hakmem_lab.system import usage
 from hakmem_lab.system.files import number, rows, text
 from hakmem_lab.system.machine import chosen
 
@@ -75,7 +75,7 @@ def limits(folder: Path, status: dict[str, str], process: str) -> Check:
 def _folder(root: Path, process: str) -> tuple[Path, Path, int] | None:
     """(the group's folder, where its hierarchy is mounted, version) of what limits memory."""
     proc = root / "proc"
-    own = cgroup.own_folders(proc / "self", proc / process)
+    own = usage.own_folders(proc / "self", proc / process)
     for name, version in (("memory", 1), ("", 2)):
         if name in own:
             folder, mount = (root / os.path.normpath(path).lstrip("/") for path in own[name])

@@ -1,6 +1,5 @@
-"""Which block is at an address: its class, whether it is live, and its neighbours.
-
-The stack on which a sampled block was allocated, the innermost function first, by name where a file tells.
+"""Which block is at an address: its class, whether it is live, and its neighbours; of a sampled one the stack on which
+it was allocated, the innermost function first, by name where a file tells.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,8 @@
-"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold.
+"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold. A number names a process; a
+file is a core, or a reading of before.
 
-In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; and what has changed from one
-reading to another.
-
-The ten largest wastes of a reading, and what to do about each.
-
-What `hak explain` is asked about: a number is a process; a file is a core, or a reading of before.
+In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; what has changed from one reading
+to another; the ten largest wastes, and what to do about each.
 """
 
 import json

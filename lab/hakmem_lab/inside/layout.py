@@ -1,8 +1,8 @@
-"""hak_layout, the library's own description of where everything lies: found in the memory of whoever uses it.
+"""hak_layout, the library's own description of where everything lies, found in the memory of whoever uses it; and the
+objects of a heap, as arrays: chunks and their slices, slabs and their bits, caches, samples.
 
-It is looked for in what is mapped from files, so a program that holds the library is served like one that loads it.
-
-The objects of a heap, as arrays: chunks and their slices, slabs and their bits, caches, samples.
+The description is looked for in what is mapped from files, so a program that holds the library is served like one that
+loads it.
 """
 
 import struct

@@ -1,8 +1,7 @@
-"""How the resident bytes of slabs divide among their blocks: live, free, in a thread's cache, in the depot.
+"""To whom every resident byte of a process belongs. The rows add up to the RSS that the kernel tells.
 
-Arrays of whole classes at a time; a page belongs to the blocks that lie in it by their bytes there.
-
-To whom every resident byte of a process belongs. The rows add up to the RSS that the kernel tells.
+The bytes of slabs divide among their blocks: live, free, in a thread's cache, in the depot. Arrays of whole classes at
+a time; a page belongs to the blocks that lie in it by their bytes there.
 """
 
 from bisect import bisect_left, bisect_right

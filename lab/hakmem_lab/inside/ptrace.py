@@ -1,11 +1,10 @@
-"""A process held still while it is read, as a debugger holds one: its parent sees nothing of it, and it goes on by
-itself if the holder ends.
+"""Threads of another process, held as a debugger holds them: its parent sees nothing of it, and they go on by
+themselves if the holder ends.
 
-Functions called in a live process, by one of its threads; the others go on meanwhile. The thread then continues
-where it was: its registers and signals are put back, and what it called ran on a stack of its own.
-
-A debugger of the system is not asked to: gdb 13 leaves a process with half of its registers set where the processor
-has more of them than gdb knows of.
+All of them, so that it stands still while it is read. Or one, by which functions are called in the process while the
+others go on; the thread then continues where it was: its registers and signals are put back, and what it called ran on
+a stack of its own. A debugger of the system is not asked to: gdb 13 leaves a process with half of its registers set
+where the processor has more of them than gdb knows of.
 """
 
 import ctypes
@@ -22,6 +21,7 @@ from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside.memory import Gone, Process
+from hakmem_lab.system.files import text
 
 # Of linux/ptrace.h and linux/wait.h.
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
@@ -98,11 +98,8 @@ def stops(pid: int, thread: int) -> int | None:
 
 
 def _sleeps_deeply(pid: int, thread: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "D"
-    except (OSError, IndexError):
-        return False
+    after_name = (text(f"/proc/{pid}/task/{thread}/stat") or "").rpartition(")")[2]
+    return after_name.split()[:1] == ["D"]
 
 
 # Of linux/ptrace.h and linux/elf.h.

@@ -1,6 +1,5 @@
-"""The options of a process that runs: read, and changed through its memory as hak_option_set would change them.
-
-`hak top`: what is shown and what is asked, without a terminal: keys in, state out.
+"""`hak top`: what is shown and what is asked, without a terminal: keys in, state out. And the options of the process:
+read, and changed through its memory as hak_option_set would change them.
 """
 
 import re
@@ -165,10 +164,7 @@ class Watch:
 
     def rates(self) -> dict[str, float]:
         """KiB a second by owner, since the reading before."""
-        if self.before is None or self.seconds <= 0:
-            return {}
-        was = {row["owner"]: row["kib"] for row in self.before["rows"]}
-        return {row["owner"]: (row["kib"] - was.get(row["owner"], 0)) / self.seconds for row in self.reading["rows"]}
+        return self.changes("rows", "owner", "kib")
 
     def changes(self, name: str, key: str, column: str) -> dict:
         """The change a second of a column, by row."""

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
 from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
-from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
+from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import Blocks, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
-FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial", GONE)
 DISTURBED_SHARE = 0.1
 OF_ANOTHER = 4.0  # times what was seen of the first process: no mean over 10 ms hides so much of a peak

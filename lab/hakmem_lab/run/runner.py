@@ -19,7 +19,7 @@ from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.server import ServerMeter, choose_port, with_port
-from hakmem_lab.system import cgroup, machine
+from hakmem_lab.system import machine, usage
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
@@ -117,7 +117,7 @@ class Runner:
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self._groups, self.no_groups = None, None
         if workload.server or any(name in TREE for name in names):
-            self._groups, self.no_groups = cgroup.tried()
+            self._groups, self.no_groups = usage.tried()
 
     def __enter__(self) -> "Runner":
         return self
@@ -188,7 +188,7 @@ class Runner:
         return words if port is None else with_port(words, port)
 
     @contextlib.contextmanager
-    def _new_group(self) -> Iterator[cgroup.Group | None]:
+    def _new_group(self) -> Iterator[usage.Group | None]:
         """For one execution; None where there can be none, or nobody asks."""
         group = self._groups.new() if self._groups else None
         try:
@@ -204,7 +204,7 @@ class Runner:
         env: dict,
         arm: Arm | None,
         pin: Sequence[int] = (),
-        group: cgroup.Group | None = None,
+        group: usage.Group | None = None,
         stdin: str | None = None,
     ) -> Running:
         """arm: None for a client, of which only the time is measured."""
@@ -249,23 +249,23 @@ class Runner:
         argv = self._filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         client: Outcome | None = None
-        usage: dict = {}
+        used: dict = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
             running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
             meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
-                    client, usage, why = self._clients(server, meter, port)
+                    client, used, why = self._clients(server, meter, port)
             finally:
                 ended = running.ended()
                 outcome = running.terminate()
-        usage |= meter.memory(outcome, usage)
+        used |= meter.memory(outcome, used)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        return self._part(client or outcome, usage, why)
+        return self._part(client or outcome, used, why)
 
     def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""

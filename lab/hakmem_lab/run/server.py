@@ -19,8 +19,8 @@ from hakmem_lab.plan.arms import callers_environment
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.system import files
-from hakmem_lab.system.cgroup import Group
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running
+from hakmem_lab.system.usage import Group
 
 if TYPE_CHECKING:
     from hakmem_lab.run.runner import Workload

@@ -34,6 +34,15 @@ def write(path: Path, data: bytes | str) -> None:
         raise
 
 
+def unwritable(path: Path) -> str | None:
+    """Why nothing can be written there; to be asked before what is to be written is there, which may take hours."""
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return None if os.access(path if path.exists() else path.parent, os.W_OK) else "no permission"
+
+
 def _mode(path: Path) -> int | None:
     """None: there is no such file yet."""
     try:

@@ -189,7 +189,7 @@ def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
     folder.mkdir()
     for words, text in (
         (("-o", "p.svg", "1"), "ends in none of"),
-        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "its folder is not there"),  # and it is not started
+        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "there is no folder"),  # and it is not started
         (("-o", folder, "--", sites, "1", "7"), "it is a folder"),
         (("--rate", "0", "1"), "--rate"),
         (("--rate", "2G", "1"), "--rate"),

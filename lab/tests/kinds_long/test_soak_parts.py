@@ -67,7 +67,7 @@ PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv
 
 
 def test_memory_processor_time_and_threads_of_a_family():
-    from hakmem_lab.system.proc import family, usage
+    from hakmem_lab.system.usage import family, usage
 
     process = subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True)
     try:
@@ -86,7 +86,7 @@ def test_memory_processor_time_and_threads_of_a_family():
 
 
 def test_own_memory_agrees_with_the_kernels_high_water_mark():
-    from hakmem_lab.system.proc import usage
+    from hakmem_lab.system.usage import usage
 
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[1])
     assert 0 < usage(os.getpid(), True).rss_kib <= peak * 1.05

@@ -4,7 +4,6 @@ pprof's profile.proto: what the library writes is read, and a profile with names
 """
 
 import gzip
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,15 +39,11 @@ def headline(profile: HeapProfile) -> str:
 
 
 def check(path: Path) -> None:
-    """Before there is a profile, which may take hours. Raises LabError where none can be written there."""
+    """Before there is a profile. Raises LabError where none can be written there."""
     if not path.name.endswith(ENDINGS):
         raise LabError(f"-o: {path} ends in none of {', '.join(ENDINGS)}, which say what is to be written")
-    if path.is_dir() or not path.parent.is_dir():
-        raise LabError(
-            f"-o: cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder is not there")
-        )
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise LabError(f"-o: cannot write {path}: it is not for us")
+    if why := files.unwritable(path):
+        raise LabError(f"-o: cannot write {path}: {why}")
 
 
 def write(profile: HeapProfile, path: Path) -> None:

@@ -1,9 +1,7 @@
 """A heap profile, wherever it is from: stacks of places, and what was allocated there.
 
-From the return addresses of a heap to places in files, and where a process's files can be read.
-
-Names of places: of what calls what inside a file, from its debug information where it has some, else from its table
-of symbols. Nothing is asked of the process.
+Places in files come from the return addresses of a heap; their names from a file's debug information where it has some,
+else from its table of symbols. Nothing is asked of the process.
 """
 
 import shutil

@@ -29,7 +29,7 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
-from hakmem_lab.system.proc import family
+from hakmem_lab.system.usage import family
 
 SITES_MAX, DEPTH_MAX = 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in the depot"), "[retained]": ("waiting for decay",),

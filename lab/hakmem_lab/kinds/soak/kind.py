@@ -30,7 +30,7 @@ from hakmem_lab.run.runner import MEASURES, Workload
 from hakmem_lab.run.server import Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
-from hakmem_lab.system.proc import Usage, usage
+from hakmem_lab.system.usage import Usage, usage
 
 __all__ = ["analyse"]
 

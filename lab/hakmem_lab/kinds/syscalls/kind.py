@@ -34,7 +34,7 @@ from hakmem_lab.run.runner import MEASURES, Workload
 from hakmem_lab.run.server import choose_port, drive, with_port
 from hakmem_lab.run.session import parse_arms
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
-from hakmem_lab.system.proc import family
+from hakmem_lab.system.usage import family
 
 __all__ = ["analyse"]
 
