@@ -166,7 +166,7 @@ def answers(found: memory.Memory, maps: Sequence[Mapping], linker: int) -> dict[
     with contextlib.suppress(*UNTOLD):
         for each in links.objects(found, linker) if linker else ():
             path = _path_at(each.strings, maps)
-            for slot in each.slots(MALLOC, os.uname().machine):
+            for slot in each.slots(MALLOC):
                 target = _path_at(slot.value, maps)
                 if target not in ("", path):
                     bound.setdefault(path, set()).add(target)

@@ -5,6 +5,7 @@ All is read from the memory of the process, so that it holds also where files we
 byte order.
 """
 
+import platform
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -137,10 +138,10 @@ class Linked:
             yield index
             (index,) = self._words(table + 8 + 4 * (buckets + index), 1)
 
-    def slots(self, names: Iterable[str], machine: str) -> list[Slot]:
+    def slots(self, names: Iterable[str]) -> list[Slot]:
         """Those that functions of these names fill."""
         found = []
-        kinds = TYPES[machine]
+        kinds = TYPES[platform.machine()]
         for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
             length = self._tags.get(size, 0) // RELOCATION.itemsize * RELOCATION.itemsize
             data = self._memory.read(self._place(table), length) if length else b""

@@ -293,18 +293,18 @@ class Calls:
                     return part.start + at
         raise Failed(f"process {self._memory.pid}: its C library has no code to return to")
 
-    def _begin(self, pc: int) -> list[int]:
+    def _begin(self, pc: int, places: Sequence[int], arguments: Sequence[int]) -> list[int]:
         values = self._registers.copy()
         values[machine().pc] = pc
+        for place, value in zip(places, arguments, strict=False):
+            values[place] = value & (1 << 64) - 1
         if platform.machine() == "x86_64":
             values[X86_ORIGINAL] = (1 << 64) - 1  # no system call to begin anew
             values[X86_FLAGS] &= ~(SINGLE_STEP | DIRECTION)
         return values
 
     def _kernel(self, number: int, *arguments: int) -> int:
-        values = self._begin(self._gate)
-        for place, value in zip(machine().call_arguments, arguments, strict=False):
-            values[place] = value & (1 << 64) - 1
+        values = self._begin(self._gate, machine().call_arguments, arguments)
         values[machine().number] = number
         self._thread.set_registers(values)
         self._thread.go(PTRACE_SINGLESTEP)
@@ -318,9 +318,7 @@ class Calls:
         return self._room
 
     def function(self, address: int, *arguments: int) -> int:
-        values = self._begin(address)
-        for place, value in zip(machine().arguments, arguments, strict=False):
-            values[place] = value & (1 << 64) - 1
+        values = self._begin(address, machine().arguments, arguments)
         top = self._room + STACK_BYTES - 256
         if platform.machine() == "x86_64":
             top -= 8  # as a call leaves it

@@ -118,10 +118,6 @@ def _costs(runs: Iterable[Mapping], higher_is_better: bool) -> list[float]:
     return [1 / run["value"] if higher_is_better else run["value"] for run in runs if run.get("ok")]
 
 
-def _lower_quartile(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 4]
-
-
 def slowdowns(header: dict, records: Sequence[dict]) -> dict[str, float]:
     """Arm -> how much more its runs cost in company than alone, as a ratio minus one; empty where none ran alone.
 
@@ -135,7 +131,7 @@ def slowdowns(header: dict, records: Sequence[dict]) -> dict[str, float]:
         alone = _costs((run for run in own if run["phase"] == SOLO), higher)
         company = _costs((run for run in own if run["phase"] == "measure"), higher)
         if alone and company:
-            found[arm["name"]] = _lower_quartile(company) / statistics.median(alone) - 1
+            found[arm["name"]] = sorted(company)[len(company) // 4] / statistics.median(alone) - 1
     return found
 
 

@@ -91,7 +91,7 @@ def _elf_problem(path: Path) -> str | None:
                 return "it is statically linked, and brings its own malloc"
             if _own_linker() not in (None, os.path.basename(linker)):
                 return f"{linker} starts it, into which no library of this system's can be preloaded"
-            own = sorted(elf.kept_functions(OWN))
+            own = sorted(elf.functions(OWN).kept)
     except Damaged as error:
         return str(error)
     return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.plan.arms import Arm, callers_environment
+from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server import ServerMeter, choose_port, with_port
+from hakmem_lab.run.server import ServerMeter, choose_port, client_request, with_port
 from hakmem_lab.system import machine, usage
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
@@ -97,10 +97,6 @@ def _failed(outcome: Outcome) -> str | None:
     if why is None and outcome.mapped is False:
         why = "the allocator was not loaded: its library is not mapped in the process"
     return outcome.explained(why)
-
-
-def _measures(outcome: Outcome) -> dict:
-    return {name: getattr(outcome, name) for name in MEASURES}
 
 
 class Runner:
@@ -202,28 +198,26 @@ class Runner:
         launcher: Launcher,
         argv: Sequence[str],
         env: dict,
-        arm: Arm | None,
+        arm: Arm,
         pin: Sequence[int] = (),
         group: usage.Group | None = None,
         stdin: str | None = None,
     ) -> Running:
-        """arm: None for a client, of which only the time is measured."""
-        w = self.workload
-        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin)
-        if arm:
-            library = arm.library.path
-            request = replace(
+        w, library = self.workload, arm.library.path
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin, pss_ms=self._pss_ms)
+        return launcher.start(
+            replace(
                 request,
                 expect=str(library.resolve()) if library else None,
-                pss_ms=self._pss_ms,
                 counters=[COUNTERS[name] for name in self._counted],
                 groups=group.processes() if group else (),
             )
-        return launcher.start(request)
+        )
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
-        part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
-                "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        part = {name: getattr(outcome, name) for name in MEASURES}
+        part |= {"exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
+                 "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:
@@ -279,14 +273,11 @@ class Runner:
     def _client(
         self, command: Sequence[str], port: int | None, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
-        argv = self._filled_in(command, port)
-        argv[0] = str(find_program(argv[0]))
+        request = client_request(self.workload, self._filled_in(command), port)
         try:
-            outcome = self._start(
-                self._launchers[0], argv, callers_environment() | self.workload.env, None, stdin=stdin
-            ).wait()
+            outcome = self._launchers[0].run(replace(request, sample_ms=SAMPLE_MS, stdin=stdin))
         except OSError as error:
-            raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
+            raise OSError(error.errno, f"{what} {request.argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)
         return outcome, f"{what}: {failed}" if failed else None
 

@@ -138,9 +138,9 @@ def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
     return statistics.fmean(kib for _, kib in series) if series else None
 
 
-def client_request(workload: "Workload", command: Sequence[str], port: int) -> Request:
-    """A client's command, ready to be started."""
-    argv = with_port(command, port)
+def client_request(workload: "Workload", command: Sequence[str], port: int | None) -> Request:
+    """A client's command, ready to be started. port: None for what goes before a program that is no server."""
+    argv = list(command) if port is None else with_port(command, port)
     argv[0] = str(find_program(argv[0]))
     return Request(
         argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0

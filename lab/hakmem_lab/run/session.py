@@ -145,14 +145,11 @@ class Session(Recorder):
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
 
-    def note_unfit(self, reason: str) -> None:
-        """The run goes on, since its data may serve, but gives no verdict."""
-        self.warn("fitness", reason)
-
     def check_fitness(self) -> None:
-        """Says so where this machine was found unfit, or was never checked."""
+        """Says so where this machine was found unfit, or was never checked. The run goes on, since its data may serve,
+        but an unfit machine gives no verdict."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
-            self.note_unfit(reason)
+            self.warn("fitness", reason)
         elif not any(record.get("what") == "fitness-unknown" for record in self.records()):
             at_least = endings.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
             if reason := fitness.unknown(self.file.path.parent, self.spec, at_least):

@@ -191,7 +191,7 @@ def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, 
     if not {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign"} <= functions.keys():
         for name in OPERATORS:
             functions.pop(name, None)
-    slots = [(each, slot) for each in listed if each not in recorders for slot in _slots(each, functions)]
+    slots = [(each, slot) for each in listed if each not in recorders for slot in each.slots(functions)]
     rows = [*functions.items(), *{(s.name, s.stands) for _, s in slots if s.stands}]
     _check_slots(pid, listed, recorders, same, functions, [slot for _, slot in slots])
     calls = {name: libc.defined(name) for name in CALLS}
@@ -252,10 +252,6 @@ def _loader(each: Linked, libc: Linked) -> int:
     if each is libc:
         return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
     return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0
-
-
-def _slots(each: Linked, names: dict[str, int]) -> list[Slot]:
-    return each.slots(names, os.uname().machine)
 
 
 def _check_slots(

@@ -243,13 +243,7 @@ def stopped_after(collector: Collector, seconds: float | None) -> Iterator[None]
             timer.cancel()
 
 
-@contextlib.contextmanager
-def stopped_by_signals(collector: Collector) -> Iterator[None]:
+def stopped_by_signals(collector: Collector) -> contextlib.AbstractContextManager[None]:
     """Meanwhile a signal ends the recording of what the command has left running."""
     heard = [number for number in signals.NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda *_: collector.tell("stop")) for number in heard}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return signals.handled(heard, lambda *_: collector.tell("stop"))

@@ -81,7 +81,7 @@ def report(profile: HeapProfile, names: Names) -> str:
         lines.append(f"{title:20}{profile.total(size):>18,.0f} bytes in {profile.total(objects):,.0f} blocks")
     fifth = profile.types[RESIDENT_SPACE][0].removesuffix("_space")
     lines.append(f"{fifth:20}{profile.total(RESIDENT_SPACE):>18,.0f} bytes, of these")
-    rows = {stack: values for stack, values in profile.values.items() if not _is_code(stack)}
+    rows = {stack: values for stack, values in profile.values.items() if not isinstance(stack[0], Place)}
     for stack, values in rows.items():
         if values[RESIDENT_SPACE] >= 1 and isinstance(stack[0], str):
             lines.append(f"  {stack[0]:18}{values[RESIDENT_SPACE]:>18,.0f}")
@@ -133,10 +133,6 @@ def changes(before: HeapProfile, after: HeapProfile) -> str:
     if left:
         lines += ["", f"{left:,} stacks are left out whose change may be chance: a sample is taken of {chance:,} bytes"]
     return "\n".join(lines) + "\n"
-
-
-def _is_code(stack: Stack) -> bool:
-    return isinstance(stack[0], Place)
 
 
 NUMBER, BYTES = 0, 2
