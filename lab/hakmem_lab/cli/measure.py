@@ -329,7 +329,7 @@ def _spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, An
         raise LabError(f"{wrong}hak {kind} takes a file that ends in .toml")
     if words:
         keys["command"] = words
-    elif kind in kinds.DEFAULTS:
+    else:
         keys = kinds.default_values(kind) | keys
     return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
 

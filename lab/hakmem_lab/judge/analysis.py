@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
-from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
+from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import Blocks, finished_blocks, sentence
@@ -124,7 +125,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed {times(count)}; what it failed in was run again, the records are kept")
-    if tries := sentence(header.get("earlier", []), header["kind"] in PROLONGED_KINDS):
+    if tries := sentence(header.get("earlier", []), KINDS[header["kind"]].sequential):
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")

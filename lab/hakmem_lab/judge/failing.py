@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.plan.kinds import KINDS
 
 GONE = "gone"
 COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
@@ -146,7 +147,7 @@ def shared(header: dict, records: Sequence[dict]) -> str | None:
     found = slowdowns(header, records)
     if max(found.values(), default=0.0) < SHARED:
         return None
-    if header["kind"] == "aa":
+    if KINDS[header["kind"]].one_arm:
         return (
             f"two runs at once need {100 * statistics.fmean(found.values()):.0f} % more than one alone: they share a "
             "cache or the way to memory, and a duet of this program compares its arms under that pressure"

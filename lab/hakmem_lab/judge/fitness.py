@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import project
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
@@ -147,6 +148,6 @@ def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> 
     spec wants takes at least."""
     if checks(folder):
         return None
-    program = spec is not None and spec.kind in ("ab", "compare", "matrix", "sweep", "tune")
+    program = spec is not None and KINDS[spec.kind].own_aa
     how = command_line(spec) if spec is not None and program else "hak aa"
     return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")

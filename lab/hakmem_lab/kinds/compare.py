@@ -77,7 +77,7 @@ def measure(session: Session) -> None:
         return [everyone[0], *(name for name in everyone[1:] if name not in gone)]
 
     gone: dict[str, int] = {}
-    for blocks in session.each_block("measure", wanted, most, session.needed):
+    for blocks in session.each_block("measure", wanted, most):
         if not blocks or not plan.share:
             continue
         for name, decision in decisions(header, blocks, plan).items():

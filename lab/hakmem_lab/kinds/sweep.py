@@ -45,7 +45,7 @@ def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
-    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks, [DEFAULT]))
+    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair = DEFAULT, chosen
     run_until_settled(session, "confirm", pair, of_pair(header, pair))

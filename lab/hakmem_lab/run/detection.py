@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import log_ratios, metric_of
 from hakmem_lab.judge.statistics import power
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.run import endings
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
 
 PILOT_BLOCKS = 6
-CONFIRMED = ("sweep", "tune")  # whose verdict is on two arms, however many they begin with
 
 
 def plan_rare(session: Session) -> None:
     """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
-    rare, runs_of_a_block = session.spec.rare, 2 if len(session.arms) == 2 or session.spec.kind in CONFIRMED else 1
+    two = len(session.arms) == 2 or KINDS[session.spec.kind].confirms
+    rare, runs_of_a_block = session.spec.rare, 2 if two else 1
     if rare is not None and not any(record.get("what") == planning.MORE for record in session.records()):
         blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
@@ -42,7 +43,7 @@ def plan_detection(
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
-        pairs = [(names[0], name) for name in names[1:]]
+        pairs = [(names[0], name) for name in names[1:] if name in blocks[-1]]
         columns = columns_of(blocks) if columns_of else [log_ratios(blocks, *pair, metric_of(header)) for pair in pairs]
         known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"
     _fix_plan(session, names, known, comparisons)

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.statistics.paired import Interval
@@ -15,6 +14,7 @@ from hakmem_lab.kinds.suite.rows import sheet_rows
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
 from hakmem_lab.show import answers
+from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 PRAISE = ("better", "faster", "level", "as good", "clear winner", "smaller than")
 

@@ -157,7 +157,7 @@ def measure(session: LatencySession) -> None:
     def wanted(blocks: Blocks) -> list[str]:
         return [first, *others] if len(blocks) < least else [first, *(name for name in others if name not in gone)]
 
-    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records), [first]):
+    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records)):
         if not blocks or not law.often.share:
             continue
         gone |= {*session.gone}
@@ -195,9 +195,10 @@ def note_rule(session: LatencySession) -> None:
 
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
-    """The log-ratios of the blocks' own percentiles, of every arm."""
+    """The log-ratios of the blocks' own percentiles, of every arm that finished one."""
     pools = Pools(blocks)
-    return [Pair(pools, first, name).log_ratios(metric) for name in others]
+    pairs = (Pair(pools, first, name) for name in others)
+    return [pair.log_ratios(metric) for pair in pairs if pair.blocks]
 
 
 def run(spec: Spec, context: Context) -> dict:

@@ -114,6 +114,7 @@ class ReplaySession(ReplayBlocks):
             there = ", ".join(str(each.number) for each in self.found.processes[:MOST_NAMED]) or "none"
             raise LabError(f"--processes: {spec.trace} has no process {missing[0]}; it has: {there}")
         super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
+        self.needed = [arms[0].name, arms[0].name + LIVE]
         self.stacks = by_stack.chosen(Path(spec.trace), spec, next(iter(spec.processes), None)) if spec.by else None
         if self.stacks and isinstance(self.runner, ReplayRunner):
             self.runner.nodes = {node for row in self.stacks["rows"] for node in row["nodes"]}
@@ -167,7 +168,7 @@ def measure(session: Session) -> None:
             name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}
         ]
 
-    for blocks in session.each_block("measure", wanted, most, [everyone[0], everyone[0] + LIVE]):
+    for blocks in session.each_block("measure", wanted, most):
         if not blocks or header["spec"]["live"] or header["spec"].get("by"):
             continue
         found = compare.decisions(own, blocks, plan)

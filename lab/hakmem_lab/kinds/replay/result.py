@@ -57,7 +57,8 @@ def _answer(found: dict, metric: str) -> str:
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     recorded, live = header["recorded"], header["spec"]["live"]
-    names = [arm["name"] for arm in own["arms"] if not live or all(arm["name"] + LIVE in block for block in blocks)]
+    names = [arm["name"] for arm in own["arms"] if _runs(blocks, arm["name"])]
+    names = [name for name in names if not live or all(name + LIVE in block for block in blocks)]
     base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
     found = {
         "recorded": recorded,

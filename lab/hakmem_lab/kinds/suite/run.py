@@ -288,7 +288,7 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block_of_those_left("measure", list(session.arms), index, attempt, session.needed)
+        session.block_of_those_left("measure", list(session.arms), index, attempt)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
