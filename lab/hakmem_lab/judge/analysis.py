@@ -145,7 +145,7 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "headline": "",
         "final": False,
         "metric": metric.record(),
-        "watched": [rail.record() for rail in guardrails_of(spec)],
+        "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
         "margin": spec["margin"],
         "alpha": spec["alpha"],
         "blocks": len(blocks),

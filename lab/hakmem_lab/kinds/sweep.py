@@ -73,6 +73,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
         shrunk = verdicts.percent(intervals[chosen].estimate)
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
-        result["selection"]["confirmation"] = parts["comparisons"][0]
-        failing.withheld(result, records, DEFAULT, chosen)
-    return blocked(result, records)
+        result = blocked(failing.withheld(result, records, DEFAULT, chosen), records)
+        result["selection"]["confirmation"] = result["comparisons"][0]
+    return result

@@ -43,7 +43,8 @@ def plan_detection(
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
-        pairs = [(names[0], name) for name in names[1:] if name in blocks[-1]]
+        left = min(blocks, key=len)  # without those that have failed too often
+        pairs = [(names[0], name) for name in names[1:] if name in left]
         columns = columns_of(blocks) if columns_of else [log_ratios(blocks, *pair, metric_of(header)) for pair in pairs]
         known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"
     _fix_plan(session, names, known, comparisons)

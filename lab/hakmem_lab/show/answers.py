@@ -171,8 +171,8 @@ def _one(result: Record, row: Record) -> str:
         if found.sure:
             return f"Not fully decided: {said}"
         return f"Not decided: {_open_change(found, treatment, control)}" if found.between else "Not decided"
-    worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    costs = [change.text for rail in worse if (change := change_of(result, rail)) is not None]
+    worse = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "failed"]
+    costs = [change.text for guardrail in worse if (change := change_of(result, guardrail)) is not None]
     said += f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else ""
     return said if costs or found.sure <= 0 else words.costly(result, row.get("treatment"), said)
 
@@ -183,10 +183,14 @@ def _open_change(found: Change, treatment: str, control: str) -> str:
     return f"{found.style.noun} is {found.between} with {treatment} than with {control}"
 
 
-def tolerated(result: Record, rail: Record) -> str:
+def tolerated(result: Record, guardrail: Record) -> str:
     """What a guardrail allows: 5 % more."""
-    limit = finite(rail.get("limit"))
-    return "" if limit is None else words.tolerated(limit, words.style_of(words.described(result, rail.get("metric"))))
+    limit = finite(guardrail.get("limit"))
+    return (
+        ""
+        if limit is None
+        else words.tolerated(limit, words.style_of(words.described(result, guardrail.get("metric"))))
+    )
 
 
 def margin_text(result: Record) -> str:
@@ -223,8 +227,11 @@ def _shown(result: Record, row: Record, found: Change) -> str:
         shown = row.get("at_least_margin")
         beyond = near >= margin if shown is None else bool(shown)
         parts.append(f"surely {matters}" if beyond else f"whether it is {matters} is not shown")
-    failed = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    limits = [f"of {metric(result, rail)} no more than {tolerated(result, rail)} is tolerated" for rail in failed]
+    failed = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "failed"]
+    limits = [
+        f"of {metric(result, guardrail)} no more than {tolerated(result, guardrail)} is tolerated"
+        for guardrail in failed
+    ]
     return "; ".join(parts + limits) + "." if parts or limits else ""
 
 
@@ -240,12 +247,12 @@ def _alike(result: Record, row: Record, found: Change) -> str:
 
 
 def _open(result: Record, row: Record, found: Change) -> str:
-    unclear = [rail for rail in result.get("guardrails") or [] if rail.get("status") in ("unclear", "open")]
+    unclear = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "open"]
     if found.sure:
         parts = [f"Surely {found.between}; whether by the {margin_text(result)} that matters is open"]
     else:
         parts = ["Better, equal and worse are all still possible"]
-    parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
+    parts += [f"{metric(result, guardrail)} may have got worse by more than is tolerated" for guardrail in unclear]
     return "; ".join(parts) + "."
 
 

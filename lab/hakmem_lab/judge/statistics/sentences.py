@@ -31,9 +31,9 @@ def size(log_ratio: float) -> str:
 def reason(decision, least: int) -> str:
     """The sentence of a `verdict.Decision`; `least`: the fewest blocks with which any verdict is possible."""
     broken = "; ".join(
-        f"{rail.name} got worse by more than was tolerated ({percent(rail.interval.estimate)})"
-        for rail in decision.guardrails
-        if rail.status == "failed"
+        f"{guardrail.name} got worse by more than was tolerated ({percent(guardrail.interval.estimate)})"
+        for guardrail in decision.guardrails
+        if guardrail.status == "failed"
     )
     matters = f"{decision.margin * 100:g} %"
     match str(decision.verdict):
@@ -94,7 +94,7 @@ def _open(decision, matters: str, least: int) -> str:
         return f"{interval.n} blocks are too few for a verdict: at least {least} are needed."
     if math.isinf(interval.low) and math.isinf(interval.high):
         return f"{interval.n} blocks are too few for a verdict at this early look."
-    unclear = [rail.name for rail in decision.guardrails if rail.status == "unclear"]
+    unclear = [guardrail.name for guardrail in decision.guardrails if guardrail.status == "open"]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and unclear:
         return (
             f"The treatment is surely better ({_between(decision)}), but {', '.join(unclear)} may have got worse by "

@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 class GuardrailStatus(StrEnum):
     HELD = "held"
     FAILED = "failed"
-    UNCLEAR = "unclear"
+    OPEN = "open"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,24 @@ class Guardrail:
     limit: float
     status: GuardrailStatus
     interval: Interval
+
+    @classmethod
+    def of(cls, name: str, interval: Interval, limit: float) -> "Guardrail":
+        """From the interval of its metric: failed where all of it is worse than `limit`, held where none of it is."""
+        return cls(name, limit, status(interval, limit), interval)
+
+    def row(self) -> dict:
+        """As a result states it: ratios minus one."""
+        ratio = self.interval.ratio()
+        return {
+            "metric": self.name,
+            "limit": self.limit,
+            "estimate": ratio.estimate,
+            "ci_low": ratio.low,
+            "ci_high": ratio.high,
+            "level": ratio.level,
+            "status": str(self.status),
+        }
 
 
 @dataclass(frozen=True)
@@ -85,11 +103,10 @@ def guardrail(
 ) -> Guardrail:
     """Judge a second metric from its per-block log-ratios (positive = treatment better).
 
-    failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
+    failed: the whole interval is worse than `limit`; held: none of it is; open otherwise. Either word is wrong with
     a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
     """
-    interval = _judged_intervals(d, alpha, plan).equivalence
-    return Guardrail(name, limit, status(interval, limit), interval)
+    return Guardrail.of(name, _judged_intervals(d, alpha, plan).equivalence, limit)
 
 
 def status(interval: Interval, limit: float) -> GuardrailStatus:
@@ -98,7 +115,7 @@ def status(interval: Interval, limit: float) -> GuardrailStatus:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
     if interval.high < -as_log(limit):
         return GuardrailStatus.FAILED
-    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.UNCLEAR
+    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.OPEN
 
 
 def decide(
@@ -119,13 +136,14 @@ def decide(
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
     torn = means is not None and contradicts(word, means.ratio, delta)
+    word, vetoed_by = with_guardrails(Verdict.INCONCLUSIVE if torn else word, guardrails)
     decision = Decision(
-        verdict=Verdict.INCONCLUSIVE if torn else word,
+        verdict=word,
         interval=judged.interval,
         equivalence=judged.equivalence,
         final=True,
         reason="",
-        vetoed_by=(),
+        vetoed_by=vetoed_by,
         margin=margin,
         guardrails=tuple(guardrails),
         plain=judged.interval.estimate,
@@ -133,7 +151,6 @@ def decide(
         torn=torn,
         consistent=judged.consistent,
     )
-    decision = _with_guardrails(decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
         decision = replace(decision, final=plan is None or len(d) >= plan.looks[-1])
     elif plan is not None:
@@ -210,12 +227,13 @@ def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
     return Verdict.INCONCLUSIVE
 
 
-def _with_guardrails(decision: Decision) -> Decision:
-    if decision.verdict is not Verdict.GO:
-        return decision
-    failed = tuple(rail.name for rail in decision.guardrails if rail.status is GuardrailStatus.FAILED)
+def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Verdict, tuple[str, ...]]:
+    """A GO that a failed guardrail forbids is a NO-GO, vetoed by these; one that an open guardrail leaves in doubt is
+    INCONCLUSIVE."""
+    if word is not Verdict.GO:
+        return word, ()
+    failed = tuple(each.name for each in guardrails if each.status is GuardrailStatus.FAILED)
     if failed:
-        return replace(decision, verdict=Verdict.NO_GO, vetoed_by=failed)
-    if any(rail.status is GuardrailStatus.UNCLEAR for rail in decision.guardrails):
-        return replace(decision, verdict=Verdict.INCONCLUSIVE)
-    return decision
+        return Verdict.NO_GO, failed
+    doubtful = any(each.status is GuardrailStatus.OPEN for each in guardrails)
+    return Verdict.INCONCLUSIVE if doubtful else word, ()

@@ -13,7 +13,7 @@ from hakmem_lab.judge.analysis import (
     measured,
     metric_of,
 )
-from hakmem_lab.judge.statistics import guardrails, looks, sentences, verdict
+from hakmem_lab.judge.statistics import looks, sentences, verdict
 from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import builds
@@ -94,11 +94,6 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
     session.progress.say(f"{count} {session.counted} of at most {max(count, last)}: {decision.verdict}")
 
 
-def rail_rows(decision: verdict.Decision) -> dict:
-    """The result's keys about guardrails."""
-    return {"guardrails": [guardrails.row(rail) for rail in decision.guardrails], "vetoed_by": list(decision.vetoed_by)}
-
-
 def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
     """What the planned looks that were reached said, and the last block, where it lies between them."""
     counts = [count for count in plan.looks if count <= len(blocks)]
@@ -129,7 +124,8 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
         "torn": decision.torn,
         "comparisons": rows,
         "looks": look_rows(header, blocks, pair, plan),
-        **rail_rows(decision),
+        "guardrails": [each.row() for each in decision.guardrails],
+        "vetoed_by": list(decision.vetoed_by),
     }
 
 
@@ -181,12 +177,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
 def blocked(result: dict, records: list[dict]) -> dict:
     """An unfit machine gives no verdict, whatever the interval says."""
     reasons = [record["text"] for record in records if record["type"] == "event" and record["what"] == "fitness"]
-    judged = [row for row in (result, *result["comparisons"], *result.get("looks", [])) if row["verdict"]]
-    if reasons and judged:
-        for row in judged:
-            row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
-        result["headline"] = f"No verdict on this machine: {reasons[-1]}"
-    return result
+    if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
+        return result
+    return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")
 
 
 def secondary(blocks: Blocks, control: str, treatment: str, spec: dict, level: float) -> list[dict]:

@@ -56,10 +56,10 @@ def check_percentile(value: str) -> str:
 
 def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
     """Percentiles, and what every kind can watch; else ValueError."""
-    for name, rail in value.items():
+    for name, guardrail in value.items():
         if name not in METRICS:
             check_metric(name)
-        elif rail.higher_is_better:
+        elif guardrail.higher_is_better:
             raise ValueError(f"'{name}' is a time: higher is never better")
     return value
 
@@ -136,7 +136,7 @@ class LatencySession(Session):
             argv = [word.replace(placeholder, value) for word in argv]
         self.workload = replace(self.workload, argv=argv)
         metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
-        watched = [rail for rail in spec.guardrail_metrics() if rail.name not in METRICS]
+        watched = [guardrail for guardrail in spec.guardrail_metrics() if guardrail.name not in METRICS]
         self.metrics = [metric, *watched]
         self.runner = HistogramRunner(self.workload, metric, watched)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge import failing, planning
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
-from hakmem_lab.judge.statistics import guardrails, multiple, verdict
+from hakmem_lab.judge.statistics import multiple, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
@@ -128,7 +128,9 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     if len(blocks) < law.planned and not law.often.share:
         return plain(result)
     decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
-    result["failed"] = failing.withheld_of(decisions, records, first, others) if len(others) > 1 else {}
+    result["failed"] = {}
+    if len(others) > 1:
+        decisions, result["failed"] = failing.withheld_of(decisions, records, first, others)
     still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
     result |= _ending(still, len(blocks), header, records)
     if not result["final"] and all(map(_unlimited, decisions.values())):
@@ -136,12 +138,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
     result["comparisons"] += _secondary(pairs, spec)
     result["guardrails"] = [
-        guardrails.row(rail) | {"arm": name} for name, decision in decisions.items() for rail in decision.rails
+        each.row() | {"arm": name} for name, decision in decisions.items() for each in decision.guardrails
     ]
     result["headline"] = _headline(first, spec["metric"], decisions, result["failed"])
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
-        failing.withheld(result, records, first, others[0])
+        result = failing.withheld(result, records, first, others[0])
     return plain(blocked(result, records))
 
 
@@ -210,7 +212,7 @@ def _undecided(percentile: str, name: str, decision: Decision) -> str:
         return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"
     between = told(percentile, decision.interval).between
     ends = f" ({between})" if between else ""
-    unclear = [rail.name for rail in decision.rails if rail.status is verdict.GuardrailStatus.UNCLEAR]
+    unclear = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
     if decision.interval.low > 0 and unclear:
         return f"{name}: better{ends}, but {', '.join(unclear)} may have got worse"
     return f"{name}: not decided{ends}"

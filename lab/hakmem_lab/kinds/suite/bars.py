@@ -66,8 +66,8 @@ class Milestone(Bar):
     workload: str
 
 
-def guardrail_bar(metric: str, rail: Guardrail, reference: str) -> Bar:
+def guardrail_bar(metric: str, guardrail: Guardrail, reference: str) -> Bar:
     """A guardrail is a bar against the reference: it holds where the whole interval keeps the limit."""
     name = metric if not metric.startswith("regex:") else "output"
-    return Bar(title=f"{GUARDRAIL}: {name}", metric=metric, higher_is_better=rail.higher_is_better, against=reference,
-               at_most=1 + rail.limit)  # fmt: skip
+    return Bar(title=f"{GUARDRAIL}: {name}", metric=metric, against=reference,
+               higher_is_better=guardrail.higher_is_better, at_most=1 + guardrail.limit)  # fmt: skip

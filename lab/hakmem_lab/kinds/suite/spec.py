@@ -198,8 +198,8 @@ class WorkloadSpec(Model):
     def rates(self) -> set[str]:
         """The metrics of which more is better."""
         of_bars = {self.named(bar.metric) for bar in self.bars if bar.higher_is_better}
-        of_rails = {self.named(name) for name, rail in self.guardrails.items() if rail.higher_is_better}
-        return of_bars | of_rails | ({self.metric} if self.higher_is_better else set())
+        of_guardrails = {self.named(name) for name, guardrail in self.guardrails.items() if guardrail.higher_is_better}
+        return of_bars | of_guardrails | ({self.metric} if self.higher_is_better else set())
 
     def named(self, metric: str) -> str:
         """The metric that a bar means: `rss` of a workload with a server is the server's."""
@@ -273,7 +273,7 @@ class SuiteSpec(Model):
         return min(self.max_blocks, row.max_blocks or self.max_blocks)
 
     def guardrails_of(self, row: WorkloadSpec) -> list[Bar]:
-        return [guardrail_bar(name, rail, self.reference) for name, rail in row.guardrails.items()]
+        return [guardrail_bar(name, guardrail, self.reference) for name, guardrail in row.guardrails.items()]
 
     def judges(self) -> bool:
         """Whether there is anything to reach."""

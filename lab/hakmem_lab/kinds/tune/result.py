@@ -73,9 +73,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if not parts:
         result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
         return result
-    result |= parts
-    result["selection"]["confirmation"] = parts["comparisons"][0]
-    blocked(failing.withheld(result, records, DEFAULT, chosen), records)
+    result = blocked(failing.withheld(result | parts, records, DEFAULT, chosen), records)
+    result["selection"]["confirmation"] = result["comparisons"][0]
     result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
     if broke and not result["final"]:
         result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"

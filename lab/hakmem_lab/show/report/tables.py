@@ -100,20 +100,20 @@ def _hosts(result: Record) -> list[Table | None]:
 
 def _guardrails(result: Record) -> Table | None:
     rows = []
-    for rail in result.get("guardrails") or []:
-        text, tone = _STATUS.get(str(rail.get("status")), (_text(rail.get("status")), "neutral"))
+    for guardrail in result.get("guardrails") or []:
+        text, tone = _STATUS.get(str(guardrail.get("status")), (_text(guardrail.get("status")), "neutral"))
         rows.append(
             [
-                answers.metric(result, rail),
-                answers.tolerated(result, rail) or UNKNOWN,
-                *_told(result, rail),
+                answers.metric(result, guardrail),
+                answers.tolerated(result, guardrail) or UNKNOWN,
+                *_told(result, guardrail),
                 Cell(text, tone),
             ]
         )
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
-    if any(rail.get("arm") for rail in result.get("guardrails") or []):
+    if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
         columns = ["Arm", *columns]
-        rows = [[_text(rail.get("arm")), *row] for rail, row in zip(result["guardrails"], rows, strict=True)]
+        rows = [[_text(guardrail.get("arm")), *row] for guardrail, row in zip(result["guardrails"], rows, strict=True)]
     return Table("Guardrails: a failed one forbids GO", columns, rows) if rows else None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics import guardrails, verdict
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
@@ -29,10 +29,10 @@ def judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, 
                 found[name].append(verdict.guardrail(d, limit, alpha / len(columns), metric.name, plan))
             continue
         for name, interval in simultaneous_intervals(columns, 1 - 2 * alpha).items():
-            found[name].append(guardrails.judged(metric.name, interval, limit))
+            found[name].append(Guardrail.of(metric.name, interval, limit))
     return found
 
 
 def rows(found: Mapping[str, Sequence[Guardrail]]) -> list[dict]:
     """As a result states them, each with its arm."""
-    return [guardrails.row(rail) | {"arm": name} for name, rails in found.items() for rail in rails]
+    return [each.row() | {"arm": name} for name, own in found.items() for each in own]
