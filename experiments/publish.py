@@ -84,7 +84,8 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     machine = header["machine"]
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
-    first, more = answers.said(result)
+    said = answers.explain(result)
+    first, more = said.answer, said.more
     lines += [f"**{verdict or 'Result'}: {first.rstrip('.')}.**" + (f" {more}" if more else ""), ""]
     lines += [f"![{first}](pictures/{name}.svg)", ""]
     lines += figures(result)

@@ -29,7 +29,7 @@ def doctor(
     from hakmem_lab.doctor import command, process
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import examination
+    from hakmem_lab.show.terminal.process import show_report
 
     arm = parse_arm(allocator, where="--allocator")
     is_process = subject[0].isdecimal()
@@ -39,6 +39,6 @@ def doctor(
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
         emit.write_object(found.record(), json)
     if str(json) != "-":
-        examination.show(found)
+        show_report(found)
     if not found.served:
         raise typer.Exit(EXIT_NOT_SERVED)

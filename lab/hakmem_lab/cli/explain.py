@@ -32,12 +32,12 @@ def explain(
     from hakmem_lab.inside import reading
     from hakmem_lab.inside.explain import between
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import explanation
+    from hakmem_lab.show.terminal import process
 
     if block is not None:
         if json or diff or html:
             raise LabError("--block: is a question of its own: without --json, --diff and --html")
-        explanation.show_block(reading.block(subject, block, stop))
+        process.show_block(reading.block(subject, block, stop))
         return
     before = reading.load(diff, "--diff") if diff else None
     result = reading.take(subject, stop)
@@ -46,8 +46,8 @@ def explain(
     if json is not None:
         emit.write_object(result, json)
     if html is not None:
-        from hakmem_lab.show import heap_page
+        from hakmem_lab.show import report
 
-        heap_page.write(result, html, "--html")
+        report.write_reading(result, html, "--html")
     if str(json) != "-":
-        explanation.show(result)
+        process.show_reading(result)

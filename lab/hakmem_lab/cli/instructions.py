@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hakmem_lab.run.callgrind import find_valgrind, total, traced
 from hakmem_lab.show import emit
-from hakmem_lab.show.terminal import tables
+from hakmem_lab.show import terminal as tables
 from hakmem_lab.system import signals
 
 

@@ -263,7 +263,7 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
         emit.write_format(results, params["format_"])
     elif str(file) != "-":
         for result in results:
-            print(f"{scan.title(result['scan'])}: {answers.in_one_line(result)} (run {result['id']})")
+            print(f"{scan.title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
     for result in results:
         _meet(result, params.get("require"))
 
@@ -369,10 +369,10 @@ def check_json(path: Path | None) -> None:
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:
     """Raises LabError for an unknown format, and where two things would stand on standard output."""
-    from hakmem_lab.show import formats
+    from hakmem_lab.show import emit
 
-    if name is not None and name not in formats.NAMES:
-        raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.NAMES)}")
+    if name is not None and name not in emit.FORMATS:
+        raise LabError(f"--format: there is no format '{name}': {nearest(name, emit.FORMATS)}")
     if name is not None and str(json_file) == "-":
         raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
 

@@ -28,16 +28,16 @@ def metrics(
 ) -> None:
     """The heap of a process as OpenMetrics text; read from outside, the process does nothing."""
     from hakmem_lab.inside import explain
-    from hakmem_lab.show.formats import heap_metrics
+    from hakmem_lab.show import openmetrics
 
     def read() -> str:
-        return heap_metrics.text(explain.process(pid))
+        return openmetrics.heap_text(explain.process(pid))
 
     first = read()  # before anybody asks, what cannot be read is said here
     if listen is None:
         sys.stdout.write(first)
         return
-    _serve(_address(listen), read, heap_metrics.CONTENT_TYPE)
+    _serve(_address(listen), read, openmetrics.CONTENT_TYPE)
 
 
 def _address(text: str) -> tuple[str, int]:

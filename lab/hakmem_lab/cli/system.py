@@ -20,7 +20,7 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
     from hakmem_lab.doctor.checks import NOTE, Report
     from hakmem_lab.errors import LabError, nearest
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import examination
+    from hakmem_lab.show.terminal import process
 
     if action not in ("check", "tune", "undo"):
         raise LabError(f"hak system: there is no '{action}': {nearest(action, ('check', 'tune', 'undo'))}")
@@ -32,7 +32,7 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
         if json is not None:
             emit.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
         if str(json) != "-":
-            examination.show(report)
+            process.show_report(report)
         raise typer.Exit(EXIT_DISTURBED if found else 0)
     lines = quiet.tune() if action == "tune" else quiet.undo()
     nothing = "nothing to change" if action == "tune" else "nothing to put back"

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
 from hakmem_lab.plan import project
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
 
-FIT, OPEN, UNFIT = "fit", "open", "unfit"
 SAME = ("cpu", "processors", "kernel")
 UNCHECKED = "this machine was not checked: hak aa"
 

@@ -20,6 +20,7 @@ class Kind:
     loses_arms: an arm other than the first may fail, and the others go on. own_aa: is to be preceded by an A/A of the
     same program. draws_seeds: {seed} in a command is drawn although there are no blocks. mixed: its runs are of several
     workloads, whose figures have no common scale. many: has too many arms to draw each of them.
+    pictures: its own in a report, the leading one first, as modules and functions there.
     only_in_files: keys without a flag, where every other key has one; None: where --set gives all that is no table.
     own_spec: the checkout has a spec of it.
     """
@@ -36,6 +37,7 @@ class Kind:
     draws_seeds: bool = False
     mixed: bool = False
     many: bool = False
+    pictures: Collection[str] = ()
     only_in_files: Collection[str] | None = None
     own_spec: bool = False
 
@@ -43,16 +45,19 @@ class Kind:
 _ROWS = (
     Kind("ab", sequential=True, own_aa=True, only_in_files=BOTH),
     Kind("compare", sequential=True, loses_arms=True, own_aa=True, only_in_files=(*BOTH, "also", "looks")),
-    Kind("matrix", part="effects", sequential=True, own_aa=True),
-    Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True),
-    Kind("tune", part="tune", sequential=True, confirms=True, own_aa=True, many=True),
-    Kind("soak", part="soak", needs="soak"),
-    Kind("syscalls", part="syscalls", draws_seeds=True),
-    Kind("latency", part="latency", needs="latency", sequential=True, by_percentile=True, loses_arms=True),
-    Kind("aa", part="aa", one_arm=True, only_in_files=(*BOTH, "also", "looks", "question", "env", "timeout", "warm-up",
-                                                       "guardrails", "resamples", "rare")),
-    Kind("suite", part="suite", mixed=True, own_spec=True),
-    Kind("fleet", part="fleet"),
+    Kind("matrix", part="effects", sequential=True, own_aa=True, pictures=("forest.effects", "single.interaction")),
+    Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, pictures=("forest.selection",)),
+    Kind("tune", part="tune", sequential=True, confirms=True, own_aa=True, many=True, pictures=("forest.selection",)),
+    Kind("soak", part="soak", needs="soak", pictures=("soak.resident", "soak.throughput", "soak.tails")),
+    Kind("syscalls", part="syscalls", draws_seeds=True, pictures=("single.syscalls",)),
+    Kind("latency", part="latency", needs="latency", sequential=True, by_percentile=True, loses_arms=True,
+         pictures=("single.latency",)),
+    Kind("aa", part="aa", one_arm=True, pictures=("single.false_verdicts", "single.smallest_effect",
+                                                  "single.autocorrelation"),
+         only_in_files=(*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples",
+                        "rare")),
+    Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores", "scores.history")),
+    Kind("fleet", part="fleet", pictures=("forest.hosts",)),
     Kind("replay", part="replay", sequential=True, loses_arms=True),
     Kind("judge"),
 )  # fmt: skip

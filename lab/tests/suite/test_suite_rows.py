@@ -277,7 +277,7 @@ def test_amounts_are_in_the_unit_of_the_metric(text, value):
     ],
 )
 def test_a_cell_of_the_terminal_says_it_in_the_words_of_all_kinds(figure, unit, wanted):
-    from hakmem_lab.show.terminal.suite import _cell
+    from hakmem_lab.show.kinds.suite import _cell
 
     record = dict(zip(("ratio", "ci_low", "ci_high", "word"), figure, strict=True))
     assert _cell(record, {"unit": unit}) == wanted

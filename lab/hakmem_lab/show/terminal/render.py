@@ -1,9 +1,9 @@
 """A result on the terminal."""
 
 from hakmem_lab.judge import words
-from hakmem_lab.show import answers, tuning
-from hakmem_lab.show.terminal import by_kind, fleet
-from hakmem_lab.show.terminal.tables import STYLES, add_row, new_table, number, output
+from hakmem_lab.show import answers, kinds
+from hakmem_lab.show.kinds import tune
+from hakmem_lab.show.terminal import STYLES, add_row, new_table, number, output
 
 
 def show(result: dict) -> None:
@@ -11,10 +11,10 @@ def show(result: dict) -> None:
     console = output()
     if result.get("question"):
         console.print(result["question"], style="italic", markup=False)
-    verdict = result.get("verdict")
-    if verdict:
-        console.print(f"{verdict}", style=STYLES[verdict], end="  ", markup=False)
-    for text in filter(None, answers.said(result)):
+    said = answers.explain(result)
+    if said.verdict:
+        console.print(said.verdict, style=STYLES[said.verdict], end="  ", markup=False)
+    for text in filter(None, (said.answer, said.more)):
         console.print(text, markup=False)
     for build in (_arms, _comparisons, _effects, _selection, _guardrails, _kind_tables):
         for table in build(result):
@@ -31,7 +31,7 @@ def show(result: dict) -> None:
     console.print(
         f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", markup=False
     )
-    for where, line in tuning.service_lines(result):  # last, and in one piece: they are to be copied
+    for where, line in tune.service_lines(result):  # last, and in one piece: they are to be copied
         console.print(f"{where}\n{line}", markup=False, soft_wrap=True)
 
 
@@ -40,7 +40,7 @@ def _arms(result: dict):
     if rows:
         title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
         table = new_table(title, "median of", *heads)
-        shown, more = tuning.foremost(result, rows, "name")
+        shown, more = tune.foremost(result, rows, "name")
         for arm in shown:
             add_row(table, arm["name"], *answers.arm_figures(result, arm, number, number))
         yield table
@@ -78,7 +78,7 @@ def _selection(result: dict):
             "candidate",
             "effect [interval]",
         )
-        shown, more = tuning.foremost(result, selection["candidates"], "arm")
+        shown, more = tune.foremost(result, selection["candidates"], "arm")
         for row in shown:
             mark = "  <- chosen" if row["arm"] == selection["chosen"] else ""
             add_row(table, row["arm"] + mark, answers.told(result, row))
@@ -105,10 +105,7 @@ def _guardrails(result: dict):
 
 def _kind_tables(result: dict):
     """Tables that only one kind has."""
-    for key, build in by_kind.TABLES.items():
-        if result.get(key):
-            yield from build(result[key])
-    if result.get("fleet"):
-        yield from fleet.tables(result)
+    for tables in kinds.of(result, "tables"):
+        yield from tables(result)
     if text := words.builds(result):
         yield text

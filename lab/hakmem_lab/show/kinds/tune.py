@@ -1,7 +1,11 @@
-"""What whatever shows a tuning says of it: the candidates that came furthest, and what to put into the service file."""
+"""Allocators and their options: the candidates that came furthest, and what to put into the service file."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from hakmem_lab.show.terminal import add_row, new_table
 
 Record = dict[str, Any]
 
@@ -28,3 +32,26 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
     found = [("In the [Service] section of the unit:", line) for line in unit[:1]]
     found += [("and below it, so that what it runs on now is gone:", line) for line in unit[1:]]
     return [*found, ("In a shell:", service["shell"])]
+
+
+def answer(result: Record) -> str:
+    return str(result["tune"]["answer"])
+
+
+def tables(result: Record) -> Iterator:
+    """How the choice went."""
+    tune = result["tune"]
+    if tune["rungs"]:
+        table = new_table(f"Choice among {tune['candidates']} candidates", "after", "candidates", "left", "best")
+        for rung in tune["rungs"]:
+            add_row(table, f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0])
+        yield table
+    for text in (*tune["left_out"], *tune["notes"]):
+        yield _plain(f"- {text}")
+
+
+def _plain(text: str):
+    """Brackets in it are no markup."""
+    from rich.text import Text
+
+    return Text(text)

@@ -1,14 +1,54 @@
-"""A reading of `hak explain` on the terminal."""
+"""A process on the terminal: what the doctor found, and a reading of `hak explain`."""
 
 import textwrap
 from collections.abc import Mapping
 
+from hakmem_lab.doctor.checks import Report
 from hakmem_lab.errors import one_line
-from hakmem_lab.show.terminal.tables import add_row, new_table, number, output
+from hakmem_lab.show.terminal import add_row, new_table, number, output
+
+WIDTH, LEAST_WIDTH = 100, 60
+STATES = {"ok": "green", "note": "blue", "problem": "bold red", "unknown": "yellow"}
+STATE_WIDTH = 9
+MARK = "-> "
+
+
+def show_report(found: Report) -> None:
+    """The verdict, then a line a check, with what to do below it."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(LEAST_WIDTH, min(WIDTH, console.width)) if console.is_terminal else WIDTH
+    style = "bold green" if found.served else "bold red"
+    for line in _wrapped(one_line(found.verdict), "", width):
+        console.print(Text(line, style=style))
+    console.print()
+    names = max(len(check.name) for check in found.checks)
+    for check in found.checks:
+        margin = " " * (STATE_WIDTH + names + 2)
+        first, *rest = _wrapped(one_line(check.found), margin, width)
+        console.print(
+            Text(f"{check.state:<{STATE_WIDTH}}", STATES[check.state]).append(f"{check.name:<{names}}  ", "default"),
+            end="",
+        )
+        console.print(Text(first.removeprefix(margin)))
+        for line in rest:
+            console.print(Text(line))
+        if check.remedy:
+            for line in _wrapped(MARK + one_line(check.remedy), " " * STATE_WIDTH, width):
+                console.print(Text(line, style="bold"))
+
+
+def _wrapped(text: str, margin: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False) or [
+        margin
+    ]
+
 
 BAR = 30
 CLASSES = 20  # shown; --json has all
-WIDTH = 100
+REMEDY_WIDTH = 100
 
 
 def kib(value: int) -> str:
@@ -19,7 +59,7 @@ def size(value: int | None) -> str:
     return f"{value:,}" if value else "above 1 MiB"
 
 
-def show(result: Mapping) -> None:
+def show_reading(result: Mapping) -> None:
     console = output()
     console.print(one_line(headline(result)), style="bold", markup=False, soft_wrap=True)
     console.print()
@@ -84,11 +124,12 @@ def threads(result: Mapping, most: int = 8):
 
 
 def _wastes(console, result: Mapping) -> None:
+    margin = " " * 11
     console.print("largest wastes, and what to do", style="bold")
     for row in result["wastes"]:
         what = f"{number(row['kib'], 'KiB'):>9}  {one_line(row['what'])}"
         console.print(what, markup=False, soft_wrap=True)
-        for line in textwrap.wrap("-> " + row["remedy"], WIDTH, initial_indent=" " * 11, subsequent_indent=" " * 11):
+        for line in textwrap.wrap(MARK + row["remedy"], REMEDY_WIDTH, initial_indent=margin, subsequent_indent=margin):
             console.print(line, markup=False, soft_wrap=True, style="dim")
     if not result["wastes"]:
         console.print("none of 4 KiB or more")

@@ -1,19 +1,29 @@
-"""Terminal tables of a replay: what it predicts of the live program, and how that compares."""
+"""A replay: what it predicts of the live program, and how that compares."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from hakmem_lab.judge.words import change as change_of
-from hakmem_lab.show.terminal import traced
-from hakmem_lab.show.terminal.tables import add_row, new_table, number
+from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.terminal import add_row, new_table, number, traced
+
+Record = dict[str, Any]
 
 STACK_COLUMNS = ("where", "arm", "of a block [95 % interval]", "effect", "gained", "verdict")
 SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "INCONCLUSIVE": "not decided"}
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
-def tables(found: dict) -> Iterator:
+def answer(result: Record) -> str:
+    return str(result["replay"].get("answer") or "")
+
+
+def tables(result: Record) -> Iterator:
     """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
+    found = result["replay"]
     yield replayed(found)
     if (stacks := found.get("stacks")) and stacks["rows"]:
         table = new_table(stacks_title(stacks), *STACK_COLUMNS)
@@ -115,3 +125,18 @@ def ranked(quantity: dict) -> str:
         return f"order by {title}: as live, {pairs} all{chance}"
     wrong = ", ".join(" and ".join(pair) for pair in contrary)
     return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}{chance}"
+
+
+def findings(result: Record) -> Iterator[Table]:
+    """What a replay predicts of the live program, beside what it is where it was run."""
+    found = result["replay"]
+    live = bool(found.get("live"))
+    columns = ["Arm", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
+    rows = [
+        [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], live)]
+        for quantity in found.get("quantities", [])
+        for row in quantity["rows"]
+    ]
+    yield Table("The live program as the replay predicts it", columns, rows)
+    if (stacks := found.get("stacks")) and stacks["rows"]:
+        yield Table(stacks_title(stacks), [*STACK_COLUMNS], [*stack_rows(stacks)])

@@ -1,15 +1,18 @@
-"""Verdicts, figures and soaks as OpenMetrics text, for a collector or a build's metrics report.
+"""OpenMetrics text, for a collector or a build's metrics report: of results, and of a reading of a heap.
 
-A family is declared once, in FAMILIES; a figure that a result does not have is left out. Units are the base units.
+A family is declared once, in FAMILIES; a figure that a result does not have is left out. Units are the base units. A
+reading is in the words of hak_stats_openmetrics; what is resident there is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hakmem_lab.show.formats.judgements import VERDICTS, judgements
-from hakmem_lab.show.report.numbers import finite
+from hakmem_lab.inside.owners import HEAP_OWNERS
+from hakmem_lab.show import kinds
+from hakmem_lab.show.formats import VERDICTS, judgements
+from hakmem_lab.show.numbers import finite
 
-KIB, MIB = 1024.0, 1024.0 * 1024
+BYTES_PER_KIB, MIB = 1024, 1024.0 * 1024
 PERCENT, MICROSECOND = 0.01, 1e-6
 BOUNDS = ("estimate", "low", "high")
 QUANTILES = {"p50_us": "0.5", "p90_us": "0.9", "p99_us": "0.99", "p999_us": "0.999", "p9999_us": "0.9999"}
@@ -46,11 +49,11 @@ class Sample(NamedTuple):
     value: float | None
 
 
-def text(results: Sequence[dict]) -> str:
+def openmetrics(results: Sequence[dict]) -> str:
     """All families that have a sample, each with the samples of all results."""
     found: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
     for result in results:
-        for part in (_verdicts, _comparisons, _arms, _soak, _latency, _others):
+        for part in (_verdicts, _comparisons, _arms, *kinds.of(result, "samples")):
             for family, labels, value in part(result):
                 if (known := finite(value)) is not None:
                     own = _labels({"run": result["id"], "kind": result["kind"], **labels})
@@ -74,7 +77,7 @@ def escaped(value: str) -> str:
     return whole.replace("\\", r"\\").replace('"', r"\"").replace("\r", " ").replace("\n", r"\n")
 
 
-def _bounds(
+def bounds(
     family: str, labels: Mapping[str, str], values: Sequence[float | None], unit: float = 1.0
 ) -> Iterator[Sample]:
     for bound, value in zip(BOUNDS, values, strict=True):
@@ -93,11 +96,11 @@ def _verdicts(result: dict) -> Iterator[Sample]:
 def _comparisons(result: dict) -> Iterator[Sample]:
     for row in result.get("comparisons") or []:
         labels = {key: row[key] for key in ("control", "treatment", "metric")}
-        yield from _bounds("hak_effect_ratio", labels, [row[key] for key in ("estimate", "ci_low", "ci_high")])
+        yield from bounds("hak_effect_ratio", labels, [row[key] for key in ("estimate", "ci_low", "ci_high")])
     for row in result.get("guardrails") or []:
         values = [row[key] for key in ("estimate", "ci_low", "ci_high")]
         labels = {key: row[key] for key in ("arm", "metric") if key in row}
-        yield from _bounds("hak_guardrail_ratio", labels, values)
+        yield from bounds("hak_guardrail_ratio", labels, values)
 
 
 def _arms(result: dict) -> Iterator[Sample]:
@@ -109,41 +112,74 @@ def _arms(result: dict) -> Iterator[Sample]:
         yield Sample("hak_arm_cpu_seconds", labels, arm.get("cpu_s"))
         for name in ("rss_peak", "rss_mean"):
             amount = finite(arm.get(f"{name}_kib"))
-            yield Sample(f"hak_arm_{name}_bytes", labels, None if amount is None else amount * KIB)
+            yield Sample(f"hak_arm_{name}_bytes", labels, None if amount is None else amount * BYTES_PER_KIB)
 
 
-def _soak(result: dict) -> Iterator[Sample]:
-    if not (soak := result.get("soak")):
-        return
-    growth = [soak[key] for key in ("rss_slope_mib_per_h", "slope_low", "slope_high")]
-    yield from _bounds("hak_soak_growth_bytes_per_hour", {}, growth, MIB)
-    yield Sample("hak_soak_budget_bytes_per_hour", {}, soak["budget_mib_per_h"] * MIB)
-    drift = [soak[key] for key in ("throughput_drift_percent_per_h", "drift_low", "drift_high")]
-    yield from _bounds("hak_soak_throughput_drift_ratio_per_hour", {}, drift, PERCENT)
-    yield Sample("hak_soak_duration_seconds", {}, soak["duration_s"])
-    yield Sample("hak_soak_steady_seconds", {}, soak["steady_s"])
-    for name, found in soak["service"].items():
-        for sample, value in (found or {}).items():
-            labels = {"quantile": QUANTILES[name], "sample": sample}
-            yield Sample("hak_soak_service_seconds", labels, value * MICROSECOND)
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
+# name -> (help, value of a reading)
+GAUGES = {
+    "allocated": ("In blocks that are handed out, as large as their class.", "_allocated"),
+    "active": ("In slabs and blocks, with all their free space.", "used_kib"),
+    "dirty": ("Free, and perhaps resident: what may go back to the system.", "dirty_kib"),
+    "metadata": ("Resident, of the allocator's own objects.", "metadata"),
+    "resident": ("Resident, of the heap: measured.", "_resident"),
+    "mapped": ("Mapped for blocks.", "mapped_kib"),
+    "retained": ("Mapped, free and given back: address space only.", "_retained"),
+}
 
 
-def _latency(result: dict) -> Iterator[Sample]:
-    for arm in (result.get("latency") or {}).get("arms", []):
-        for name, quantile in QUANTILES.items():
-            value = finite(arm.get(name))
-            labels = {"arm": arm["name"], "quantile": quantile}
-            yield Sample("hak_latency_seconds", labels, None if value is None else value * MICROSECOND)
+def heap_text(result: Mapping) -> str:
+    return "".join(
+        [*_heap_gauges(result), *_heap_owners(result), *_heap_sizes(result), *_heap_threads(result), "# EOF\n"]
+    )
 
 
-def _others(result: dict) -> Iterator[Sample]:
-    for arm in (result.get("syscalls") or {}).get("arms", []):
-        yield Sample("hak_syscalls_per_operation", {"arm": arm["name"]}, arm["per_op"])
-    for row in (result.get("suite") or {}).get("rows", []):
-        for arm, figure in row["arms"].items():
-            labels = {"workload": row["key"], "metric": row["metric"], "arm": arm}
-            values = [figure[key] for key in ("ratio", "ci_low", "ci_high")] if figure else [None] * 3
-            yield from _bounds("hak_suite_ratio", labels, values)
-    if aa := result.get("aa"):
-        yield Sample("hak_aa_false_verdicts_ratio", {}, aa["rate"])
-        yield Sample("hak_aa_noise_ratio", {}, aa["noise_percent"] * PERCENT)
+def _head(name: str, unit: str, kind: str, words: str) -> str:
+    full = f"hakmem_{name}_{unit}" if unit else f"hakmem_{name}"
+    return f"# TYPE {full} {kind}\n" + (f"# UNIT {full} {unit}\n" if unit else "") + f"# HELP {full} {words}\n"
+
+
+def _heap_gauges(result: Mapping) -> Iterator[str]:
+    rows = {row["owner"]: row["kib"] * BYTES_PER_KIB for row in result["rows"]}
+    counters = {name: kib * BYTES_PER_KIB for name, kib in result["counters"].items()}
+    values = rows | counters
+    values["_allocated"] = sum(row["live_bytes"] for row in result["classes"])
+    values["_resident"] = sum(rows.get(owner, 0) for owner in HEAP_OWNERS)
+    values["_retained"] = max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0)
+    for name, (words, key) in GAUGES.items():
+        yield _head(name, "bytes", "gauge", words) + f"hakmem_{name}_bytes {values[key]}\n"
+    yield (
+        _head("rss", "bytes", "gauge", "Resident, of the whole process.")
+        + f"hakmem_rss_bytes {result['rss_kib'] * BYTES_PER_KIB}\n"
+    )
+
+
+def _heap_owners(result: Mapping) -> Iterator[str]:
+    yield _head("owner_resident", "bytes", "gauge", "Resident memory by owner; the sum is that of the process.")
+    for row in result["rows"]:
+        yield f'hakmem_owner_resident_bytes{{owner="{escaped(row["owner"])}"}} {row["kib"] * BYTES_PER_KIB}\n'
+
+
+def _heap_sizes(result: Mapping) -> Iterator[str]:
+    """One histogram a state; every class has its bucket, so that they are the same at each scrape."""
+    rows = {row["block_bytes"]: row for row in result["classes"]}
+    yield _head("block_size", "bytes", "gaugehistogram", "Blocks by size: handed out, in caches, free in slabs.")
+    for state, names in STATES.items():
+        count = size = 0
+        for bytes_ in (*result["class_sizes"], None):
+            row = rows.get(bytes_, {})
+            blocks = sum(row.get(name, 0) for name in names)
+            count += blocks
+            if bytes_:
+                size += blocks * bytes_
+                yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="{bytes_}.0"}} {count}\n'
+            elif state == "live":
+                size += row.get("live_bytes", 0)
+        yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="+Inf"}} {count}\n'
+        yield f'hakmem_block_size_bytes_gcount{{state="{state}"}} {count}\n'
+        yield f'hakmem_block_size_bytes_gsum{{state="{state}"}} {size}\n'
+
+
+def _heap_threads(result: Mapping) -> Iterator[str]:
+    yield _head("threads", "", "gauge", "Threads that have a cache.") + f"hakmem_threads {len(result['threads'])}\n"

@@ -1,7 +1,4 @@
-"""A fleet in words: what is claimed of it, what a further host may expect, which kinds of host gain and which lose.
-
-From the result alone. Imports words.
-"""
+"""A fleet: what is claimed of it, what a further host may expect, which kinds of host gain and which lose."""
 
 from __future__ import annotations
 
@@ -10,8 +7,12 @@ from typing import Any, NamedTuple
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
+from hakmem_lab.show.numbers import UNKNOWN
+from hakmem_lab.show.report.model import Table, text_of
+from hakmem_lab.show.terminal import add_row, new_table
 
 Record = dict[str, Any]
+
 OF_HOSTS, OF_KINDS, OF_A_FURTHER = "Hosts", "Kinds of host", "A further host"
 
 
@@ -36,7 +37,7 @@ def _change(result: Record, record: Record) -> Change | None:
 
 def lines(result: Record) -> Iterator[Line]:
     """Every host, every kind where there are several, and a further host."""
-    fleet = result.get("fleet") or {}
+    fleet = result["fleet"]
     for row in fleet.get("hosts") or []:
         if found := _change(result, row):
             yield Line(OF_HOSTS, str(row["host"]), row["blocks"], row, found)
@@ -50,7 +51,7 @@ def lines(result: Record) -> Iterator[Line]:
 
 
 def _further(result: Record) -> tuple[Record, Change] | None:
-    fleet: Record = result.get("fleet") or {}
+    fleet = result["fleet"]
     row: Record = next(iter(result.get("comparisons") or []), {})
     record = {
         "estimate": row.get("estimate"),
@@ -103,3 +104,31 @@ def missing(result: Record) -> list[str]:
     if fleet["again"]:
         texts.append(f"{fleet['again']} blocks were finished more than once; the first finish counts")
     return list(dict.fromkeys(texts))
+
+
+def tables(result: Record) -> Iterator:
+    """Tables, and lines of text, in the order of reading."""
+    found = list(lines(result))
+    for group in (OF_HOSTS, OF_KINDS):
+        rows = [line for line in found if line.group == group]
+        if rows:
+            table = new_table(
+                f"{group} (these intervals hold together)", group, "blocks", "effect and interval", "shown"
+            )
+            for line in rows:
+                add_row(table, line.name, str(line.blocks), line.change.told(), line.reading)
+            yield table
+    if text := spread(result):
+        yield text
+    yield from missing(result)
+
+
+def findings(result: Record) -> Iterator[Table]:
+    """Who gains, who loses; who is missing."""
+    rows = [
+        [line.name, line.group, text_of(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
+        for line in lines(result)
+    ]
+    yield Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)
+    gone = [list(map(str, text.partition(": ")[::2])) for text in missing(result)]
+    yield Table("Hosts that are missing", ["What", "Which and why"], gone)
