@@ -99,7 +99,7 @@ def filled_store(folder: Path, seed: int) -> list[RunFile]:
 
 
 def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng: random.Random) -> RunFile:
-    from hakmem_lab.kinds.ab.kind import analyse
+    from hakmem_lab.kinds.ab import analyse
     from hakmem_lab.plan.spec import normalised, spec_hash
 
     header = {"question": "", "spec": normalised(model), "spec_hash": spec_hash(model), "spec_file": None, "seed": 1,

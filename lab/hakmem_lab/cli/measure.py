@@ -55,6 +55,7 @@ from hakmem_lab.cli.flags import (
     Words,
 )
 from hakmem_lab.errors import LabError, StoreError, nearest
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 
 STEPS = ("setup", "prepare", "cleanup")
@@ -343,14 +344,12 @@ def check_verdict(spec: Any) -> None:
     """Raises LabError where a run of this spec has no verdict of its own that --require could be about."""
     kind, why = spec.kind, None
     arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
-    if kind in ("compare", "latency") and len(arms) > 2:
+    if KINDS[kind].each_arm and len(arms) > 2:
         why = f"with {len(arms)} arms each has a verdict of its own; name two"
-    elif kind == "syscalls" and spec.budget is None:
-        why = "without the key 'budget' there is nothing that the counts have to keep"
-    elif kind == "suite" and not spec.judges():
-        why = "without bars and guardrails there is nothing to reach"
-    elif kind in ("matrix", "aa"):
+    elif KINDS[kind].no_verdict:
         why = f"a run of the kind {kind} has none"
+    else:
+        why = getattr(spec, "unjudged", str)()
     if why:
         raise LabError(f"--require: there will be no verdict: {why}")
 

@@ -93,13 +93,17 @@ def _used(run: dict) -> dict:
     return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
 
 
+def identity(arm: dict) -> dict:
+    """Which arm it is, as a result says it."""
+    return {key: arm.get(key) for key in ("name", "library", "sha256", "version", "configuration", "variables")}
+
+
 def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
     """Medians of every arm over the finished blocks, and in `intervals` those of each median."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
-        row = {key: arm[key] for key in ("name", "library", "sha256", "version", "configuration", "variables")}
-        row["n"] = len(runs)
+        row = identity(arm) | {"n": len(runs)}
         if runs:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             row["intervals"] = {}

@@ -16,8 +16,6 @@ from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
-PACKAGES = ("ab", "fleet", "latency", "replay", "soak", "suite", "syscalls", "tune")  # theirs is in kind.py
-
 
 def module(kind: str) -> ModuleType:
     """Raises LabError for an unknown kind."""
@@ -25,7 +23,7 @@ def module(kind: str) -> ModuleType:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, KINDS)}")
     if needed := KINDS[kind].needs:
         extras.need(needed, f"hak {kind}")
-    return importlib.import_module(f"{__name__}.{kind}.kind" if kind in PACKAGES else f"{__name__}.{kind}")
+    return importlib.import_module(f"{__name__}.{kind}")
 
 
 def load_spec(path: Path, expected: str | None = None, overrides: dict | None = None):

@@ -16,7 +16,7 @@ from hakmem_lab.judge.analysis import (
 from hakmem_lab.judge.statistics import multiple, sentences, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks
+from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CompareSpec

@@ -6,7 +6,7 @@ from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
 from hakmem_lab.judge.statistics import looks, multiple
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks, confirmation, of_pair, run_until_settled
+from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct

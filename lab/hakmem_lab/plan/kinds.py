@@ -16,6 +16,7 @@ class Kind:
     analysed.
 
     sequential: judged after every block, and can be prolonged. by_percentile: but not each of its metrics is.
+    each_arm: of more than two arms each has a verdict, and the run none; no_verdict: a run never has one.
     one_arm: of one arm against itself. confirms: the verdict is on two arms, however many it begins with.
     loses_arms: an arm other than the first may fail, and the others go on. own_aa: is to be preceded by an A/A of the
     same program. draws_seeds: {seed} in a command is drawn although there are no blocks. mixed: its runs are of several
@@ -30,6 +31,8 @@ class Kind:
     needs: str = ""
     sequential: bool = False
     by_percentile: bool = False
+    each_arm: bool = False
+    no_verdict: bool = False
     one_arm: bool = False
     confirms: bool = False
     loses_arms: bool = False
@@ -44,16 +47,18 @@ class Kind:
 
 _ROWS = (
     Kind("ab", sequential=True, own_aa=True, only_in_files=BOTH),
-    Kind("compare", sequential=True, loses_arms=True, own_aa=True, only_in_files=(*BOTH, "also", "looks")),
-    Kind("matrix", part="effects", sequential=True, own_aa=True, pictures=("forest.effects", "single.interaction")),
+    Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True,
+         only_in_files=(*BOTH, "also", "looks")),
+    Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True,
+         pictures=("forest.effects", "single.interaction")),
     Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, pictures=("forest.selection",)),
     Kind("tune", part="tune", sequential=True, confirms=True, own_aa=True, many=True, pictures=("forest.selection",)),
     Kind("soak", part="soak", needs="soak", pictures=("soak.resident", "soak.throughput", "soak.tails")),
     Kind("syscalls", part="syscalls", draws_seeds=True, pictures=("single.syscalls",)),
-    Kind("latency", part="latency", needs="latency", sequential=True, by_percentile=True, loses_arms=True,
-         pictures=("single.latency",)),
-    Kind("aa", part="aa", one_arm=True, pictures=("single.false_verdicts", "single.smallest_effect",
-                                                  "single.autocorrelation"),
+    Kind("latency", part="latency", needs="latency", sequential=True, by_percentile=True, each_arm=True,
+         loses_arms=True, pictures=("single.latency",)),
+    Kind("aa", part="aa", no_verdict=True, one_arm=True,
+         pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=(*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples",
                         "rare")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores", "scores.history")),

@@ -8,10 +8,8 @@ import pytest
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
-from hakmem_lab.kinds import compare, matrix
-from hakmem_lab.kinds.ab import kind as ab
-from hakmem_lab.kinds.suite.kind import sheets_of
-from hakmem_lab.kinds.suite.rows import sheet_rows
+from hakmem_lab.kinds import ab, compare, matrix
+from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
 from hakmem_lab.show import answers

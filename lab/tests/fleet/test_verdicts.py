@@ -2,7 +2,7 @@
 
 import pytest
 
-from hakmem_lab.kinds.fleet.ledger import LEFT, LOST
+from hakmem_lab.kinds.fleet.gather import LEFT, LOST
 from hakmem_lab.show.kinds import fleet as hosts
 from hakmem_lab.show.terminal import render
 

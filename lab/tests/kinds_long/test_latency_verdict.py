@@ -40,7 +40,7 @@ def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **me
 
 @pytest.fixture
 def judged(header):
-    from hakmem_lab.kinds.latency.kind import Spec, analyse
+    from hakmem_lab.kinds.latency import Spec, analyse
     from hakmem_lab.plan.spec import build, normalised
 
     def make(control, treatment, measures=None, **keys) -> dict:
@@ -133,7 +133,7 @@ def test_the_order_of_the_blocks_does_not_matter(judged):
 
 
 def test_a_guardrail_that_nobody_measures_is_refused():
-    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.kinds.latency import Spec
     from hakmem_lab.plan.spec import build
 
     with pytest.raises(LabError, match="server-rss"):

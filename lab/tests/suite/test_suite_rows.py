@@ -5,9 +5,9 @@ import math
 import pytest
 from suite_factory import RATE, counts, header, runs, spec, workload
 
-from hakmem_lab.kinds.suite.bars import parse_amount
-from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite.spec import parse_amount
 from hakmem_lab.kinds.syscalls.result import upper_bound
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}

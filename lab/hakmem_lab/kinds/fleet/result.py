@@ -20,7 +20,7 @@ from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.sentences import percent, size
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.judge.words import MEAN_OF
-from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
+from hakmem_lab.kinds.fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks

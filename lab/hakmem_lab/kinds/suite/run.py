@@ -22,7 +22,7 @@ from hakmem_lab.judge.statistics.counts import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
-from hakmem_lab.kinds.syscalls.kind import OPS, TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls import OPS, TAIL_CHARACTERS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm

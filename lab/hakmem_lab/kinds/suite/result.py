@@ -1,11 +1,72 @@
-"""The table of a suite: a row for each ratio and each bar, the milestones, the verdict, the headline. Pure."""
+"""The result of a suite: a row for each ratio and each bar, means, milestones, the verdict, the headline. Pure.
 
+A geometric mean is over the ratios of a group, or of all workloads. A round is a block of every workload: the mean over
+the workloads of their log-ratios in a round is one figure, and the rounds make the interval, as the blocks of one
+workload do for its own.
+"""
+
+import statistics
 from collections.abc import Sequence
 
+from hakmem_lab.judge.analysis import failures, identity, warnings
 from hakmem_lab.judge.statistics.paired import least_count
-from hakmem_lab.kinds.suite.bars import BEST, Bar
-from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet
-from hakmem_lab.kinds.suite.spec import SuiteSpec
+from hakmem_lab.kinds.suite import history as suite_history
+from hakmem_lab.kinds.suite.run import rates
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet, ratios
+from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
+from hakmem_lab.plan.spec import build
+from hakmem_lab.store.query import finished_blocks
+
+LEAST_WORKLOADS = 2
+WHAT = {FASTER: "speed", LEANER: "memory"}
+
+
+def group_means(sheets: Sequence[Sheet]) -> list[dict]:
+    """A row for speed and one for memory, of every group and, where there is not just one, of all; two workloads at
+    least make a mean."""
+    timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
+    groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
+    parts: list[tuple[str | None, list[Sheet]]] = [
+        (name, [sheet for sheet in timed if sheet.row.group == name]) for name in groups
+    ]
+    if len({sheet.row.group for sheet in timed}) != 1 or not groups:
+        parts.append((None, timed))
+    return [row for name, part in parts for words in WHAT if (row := _mean(name, part, words)) is not None]
+
+
+def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) -> dict | None:
+    """The primary metric of a workload counts for what it measures; its memory, where that has a row, for memory."""
+    taken = []
+    for sheet in sheets:
+        names = dict.fromkeys([sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])])
+        taken += [(sheet, name) for name in names if sheet.words(name) == words][:1]
+    taken = _long_enough(taken)
+    if len(taken) < LEAST_WORKLOADS:
+        return None
+    rounds = min(len(sheet.blocks) for sheet, _ in taken)
+    columns = [sheet.shown_logs(name) for sheet, name in taken]
+    arms = [arm for arm in columns[0] if all(arm in each for each in columns)]
+    logs = {arm: [statistics.fmean(each[arm][index] for each in columns) for index in range(rounds)] for arm in arms}
+    spec, unfit = taken[0][0].spec, any(sheet.unfit for sheet, _ in taken)
+    found = ratios(logs, spec.alpha)
+    base = spec.reference if spec.table == "reference" else spec.subject
+    shown = {
+        arm: figure.record() | {"word": figure.word(spec.margin, words, unfit)}
+        for arm, figure in found.items()
+        if not any(sheet.failing(base, arm) for sheet, _ in taken)
+    }
+    return {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
+
+
+def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
+    """Without the workloads that have too few blocks for an interval, where others have enough."""
+    enough = [
+        (sheet, name)
+        for sheet, name in taken
+        if len(sheet.blocks) >= least_count(sheet.spec.alpha / 2 / max(1, len(sheet.spec.allocators) - 1))
+    ]
+    return enough or taken
+
 
 SHOWN_MISSES = 4
 
@@ -49,7 +110,7 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
     return rows
 
 
-def milestones(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
+def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
     """Those whose workload was measured; at the end, where every workload was, how many bars are reached.
 
     A milestone is met only where the whole interval is beyond its bar.
@@ -72,7 +133,7 @@ def milestones(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -
     return found
 
 
-def ratios(sheets: Sequence[Sheet]) -> dict[str, float]:
+def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
     """The subject's ratio to the reference in each workload's primary metric: what a history is made of."""
     found = {}
     for sheet in sheets:
@@ -96,10 +157,10 @@ def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
     return f"{spec.subject} against {other}: {'; '.join(parts)}."
 
 
-def verdict(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
+def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     """GO where every bar and guardrail that this run can judge is reached, NO-GO where one is surely missed; None
     where there is nothing to reach."""
-    if not spec.judges():
+    if spec.unjudged():
         return None
     found = [row["verdict"] for row in rows if row["verdict"]]
     if MISS in found:
@@ -107,7 +168,7 @@ def verdict(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
 
 
-def headline(
+def headline_of(
     spec: SuiteSpec,
     rows: Sequence[dict],
     reached: Sequence[dict],
@@ -154,3 +215,66 @@ def too_few(sheets: Sequence[Sheet]) -> list[str]:
 
 def _least(sheet: Sheet) -> int:
     return least_count(sheet.spec.alpha / 2 / max(1, len(sheet.arms()) - 1))
+
+
+def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
+    found = []
+    for row in spec.chosen():
+        own = [record for record in records if record.get("workload") == row.key]
+        counted = rates(row, own, spec.alpha) if row.ops else {}
+        unfit = bool(unfit_reasons(records, row.key))
+        found.append(Sheet(spec, row, finished_blocks(own, "measure"), counted, unfit, own))
+    return found
+
+
+def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
+    """Why the machine gives no verdict on a workload; without a key: on any of them."""
+    found = (record for record in records if record["type"] == "event" and record["what"] == "fitness")
+    return [record["text"] for record in found if key is None or record.get("workload", key) == key]
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""
+    spec = build(SuiteSpec, header["spec"], header["id"])
+    sheets = sheets_of(spec, records)
+    rows = [row for sheet in sheets for row in sheet_rows(sheet)]
+    reached = milestones_of(spec, sheets, rows)
+    found = ratios_of(sheets)
+    earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
+    history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
+    blocks, planned = (sum(counts) for counts in block_counts(sheets))
+    stopped = any(record["type"] == "event" and record["what"] == "budget" for record in records)
+    final = blocks >= planned or stopped
+    return {
+        "kind": header["kind"],
+        "id": header["id"],
+        "question": spec.question,
+        "verdict": verdict_of(spec, rows) if final else None,
+        "headline": headline_of(spec, rows, reached, unfit_reasons(records)),
+        "final": final,
+        "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
+        "margin": None,
+        "alpha": spec.alpha,
+        "blocks": blocks,
+        "max_blocks": planned,
+        "arms": [identity(arm) for arm in header["arms"]],
+        "comparisons": [],
+        "failures": failures(records),
+        "warnings": [
+            *warnings(header, records),
+            *too_few(sheets),
+            *suite_history.not_looked_for(history),
+        ],
+        "suite": {
+            "subject": spec.subject,
+            "reference": spec.reference,
+            "margin": spec.margin,
+            "table": spec.table,
+            "rows": rows,
+            "means": group_means(sheets),
+            "milestones": reached,
+            "ratios": found,
+            "history": history,
+            "change_points": suite_history.changes(history),
+        },
+    }
