@@ -8,7 +8,7 @@ from typing import Any
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import PERCENT, Sample
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 BUSY = "Other programs were at work"
@@ -55,15 +55,14 @@ def facts(result: Record) -> Iterator[tuple[str, str]]:
 
 def tables(result: Record) -> Iterator:
     aa = result["aa"]
-    table = new_table("A/A", "what", "value")
-    add_row(
-        table, "false verdicts", f"{100 * aa['rate']:.1f} % of {aa['resamples']} (at most {100 * aa['bound']:.1f} %)"
-    )
-    add_row(table, "noise of one run", f"{aa['noise_percent']:.2f} %")
-    add_row(table, "autocorrelation of neighbours", f"{aa['autocorrelation']:.2f}")
-    for blocks, effect in aa["smallest_effect_percent"].items():
-        add_row(table, f"smallest effect, {blocks} blocks", f"{effect:.2f} %")
-    yield table
+    rows = [
+        ("false verdicts", f"{100 * aa['rate']:.1f} % of {aa['resamples']} (at most {100 * aa['bound']:.1f} %)"),
+        ("noise of one run", f"{aa['noise_percent']:.2f} %"),
+        ("autocorrelation of neighbours", f"{aa['autocorrelation']:.2f}"),
+    ]
+    effects = aa["smallest_effect_percent"].items()
+    rows += [(f"smallest effect, {blocks} blocks", f"{effect:.2f} %") for blocks, effect in effects]
+    yield from filled("A/A", ("what", "value"), rows)
     for text in aa["advice"]:
         yield f"- {text}"
 

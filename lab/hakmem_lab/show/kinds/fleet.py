@@ -9,7 +9,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
 from hakmem_lab.show.numbers import UNKNOWN
 from hakmem_lab.show.report.model import Table, text_of
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
@@ -110,14 +110,11 @@ def tables(result: Record) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
     found = list(lines(result))
     for group in (OF_HOSTS, OF_KINDS):
-        rows = [line for line in found if line.group == group]
-        if rows:
-            table = new_table(
-                f"{group} (these intervals hold together)", group, "blocks", "effect and interval", "shown"
-            )
-            for line in rows:
-                add_row(table, line.name, str(line.blocks), line.change.told(), line.reading)
-            yield table
+        rows = (
+            [line.name, str(line.blocks), line.change.told(), line.reading] for line in found if line.group == group
+        )
+        heads = (group, "blocks", "effect and interval", "shown")
+        yield from filled(f"{group} (these intervals hold together)", heads, rows)
     if text := spread(result):
         yield text
     yield from missing(result)

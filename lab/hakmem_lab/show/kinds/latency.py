@@ -8,9 +8,10 @@ from typing import Any
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import MICROSECOND, QUANTILES, Sample
 from hakmem_lab.show.report.model import Table
-from hakmem_lab.show.terminal import add_row, new_table, number
+from hakmem_lab.show.terminal import filled, number
 
 Record = dict[str, Any]
+CAUSES = "What the slowest requests did"
 
 
 def tables(result: Record) -> Iterator:
@@ -18,26 +19,19 @@ def tables(result: Record) -> Iterator:
     heads = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99.9", "p9999_us": "p99.99"}
     heads["max_us"] = "max"
     for title, part in (("Response time from the intended start, us", None), ("Service time, us", "service")):
-        table = new_table(title, "arm", *heads.values())
         known = [(arm["name"], row) for arm in found["arms"] if (row := arm[part] if part else arm)]
-        for name, row in known:
-            add_row(table, name, *(number(row.get(key)) for key in heads))
-        if known:  # few programs print when a request really began
-            yield table
-    if found.get("causes"):
-        table = new_table("What the slowest requests did", "beyond", "arm", "requests", "cause")
-        for row in found["causes"]:
-            add_row(table, row["percentile"], row["arm"], str(row["requests"]), row["text"])
-        yield table
+        rows = ([name, *(number(row.get(key)) for key in heads)] for name, row in known)
+        yield from filled(title, ("arm", *heads.values()), rows)  # few programs print when a request really began
+    yield from filled(CAUSES, ("beyond", "arm", "requests", "cause"), _causes(found))
+
+
+def _causes(found: Record) -> list[list[str]]:
+    rows = found.get("causes") or []
+    return [[row["percentile"], row["arm"], str(row["requests"]), row["text"]] for row in rows]
 
 
 def findings(result: Record) -> Iterator[Table]:
-    rows = [
-        [row["percentile"], row["arm"], str(row["requests"]), row["text"]]
-        for row in result["latency"].get("causes") or []
-    ]
-    columns = ["Beyond", "Arm", "Requests", "Cause"]
-    yield Table("What the slowest requests did", columns, rows)
+    yield Table(CAUSES, ["Beyond", "Arm", "Requests", "Cause"], _causes(result["latency"]))
 
 
 def samples(result: Record) -> Iterator[Sample]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hakmem_lab.judge.words import change as change_of
 from hakmem_lab.show.report.model import Table
-from hakmem_lab.show.terminal import add_row, new_table, number, traced
+from hakmem_lab.show.terminal import filled, number, traced
 
 Record = dict[str, Any]
 
@@ -26,10 +26,7 @@ def tables(result: Record) -> Iterator:
     found = result["replay"]
     yield replayed(found)
     if (stacks := found.get("stacks")) and stacks["rows"]:
-        table = new_table(stacks_title(stacks), *STACK_COLUMNS)
-        for row in stack_rows(stacks):
-            add_row(table, *row)
-        yield table
+        yield from filled(stacks_title(stacks), STACK_COLUMNS, stack_rows(stacks))
     if found["base"] is None:
         yield _no_base(found)
         return
@@ -94,12 +91,16 @@ def _predictions(found: dict) -> Iterator:
     live = found["live"]
     heads = ["arm", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
     told = "beside what it is" if live else f"from what it was on {found['base']} when it was recorded"
-    table = new_table(f"The live program as the replay predicts it, {told}", *heads)
-    for quantity in found["quantities"]:
-        for row in quantity["rows"]:
-            add_row(table, row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], live))
-    if found["quantities"]:
-        yield table
+    yield from filled(f"The live program as the replay predicts it, {told}", heads, predictions(found))
+
+
+def predictions(found: dict) -> list[list[str]]:
+    """A row of text for each quantity and arm."""
+    return [
+        [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], bool(found.get("live")))]
+        for quantity in found.get("quantities", [])
+        for row in quantity["rows"]
+    ]
 
 
 def cells(row: dict, unit: str, live: bool) -> list[str]:
@@ -132,11 +133,6 @@ def findings(result: Record) -> Iterator[Table]:
     found = result["replay"]
     live = bool(found.get("live"))
     columns = ["Arm", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
-    rows = [
-        [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], live)]
-        for quantity in found.get("quantities", [])
-        for row in quantity["rows"]
-    ]
-    yield Table("The live program as the replay predicts it", columns, rows)
+    yield Table("The live program as the replay predicts it", columns, predictions(found))
     if (stacks := found.get("stacks")) and stacks["rows"]:
         yield Table(stacks_title(stacks), [*STACK_COLUMNS], [*stack_rows(stacks)])

@@ -9,7 +9,7 @@ from hakmem_lab.show import answers, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.openmetrics import Sample, bounds
 from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
-from hakmem_lab.show.terminal import add_row, new_table, number
+from hakmem_lab.show.terminal import filled, number
 
 Record = dict[str, Any]
 
@@ -67,6 +67,7 @@ def figure_text(record: Record, row: Record) -> str:
 MILLISECONDS_BELOW_S = 0.1
 OF_BAR = {"pass": "GO", "miss": "NO-GO"}
 _MET = {"yes": ("✓ met", "go"), "no": ("✕ not met", "no-go"), "open": ("? open", "inconclusive")}
+_REACHED = ("to reach", "measured")
 UNDECIDED = ("same", "open")
 
 
@@ -74,12 +75,28 @@ def tables(result: Record) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
     card = result["suite"]
     yield from _ratios(card)
-    yield from _means(card)
-    yield from _bars(card)
-    yield from _milestones(card)
+    # What was stored before there were any has no means.
+    arms = row_arms(means := card.get("means") or [])
+    heads, rows = (
+        ["of", *arms],
+        [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means],
+    )
+    yield from filled("Geometric means", heads, rows)
+    rows = [[_name(row), row["to_reach"], row["measured"], row["verdict"]] for row in card["rows"] if row["verdict"]]
+    yield from filled("Bars (~: the interval holds the bar, open)", ("workload", *_REACHED, "verdict"), rows)
+    rows = [[each["name"], each["to_reach"], each["measured"], _met(each)] for each in card["milestones"]]
+    yield from filled("Milestones", ("milestone", *_REACHED, "met"), rows)
     if card["table"] == "subject":
-        yield from _medians(card)
+        measured = [row for row in card["rows"] if row["medians"]]
+        arms = row_arms(measured, "medians")
+        rows = [[_name(row), *(_amount(row["medians"].get(arm), row["unit"]) for arm in arms)] for row in measured]
+        title = "Medians of this session (never to be compared with those of another)"
+        yield from filled(title, ("workload", *arms), rows)
     yield from _changes(card)
+
+
+def _whose(mean: Record) -> str:
+    return f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "") + f": {mean['what']}"
 
 
 def _name(row: dict) -> str:
@@ -114,13 +131,13 @@ def _ratios(card: dict) -> Iterator:
         return
     by_reference = card["table"] == "reference"
     arms = row_arms(rows)
+    heads = ["workload", *([card["reference"]] if by_reference else []), *arms]
     for group, part in _grouped(rows):
-        table = new_table(f"{group}{against(card)}, and below it the interval", "workload",
-                          *([card["reference"]] if by_reference else []), *arms)  # fmt: skip
+        cells = []
         for row in part:
             base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
-            add_row(table, _name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms))
-        yield table
+            cells.append([_name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms)])
+        yield from filled(f"{group}{against(card)}, and below it the interval", heads, cells)
     if margin := card.get("margin"):
         yield (
             f"same: surely within {100 * margin:g} %. open: the interval holds no change, and more than "
@@ -134,50 +151,11 @@ def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
         yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
 
 
-def _means(card: dict) -> Iterator:
-    """Geometric means; what was stored before there were any has none."""
-    if means := card.get("means"):
-        arms = row_arms(means)
-        table = new_table("Geometric means", "of", *arms)
-        for mean in means:
-            whose = f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "")
-            add_row(table, f"{whose}: {mean['what']}", *(_cell(mean["arms"].get(arm), mean) for arm in arms))
-        yield table
-
-
-def _bars(card: dict) -> Iterator:
-    rows = [row for row in card["rows"] if row["verdict"]]
-    if rows:
-        table = new_table("Bars (~: the interval holds the bar, open)", "workload", "to reach", "measured", "verdict")
-        for row in rows:
-            add_row(table, _name(row), row["to_reach"], row["measured"], row["verdict"])
-        yield table
-
-
-def _milestones(card: dict) -> Iterator:
-    if card["milestones"]:
-        table = new_table("Milestones", "milestone", "to reach", "measured", "met")
-        for each in card["milestones"]:
-            add_row(table, each["name"], each["to_reach"], each["measured"], _met(each))
-        yield table
-
-
 def _met(milestone: Record) -> str:
     """Open where the interval holds the bar, or the machine gives no verdict."""
     if milestone.get("met"):
         return "yes"
     return "no" if milestone.get("verdict") in (None, "miss") else "open"
-
-
-def _medians(card: dict) -> Iterator:
-    rows = [row for row in card["rows"] if row["medians"]]
-    if rows:
-        arms = row_arms(rows, "medians")
-        table = new_table("Medians of this session (never to be compared with those of another)", "workload", *arms)
-        for row in rows:
-            cells = (_amount(row["medians"].get(arm), row["unit"]) for arm in arms)
-            add_row(table, _name(row), *cells)
-        yield table
 
 
 def _changes(card: dict) -> Iterator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
@@ -41,11 +41,9 @@ def answer(result: Record) -> str:
 def tables(result: Record) -> Iterator:
     """How the choice went."""
     tune = result["tune"]
-    if tune["rungs"]:
-        table = new_table(f"Choice among {tune['candidates']} candidates", "after", "candidates", "left", "best")
-        for rung in tune["rungs"]:
-            add_row(table, f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0])
-        yield table
+    rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
+             for rung in tune["rungs"])  # fmt: skip
+    yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
     for text in (*tune["left_out"], *tune["notes"]):
         yield _plain(f"- {text}")
 

@@ -97,14 +97,7 @@ class LoadedRun:
     def from_records(cls, records: Iterable[Mapping[str, Any]], result: Mapping[str, Any] | None = None) -> LoadedRun:
         """Sort records by their `type`; one without a type is a run. `result` replaces a stored result."""
         loaded = cls(header={})
-        lists = {
-            "run": loaded.runs,
-            "sample": loaded.samples,
-            "event": loaded.events,
-            "look": loaded.looks,
-            "decision": loaded.decisions,
-            "block": loaded.blocks,
-        }
+        lists = {name: getattr(loaded, f"{name}s") for name in ("run", "sample", "event", "look", "decision", "block")}
         for each in records:
             record = dict(each)
             kind = record.get("type", "run")

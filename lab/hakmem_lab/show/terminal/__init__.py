@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 
 WIDE_COLUMNS = 120
 SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
@@ -53,3 +54,13 @@ def _cell(text: str):
 def add_row(table, *cells: str) -> None:
     """A row of plain text, in which verdicts have their colours."""
     table.add_row(*(_cell(cell) for cell in cells))
+
+
+def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator:
+    """A table of rows of plain text, where there are any."""
+    rows = list(rows)
+    if rows:
+        table = new_table(title, *columns)
+        for row in rows:
+            add_row(table, *row)
+        yield table
