@@ -108,7 +108,7 @@ def conclusion_of(text: str) -> str:
 
 def index_cell(result: dict) -> str:
     """The index's third cell: the whole sentence, since half of one claims something else."""
-    return answers.in_one_line(result)
+    return answers.explain(result).line
 
 
 def renew_index(name: str, result: dict) -> None:
