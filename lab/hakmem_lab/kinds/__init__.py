@@ -34,7 +34,7 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
         raise LabError(f"{path}: 'kind' is missing: one of {', '.join(KINDS)}")
     if isinstance(kind, str) and kind in RENAMED:
         raise LabError(f"{path}: kind: '{kind}' is called '{RENAMED[kind]}' now")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), KINDS)}")
     if expected and kind != expected:
         raise LabError(f"{path}: this is a spec of kind '{kind}'; run it with: hak {kind} {path}")
