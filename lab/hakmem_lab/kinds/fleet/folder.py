@@ -215,8 +215,7 @@ def check_kubernetes(image: str | None, claim: str | None) -> None:
 
 
 def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
-    """An Indexed Job, a pod a share and a node, and the job as a ConfigMap; parts are kept in a claim. The manifest is
-    JSON, which is YAML too."""
+    """An Indexed Job, a pod a share and a node, and the job as a ConfigMap; parts are kept in a claim."""
     name = f"hak-fleet-{folder.job.id}"
     job = (folder.path / JOB).read_text(encoding="utf-8")
     objects = [
@@ -234,7 +233,7 @@ def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
             },
         },
     ]
-    return _write(folder.path / MANIFEST, "---\n".join(json.dumps(each, indent=2) + "\n" for each in objects))
+    return _write(folder.path / MANIFEST, "---\n".join(_yaml(each) for each in objects))
 
 
 def _pod(name: str, image: str, claim: str) -> dict:
@@ -264,6 +263,26 @@ def _pod(name: str, image: str, claim: str) -> dict:
             {"name": parts, "persistentVolumeClaim": {"claimName": claim}},
         ],
     }
+
+
+def _yaml(value: object, indent: int = 0) -> str:
+    """A tree of plain values in YAML's block style; its words are those of JSON, which YAML contains."""
+    lines = []
+    if isinstance(value, dict):
+        for key, each in value.items():
+            nested = isinstance(each, dict | list) and each
+            lines.append(f"{' ' * indent}{key}:" + (f"\n{_yaml(each, indent + 2)}" if nested else f" {_word(each)}\n"))
+    elif isinstance(value, list):
+        for each in value:
+            if isinstance(each, dict):
+                lines.append(f"{' ' * indent}- " + _yaml(each, indent + 2).lstrip())
+            else:
+                lines.append(f"{' ' * indent}- {_word(each)}\n")
+    return "".join(lines)
+
+
+def _word(value: object) -> str:
+    return json.dumps(value)
 
 
 def earlier(store: Path, job: str) -> RunFile | None:
