@@ -97,21 +97,21 @@ def _write(
     source: str, spec: Any, output: Path | None, shares: int | None, image: str | None, claim: str | None
 ) -> None:
     """The files of Slurm or Kubernetes, and what to do with them."""
-    from hakmem_lab.kinds.fleet import engines
+    from hakmem_lab.kinds.fleet import folder as folders
     from hakmem_lab.kinds.fleet.folder import Folder
 
     if output is None or shares is None:
         flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
         raise LabError(f"{flag} is missing: {spec.engine} gets files")
     if spec.engine == "kubernetes":
-        engines.check_kubernetes(image, claim)
+        folders.check_kubernetes(image, claim)
     else:
-        engines.check_slurm(output)
+        folders.check_slurm(output)
     folder = Folder.create(output, spec, shares, source)
     if spec.engine == "slurm":
-        print(shlex.join(["sbatch", str(engines.slurm(folder))]))
+        print(shlex.join(["sbatch", str(folders.slurm(folder))]))
     else:
-        print(shlex.join(["kubectl", "create", "-f", str(engines.kubernetes(folder, image, claim))]))
+        print(shlex.join(["kubectl", "create", "-f", str(folders.kubernetes(folder, image, claim))]))
     print(shlex.join(["hak", "fleet", "--merge", str(output)]))
 
 
@@ -128,7 +128,7 @@ def _share(path: Path, share: int | None, quiet: bool) -> None:
 
 
 def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
-    from hakmem_lab.kinds.fleet.collect import collect
+    from hakmem_lab.kinds.fleet.folder import collect
     from hakmem_lab.run.endings import Progress
     from hakmem_lab.store.runs import default_folder
 

@@ -50,12 +50,12 @@ def explain(
     from hakmem_lab.inside import explain
     from hakmem_lab.inside.explain import between
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import explanation
+    from hakmem_lab.show.terminal import process
 
     if block is not None:
         if json or diff or html:
             raise LabError("--block: is a question of its own: without --json, --diff and --html")
-        explanation.show_block(explain.block(subject, block, stop))
+        process.show_block(explain.block(subject, block, stop))
         return
     before = explain.load(diff, "--diff") if diff else None
     result = explain.take(subject, stop)
@@ -64,11 +64,11 @@ def explain(
     if json is not None:
         emit.write_object(result, json)
     if html is not None:
-        from hakmem_lab.show import heap_page
+        from hakmem_lab.show import report
 
-        heap_page.write(result, html, "--html")
+        report.write_reading(result, html, "--html")
     if str(json) != "-":
-        explanation.show(result)
+        process.show_reading(result)
 
 
 def mean_of(text: str) -> int:
@@ -146,16 +146,16 @@ def metrics(
 ) -> None:
     """The heap of a process as OpenMetrics text; read from outside, the process does nothing."""
     from hakmem_lab.inside import explain as reading
-    from hakmem_lab.show.formats import heap_metrics
+    from hakmem_lab.show import openmetrics
 
     def read() -> str:
-        return heap_metrics.text(reading.process(pid))
+        return openmetrics.heap_text(reading.process(pid))
 
     first = read()  # before anybody asks, what cannot be read is said here
     if listen is None:
         sys.stdout.write(first)
         return
-    _serve(_address(listen), read, heap_metrics.CONTENT_TYPE)
+    _serve(_address(listen), read, openmetrics.CONTENT_TYPE)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -75,7 +75,7 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from hakmem_lab.show.terminal.tables import add_row, new_table, output
+    from hakmem_lab.show.terminal import add_row, new_table, output
 
     found = _store(store)
     table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
@@ -122,11 +122,11 @@ def export(
 def _metrics(files: list, sql: str | None) -> str:
     """The runs' results, analysed again."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import formats
+    from hakmem_lab.show import emit
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
-    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
+    return emit.text("openmetrics", [kinds.analyse(file) for file in files])
 
 
 def report(
@@ -144,7 +144,8 @@ def report(
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import emit, reporting
+    from hakmem_lab.show import emit
+    from hakmem_lab.show import report as pages
 
     check_format(format_)
     names = runs or ["last"]
@@ -155,15 +156,15 @@ def report(
     if format_ is not None:
         emit.write_format([kinds.analyse(file) for file in files], format_)
         return
-    reporting.write(files, output)
+    pages.write_files(files, output)
     print(output)
 
 
 def _report_heap(file: Path, output: Path) -> None:
     from hakmem_lab.inside import explain
-    from hakmem_lab.show import heap_page
+    from hakmem_lab.show import report as pages
 
-    heap_page.write(explain.load(file, "hak report"), output, "--output")
+    pages.write_reading(explain.load(file, "hak report"), output, "--output")
     print(output)
 
 

@@ -96,20 +96,19 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
 def _show_instructions(result: dict, json_file: Path | None) -> None:
     """On the terminal, or as one JSON object."""
-    from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import tables
+    from hakmem_lab.show import emit, terminal
 
     if json_file is not None:
         emit.write_object(result, json_file)
         if str(json_file) == "-":
             return
-    console = tables.output()
-    console.print(result["verdict"], style=tables.STYLES[result["verdict"]], end="  ", markup=False)
+    console = terminal.output()
+    console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ", markup=False)
     console.print(result["headline"], markup=False)
     each = result["arms"][0]["per_op"] is not None
-    table = tables.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
+    table = terminal.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
     for arm in result["arms"]:
-        tables.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
+        terminal.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
     console.print(table)
 
 

@@ -19,6 +19,7 @@ import typer
 
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, StoreError, nearest
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
@@ -119,7 +120,7 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
         emit.write_format(results, params["format_"])
     elif str(file) != "-":
         for result in results:
-            print(f"{title(result['scan'])}: {answers.in_one_line(result)} (run {result['id']})")
+            print(f"{title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
     for result in results:
         meet(result, params.get("require"))
 
@@ -162,7 +163,7 @@ def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any
         raise LabError(f"{wrong}hak {kind} takes a file that ends in .toml")
     if words:
         keys["command"] = words
-    elif kind in kinds.DEFAULTS:
+    else:
         keys = kinds.default_values(kind) | keys
     return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
 
@@ -176,14 +177,12 @@ def check_verdict(spec: Any) -> None:
     """Raises LabError where a run of this spec has no verdict of its own that --require could be about."""
     kind, why = spec.kind, None
     arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
-    if kind in ("compare", "latency") and len(arms) > 2:
+    if KINDS[kind].each_arm and len(arms) > 2:
         why = f"with {len(arms)} arms each has a verdict of its own; name two"
-    elif kind == "syscalls" and spec.budget is None:
-        why = "without the key 'budget' there is nothing that the counts have to keep"
-    elif kind == "suite" and not spec.judges():
-        why = "without bars and guardrails there is nothing to reach"
-    elif kind in ("matrix", "aa"):
+    elif KINDS[kind].no_verdict:
         why = f"a run of the kind {kind} has none"
+    else:
+        why = getattr(spec, "unjudged", str)()
     if why:
         raise LabError(f"--require: there will be no verdict: {why}")
 
@@ -196,10 +195,10 @@ def check_json(path: Path | None) -> None:
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:
     """Raises LabError for an unknown format, and where two things would stand on standard output."""
-    from hakmem_lab.show import formats
+    from hakmem_lab.show import emit
 
-    if name is not None and name not in formats.NAMES:
-        raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.NAMES)}")
+    if name is not None and name not in emit.FORMATS:
+        raise LabError(f"--format: there is no format '{name}': {nearest(name, emit.FORMATS)}")
     if name is not None and str(json_file) == "-":
         raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
 

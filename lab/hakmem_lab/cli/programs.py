@@ -34,7 +34,7 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
     from hakmem_lab.doctor import quiet
     from hakmem_lab.doctor.checks import NOTE, Report
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import examination
+    from hakmem_lab.show.terminal.process import show_report
 
     if action not in ("check", "tune", "undo"):
         raise LabError(f"hak system: there is no '{action}': {nearest(action, ('check', 'tune', 'undo'))}")
@@ -46,7 +46,7 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
         if json is not None:
             emit.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
         if str(json) != "-":
-            examination.show(report)
+            show_report(report)
         raise typer.Exit(EXIT_DISTURBED if found else 0)
     lines = quiet.tune() if action == "tune" else quiet.undo()
     nothing = "nothing to change" if action == "tune" else "nothing to put back"
@@ -107,7 +107,7 @@ def doctor(
     from hakmem_lab.doctor import examine
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.show import emit
-    from hakmem_lab.show.terminal import examination
+    from hakmem_lab.show.terminal.process import show_report
 
     arm = parse_arm(allocator, where="--allocator")
     is_process = subject[0].isdecimal()
@@ -117,6 +117,6 @@ def doctor(
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
         emit.write_object(found.record(), json)
     if str(json) != "-":
-        examination.show(found)
+        show_report(found)
     if not found.served:
         raise typer.Exit(EXIT_NOT_SERVED)

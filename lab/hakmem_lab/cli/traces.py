@@ -115,7 +115,7 @@ def trace(
     html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
-    from hakmem_lab.show import emit, heap_page
+    from hakmem_lab.show import emit, report
     from hakmem_lab.show.terminal import traced
     from hakmem_lab.trace.contents import counts
 
@@ -137,7 +137,7 @@ def trace(
         if output is not None:
             forms.write(profile, output)
         if html is not None:
-            heap_page.write(result, html, "--html")
+            report.write_reading(result, html, "--html")
     if json is not None:
         emit.write_object(result, json)
     if str(json) != "-":

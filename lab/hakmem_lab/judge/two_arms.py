@@ -21,12 +21,12 @@ def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comp
     """The verdict on two arms from all blocks, at least one, in which both took part. The comparisons share alpha."""
     spec, metric, alpha = header["spec"], metric_of(header), header["spec"]["alpha"] / comparisons
     blocks = shared(blocks, *pair)
-    rails = [
+    guardrails = [
         verdict.guardrail(judged_ratios(blocks, *pair, second), limit, alpha, second.name, plan)
         for second, limit in guardrails_of(spec).items()
     ]
     means = means_of(blocks, pair, metric, 1 - alpha)
-    return verdict.decide(judged_ratios(blocks, *pair, metric), spec["margin"], alpha, plan, rails, means)
+    return verdict.decide(judged_ratios(blocks, *pair, metric), spec["margin"], alpha, plan, guardrails, means)
 
 
 def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float) -> Means | None:

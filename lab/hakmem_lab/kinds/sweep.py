@@ -6,7 +6,7 @@ from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks, confirmation, of_pair, run_until_settled
+from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
@@ -45,7 +45,7 @@ def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
-    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks, [DEFAULT]))
+    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair = DEFAULT, chosen
     run_until_settled(session, "confirm", pair, of_pair(header, pair))
@@ -73,6 +73,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
         shrunk = verdicts.percent(intervals[chosen].estimate)
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
-        result["selection"]["confirmation"] = parts["comparisons"][0]
-        failing.withheld(result, records, DEFAULT, chosen)
-    return blocked(result, records)
+        result = blocked(failing.withheld(result, records, DEFAULT, chosen), records)
+        result["selection"]["confirmation"] = result["comparisons"][0]
+    return result

@@ -17,6 +17,7 @@ from hakmem_lab.judge.analysis import judged_ratios, metric_of
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm, callers_environment
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec
 from hakmem_lab.run import endings, recorder
@@ -30,12 +31,12 @@ from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Launcher, Request
 
 PILOT_BLOCKS = 6
-CONFIRMED = ("sweep", "tune")  # whose verdict is on two arms, however many they begin with
 
 
 def plan_rare(session: Session) -> None:
     """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
-    rare, runs_of_a_block = session.spec.rare, 2 if len(session.arms) == 2 or session.spec.kind in CONFIRMED else 1
+    two = len(session.arms) == 2 or KINDS[session.spec.kind].confirms
+    rare, runs_of_a_block = session.spec.rare, 2 if two else 1
     if rare is not None and not any(record.get("what") == planning.MORE for record in session.records()):
         blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
@@ -62,7 +63,8 @@ def plan_detection(
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
-        pairs = [(names[0], name) for name in names[1:]]
+        left = min(blocks, key=len)  # without those that have failed too often
+        pairs = [(names[0], name) for name in names[1:] if name in left]
         metric = metric_of(header)
         columns = columns_of(blocks) if columns_of else [judged_ratios(blocks, *pair, metric) for pair in pairs]
         known = max(power.spread(column) for column in columns), f"the first {PILOT_BLOCKS} blocks"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
@@ -29,7 +30,6 @@ MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_k
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 SEED, TRIAL_SEED = "{seed}", 1
-OWN_SEEDS = ("run", "syscalls")  # kinds without blocks: the one leaves {seed} alone, the other has one for every repeat
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class Workload:
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
-        if workload.seeded() and spec.kind not in OWN_SEEDS and not isinstance(spec, BlockSpec):
+        drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
+        if workload.seeded() and not drawn:
             raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
         return workload
 

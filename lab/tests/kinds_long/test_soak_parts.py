@@ -13,14 +13,14 @@ from hakmem_lab.errors import LabError
 
 
 def spec(**keys):
-    from hakmem_lab.kinds.soak.kind import Spec
+    from hakmem_lab.kinds.soak import Spec
     from hakmem_lab.plan.spec import build
 
     return build(Spec, {"kind": "soak", "command": "true"} | keys, "s.toml")
 
 
 def test_lines_become_samples():
-    from hakmem_lab.kinds.soak.kind import DEFAULT_LINE, LineReader
+    from hakmem_lab.kinds.soak import DEFAULT_LINE, LineReader
 
     reader = LineReader(DEFAULT_LINE)
     line = "soak t={} ops={} live_kib=7 phase={} next={} threads=2 started=3 p50_ns=40 p99_ns={} p999_ns=900\n"
@@ -38,7 +38,7 @@ def test_lines_become_samples():
 
 
 def test_rates_by_the_samplers_clock_where_the_program_has_none():
-    from hakmem_lab.kinds.soak.kind import LineReader
+    from hakmem_lab.kinds.soak import LineReader
 
     reader = LineReader(r"done (?P<operations>\d+) in (?P<p99_ms>[0-9.]+)")
     reader.read(b"done 10 in 2\n", 1.0)
@@ -47,7 +47,7 @@ def test_rates_by_the_samplers_clock_where_the_program_has_none():
 
 
 def test_a_line_may_come_in_any_pieces():
-    from hakmem_lab.kinds.soak.kind import LineReader
+    from hakmem_lab.kinds.soak import LineReader
 
     reader = LineReader("^ä+ (?P<operations>[0-9]+)$")
     pieces = [bytes([byte]) for byte in "ä 1\nää 23\n".encode()]
@@ -101,7 +101,7 @@ def test_budgets(text, mib_per_h):
 
 
 def test_defaults_and_a_stored_spec_reads_back():
-    from hakmem_lab.kinds.soak.kind import Spec
+    from hakmem_lab.kinds.soak import Spec
     from hakmem_lab.plan.spec import build, normalised
 
     made = spec(duration="10m", **{"sample-interval": "500ms"})

@@ -12,9 +12,12 @@ import typer
 from hakmem_lab import kinds
 from hakmem_lab.cli import measure
 from hakmem_lab.cli.commands import app
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.show.report import LoadedRun
-from hakmem_lab.show.report.reproduce import APART, NAMES, ONLY_IN_FILES, OWN_FLAGS, SAVED, command_line
+from hakmem_lab.show.report.reproduce import APART, NAMES, OWN_FLAGS, SAVED, command_line
+
+ONLY_IN_FILES = {name: kind.only_in_files for name, kind in KINDS.items() if kind.only_in_files is not None}
 
 BASE: dict[str, dict[str, Any]] = {
     "ab": {"control": "glibc", "treatment": "hakmem"},

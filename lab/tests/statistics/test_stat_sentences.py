@@ -31,7 +31,7 @@ def rail(name, status, estimate=-12.0):
     return Guardrail(name, 0.05, status, interval(estimate - 1, estimate, estimate + 1))
 
 
-FAILED, UNCLEAR, HELD = GuardrailStatus.FAILED, GuardrailStatus.UNCLEAR, GuardrailStatus.HELD
+FAILED, UNSURE, HELD = GuardrailStatus.FAILED, GuardrailStatus.OPEN, GuardrailStatus.HELD
 BETTER, WORSE, OPEN = interval(1, 3, 5), interval(-5, -3, -1.5), interval(-2, 1, 4)
 SURELY = "The treatment is surely better, by about 3.00 % (between +1.00 % and +5.00 %)"
 SURELY_WORSE = "The treatment is surely worse, by about 3.00 % (between −5.00 % and −1.50 %)"
@@ -94,17 +94,17 @@ POSSIBLE = "The difference lies between −2.00 % and +4.00 %: better, equal and
         (
             decision(
                 Verdict.INCONCLUSIVE, BETTER,
-                guardrails=(rail("rss", UNCLEAR), rail("cpu", HELD), rail("faults", UNCLEAR)),
+                guardrails=(rail("rss", UNSURE), rail("cpu", HELD), rail("faults", UNSURE)),
             ),
             "The treatment is surely better (between +1.00 % and +5.00 %), but rss, faults may have got worse by more "
             "than is tolerated.",
         ),
         (
-            decision(Verdict.INCONCLUSIVE, interval(0, 3, 5), guardrails=(rail("rss", UNCLEAR),)),
+            decision(Verdict.INCONCLUSIVE, interval(0, 3, 5), guardrails=(rail("rss", UNSURE),)),
             "The difference lies between +0.00 % and +5.00 %: better, equal and worse are all possible.",
         ),
         (
-            decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNCLEAR),)),
+            decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNSURE),)),
             "The treatment is surely better, by about 0.90 % (between +0.20 % and +5.00 %), but whether by the 1 % "
             "that matters is open.",
         ),
@@ -116,7 +116,7 @@ def test_the_whole_sentence(given, sentence):
 
 def test_an_estimate_at_the_margin_is_held_back_by_the_guardrail_alone():
     shown = Interval(as_log(0.01), TINY, 0.1, 0.95, 20)
-    given = decision(Verdict.INCONCLUSIVE, shown, guardrails=(rail("rss", UNCLEAR),))
+    given = decision(Verdict.INCONCLUSIVE, shown, guardrails=(rail("rss", UNSURE),))
     assert "but rss may have got worse" in verdict.reason(given, 6)
 
 

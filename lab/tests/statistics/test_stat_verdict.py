@@ -103,7 +103,7 @@ def test_failed_guardrail_vetoes_go():
 def test_unclear_guardrail_holds_back_go():
     memory = guardrail(around(-0.03, 0.2), limit=0.05, name="peak memory")
     decision = decide(around(0.02, 0.01), guardrails=[memory])
-    assert memory.status is GuardrailStatus.UNCLEAR
+    assert memory.status is GuardrailStatus.OPEN
     assert (decision.verdict, decision.vetoed_by) == (Verdict.INCONCLUSIVE, ())
     assert "peak memory" in decision.reason
 
@@ -120,8 +120,8 @@ def test_held_guardrail_changes_nothing_and_a_veto_needs_a_go():
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_guardrail_with_few_blocks_is_unclear(n):
-    assert guardrail([-0.5] * n, limit=0.05).status is GuardrailStatus.UNCLEAR
-    assert guardrail([0.0] * n, limit=0.05).status is GuardrailStatus.UNCLEAR
+    assert guardrail([-0.5] * n, limit=0.05).status is GuardrailStatus.OPEN
+    assert guardrail([0.0] * n, limit=0.05).status is GuardrailStatus.OPEN
 
 
 def test_guardrail_that_counts_exactly():

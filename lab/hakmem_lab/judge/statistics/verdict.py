@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 class GuardrailStatus(StrEnum):
     HELD = "held"
     FAILED = "failed"
-    UNCLEAR = "unclear"
+    OPEN = "open"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,15 @@ class Guardrail:
     limit: float
     status: GuardrailStatus
     interval: Interval
+
+    @classmethod
+    def of(cls, name: str, interval: Interval, limit: float) -> "Guardrail":
+        """From the interval of its metric: failed where all of it is worse than `limit`, held where none of it is."""
+        return cls(name, limit, status(interval, limit), interval)
+
+    def row(self) -> dict:
+        """As a result states it: ratios minus one."""
+        return {"metric": self.name, "limit": self.limit, **self.interval.row(), "status": str(self.status)}
 
 
 @dataclass(frozen=True)
@@ -94,11 +103,10 @@ def guardrail(
 ) -> Guardrail:
     """Judge a second metric from its per-block log-ratios (positive = treatment better).
 
-    failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
+    failed: the whole interval is worse than `limit`; held: none of it is; open otherwise. Either word is wrong with
     a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
     """
-    interval = _judged_intervals(d, alpha, plan).equivalence
-    return Guardrail(name, limit, status(interval, limit), interval)
+    return Guardrail.of(name, _judged_intervals(d, alpha, plan).equivalence, limit)
 
 
 def status(interval: Interval, limit: float) -> GuardrailStatus:
@@ -107,7 +115,7 @@ def status(interval: Interval, limit: float) -> GuardrailStatus:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
     if interval.high < -as_log(limit):
         return GuardrailStatus.FAILED
-    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.UNCLEAR
+    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.OPEN
 
 
 def decide(
@@ -128,13 +136,14 @@ def decide(
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
     torn = means is not None and contradicts(word, means.ratio, delta)
+    word, vetoed_by = with_guardrails(Verdict.INCONCLUSIVE if torn else word, guardrails)
     decision = Decision(
-        verdict=Verdict.INCONCLUSIVE if torn else word,
+        verdict=word,
         interval=judged.interval,
         equivalence=judged.equivalence,
         final=True,
         reason="",
-        vetoed_by=(),
+        vetoed_by=vetoed_by,
         margin=margin,
         guardrails=tuple(guardrails),
         plain=judged.interval.estimate,
@@ -142,7 +151,6 @@ def decide(
         torn=torn,
         consistent=judged.consistent,
     )
-    decision = _with_guardrails(decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
         decision = replace(decision, final=plan is None or len(d) >= plan.looks[-1])
     elif plan is not None:
@@ -219,15 +227,16 @@ def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
     return Verdict.INCONCLUSIVE
 
 
-def _with_guardrails(decision: Decision) -> Decision:
-    if decision.verdict is not Verdict.GO:
-        return decision
-    failed = tuple(rail.name for rail in decision.guardrails if rail.status is GuardrailStatus.FAILED)
+def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Verdict, tuple[str, ...]]:
+    """A GO that a failed guardrail forbids is a NO-GO, vetoed by these; one that an open guardrail leaves in doubt is
+    INCONCLUSIVE."""
+    if word is not Verdict.GO:
+        return word, ()
+    failed = tuple(each.name for each in guardrails if each.status is GuardrailStatus.FAILED)
     if failed:
-        return replace(decision, verdict=Verdict.NO_GO, vetoed_by=failed)
-    if any(rail.status is GuardrailStatus.UNCLEAR for rail in decision.guardrails):
-        return replace(decision, verdict=Verdict.INCONCLUSIVE)
-    return decision
+        return Verdict.NO_GO, failed
+    doubtful = any(each.status is GuardrailStatus.OPEN for each in guardrails)
+    return Verdict.INCONCLUSIVE if doubtful else word, ()
 
 
 # What a verdict says in words
@@ -248,9 +257,9 @@ def size(log_ratio: float) -> str:
 def reason(decision: Decision, least: int) -> str:
     """The sentence of a decision; `least`: the fewest blocks with which any verdict is possible."""
     broken = "; ".join(
-        f"{rail.name} got worse by more than was tolerated ({percent(rail.interval.estimate)})"
-        for rail in decision.guardrails
-        if rail.status == "failed"
+        f"{guardrail.name} got worse by more than was tolerated ({percent(guardrail.interval.estimate)})"
+        for guardrail in decision.guardrails
+        if guardrail.status == "failed"
     )
     matters = f"{decision.margin * 100:g} %"
     match str(decision.verdict):
@@ -311,7 +320,7 @@ def _open(decision: Decision, matters: str, least: int) -> str:
         return f"{interval.n} blocks are too few for a verdict: at least {least} are needed."
     if math.isinf(interval.low) and math.isinf(interval.high):
         return f"{interval.n} blocks are too few for a verdict at this early look."
-    unclear = [rail.name for rail in decision.guardrails if rail.status == "unclear"]
+    unclear = [guardrail.name for guardrail in decision.guardrails if guardrail.status == "open"]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and unclear:
         return (
             f"The treatment is surely better ({_between(decision)}), but {', '.join(unclear)} may have got worse by "

@@ -22,7 +22,7 @@ from hakmem_lab.judge.statistics.intervals import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
-from hakmem_lab.kinds.syscalls.kind import OPS, TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls import OPS, TAIL_CHARACTERS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -287,7 +287,7 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block_of_those_left("measure", list(session.arms), index, attempt, session.needed)
+        session.block_of_those_left("measure", list(session.arms), index, attempt)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
