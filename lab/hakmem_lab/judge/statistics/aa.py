@@ -1,6 +1,6 @@
 """A/A: is this machine, with this workload, fit to measure?
 
-Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `looks`, `verdict`.
+Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `verdict`.
 
 Every block of four runs (in order of execution) is given a random order ABBA or BAAB, and the whole planned procedure
 is run on random windows and random subsets of the blocks: a GO or NO-GO is false. Where the labels under which the runs

@@ -1,6 +1,6 @@
 """Planning: how many blocks, how small an effect.
 
-Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `looks`.
+Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `plan`.
 
 The Hodges–Lehmann estimate of n blocks is taken as normal with variance (pi/3) sigma^2 / n, its value for normal noise;
 effects and margins are ratios minus one, `sigma` is the standard deviation of one block's log-ratio.

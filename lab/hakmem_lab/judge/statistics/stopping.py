@@ -1,6 +1,6 @@
 """What stopping early does to an estimate, and its correction.
 
-Duty: the estimate of a run that its own good luck ended. May import NumPy, `anytime`, `looks`, `paired` and `plan`.
+Duty: the estimate of a run that its own good luck ended. May import NumPy, SciPy, `paired`, `plan` and `power`.
 
 A run that stops as soon as a difference shows stops the sooner the luckier its blocks were: on average its estimate is
 too far from 0. The bias-adjusted estimate (Whitehead 1986) is the effect at which the procedure would on average have
