@@ -14,7 +14,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
-from hakmem_lab.show.terminal.tables import number
+from hakmem_lab.show.terminal import number
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 PAGES = gallery.PAGES

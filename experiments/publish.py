@@ -84,7 +84,8 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     machine = header["machine"]
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
-    first, more = answers.said(result)
+    said = answers.explain(result)
+    first, more = said.answer, said.more
     lines += [f"**{verdict or 'Result'}: {first.rstrip('.')}.**" + (f" {more}" if more else ""), ""]
     lines += [f"![{first}](pictures/{name}.svg)", ""]
     lines += figures(result)
@@ -107,7 +108,7 @@ def conclusion_of(text: str) -> str:
 
 def index_cell(result: dict) -> str:
     """The index's third cell: the whole sentence, since half of one claims something else."""
-    return answers.in_one_line(result)
+    return answers.explain(result).line
 
 
 def renew_index(name: str, result: dict) -> None:

@@ -21,9 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.paired import block_log_ratio
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.verdict import sequential_verdict, settling_count
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.metrics import Metric

@@ -99,7 +99,7 @@ def filled_store(folder: Path, seed: int) -> list[RunFile]:
 
 
 def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng: random.Random) -> RunFile:
-    from hakmem_lab.kinds.ab.kind import analyse
+    from hakmem_lab.kinds.ab import analyse
     from hakmem_lab.plan.spec import normalised, spec_hash
 
     header = {"question": "", "spec": normalised(model), "spec_hash": spec_hash(model), "spec_file": None, "seed": 1,
@@ -121,14 +121,14 @@ def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng:
 
 
 def report_row(seed: int) -> tuple[str, list[float], float]:
-    from hakmem_lab.show import reporting
+    from hakmem_lab.show import report
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         files = filled_store(Path(folder), seed)
         output = Path(folder) / "report.html"
         return (
             f"report over {REPORT_RUNS} runs",
-            [taken_s(lambda: reporting.write(files, output)) for _ in range(REPORTS)],
+            [taken_s(lambda: report.write_files(files, output)) for _ in range(REPORTS)],
             5.0,
         )
 

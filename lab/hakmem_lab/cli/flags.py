@@ -1,65 +1,63 @@
-"""The flags that several commands have."""
+"""The flags of the commands, a row each, and commands made of them; and what a shell offers on the Tab key: arms,
+metrics, verdicts, stored runs. Where nothing fits, it offers files.
+"""
 
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 import typer
 
-from hakmem_lab.cli import complete
+from hakmem_lab.errors import LabError
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=complete.words),
-]
-Allocators = Annotated[
-    list[str] | None,
-    typer.Option(help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=complete.arms),
-]
-Arm = Annotated[str | None, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=complete.arms)]
-Keys = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the spec; repeatable")]
-Metric = Annotated[
-    str | None,
-    typer.Option(help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=complete.metrics),
-]
-Label = Annotated[str | None, typer.Option(help="What the metric is called, such as 'time per operation'")]
-Unit = Annotated[str | None, typer.Option(help="What the metric is counted in, such as ns")]
-Higher = Annotated[bool | None, typer.Option("--higher-is-better", help="The metric is a rate, not a cost")]
-Margin = Annotated[str | None, typer.Option(help="Smallest difference that matters, such as 1%")]
-Alpha = Annotated[float | None, typer.Option(help="Share of false verdicts that is accepted")]
-Looks = Annotated[int | None, typer.Option(help="Planned looks at the data")]
-MaxBlocks = Annotated[int | None, typer.Option(help="Most blocks")]
-Detect = Annotated[str | None, typer.Option(help="Plan the blocks to show a difference of this size, such as 2%")]
-Rare = Annotated[str | None, typer.Option(help="Blocks enough to see what happens to this share of runs, such as 1%")]
-WarmUp = Annotated[int | None, typer.Option(help="Runs of each arm that do not count")]
-Repeat = Annotated[str | None, typer.Option(help="Executions that make up one run; auto: at least 100 ms")]
-Pin = Annotated[str | None, typer.Option(help="Processors to run on, such as 0 or 0,1")]
-Timeout = Annotated[str | None, typer.Option(help="Longest time of one execution, such as 90s")]
-Callgrind = Annotated[bool, typer.Option("--callgrind", help="Count instructions instead, in one run of each arm")]
-Ops = Annotated[str | None, typer.Option(metavar="N,N", help="With --callgrind: two lengths that {ops} stands for")]
-Duet = Annotated[bool | None, typer.Option("--duet", help="Both arms of a pair at once, each on half the processors")]
-Also = Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Measured, but not judged; repeatable")]
-Seed = Annotated[int | None, typer.Option(help="Seed of the schedule")]
-Guardrail = Annotated[
-    list[str] | None, typer.Option(metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable")
-]
-Builds = Annotated[int | None, typer.Option(help="Builds of each arm, with their functions in random places")]
-Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable for every arm; repeatable")]
-Input = Annotated[
-    Path | None, typer.Option("--input", metavar="FILE", help="Standard input of the program, in every run")
-]
-Question = Annotated[str | None, typer.Option(help="What is asked, for the record")]
+VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
+
+
+def beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def arms(incomplete: str) -> list[str]:
+    from hakmem_lab.plan import peers
+
+    return beginning(incomplete, peers.names())
+
+
+def _words(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`--allocators A B C`: every word after the first is one that has no flag before it."""
+    return arms(incomplete) if ctx.params.get("allocators") else []
+
+
+def metrics(incomplete: str) -> list[str]:
+    from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS
+
+    return beginning(incomplete, (*BUILT_IN_METRICS, *SERVER_METRICS, "regex:"))
+
+
+def _verdicts(incomplete: str) -> list[str]:
+    return beginning(incomplete, VERDICTS)
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    from hakmem_lab.store.runs import Store, default_folder
+
+    try:
+        found = Store(Path(ctx.params.get("store") or default_folder())).runs()
+    except (LabError, OSError):
+        return []
+    return beginning(incomplete, ["last", *(run.id for run in reversed(found))])
+
+
+def option(kind: Any, *names: str, **details: Any) -> Any:
+    """A flag; without names it is called as the parameter is."""
+    return Annotated[kind, typer.Option(*names, **details)]
+
+
+Arm = option(str | None, metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)
 RunName = Annotated[
-    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=complete.runs)
-]
-Setup = Annotated[str | None, typer.Option(metavar="LINE", help="For the shell, once before the first run")]
-Prepare = Annotated[str | None, typer.Option(metavar="LINE", help="For the shell, before every run; not measured")]
-Cleanup = Annotated[str | None, typer.Option(metavar="LINE", help="For the shell, once after the last run")]
-Scan = Annotated[
-    list[str] | None,
-    typer.Option("--scan", metavar="NAME=V,V...", help="The same for every value of {NAME}"),
-]
-Commands = Annotated[
-    list[str] | None, typer.Option(metavar="CMD CMD", help="These commands against each other, as they are")
+    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=runs)
 ]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
@@ -72,6 +70,80 @@ Format = Annotated[
 ]
 Require = Annotated[
     str | None,
-    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=complete.verdicts),
+    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=_verdicts),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
+
+# Parameter -> its flag. A parameter is a key of the spec, with an underscore behind it where the word is taken.
+FLAGS: Mapping[str, Any] = {
+    "words": Annotated[
+        list[str] | None,
+        typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=_words),
+    ],
+    "allocators": option(
+        list[str] | None, help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=arms
+    ),
+    **dict.fromkeys(("control", "treatment", "allocator"), Arm),
+    "baseline": option(str | None, help="The arm that the others are compared with", autocompletion=arms),
+    "set_": option(list[str] | None, "--set", metavar="KEY=VALUE", help="A key of the spec; repeatable"),
+    "metric": option(
+        str | None, help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=metrics
+    ),
+    "label": option(str | None, help="What the metric is called, such as 'time per operation'"),
+    "unit": option(str | None, help="What the metric is counted in, such as ns"),
+    "higher_is_better": option(bool | None, "--higher-is-better", help="The metric is a rate, not a cost"),
+    "margin": option(str | None, help="Smallest difference that matters, such as 1%"),
+    "alpha": option(float | None, help="Share of false verdicts that is accepted"),
+    "looks": option(int | None, help="Planned looks at the data"),
+    "max_blocks": option(int | None, help="Most blocks"),
+    "detect": option(str | None, help="Plan the blocks to show a difference of this size, such as 2%"),
+    "rare": option(str | None, help="Blocks enough to see what happens to this share of runs, such as 1%"),
+    "warm_up": option(int | None, help="Runs of each arm that do not count"),
+    "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
+    "pin": option(str | None, help="Processors to run on, such as 0 or 0,1"),
+    "timeout": option(str | None, help="Longest time of one execution, such as 90s"),
+    "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each arm"),
+    "ops": option(str | None, metavar="N,N", help="With --callgrind: two lengths that {ops} stands for"),
+    "duet": option(bool | None, "--duet", help="Both arms of a pair at once, each on half the processors"),
+    "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
+    "seed": option(int | None, help="Seed of the schedule"),
+    "guardrail": option(list[str] | None, metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable"),
+    "builds": option(int | None, help="Builds of each arm, with their functions in random places"),
+    "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every arm; repeatable"),
+    "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
+    "question": option(str | None, help="What is asked, for the record"),
+    "setup": option(str | None, metavar="LINE", help="For the shell, once before the first run"),
+    "prepare": option(str | None, metavar="LINE", help="For the shell, before every run; not measured"),
+    "cleanup": option(str | None, metavar="LINE", help="For the shell, once after the last run"),
+    "scan_": option(list[str] | None, "--scan", metavar="NAME=V,V...", help="The same for every value of {NAME}"),
+    "commands": option(list[str] | None, metavar="CMD CMD", help="These commands against each other, as they are"),
+    "store": StoreFolder,
+    "json": JsonFile,
+    "format_": Format,
+    "require": Require,
+    "quiet": Quiet,
+}
+
+
+def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Callable[..., None]:
+    """A command that has these parameters, in this order, and hands their values on by name. own: flags that are this
+    command's alone, or another one's under the same name."""
+
+    def started(**values: Any) -> None:
+        run(values)
+
+    flags = {name: own.get(name) or FLAGS[name] for name in names.split()}
+    kinds = {name: get_args(flag)[0] for name, flag in flags.items()}
+    started.__annotations__ = kinds
+    vars(started)["__signature__"] = inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_unless_given(kinds[name]), annotation=flag)
+            for name, flag in flags.items()
+        ]
+    )
+    return started
+
+
+def _unless_given(kind: Any) -> Any:
+    """What may be left out is None, or a switch that is off."""
+    return False if kind is bool else None if NoneType in get_args(kind) else inspect.Parameter.empty

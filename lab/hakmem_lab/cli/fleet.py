@@ -6,69 +6,58 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli import complete, measure
-from hakmem_lab.cli.flags import Format, JsonFile, Keys, MaxBlocks, Quiet, Require, Seed, StoreFolder
+from hakmem_lab.cli.flags import beginning, command, option
+from hakmem_lab.cli.measure import check_format, check_json, check_require, finish, overrides
 from hakmem_lab.errors import LabError, nearest
 
 OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
 ENGINES = ("dask", "slurm", "kubernetes")
 HELP = "A spec on many hosts, through Dask, Slurm or Kubernetes: a verdict about the fleet, and how its hosts differ."
-
-
-def _engines(incomplete: str) -> list[str]:
-    return complete.beginning(incomplete, ENGINES)
-
-
-Words = Annotated[
-    list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="A spec of the kind ab", show_default=False)
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(help="dask, slurm or kubernetes", autocompletion=_engines),
-]
-Workers = Annotated[int | None, typer.Option(help="dask: try it with so many workers on this machine", min=1)]
-Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS", help="dask: of the cluster, such as tcp://head:8786")]
-Folder = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="DIR", help="slurm, kubernetes: a folder that all hosts see")
-]
-Shares = Annotated[int | None, typer.Option(help="slurm, kubernetes: on so many hosts", min=1)]
-Image = Annotated[str | None, typer.Option(help="kubernetes: a container image with hak and the program")]
-Claim = Annotated[str | None, typer.Option(help="kubernetes: a PersistentVolumeClaim that several nodes may write")]
-Merge = Annotated[Path | None, typer.Option(metavar="DIR", help="What is there of a job: the result; may be repeated")]
-Close = Annotated[bool, typer.Option("--close", help="With --merge: nothing more will come, judge what is there")]
-Measure = Annotated[
-    Path | None, typer.Option("--measure", metavar="DIR", help="What a task of Slurm or Kubernetes does: a share")
-]
-Share = Annotated[int | None, typer.Option(help="With --measure: which one (default: the engine's own number)", min=0)]
+FLAGS = {
+    "words": Annotated[
+        list[str] | None, typer.Argument(metavar="[SPEC.toml]", help="A spec of the kind ab", show_default=False)
+    ],
+    "engine": option(
+        str | None, help="dask, slurm or kubernetes", autocompletion=lambda incomplete: beginning(incomplete, ENGINES)
+    ),
+    "workers": option(int | None, help="dask: try it with so many workers on this machine", min=1),
+    "scheduler": option(str | None, metavar="ADDRESS", help="dask: of the cluster, such as tcp://head:8786"),
+    "output": option(
+        Path | None, "-o", "--output", metavar="DIR", help="slurm, kubernetes: a folder that all hosts see"
+    ),
+    "shares": option(int | None, help="slurm, kubernetes: on so many hosts", min=1),
+    "image": option(str | None, help="kubernetes: a container image with hak and the program"),
+    "claim": option(str | None, help="kubernetes: a PersistentVolumeClaim that several nodes may write"),
+    "merge": option(Path | None, metavar="DIR", help="What is there of a job: the result; may be repeated"),
+    "close": option(bool, "--close", help="With --merge: nothing more will come, judge what is there"),
+    "measure_": option(
+        Path | None, "--measure", metavar="DIR", help="What a task of Slurm or Kubernetes does: a share"
+    ),
+    "share": option(int | None, help="With --measure: which one (default: the engine's own number)", min=0),
+}
 
 
 def register(app: typer.Typer) -> None:
-    app.command("fleet", help=HELP)(fleet)
+    names = " ".join([*FLAGS, "set_ max_blocks seed store json format_ require quiet"])
+    app.command("fleet", help=HELP)(command(names, _fleet, **FLAGS))
 
 
-def fleet(
-    ctx: typer.Context, words: Words = None,
-    engine: Engine = None, workers: Workers = None, scheduler: Scheduler = None,
-    output: Folder = None, shares: Shares = None, image: Image = None, claim: Claim = None,
-    merge: Merge = None, close: Close = False, measure_: Measure = None, share: Share = None,
-    set_: Keys = None, max_blocks: MaxBlocks = None, seed: Seed = None,
-    store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
-    quiet: Quiet = False,
-) -> None:  # fmt: skip
-    measure.check_require(require)
-    measure.check_json(json)
-    measure.check_format(format_, json)
-    if measure_ is not None:
-        _share(measure_, share, quiet)
+def _fleet(params: dict[str, Any]) -> None:
+    json, format_, require, store, quiet = (params[name] for name in ("json", "format_", "require", "store", "quiet"))
+    check_require(require)
+    check_json(json)
+    check_format(format_, json)
+    if params["measure_"] is not None:
+        _share(params["measure_"], params["share"], quiet)
         return
-    if merge is not None:
-        measure.finish(_merged(merge, close, store, quiet), json, require, format_)
+    if params["merge"] is not None:
+        finish(_merged(params["merge"], params["close"], store, quiet), json, require, format_)
         return
-    source, spec = _spec_of(ctx.params)
+    source, spec = _spec_of(params)
     if spec.engine == "dask":
-        measure.finish(_measured(source, spec, store, quiet), json, require, format_)
+        finish(_measured(source, spec, store, quiet), json, require, format_)
     else:
-        _write(source, spec, output, shares, image, claim)
+        _write(source, spec, *(params[name] for name in ("output", "shares", "image", "claim")))
 
 
 def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
@@ -86,7 +75,7 @@ def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
     source, values = words[0], read_toml(Path(words[0]))
     if (kind := values.get("kind", "ab")) not in ("ab", "fleet"):
         raise LabError(f"{source}: kind: a fleet runs specs of the kind ab, and this one is of the kind '{kind}'")
-    given = measure.overrides({name: params[name] for name in OF_THE_SPEC})
+    given = overrides({name: params[name] for name in OF_THE_SPEC})
     spec = build(FleetSpec, values | given | {"kind": "fleet"}, source)
     check(spec, source)
     return source, spec
@@ -108,21 +97,21 @@ def _write(
     source: str, spec: Any, output: Path | None, shares: int | None, image: str | None, claim: str | None
 ) -> None:
     """The files of Slurm or Kubernetes, and what to do with them."""
-    from hakmem_lab.kinds.fleet import engines
+    from hakmem_lab.kinds.fleet import folder as folders
     from hakmem_lab.kinds.fleet.folder import Folder
 
     if output is None or shares is None:
         flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
         raise LabError(f"{flag} is missing: {spec.engine} gets files")
     if spec.engine == "kubernetes":
-        engines.check_kubernetes(image, claim)
+        folders.check_kubernetes(image, claim)
     else:
-        engines.check_slurm(output)
+        folders.check_slurm(output)
     folder = Folder.create(output, spec, shares, source)
     if spec.engine == "slurm":
-        print(shlex.join(["sbatch", str(engines.slurm(folder))]))
+        print(shlex.join(["sbatch", str(folders.slurm(folder))]))
     else:
-        print(shlex.join(["kubectl", "create", "-f", str(engines.kubernetes(folder, image, claim))]))
+        print(shlex.join(["kubectl", "create", "-f", str(folders.kubernetes(folder, image, claim))]))
     print(shlex.join(["hak", "fleet", "--merge", str(output)]))
 
 
@@ -139,7 +128,7 @@ def _share(path: Path, share: int | None, quiet: bool) -> None:
 
 
 def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
-    from hakmem_lab.kinds.fleet.collect import collect
+    from hakmem_lab.kinds.fleet.folder import collect
     from hakmem_lab.run.endings import Progress
     from hakmem_lab.store.runs import default_folder
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hakmem_lab.cli import complete
+from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
 from hakmem_lab.cli.measure import check_format, check_json, check_require, check_verdict, finish, write_result
 from hakmem_lab.errors import LabError, StoreError, nearest, one_line
@@ -75,14 +75,12 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from hakmem_lab.show.terminal.tables import add_row, new_table, output
+    from hakmem_lab.show.terminal import add_row, new_table, output
 
     found = _store(store)
     table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
     for file in _readable(found.runs()):
-        header, result = file.header(), None
-        for record in file.records():
-            result = record if record["type"] == "result" else result
+        header, result = file.header(), file.result()
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
@@ -97,7 +95,7 @@ def list_runs(store: StoreFolder = None) -> None:
 def export(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=complete.runs),
+        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
     sql: Annotated[
@@ -124,11 +122,11 @@ def export(
 def _metrics(files: list, sql: str | None) -> str:
     """The runs' results, analysed again."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import formats
+    from hakmem_lab.show import emit
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
-    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
+    return emit.text("openmetrics", [kinds.analyse(file) for file in files])
 
 
 def report(
@@ -137,7 +135,7 @@ def report(
         typer.Argument(
             help="Runs; none: the last one. Or one reading of hak explain --json, a *.json",
             show_default=False,
-            autocompletion=complete.runs,
+            autocompletion=flags.runs,
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
@@ -146,7 +144,8 @@ def report(
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import emit, reporting
+    from hakmem_lab.show import emit
+    from hakmem_lab.show import report as pages
 
     check_format(format_)
     names = runs or ["last"]
@@ -157,15 +156,15 @@ def report(
     if format_ is not None:
         emit.write_format([kinds.analyse(file) for file in files], format_)
         return
-    reporting.write(files, output)
+    pages.write_files(files, output)
     print(output)
 
 
 def _report_heap(file: Path, output: Path) -> None:
-    from hakmem_lab.inside import reading
-    from hakmem_lab.show import heap_page
+    from hakmem_lab.inside import explain
+    from hakmem_lab.show import report as pages
 
-    heap_page.write(reading.load(file, "hak report"), output, "--output")
+    pages.write_reading(explain.load(file, "hak report"), output, "--output")
     print(output)
 
 

@@ -50,10 +50,10 @@ def _run(words: Sequence[str]) -> int | None:
     except FileNotFoundError:
         raise LabError("the folder that hak was started in is gone: change to another one") from None
     # Slow to import: a signal that comes meanwhile ends in one line, too.
-    from hakmem_lab.cli import commands, measure, overview
+    from hakmem_lab.cli import commands, measure
 
     if not words and COMPLETION not in os.environ:
-        print(overview.text())
+        print(commands.overview())
         return 0
     return commands.app(measure.spread_allocators(list(words)), prog_name="hak", standalone_mode=False)
 

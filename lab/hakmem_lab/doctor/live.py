@@ -1,21 +1,28 @@
 """Checks of a process that runs, from its folder below /proc."""
 
+import contextlib
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import struct
+from collections import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, system
+from hakmem_lab.doctor import binary, surroundings
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.inside import links, memory
+from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
+from hakmem_lab.system import files
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
+UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # of memory that is not what it should be
 
 
 @dataclass(frozen=True)
@@ -26,8 +33,8 @@ class Process:
     pid: int
     folder: Path
     executable: Path
-    maps: Sequence[binary.Mapping]
-    environment: Mapping[str, str] | None
+    maps: Sequence[Mapping]
+    environment: abc.Mapping[str, str] | None
     command: Sequence[str]
     root: Path
 
@@ -45,12 +52,12 @@ class Process:
         except OSError as error:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
         own = _root(folder, root)
-        executable = own / shown.removesuffix(binary.DELETED).lstrip("/")
+        executable = own / shown.removesuffix(DELETED).lstrip("/")
         return cls(
             pid,
             folder,
             executable if executable.exists() else folder / "exe",
-            binary.mappings(maps),
+            mappings(maps),
             _environment(folder / "environ"),
             _words(folder / "cmdline"),
             own,
@@ -87,19 +94,14 @@ def _is_library(path: Path) -> bool:
 
 
 def _words(path: Path) -> list[str]:
-    try:
-        return [os.fsdecode(word) for word in path.read_bytes().split(b"\0") if word]
-    except OSError:
-        return []
+    return [word for word in files.words(path) if word]
 
 
 def _environment(path: Path) -> dict[str, str] | None:
-    if not os.access(path, os.R_OK):
-        return None
-    return dict(word.partition("=")[::2] for word in _words(path))
+    return dict(word.partition("=")[::2] for word in _words(path)) if os.access(path, os.R_OK) else None
 
 
-def _is_wanted(first: binary.Mapping, process: Process, arm: Arm) -> bool:
+def _is_wanted(first: Mapping, process: Process, arm: Arm) -> bool:
     """Whether a mapped file is the allocator: the arm's own library, or another build of it."""
     file, library = binary.file_of(first, process.folder, process.root), arm.library.path
     try:
@@ -142,15 +144,12 @@ def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str |
 def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     """(object -> what its malloc is bound to, why that cannot be read)."""
     try:
-        memory = os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
+        os.close(os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC))
+        begun = (process.folder / "auxv").read_bytes()
     except OSError as error:
         return {}, error.strerror
-    try:
-        bound = binary.of_process(process.maps, memory, process.folder, process.root)
-    except OSError as error:
-        return {}, error.strerror
-    finally:
-        os.close(memory)
+    with memory.Process(process.pid) as found:
+        bound = answers(found, process.maps, links.auxiliary(begun).get(links.BASE, 0))
     own = readable(process.executable)
     if own is None or any(own.defines(name) for name in MALLOC):
         return bound, None
@@ -159,7 +158,26 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
 
 
-def _not_mapped(process: Process, arm: Arm, bound: Mapping[str, set[str]]) -> Check:
+def answers(found: memory.Memory, maps: Sequence[Mapping], linker: int) -> dict[str, set[str]]:
+    """Object -> the objects that its malloc, calloc, realloc, free lead to; as far as that can be read. linker: where
+    the dynamic linker lies. It has filled a slot with the function that it chose; one that still leads back into its
+    own object belongs to a function that has not been called yet. 64-bit processes of our own byte order."""
+    bound: dict[str, set[str]] = {}
+    with contextlib.suppress(*UNTOLD):
+        for each in links.objects(found, linker) if linker else ():
+            path = _path_at(each.strings, maps)
+            for slot in each.slots(MALLOC):
+                target = _path_at(slot.value, maps)
+                if target not in ("", path):
+                    bound.setdefault(path, set()).add(target)
+    return bound
+
+
+def _path_at(address: int, maps: Sequence[Mapping]) -> str:
+    return next((each.path for each in maps if each.start <= address < each.end), "")
+
+
+def _not_mapped(process: Process, arm: Arm, bound: abc.Mapping[str, set[str]]) -> Check:
     own = readable(process.executable)
     if own is not None and has_hakmem(own) and arm.allocator == "hakmem":
         return Check(WHO, OK, "hakmem is linked into the program")
@@ -201,10 +219,10 @@ def _names(word: str, arm: Arm) -> bool:
 
 def secure(process: Process) -> Check:
     name = "secure mode"
-    found = system.auxiliary(process.folder / "auxv")
+    found = surroundings.auxiliary(process.folder / "auxv")
     if not found:
         return Check(name, UNKNOWN, "what the kernel told it at its start is not for us")
-    if found.get(system.SECURE):
+    if found.get(links.SECURE):
         said = "it began with more rights than its caller: LD_PRELOAD and the options were ignored"
         return Check(name, PROBLEM, said, "link libhakmem.a into it, or start it as the user that it becomes")
     return Check(name, OK, "it began with its caller's rights")

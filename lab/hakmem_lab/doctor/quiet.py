@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import NOTE, OK, ROOT, UNKNOWN, Check, text
+from hakmem_lab.doctor.checks import NOTE, OK, ROOT, UNKNOWN, Check
 from hakmem_lab.errors import LabError
 from hakmem_lab.system import files, machine
+from hakmem_lab.system.files import text
 
 STATE, BOOT = Path("var/lib/hakmem-lab/system.json"), Path("proc/sys/kernel/random/boot_id")
 CPU = "sys/devices/system/cpu"

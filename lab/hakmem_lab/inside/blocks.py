@@ -1,26 +1,28 @@
-"""Which block is at an address: its class, whether it is live, and its neighbours."""
+"""Which block is at an address: its class, whether it is live, and its neighbours; of a sampled one the stack on which
+it was allocated, the innermost function first, by name where a file tells.
+"""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
 
 import numpy as np
 
-from hakmem_lab.inside import objects, stacks
+from hakmem_lab.inside import layout
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
-from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted
-from hakmem_lab.inside.objects import Heap
-from hakmem_lab.inside.stop import stopped
+from hakmem_lab.inside.layout import Heap, Layout
+from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted, word
+from hakmem_lab.inside.profile.places import Place, copies, places_of, resolve, return_addresses
+from hakmem_lab.inside.ptrace import stopped
 
 AROUND = 3  # neighbours on each side
 SHOWN = 64  # bytes of its beginning
 SLICES = {
-    objects.DIRTY: "free memory that waits for its decay",
-    objects.CLEAN: "free memory, given back or never used",
-    objects.SAMPLED: "memory for sampled blocks, but no live one",
-    objects.UNKNOWN: "memory that is being handed out or taken back",
-    objects.ABSENT: "not memory of the heap",
+    layout.DIRTY: "free memory that waits for its decay",
+    layout.CLEAN: "free memory, given back or never used",
+    layout.SAMPLED: "memory for sampled blocks, but no live one",
+    layout.UNKNOWN: "memory that is being handed out or taken back",
+    layout.ABSENT: "not memory of the heap",
 }
 
 
@@ -46,7 +48,7 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
                 "offset": address - base,
                 "bytes": size,
                 "state": f"live, {sample.asked} bytes asked",
-                "stack": stacks.of_site(memory, heap.layout, sample.site),
+                "stack": of_site(memory, heap.layout, sample.site),
                 "begins": _bytes(memory, base, size),
             }
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
@@ -78,7 +80,7 @@ def _run(memory: Memory, heap: Heap, i: int, base: int, outside: Mapping[int, st
         "offset": address - base,
         "bytes": usable,
         "state": state,
-        "stack": stacks.of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else [],
+        "stack": of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else [],
         "begins": _bytes(memory, base, usable),
     }
 
@@ -123,7 +125,7 @@ def _elsewhere(memory: Memory, heap: Heap, address: int) -> str:
     for i, (base, count) in enumerate(zip(heap.chunks.base.tolist(), heap.chunks.count.tolist(), strict=True)):
         if base <= address < base + count * chunk:
             if heap.chunks.state[i] != heap.layout["HAK_CHUNK_SLICED"]:
-                return SLICES[objects.DIRTY if heap.chunks.dirty[i] else objects.CLEAN]
+                return SLICES[layout.DIRTY if heap.chunks.dirty[i] else layout.CLEAN]
             kind = int(heap.chunks.slices[i][(address - base) >> heap.layout["HAK_SLICE_SHIFT"]])
             return SLICES.get(kind, "memory of the heap")
     if any(start <= address < start + size for start, size in (*heap.pieces, *heap.leaves)):
@@ -132,3 +134,30 @@ def _elsewhere(memory: Memory, heap: Heap, address: int) -> str:
         if each.start <= address < each.end:
             return f"not the heap: {each.path or 'anonymous memory'} ({each.permissions})"
     return "nothing is mapped there"
+
+
+DEPTH_MAX = 1024
+
+
+def of_site(memory: Memory, layout: Layout, site: int) -> list[str]:
+    """Empty where nothing is known of it."""
+    if not site:
+        return []
+    try:
+        pcs = _return_addresses(memory, layout, site)
+        known = places_of(memory, pcs)
+    except (Unreadable, IndexError):
+        return []
+    names = resolve(known.values(), copies(memory))
+    return [_text(name, known[pc]) for pc in pcs for name in names.of(known[pc])]
+
+
+def _text(name, place: Place) -> str:
+    where = f" ({name.file}:{name.line})" if name.file else f" ({place.path})" if place.path else ""
+    return name.function + (where if name.function != str(place) else "")
+
+
+def _return_addresses(memory: Memory, layout: Layout, site: int) -> list[int]:
+    depth = min(word(memory, site + layout["hak_site_t.frame_count"], 4), DEPTH_MAX)
+    numbers = np.frombuffer(memory.read(site + layout["hak_site_t.frame"], 4 * depth), "<u4")
+    return return_addresses(memory, layout)[numbers].tolist()

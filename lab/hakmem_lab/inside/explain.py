@@ -1,32 +1,34 @@
-"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold.
+"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold. A number names a process; a
+file is a core, or a reading of before.
 
-In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; and what has changed from one
-reading to another.
+In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; what has changed from one reading
+to another; the ten largest wastes, and what to do about each.
 """
 
+import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.inside import layout, objects, owners, wastes
+from hakmem_lab.errors import LabError
+from hakmem_lab.inside import blocks, layout, owners
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
-from hakmem_lab.inside.layout import Layout
+from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Area, Memory, Process, doubted, parse
-from hakmem_lab.inside.objects import Heap
-from hakmem_lab.inside.occupancy import CACHED, DEPOT, FREE, LIVE, NEW
-from hakmem_lab.inside.owners import OWNERS, Reading, mean_asked
-from hakmem_lab.inside.stop import stopped
+from hakmem_lab.inside.owners import CACHED, DEPOT, FREE, LIVE, NEW, OWNERS, Reading, mean_asked
+from hakmem_lab.inside.ptrace import stopped
 
 CHUNKS_MAX = 4096  # 8 GiB; of a larger heap, the first
 # '0' .. '9': slabs by the share of their carved blocks that is live. The others:
 NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
-LETTERS = {objects.RUN: RUN, objects.HUGE: HUGE, objects.DIRTY: DIRTY, objects.CLEAN: CLEAN}
-LETTERS |= {objects.SAMPLED: SAMPLED, objects.UNKNOWN: OTHER}
+LETTERS = {layout.RUN: RUN, layout.HUGE: HUGE, layout.DIRTY: DIRTY, layout.CLEAN: CLEAN}
+LETTERS |= {layout.SAMPLED: SAMPLED, layout.UNKNOWN: OTHER}
 
 
 def cells(heap: Heap, reading: Reading) -> list[dict]:
@@ -130,7 +132,7 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
         "broken": heap.broken,
         "map": cells(heap, reading),
     }
-    result["wastes"] = wastes.largest(result)
+    result["wastes"] = largest(result)
     return result
 
 
@@ -226,3 +228,147 @@ def _changed_classes(before: Sequence[Mapping], after: Sequence[Mapping]) -> lis
         if any(change[name] for name in change if name != "block_bytes"):
             found.append(change)
     return sorted(found, key=lambda row: -abs(row["resident_kib"]))
+
+
+MOST = 10
+LEAST_KIB = 4
+LARGE_PART = 0.05  # of the RSS, from which on metadata is a waste worth a word
+
+
+def largest(result: Mapping) -> list[dict]:
+    rows = {row["owner"]: row["kib"] for row in result["rows"]}
+    found = [*_of_classes(result), *_of_threads(result), *_of_rows(rows, result), *_outside(result)]
+    kept = [row for row in found if row["kib"] >= LEAST_KIB]
+    return sorted(kept, key=lambda row: -row["kib"])[:MOST]
+
+
+def _waste(what: str, kib: int, remedy: str) -> dict:
+    return {"what": what, "kib": kib, "remedy": remedy}
+
+
+def _of_classes(result: Mapping) -> Iterator[dict]:
+    for row in result["classes"]:
+        size, pages = row["block_bytes"], row["free_pages_kib"]
+        if size is None:
+            continue
+        all_blocks = row["live_blocks"] + row["cached_blocks"] + row["free_blocks"]
+        share = 100 * row["live_blocks"] // max(all_blocks, 1)
+        yield _waste(
+            f"blocks of {size} bytes: whole pages of free blocks",
+            pages,
+            "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back",
+        )
+        yield _waste(
+            f"blocks of {size} bytes: free beside live ones ({share} % live)",
+            row["free_kib"] - pages,
+            "hak profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free",
+        )
+        if row["rounding_kib"] > 0:
+            yield _waste(
+                f"blocks of {size} bytes: rounding of requests of {row['mean_asked']:.0f} bytes on average",
+                row["rounding_kib"],
+                f"ask for what the class below holds, or use all {size} bytes",
+            )
+
+
+def _of_threads(result: Mapping) -> Iterator[dict]:
+    for row in result["threads"]:
+        name = f" ({row['name']})" if row["name"] else ""
+        yield _waste(
+            f"thread {row['thread']}{name}: {row['cached_blocks']} cached blocks",
+            row["cached_kib"],
+            "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep",
+        )
+
+
+def _of_rows(rows: Mapping[str, int], result: Mapping) -> Iterator[dict]:
+    yield _waste(
+        "free memory that waits for its decay",
+        rows["waiting for decay"],
+        "hak_trim(0) returns it now; HAKMEM_DECAY_MS, HAKMEM_RETAIN and HAKMEM_RETAIN_PERCENT keep less",
+    )
+    yield _waste(
+        "pages that nobody wrote to, resident as parts of huge pages",
+        rows["huge-page excess"],
+        "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
+    )
+    yield _waste(
+        "blocks in the depot, on their way from thread to thread",
+        rows["in the depot"],
+        "hak_trim(0); what nobody takes goes back after HAKMEM_DECAY_MS",
+    )
+    if rows["metadata"] > LARGE_PART * result["rss_kib"]:
+        yield _waste(
+            "metadata", rows["metadata"], "it grows with the most that was ever in use, and stays; a restart frees it"
+        )
+
+
+def _outside(result: Mapping) -> Iterator[dict]:
+    stacks = next(row["kib"] for row in result["rows"] if row["owner"] == "stacks")
+    threads = max(len(result["threads"]), 1)
+    if stacks // threads > 512:
+        yield _waste(f"stacks, {stacks // threads} KiB a thread", stacks, "fewer threads, or less on their stacks")
+    for row in result["others"][:3]:
+        yield _waste(
+            f"not the heap: {row['name']}",
+            row["kib"],
+            "mapped by the program itself, or by another allocator in it: hak doctor says which",
+        )
+
+
+FIRST_BYTES = 64
+
+
+def take(subject: str, stop: bool = False) -> dict:
+    if subject.isdecimal():
+        return process(int(subject), stop)
+    path = _file(subject, stop)
+    if _is_json(path):
+        return load(path, "PID | CORE")
+    with Core(path) as file:
+        return core(file)
+
+
+def block(subject: str, address: str, stop: bool = False) -> dict:
+    """Which block is at an address."""
+    try:
+        place = int(address, 16 if address.lower().startswith("0x") else 10)
+    except ValueError:
+        raise LabError(f"--block: '{address}' is no address: give one like 0x7f0012345670") from None
+    if not 0 <= place < 1 << 64:
+        raise LabError(f"--block: {address} is beyond all addresses")
+    if subject.isdecimal():
+        with Process(int(subject)) as memory:
+            return blocks.of_process(memory, layout.find(memory), place, stop)
+    with Core(_file(subject, stop)) as file:
+        return blocks.of_core(file, layout.find(file), place)
+
+
+def _file(subject: str, stop: bool) -> Path:
+    path = Path(subject)
+    if not path.is_file():
+        raise LabError(f"there is no process and no file '{subject}': give a number that ps -e lists, or a core file")
+    if stop:
+        raise LabError(f"--stop: is for a process, and {subject} is a file")
+    return path
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(FIRST_BYTES).lstrip().startswith(b"{")
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def load(path: Path, option: str) -> dict:
+    """A reading that --json wrote. Raises LabError where the file is no such one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LabError(f"{option}: {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise LabError(f"{option}: {path} is no JSON: write one with hak explain --json FILE PID") from None
+    if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
+        raise LabError(f"{option}: {path} is no reading of this hak: write one with hak explain --json FILE PID")
+    return dict(found)

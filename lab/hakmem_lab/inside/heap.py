@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Unreadable
-from hakmem_lab.inside.objects import (
+from hakmem_lab.inside.layout import (
     ABSENT,
     CLEAN,
     DIRTY,
@@ -23,10 +21,12 @@ from hakmem_lab.inside.objects import (
     Cache,
     Chunks,
     Heap,
+    Layout,
     Runs,
     Sample,
     Slabs,
 )
+from hakmem_lab.inside.memory import Memory, Unreadable, word
 
 WRITABLE = 2  # of a piece of a leaf
 HEAPS_MAX, PIECES_MAX = 1 << 17, 1 << 20
@@ -61,7 +61,7 @@ class Reader:
         self._mapped = Mapped(memory)
 
     def word(self, address: int) -> int:
-        return int.from_bytes(self.memory.read(address, 8), "little")
+        return word(self.memory, address)
 
     def record(self, type_: str, names: Sequence[tuple[str, str | np.dtype]]) -> np.dtype:
         """A dtype with these fields of a structure."""
@@ -244,14 +244,8 @@ class Reader:
 
     def _records(self) -> dict[int, Sample]:
         layout = self.layout
-        names = [
-            ("block", "<u8"),
-            ("asked", "<u8"),
-            ("site", "<u8"),
-            ("cls", "<u4"),
-            ("thread", "<u4"),
-            ("live", "<u4"),
-        ]
+        words = [(name, "<u8") for name in ("block", "asked", "site", "bytes")]
+        names = [*words, ("weight_bytes", "<f8"), *((name, "<u4") for name in ("cls", "thread", "live"))]
         dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
         at, seen = self.word(layout.root("hak_records")), set[int]()
         while at and at not in seen and len(seen) < PIECES_MAX:
@@ -263,8 +257,8 @@ class Reader:
                 self.broken += 1
                 break
             for row in rows[(rows["live"] != 0) & (rows["cls"] <= layout["HAK_CLASS_HUGE"])]:
-                asked, cls, thread, site = (int(row[name]) for name in ("asked", "cls", "thread", "site"))
-                found[int(row["block"])] = Sample(asked, cls, thread, site)
+                asked, cls, site, size = (int(row[name]) for name in ("asked", "cls", "site", "bytes"))
+                found[int(row["block"])] = Sample(asked, cls, site, size, float(row["weight_bytes"]))
         return found
 
     def _runs(self, chunks: Chunks, descriptors: np.ndarray, sliced: np.ndarray) -> Runs:

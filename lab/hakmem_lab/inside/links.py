@@ -5,6 +5,7 @@ All is read from the memory of the process, so that it holds also where files we
 byte order.
 """
 
+import platform
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 
 from hakmem_lab.inside.memory import Memory, Unreadable
 
-BASE, PROGRAM_HEADERS, SECURE = 7, 3, 23  # of the auxiliary vector
+PAGE_SIZE, BASE, SECURE = 6, 7, 23  # of the auxiliary vector
 PT_LOAD, PT_DYNAMIC = 1, 2
 DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_JMPREL = 2, 4, 5, 6, 7, 8, 10, 23
 DT_GNU_HASH = 0x6FFFFEF5
@@ -23,7 +24,9 @@ TAGS_MOST, OBJECTS_MOST, NAME_BYTES = 4096, 5000, 4096
 SLOT, DATA, POINTER = "slot", "data", "pointer"
 TYPES = {"x86_64": {7: SLOT, 6: DATA, 1: POINTER}, "aarch64": {1026: SLOT, 1025: DATA, 257: POINTER}}
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-SYMBOL = struct.Struct("<IBBHQQ")
+SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,14 @@ class Linked:
 
     def _symbol(self, index: int) -> tuple[str, int, bool]:
         """(name, value, whether it is defined here)."""
-        name, _, _, section, value, _ = SYMBOL.unpack(self._memory.read(self._place(DT_SYMTAB) + 24 * index, 24))
-        return self._string(name), value, section != 0
+        (row,) = self._rows(index, index)
+        return self._string(int(row["name"])), int(row["value"]), bool(row["section"])
+
+    def _rows(self, first: int, last: int) -> np.ndarray:
+        """Of the table of symbols."""
+        size = SYMBOL.itemsize
+        data = self._memory.read(self._place(DT_SYMTAB) + size * first, size * (last - first + 1))
+        return np.frombuffer(data, SYMBOL)
 
     def _string(self, at: int) -> str:
         return self._strings[at : self._strings.find(b"\0", at)].decode("utf-8", "replace")
@@ -129,10 +138,10 @@ class Linked:
             yield index
             (index,) = self._words(table + 8 + 4 * (buckets + index), 1)
 
-    def slots(self, names: Iterable[str], machine: str) -> list[Slot]:
+    def slots(self, names: Iterable[str]) -> list[Slot]:
         """Those that functions of these names fill."""
         found = []
-        kinds = TYPES[machine]
+        kinds = TYPES[platform.machine()]
         for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
             length = self._tags.get(size, 0) // RELOCATION.itemsize * RELOCATION.itemsize
             data = self._memory.read(self._place(table), length) if length else b""
@@ -147,13 +156,12 @@ class Linked:
     def _named(self, indexes: set[int], names: set[str]) -> dict[int, tuple[str, int, bool]]:
         if not indexes:
             return {}
-        first, last = min(indexes), max(indexes)
-        table = self._memory.read(self._place(DT_SYMTAB) + 24 * first, 24 * (last - first + 1))
-        found = {}
+        first, found = min(indexes), {}
+        table = self._rows(first, max(indexes))
         for index in indexes:
-            name, _, _, section, value, _ = SYMBOL.unpack_from(table, 24 * (index - first))
-            if (text := self._string(name)) in names:
-                found[index] = (text, value, section != 0)
+            row = table[index - first]
+            if (text := self._string(int(row["name"]))) in names:
+                found[index] = (text, int(row["value"]), bool(row["section"]))
         return found
 
     def _slot(self, offset: int, kind: str, name: str, value: int, here: bool) -> Slot:

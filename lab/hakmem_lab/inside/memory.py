@@ -20,6 +20,7 @@ import numpy as np
 from hakmem_lab.errors import LabError
 
 PAGE = os.sysconf("SC_PAGESIZE")
+DELETED = " (deleted)"  # behind the name of a mapped file that has no name any more
 # Of linux/fs.h: which pages of a range are present, told in runs; zero pages, which no RSS counts, are told apart.
 PAGEMAP_SCAN = 0xC0606610
 PRESENT, PFNZERO = 1 << 3, 1 << 5
@@ -58,6 +59,7 @@ class Mapping:
     end: int
     permissions: str
     path: str
+    offset: int = 0  # in the file
 
     @property
     def is_file(self) -> bool:
@@ -163,7 +165,7 @@ class Process:
             refuse(self.pid, error)
 
     def maps(self) -> list[Mapping]:
-        return [mapping(line) for line in self.text("maps").splitlines()]
+        return mappings(self.text("maps"))
 
     def _tasks(self) -> list[str]:
         try:
@@ -192,12 +194,7 @@ class Process:
         return found
 
     def files(self) -> list[tuple[int, int, str, int]]:
-        found = []
-        for line in self.text("maps").splitlines():
-            each = mapping(line)
-            if each.is_file:
-                found.append((each.start, each.end, each.path, int(line.split(maxsplit=3)[2], 16)))
-        return found
+        return [(each.start, each.end, each.path, each.offset) for each in self.maps() if each.is_file]
 
     def programs(self) -> set[str]:
         return {each.path for each in self.maps() if each.is_file and "x" in each.permissions}
@@ -236,11 +233,20 @@ class Process:
         return found
 
 
+def word(memory: Memory, address: int, size: int = 8) -> int:
+    """A number that stands there, without a sign."""
+    return int.from_bytes(memory.read(address, size), "little")
+
+
+def mappings(text: str) -> list[Mapping]:
+    """Of /proc/PID/maps, in the order of addresses."""
+    return [mapping(line) for line in text.splitlines()]
+
+
 def mapping(line: str) -> Mapping:
-    """A line of maps."""
     words = line.split(maxsplit=5)
     first, _, last = words[0].partition("-")
-    return Mapping(int(first, 16), int(last, 16), words[1], words[5] if len(words) > 5 else "")
+    return Mapping(int(first, 16), int(last, 16), words[1], words[5] if len(words) > 5 else "", int(words[2], 16))
 
 
 def refuse(pid: int, error: OSError) -> NoReturn:

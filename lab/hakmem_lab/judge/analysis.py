@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
-from hakmem_lab.judge.planning import PROLONGED_KINDS, most_blocks
+from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
-from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric
+from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import Blocks, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
-FIELDS = {"wall": "wall_s", "cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "no-groups", "partial", GONE)
 DISTURBED_SHARE = 0.1
 OF_ANOTHER = 4.0  # times what was seen of the first process: no mean over 10 ms hides so much of a peak
@@ -70,17 +70,20 @@ def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> 
     return ratios
 
 
+def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float]:
+    """The same of a metric without which a run has failed."""
+    found = log_ratios(blocks, control, treatment, metric)
+    assert found is not None
+    return found
+
+
 def comparison(interval: Interval, control: str, treatment: str, metric: str, verdict: str | None = None) -> dict:
-    ratio = interval.ratio()
     return {
         "name": f"{treatment} against {control}",
         "metric": metric,
         "control": control,
         "treatment": treatment,
-        "estimate": ratio.estimate,
-        "ci_low": ratio.low,
-        "ci_high": ratio.high,
-        "level": interval.level,
+        **interval.row(),
         "verdict": verdict,
     }
 
@@ -92,13 +95,17 @@ def _used(run: dict) -> dict:
     return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
 
 
+def identity(arm: dict) -> dict:
+    """Which arm it is, as a result says it."""
+    return {key: arm.get(key) for key in ("name", "library", "sha256", "version", "configuration", "variables")}
+
+
 def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
     """Medians of every arm over the finished blocks, and in `intervals` those of each median."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
-        row = {key: arm[key] for key in ("name", "library", "sha256", "version", "configuration", "variables")}
-        row["n"] = len(runs)
+        row = identity(arm) | {"n": len(runs)}
         if runs:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             row["intervals"] = {}
@@ -124,7 +131,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed {times(count)}; what it failed in was run again, the records are kept")
-    if tries := sentence(header.get("earlier", []), header["kind"] in PROLONGED_KINDS):
+    if tries := sentence(header.get("earlier", []), KINDS[header["kind"]].sequential):
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
@@ -144,7 +151,7 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "headline": "",
         "final": False,
         "metric": metric.record(),
-        "watched": [rail.record() for rail in guardrails_of(spec)],
+        "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
         "margin": spec["margin"],
         "alpha": spec["alpha"],
         "blocks": len(blocks),

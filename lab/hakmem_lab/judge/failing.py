@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.plan.kinds import KINDS
 
 GONE = "gone"
 COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
@@ -81,33 +82,43 @@ def forbids(found: Failing | None, verdict: str | None, first: str, second: str)
     return found is not None and found.arm in praised.get(str(verdict), ())
 
 
-def withheld_of(decisions: dict, records: Sequence[dict], first: str, others: Sequence[str]) -> dict[str, str]:
-    """Takes from decisions on several arms against the first one what is forbidden. Arm -> how it failed, or the first
+def withheld_of(
+    decisions: Mapping, records: Sequence[dict], first: str, others: Sequence[str]
+) -> tuple[dict, dict[str, str]]:
+    """The decisions on several arms against the first one without what is forbidden; arm -> how it failed, or the first
     one did more often, so that nothing is said of it."""
     failed: dict[str, str] = {}
+    kept = dict(decisions)
     for name in others:
         found, decision = unequal(records, first, name), decisions.get(name)
         if found is None or decision is None:
             failed |= {} if decision else {name: found.text if found else f"{name} finished no block"}
         elif decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name):
             failed[name] = found.text
-            decisions[name] = replace(decision, verdict=Verdict.INCONCLUSIVE)
-    return failed
+            kept[name] = replace(decision, verdict=Verdict.INCONCLUSIVE)
+    return kept, failed
 
 
 def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
-    """Without a verdict that is forbidden: what is left is who failed, and what the runs say that did not."""
+    """The result without a forbidden verdict: what is left is who failed, and what the runs say that did not."""
     found = unequal(records, first, second)
     if found is None or not forbids(found, result["verdict"], first, second):
         return result
-    result["failed"] = {found.arm: found.text}
     row: dict = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
     ended = f" Of the runs that ended well: {change.told()}." if change else ""
-    for each in (result, *result["comparisons"], *result.get("looks", [])):
-        each["verdict"] = each["verdict"] and "INCONCLUSIVE"
-    result["headline"] = f"No verdict: {found.text}.{ended}"
-    return result
+    text = f"No verdict: {found.text}.{ended}"
+    return undecided(result, text) | {"failed": {found.arm: found.text}}
+
+
+def undecided(result: dict, headline: str) -> dict:
+    """The result with INCONCLUSIVE in place of every verdict, and why."""
+
+    def without(each: dict) -> dict:
+        return each | {"verdict": each["verdict"] and str(Verdict.INCONCLUSIVE)}
+
+    rows = {key: [without(row) for row in result[key]] for key in ("comparisons", "looks") if key in result}
+    return without(result) | rows | {"headline": headline}
 
 
 SOLO = "solo"
@@ -116,10 +127,6 @@ SHARED = 0.1  # from this share of longer runs on, caches or bandwidth are a par
 
 def _costs(runs: Iterable[Mapping], higher_is_better: bool) -> list[float]:
     return [1 / run["value"] if higher_is_better else run["value"] for run in runs if run.get("ok")]
-
-
-def _lower_quartile(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 4]
 
 
 def slowdowns(header: dict, records: Sequence[dict]) -> dict[str, float]:
@@ -135,7 +142,7 @@ def slowdowns(header: dict, records: Sequence[dict]) -> dict[str, float]:
         alone = _costs((run for run in own if run["phase"] == SOLO), higher)
         company = _costs((run for run in own if run["phase"] == "measure"), higher)
         if alone and company:
-            found[arm["name"]] = _lower_quartile(company) / statistics.median(alone) - 1
+            found[arm["name"]] = sorted(company)[len(company) // 4] / statistics.median(alone) - 1
     return found
 
 
@@ -146,7 +153,7 @@ def shared(header: dict, records: Sequence[dict]) -> str | None:
     found = slowdowns(header, records)
     if max(found.values(), default=0.0) < SHARED:
         return None
-    if header["kind"] == "aa":
+    if KINDS[header["kind"]].one_arm:
         return (
             f"two runs at once need {100 * statistics.fmean(found.values()):.0f} % more than one alone: they share a "
             "cache or the way to memory, and a duet of this program compares its arms under that pressure"

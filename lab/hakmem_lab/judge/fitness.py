@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
 from hakmem_lab.plan import project
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
 
-FIT, OPEN, UNFIT = "fit", "open", "unfit"
 SAME = ("cpu", "processors", "kernel")
 UNCHECKED = "this machine was not checked: hak aa"
 
@@ -147,6 +148,6 @@ def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> 
     spec wants takes at least."""
     if checks(folder):
         return None
-    program = spec is not None and spec.kind in ("ab", "compare", "matrix", "sweep", "tune")
+    program = spec is not None and KINDS[spec.kind].own_aa
     how = command_line(spec) if spec is not None and program else "hak aa"
     return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")

@@ -7,19 +7,17 @@ which runs that know only planned looks do not have.
 from collections.abc import Sequence
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.plan import SHARE, Plan, planned_looks
+from hakmem_lab.plan.kinds import KINDS
 
 PLANNED, MORE = "plan", "more"
-SEQUENTIAL_KINDS = ("ab", "compare", "sweep", "tune", "matrix", "latency", "replay")
-PROLONGED_KINDS = ("ab", "compare", "matrix", "sweep", "tune", "latency", "replay")
 BY_BLOCK = "by-block"
 RUNS_FOR_ONE = 3  # runs of an arm in which what happens to one of so many is missed with a probability of 5 %
 
 
 def rule(kind: str) -> dict:
     """What a new run's header says of how it will be judged."""
-    return {"anytime": SHARE} if kind in SEQUENTIAL_KINDS else {}
+    return {"anytime": SHARE} if KINDS[kind].sequential else {}
 
 
 def _events(records: Sequence[dict], what: str) -> list[dict]:
@@ -67,14 +65,14 @@ def reserve(records: Sequence[dict]) -> float:
 
 def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
     """Raises LabError where a run cannot be prolonged."""
-    if header["kind"] not in PROLONGED_KINDS:
-        *most, last = PROLONGED_KINDS
+    if not KINDS[header["kind"]].sequential:
+        *most, last = (kind.name for kind in KINDS.values() if kind.sequential)
         raise LabError(
             f"--more: a run of the kind {header['kind']} cannot be prolonged, only {', '.join(most)} and {last} can"
         )
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
-    looks_alone = header["kind"] == "latency" and header["spec"]["metric"] not in by_block(records)
+    looks_alone = KINDS[header["kind"]].by_percentile and header["spec"]["metric"] not in by_block(records)
     looks_alone &= not reserve(records)
     if not header.get("anytime") or looks_alone:
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")

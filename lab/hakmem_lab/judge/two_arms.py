@@ -1,6 +1,6 @@
 """What `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
 
-from hakmem_lab.judge.analysis import log_ratios, metric_of, values
+from hakmem_lab.judge.analysis import judged_ratios, metric_of, values
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.plan import Plan
@@ -21,27 +21,26 @@ def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comp
     """The verdict on two arms from all blocks, at least one, in which both took part. The comparisons share alpha."""
     spec, metric, alpha = header["spec"], metric_of(header), header["spec"]["alpha"] / comparisons
     blocks = shared(blocks, *pair)
-    rails = []
-    for second, limit in guardrails_of(spec).items():
-        d = log_ratios(blocks, *pair, second)
-        rails.append(verdict.guardrail(d, limit, alpha, second.name, plan))
+    guardrails = [
+        verdict.guardrail(judged_ratios(blocks, *pair, second), limit, alpha, second.name, plan)
+        for second, limit in guardrails_of(spec).items()
+    ]
     means = means_of(blocks, pair, metric, 1 - alpha)
-    return verdict.decide(log_ratios(blocks, *pair, metric), spec["margin"], alpha, plan, rails, means)
+    return verdict.decide(judged_ratios(blocks, *pair, metric), spec["margin"], alpha, plan, guardrails, means)
 
 
 def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float) -> Means | None:
     """The ratio of the means of two arms; None with too few blocks."""
-    columns = [[values(block[name], metric.name) for block in blocks] for name in pair]
+    first, second = ([values(block[name], metric.name) or [] for block in blocks] for name in pair)
     words = ("faster", "slower") if metric.name in OF_TIME else ("better", "worse")
-    return ratio_of_means(*columns, metric.higher_is_better, level, words)
+    return ratio_of_means(first, second, metric.higher_is_better, level, words)
 
 
 def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
-    ratio = means.ratio.ratio()
     return {
         "name": f"{pair[1]} against {pair[0]}", "metric": MEAN_OF + metric.label, "control": pair[0],
         "treatment": pair[1],
-        "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level,
+        **means.ratio.row(),
         "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
     }  # fmt: skip

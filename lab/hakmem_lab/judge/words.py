@@ -230,8 +230,9 @@ def _end(ratio: float, how: Style, decimals: int | None) -> str:
     return f"{percent(value, decimals)} {how.up if value > 0 else how.down}" if value else "no change"
 
 
-def _between(low: float, high: float, how: Style, decimals: int | None) -> str:
+def _between(ends: Sequence[float], how: Style, decimals: int | None) -> str:
     """The interval of ratios in percentages: '26 to 34 % more', '3 % less to 5 % more'; open ends said."""
+    low, high = ends
     if low == high == 1:
         return ""
     open_low, open_high = low <= 0, _unbounded(high)
@@ -246,12 +247,13 @@ def _between(low: float, high: float, how: Style, decimals: int | None) -> str:
     return last if last.startswith(first) else f"{first.removesuffix(' %')} to {last}"
 
 
-def _brackets(low: float, high: float, how: Style, decimals: int | None) -> str:
+def _brackets(ends: Sequence[float], how: Style, decimals: int | None) -> str:
     """Both ends of an interval on one side of no change, the smaller change first: '26, 34'."""
+    low, high = ends
     if low <= 0 or _unbounded(high) or (low - 1) * (high - 1) <= 0:
         return ""
-    ends = sorted((_signed(low, how), _signed(high, how)), key=abs)
-    return ", ".join(percent(end, decimals).removesuffix(" %") for end in ends)
+    shown = sorted((_signed(low, how), _signed(high, how)), key=abs)
+    return ", ".join(percent(end, decimals).removesuffix(" %") for end in shown)
 
 
 def change(record: Record, metric: Described = None, higher_is_better: bool = False) -> Change | None:
@@ -275,8 +277,8 @@ def change(record: Record, metric: Described = None, higher_is_better: bool = Fa
     same = float(size.removesuffix(" %")) == 0
     short = NOTHING if same else f"{size} {how.up if signed > 0 else how.down}"
     noun = "" if same or how.speed else f" {how.noun}"
-    brackets = _brackets(*ends, how, decimals)
-    return Change(short + noun, short, _between(*ends, how, decimals), brackets, sure, how)
+    brackets = _brackets(ends, how, decimals)
+    return Change(short + noun, short, _between(ends, how, decimals), brackets, sure, how)
 
 
 def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Change:
@@ -289,7 +291,7 @@ def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Cha
     word = "as long" if long else how.times if how.speed else f"the {how.noun}"
     short = f"{point} ×" if how.times == "the" else f"{point} × {'as long' if long else how.times}"
     if not sure:
-        return Change(f"{point} × {word}", short, _between(*ends, how, 0 if known else None), "", sure, how)
+        return Change(f"{point} × {word}", short, _between(ends, how, 0 if known else None), "", sure, how)
     between = f"{limits[0]} to {limits[1]} ×" if known else f"at least {limits[0]} ×" if limits[0] else ""
     return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
 

@@ -1,4 +1,5 @@
-"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`.
+"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`,
+and a row in `plan.kinds`.
 
 They are imported when they are needed: statistics and plotting libraries are slow to load.
 """
@@ -9,25 +10,20 @@ from types import ModuleType
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
-DEFAULTS = ("aa",)
-NEEDS = {"soak": "soak", "latency": "latency"}  # kind -> the extra without which it cannot be measured or analysed
-NAMES = ("ab", "compare", "matrix", "sweep", "tune", "soak", "syscalls", "latency", "aa", "suite", "fleet", "replay",
-         "judge")  # fmt: skip
-PACKAGES = ("ab", "fleet", "latency", "replay", "soak", "suite", "syscalls", "tune")  # theirs is in kind.py
-
 
 def module(kind: str) -> ModuleType:
     """Raises LabError for an unknown kind."""
-    if kind not in NAMES:
-        raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, NAMES)}")
-    if kind in NEEDS:
-        extras.need(NEEDS[kind], f"hak {kind}")
-    return importlib.import_module(f"{__name__}.{kind}.kind" if kind in PACKAGES else f"{__name__}.{kind}")
+    if kind not in KINDS:
+        raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, KINDS)}")
+    if needed := KINDS[kind].needs:
+        extras.need(needed, f"hak {kind}")
+    return importlib.import_module(f"{__name__}.{kind}")
 
 
 def load_spec(path: Path, expected: str | None = None, overrides: dict | None = None):
@@ -35,19 +31,19 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
     values = read_toml(path)
     kind = values.get("kind", expected)
     if kind is None:
-        raise LabError(f"{path}: 'kind' is missing: one of {', '.join(NAMES)}")
+        raise LabError(f"{path}: 'kind' is missing: one of {', '.join(KINDS)}")
     if isinstance(kind, str) and kind in RENAMED:
         raise LabError(f"{path}: kind: '{kind}' is called '{RENAMED[kind]}' now")
-    if kind not in NAMES:
-        raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), NAMES)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), KINDS)}")
     if expected and kind != expected:
         raise LabError(f"{path}: this is a spec of kind '{kind}'; run it with: hak {kind} {path}")
     return build(module(kind).Spec, values | (overrides or {}), str(path))
 
 
 def default_values(kind: str) -> dict:
-    """The keys of a kind that can be started without a command or a spec."""
-    return module(kind).default_values()
+    """The keys of a kind that can be started without a command or a spec; none of any other."""
+    return getattr(module(kind), "default_values", dict)()
 
 
 def analyse(file: RunFile) -> dict:

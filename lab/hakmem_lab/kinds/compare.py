@@ -3,7 +3,7 @@
 import shlex
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import failing, planning, rails, two_arms, words
+from hakmem_lab.judge import failing, guardrails, planning, two_arms, words
 from hakmem_lab.judge.analysis import (
     COMPARED,
     base_result,
@@ -13,15 +13,14 @@ from hakmem_lab.judge.analysis import (
     metric_of,
     unfinished,
 )
-from hakmem_lab.judge.statistics import multiple, sentences, verdict
+from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks
+from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CompareSpec
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -66,7 +65,7 @@ def measure(session: Session) -> None:
     """Blocks of the baseline and of every arm that is not settled yet."""
     session.check_fitness()
     everyone = list(session.arms)
-    detection.plan_detection(session, everyone, len(everyone) - 1)
+    plan_detection(session, everyone, len(everyone) - 1)
     header, records = session.file.header(), session.records()
     least, most = planning.least_blocks(records), planning.most_blocks(header, records)
     plan = planning.plan_of(header, records)
@@ -77,7 +76,7 @@ def measure(session: Session) -> None:
         return [everyone[0], *(name for name in everyone[1:] if name not in gone)]
 
     gone: dict[str, int] = {}
-    for blocks in session.each_block("measure", wanted, most, session.needed):
+    for blocks in session.each_block("measure", wanted, most):
         if not blocks or not plan.share:
             continue
         for name, decision in decisions(header, blocks, plan).items():
@@ -105,7 +104,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["headline"] = unfinished(blocks, spec)
         return result
     found = decisions(header, blocks, plan)
-    result["failed"] = failing.withheld_of(found, records, first, others) if len(others) > 1 else {}
+    result["failed"] = {}
+    if len(others) > 1:
+        found, result["failed"] = failing.withheld_of(found, records, first, others)
     result["comparisons"] = [_row(decision, first, name, spec["metric"]) for name, decision in found.items()]
     result["comparisons"] += [
         two_arms.means_row(d.means, (first, name), metric_of(header))
@@ -119,18 +120,18 @@ def analyse(header: dict, records: list[dict]) -> dict:
     ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
     result["headline"] = _headline(first, found, metric_of(header), result)
-    result["guardrails"] = rails.rows({name: decision.guardrails for name, decision in found.items()})
+    result["guardrails"] = guardrails.rows({name: decision.guardrails for name, decision in found.items()})
     if len(others) == 1:
         decision = found[others[0]]
         result |= {"verdict": str(decision.verdict), "headline": decision.reason}
-        failing.withheld(result, records, first, others[0])
+        result = failing.withheld(result, records, first, others[0])
     return blocked(result, records)
 
 
 def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict:
     row = comparison(decision.interval, first, name, metric, str(decision.verdict))
     row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
-    return row | {"at_least_margin": sentences.at_least_margin(decision), "torn": decision.torn}
+    return row | {"at_least_margin": verdict.at_least_margin(decision), "torn": decision.torn}
 
 
 def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> list[dict]:
@@ -141,7 +142,7 @@ def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> lis
             continue
         own = {name: two_arms.shared(blocks, first, name) for name in others}
         columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
-        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
         rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
     return rows
 
@@ -176,7 +177,7 @@ def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str
     interval = decision.interval
     if decision.torn:
         return f"; by the mean of the runs {_mean(decision, metric)}"
-    doubtful = [rail.name for rail in decision.guardrails if rail.status is verdict.GuardrailStatus.UNCLEAR]
+    doubtful = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
         return f", but {', '.join(doubtful)} may have got worse"
     if interval.excludes_zero():

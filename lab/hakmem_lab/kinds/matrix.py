@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import failing, planning, rails, words
+from hakmem_lab.judge import failing, guardrails, planning, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
 from hakmem_lab.judge.statistics import factorial, verdict
 from hakmem_lab.judge.statistics.factorial import Effect, Question
@@ -29,8 +29,7 @@ from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
-from hakmem_lab.run import detection
-from hakmem_lab.run.conduct import conduct
+from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -94,7 +93,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["effects"] = [_row(one, failed) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
     result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
-    result["guardrails"] = rails.rows(rails.judged(header, blocks, plan if plan.share else None))
+    result["guardrails"] = guardrails.rows(guardrails.judged(header, blocks, plan if plan.share else None))
     result |= _ending(found, len(blocks), header, records)
     unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
     read = [one.effect for one in kept if one.effect.name not in unread]
@@ -272,7 +271,7 @@ def measure(session: Session) -> None:
     """Blocks of all cells until every question is settled, at most those that are planned."""
     session.check_fitness()
     everyone, header = list(session.arms), session.file.header()
-    detection.plan_detection(
+    plan_detection(
         session,
         everyone,
         factorial.question_count(len(session.spec.factors)),

@@ -3,10 +3,10 @@
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
-from hakmem_lab.judge.statistics import looks, multiple
+from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics import verdict as verdicts
-from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds.ab.kind import blocked, check_blocks, confirmation, of_pair, run_until_settled
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
+from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
@@ -25,7 +25,7 @@ def arms(spec: SweepSpec) -> list[Arm]:
 
 
 def run(spec: SweepSpec, context) -> dict:
-    plan = Plan(tuple(looks.planned_looks(spec.max_blocks, spec.looks)))
+    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
     check_blocks(spec, context.source, plan)
     count = len(spec.candidates) + 1
     choose = count * spec.select_blocks + count * spec.warm_up
@@ -38,14 +38,14 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]
     columns = {name: log_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
-    return multiple.select_best(columns), columns
+    return paired.select_best(columns), columns
 
 
 def measure(session: Session) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
-    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks, [DEFAULT]))
+    chosen, _ = _chosen(header, session.run_blocks("select", list(session.arms), spec.select_blocks))
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair = DEFAULT, chosen
     run_until_settled(session, "confirm", pair, of_pair(header, pair))
@@ -61,7 +61,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["headline"] = f"The selection is not finished: {len(choosing)} of {spec['select-blocks']} blocks."
         return result
     chosen, columns = _chosen(header, choosing)
-    intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+    intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
     rows = []
     for name in sorted(intervals, key=lambda n: -intervals[n].estimate):
         ratio = intervals[name].ratio()
@@ -73,6 +73,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
         shrunk = verdicts.percent(intervals[chosen].estimate)
         begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
         result |= parts | {"headline": begun + parts["headline"]}
-        result["selection"]["confirmation"] = parts["comparisons"][0]
-        failing.withheld(result, records, DEFAULT, chosen)
-    return blocked(result, records)
+        result = blocked(failing.withheld(result, records, DEFAULT, chosen), records)
+        result["selection"]["confirmation"] = result["comparisons"][0]
+    return result

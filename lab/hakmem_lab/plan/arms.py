@@ -47,6 +47,13 @@ class Arm:
             env[PAD_NAME] = "x" * pad_bytes
         return env
 
+    def beside(self) -> dict[str, str]:
+        """The caller's environment as it is, and what the arm adds to it: for a program that is not measured."""
+        env = {**os.environ, **self.library.environment, **self.variables}
+        if preload := self.preload(os.environ.get("LD_PRELOAD")):
+            env["LD_PRELOAD"] = preload
+        return env
+
     def preload(self, others: str | None) -> str | None:
         """LD_PRELOAD: the allocator first, then what is preloaded for all arms (`others`) and what the arm names."""
         words = (self.library.path, others, self.variables.get("LD_PRELOAD"))

@@ -14,9 +14,6 @@ UNITS = {
     "rss": "KiB",
     "rss-mean": "KiB",
     "faults": "",
-    "server-cpu": "s",
-    "server-rss": "KiB",
-    "server-rss-mean": "KiB",
     "pss": "KiB",
     "pss-mean": "KiB",
     "tree-memory": "KiB",
@@ -24,10 +21,10 @@ UNITS = {
 }
 
 
-# With a server, these are the server's: its client runs on no arm.
-OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", "pss": "pss_peak_kib",
-             "pss-mean": "pss_mean_kib"}  # fmt: skip
 PSS = {"pss": "pss_peak_kib", "pss-mean": "pss_mean_kib"}
+# With a server, these are the server's: its client runs on no arm.
+OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
+FIELDS = {"wall": "wall_s", **OF_SERVER}
 TREE = {"tree-memory": "memory_peak_kib", "tree-cpu": "cpu_s"}
 # (type, config) of perf_event_open: hardware events, and the misses of reads in the cache of address translations.
 COUNTERS = {"instructions": (0, 1), "cycles": (0, 0), "cache-misses": (0, 3), "dtlb-misses": (3, 3 | 1 << 16)}
@@ -73,7 +70,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        return self.measured_in or UNITS.get(self.name, "")
+        return self.measured_in or UNITS.get(self.name.removeprefix("server-"), "")
 
     @property
     def label(self) -> str:
@@ -99,14 +96,7 @@ class Metric:
         elif self.name == "faults":
             value = outcome.minor_faults + outcome.major_faults
         else:
-            value = {
-                "wall": outcome.wall_s,
-                "cpu": outcome.cpu_s,
-                "rss": outcome.rss_peak_kib,
-                "rss-mean": outcome.rss_mean_kib,
-                "pss": outcome.pss_peak_kib,
-                "pss-mean": outcome.pss_mean_kib,
-            }[self.name]
+            value = getattr(outcome, FIELDS[self.name])
         if value is None or value <= 0:
             raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing()}")
         return float(value)

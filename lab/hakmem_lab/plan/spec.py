@@ -367,9 +367,9 @@ def guardrails_of(stored: dict) -> "dict[Metric, float]":
 
     found = {}
     for name, value in stored.get("guardrails", {}).items():
-        rail = Guardrail.model_validate(value)
+        guardrail = Guardrail.model_validate(value)
         own = name == stored["metric"]
-        found[primary_of(stored) if own else Metric(name, rail.higher_is_better)] = rail.limit
+        found[primary_of(stored) if own else Metric(name, guardrail.higher_is_better)] = guardrail.limit
     return found
 
 

@@ -22,7 +22,6 @@ from hakmem_lab.system.launcher import Launcher, Outcome, Request
 
 OPS = "{ops}"
 SLOWER = 100  # so many times its own time a program may take under callgrind
-TAIL_CHARACTERS = 400
 SHOWN_PERCENT = 0.01
 CAVEAT = "Instructions are not time: cache misses, system calls and waiting are not in them."
 _TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
@@ -65,9 +64,8 @@ def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapp
         outcome = running.wait()
         instructions = total(Path(folder), running.pid)
     shown = " ".join(argv)
-    if why := outcome.failure():
-        tail = " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]
-        raise LabError(f"under callgrind: {shown}: {why}" + (f": {tail}" if tail else ""))
+    if why := outcome.explained(outcome.failure()):
+        raise LabError(f"under callgrind: {shown}: {why}")
     if instructions is None:
         raise LabError(f"callgrind counted nothing: {shown} becomes another program; name that one instead")
     return Count(instructions, outcome)

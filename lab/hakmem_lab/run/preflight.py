@@ -91,7 +91,7 @@ def _elf_problem(path: Path) -> str | None:
                 return "it is statically linked, and brings its own malloc"
             if _own_linker() not in (None, os.path.basename(linker)):
                 return f"{linker} starts it, into which no library of this system's can be preloaded"
-            own = sorted(elf.kept_functions(OWN))
+            own = sorted(elf.functions(OWN).kept)
     except Damaged as error:
         return str(error)
     return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None
@@ -238,6 +238,7 @@ def _heed(arm: Arm, said: str) -> None:
 
 def check_served(arm: Arm, program: Path, seen: Seen) -> None:
     """Raises LabError unless the arm's library answers malloc in every program of the command."""
+    assert arm.library.path is not None  # of one that brings none there is nothing to check
     wanted = os.path.realpath(arm.library.path)
     started = seen.chain and seen.last and is_starter(seen.chain[-1].name) and program_problem(seen.last)
     if started:
@@ -246,21 +247,19 @@ def check_served(arm: Arm, program: Path, seen: Seen) -> None:
         raise LabError(f"{arm.name} cannot serve {unseen}, which {program} starts without LD_PRELOAD")
     for begun in seen.chain or [Begun(str(program), seen.bound)]:
         if begun.others() != {wanted}:
-            raise _not_served(arm, _told(begun, program), begun)
+            raise _not_served(arm, wanted, _told(begun, program), begun)
     for begun in seen.children:
         # A helper with a malloc of its own is none that could be replaced; one that lost the preload is.
         if begun.others() not in ({wanted}, set()):
-            raise _not_served(arm, f"{begun.name}, which {program} starts", begun)
+            raise _not_served(arm, wanted, f"{begun.name}, which {program} starts", begun)
 
 
 def _told(begun: Begun, program: Path) -> str:
     return str(program) if begun.name == str(program) else f"{begun.name}, which runs {program}"
 
 
-def _not_served(arm: Arm, where: str, begun: Begun) -> LabError:
+def _not_served(arm: Arm, wanted: str, where: str, begun: Begun) -> LabError:
     served = ", ".join(sorted(begun.others())) or (
         "the program itself" if begun.bound else "nothing that the dynamic linker knows"
     )
-    return LabError(
-        f"{arm.name} should serve malloc in {where} ({os.path.realpath(arm.library.path)}), but {served} does"
-    )
+    return LabError(f"{arm.name} should serve malloc in {where} ({wanted}), but {served} does")

@@ -13,25 +13,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.plan.arms import Arm, callers_environment
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
+from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server_meter import ServerMeter
-from hakmem_lab.run.serving import choose_port, with_port
-from hakmem_lab.system import cgroup, machine
+from hakmem_lab.run.server import ServerMeter, choose_port, client_request, with_port
+from hakmem_lab.system import machine, usage
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
-TAIL_CHARACTERS = 400
 MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
             "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 SEED, TRIAL_SEED = "{seed}", 1
-OWN_SEEDS = ("run", "syscalls")  # kinds without blocks: the one leaves {seed} alone, the other has one for every repeat
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,15 @@ class Workload:
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
-        if workload.seeded() and spec.kind not in OWN_SEEDS and not isinstance(spec, BlockSpec):
+        drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
+        if workload.seeded() and not drawn:
             raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
         return workload
+
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> "Workload":
+        """A command as it is, not to be measured. Raises LabError where there is no such program."""
+        return cls.of(build(CommonSpec, {"kind": "run", "command": list(words)}, "command line"))
 
     def on(self, arm: Arm) -> "Workload":
         """What is run on this arm, which may have a command of its own."""
@@ -93,18 +97,7 @@ def _failed(outcome: Outcome) -> str | None:
     why = outcome.failure()
     if why is None and outcome.mapped is False:
         why = "the allocator was not loaded: its library is not mapped in the process"
-    if why and (tail := _printable(outcome.stderr or outcome.stdout)[-TAIL_CHARACTERS:]):
-        why += f": {tail}"
-    return why
-
-
-def _printable(text: str) -> str:
-    """In one line, and harmless to a terminal."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _measures(outcome: Outcome) -> dict:
-    return {name: getattr(outcome, name) for name in MEASURES}
+    return outcome.explained(why)
 
 
 class Runner:
@@ -121,7 +114,7 @@ class Runner:
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self._groups, self.no_groups = None, None
         if workload.server or any(name in TREE for name in names):
-            self._groups, self.no_groups = cgroup.tried()
+            self._groups, self.no_groups = usage.tried()
 
     def __enter__(self) -> "Runner":
         return self
@@ -192,7 +185,7 @@ class Runner:
         return words if port is None else with_port(words, port)
 
     @contextlib.contextmanager
-    def _new_group(self) -> Iterator[cgroup.Group | None]:
+    def _new_group(self) -> Iterator[usage.Group | None]:
         """For one execution; None where there can be none, or nobody asks."""
         group = self._groups.new() if self._groups else None
         try:
@@ -206,28 +199,26 @@ class Runner:
         launcher: Launcher,
         argv: Sequence[str],
         env: dict,
-        arm: Arm | None,
+        arm: Arm,
         pin: Sequence[int] = (),
-        group: cgroup.Group | None = None,
+        group: usage.Group | None = None,
         stdin: str | None = None,
     ) -> Running:
-        """arm: None for a client, of which only the time is measured."""
-        w = self.workload
-        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin)
-        if arm:
-            library = arm.library.path
-            request = replace(
+        w, library = self.workload, arm.library.path
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin, pss_ms=self._pss_ms)
+        return launcher.start(
+            replace(
                 request,
                 expect=str(library.resolve()) if library else None,
-                pss_ms=self._pss_ms,
                 counters=[COUNTERS[name] for name in self._counted],
                 groups=group.processes() if group else (),
             )
-        return launcher.start(request)
+        )
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
-        part = {**_measures(outcome), "exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
-                "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        part = {name: getattr(outcome, name) for name in MEASURES}
+        part |= {"exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
+                 "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:
@@ -253,23 +244,23 @@ class Runner:
         argv = self._filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         client: Outcome | None = None
-        usage: dict = {}
+        used: dict = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
             running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
             meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
-                    client, usage, why = self._clients(server, meter, port)
+                    client, used, why = self._clients(server, meter, port)
             finally:
                 ended = running.ended()
                 outcome = running.terminate()
-        usage |= meter.memory(outcome, usage)
+        used |= meter.memory(outcome, used)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
-        return self._part(client or outcome, usage, why)
+        return self._part(client or outcome, used, why)
 
     def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
@@ -283,14 +274,11 @@ class Runner:
     def _client(
         self, command: Sequence[str], port: int | None, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
-        argv = self._filled_in(command, port)
-        argv[0] = str(find_program(argv[0]))
+        request = client_request(self.workload, self._filled_in(command), port)
         try:
-            outcome = self._start(
-                self._launchers[0], argv, callers_environment() | self.workload.env, None, stdin=stdin
-            ).wait()
+            outcome = self._launchers[0].run(replace(request, sample_ms=SAMPLE_MS, stdin=stdin))
         except OSError as error:
-            raise OSError(error.errno, f"{what} {argv[0]}: {error.strerror}") from None
+            raise OSError(error.errno, f"{what} {request.argv[0]}: {error.strerror}") from None
         failed = _failed(outcome)
         return outcome, f"{what}: {failed}" if failed else None
 

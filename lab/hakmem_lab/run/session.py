@@ -16,9 +16,10 @@ from hakmem_lab.judge.failing import SOLO
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run import endings as ui
+from hakmem_lab.run import endings
 from hakmem_lab.run.duet import SIDES, Duet
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
@@ -54,7 +55,7 @@ class Session(Recorder):
         self,
         spec: BlockSpec,
         arms: Sequence[Arm],
-        progress: ui.Progress,
+        progress: endings.Progress,
         metrics: Sequence[str] = (),
         tag: dict[str, str] | None = None,
     ):
@@ -63,8 +64,8 @@ class Session(Recorder):
         self.metrics = [spec.primary_metric(), *secondary]
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
-        # Without these arms the others cannot go on; any other may fail. None: nobody may.
-        self.needed: Collection[str] | None = [arms[0].name] if spec.kind == "compare" else None
+        # Without these arms the others cannot go on; any other may fail, in its trial and later. None: nobody may.
+        self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
         self.repeat = 1
         self.once_s = self.run_s = 0.0  # an execution; a run, which may be one of two at a time
         self.duet: Duet | None = None
@@ -85,7 +86,7 @@ class Session(Recorder):
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
-        if self.duet and self.spec.kind != "aa":
+        if self.duet and not KINDS[self.spec.kind].one_arm:
             fitness.check_duet(folder, self.workload.subject()[0], self.spec)
         trials = self.try_arms()
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
@@ -137,24 +138,21 @@ class Session(Recorder):
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
 
     def _announce(self, most: int, first: int) -> None:
-        text = f"run {self.file.id}: at most {ui.duration(self.run_s * most)} ({most} runs)"
+        text = f"run {self.file.id}: at most {endings.duration(self.run_s * most)} ({most} runs)"
         if first < most:
-            soon = "the machine is quiet" if self.spec.kind == "aa" else "the difference is large"
-            text += f", {ui.duration(self.run_s * first)} if {soon}"
+            soon = "the machine is quiet" if KINDS[self.spec.kind].one_arm else "the difference is large"
+            text += f", {endings.duration(self.run_s * first)} if {soon}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
 
-    def note_unfit(self, reason: str) -> None:
-        """The run goes on, since its data may serve, but gives no verdict."""
-        self.warn("fitness", reason)
-
     def check_fitness(self) -> None:
-        """Says so where this machine was found unfit, or was never checked."""
+        """Says so where this machine was found unfit, or was never checked. The run goes on, since its data may serve,
+        but an unfit machine gives no verdict."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
-            self.note_unfit(reason)
+            self.warn("fitness", reason)
         elif not any(record.get("what") == "fitness-unknown" for record in self.records()):
-            at_least = ui.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
+            at_least = endings.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
             if reason := fitness.unknown(self.file.path.parent, self.spec, at_least):
                 self.warn("fitness-unknown", reason)
 
@@ -204,24 +202,17 @@ class Session(Recorder):
             pair = slice(first, first + SIDES)
             yield from enumerate(self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed), first)
 
-    def run_blocks(self, phase: str, names: Sequence[str], count: int, needed: Collection[str] | None = None) -> Blocks:
+    def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
         blocks: Blocks = []
-        for blocks in self.each_block(phase, lambda _: names, count, needed):  # noqa: B007
+        for blocks in self.each_block(phase, lambda _: names, count):  # noqa: B007
             pass
         return blocks
 
-    def each_block(
-        self,
-        phase: str,
-        names: Callable[[Blocks], Sequence[str]],
-        count: int,
-        needed: Collection[str] | None = None,
-    ) -> Iterator[Blocks]:
+    def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
         """The blocks of the phase that are in the store, then again after every further one, up to `count` of them.
 
-        names(blocks so far): the arms of the next block. needed: the arms without which the others cannot go on; any
-        other that cannot finish a block leaves. None: nobody leaves.
+        names(blocks so far): the arms of the next block. An arm that is not needed and cannot finish a block leaves.
         """
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
@@ -230,7 +221,7 @@ class Session(Recorder):
             yield blocks
             for index in range(len(blocks), count):
                 self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
-                blocks.append(self.block_of_those_left(phase, names(blocks), index, made.get(index, 0), needed))
+                blocks.append(self.block_of_those_left(phase, names(blocks), index, made.get(index, 0)))
                 yield blocks
         finally:
             self.progress.restart()
@@ -240,16 +231,14 @@ class Session(Recorder):
         """Arm -> the block that it could not finish."""
         return failing.gone(record for record in self.records() if self.tag.items() <= record.items())
 
-    def block_of_those_left(
-        self, phase: str, names: Sequence[str], index: int, attempt: int, needed: Collection[str] | None
-    ) -> dict[str, list[dict]]:
+    def block_of_those_left(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """One whole block; an arm that is not needed and fails in it too often takes no part any more."""
         while True:
             there = [name for name in names if name not in self.gone]
             try:
                 return self.block(phase, there, index, attempt)
             except ArmFailed as failed:
-                if needed is None or failed.arm in needed or len(there) <= 2:
+                if self.needed is None or failed.arm in self.needed or len(there) <= 2:
                     raise
                 text = f"{failed.arm} failed too often in block {index} ({failed.why}), and takes no further part"
                 self.event(failing.GONE, text, arm=failed.arm, block=index)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
-from hakmem_lab.show import hosts, unseen
-from hakmem_lab.show.report import numbers
-from hakmem_lab.show.report.numbers import finite
+from hakmem_lab.show import kinds, numbers, unseen
+from hakmem_lab.show.numbers import finite
 
 Record = dict[str, Any]
 
@@ -23,23 +23,75 @@ Writer = Callable[[Any, str], str]
 _ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_mean_kib", "KiB"),
                 ("minor_faults", ""))  # fmt: skip
 _SIZES = ("B", "KiB", "MiB", "GiB")
-BUSY = "Other programs were at work"
 NAMED = 4
-SHOWN_EFFECTS = 3
 
 
-def said(result: Record) -> tuple[str, str]:
-    """(the answer, what is to be said besides): the first lines of whatever shows this result."""
+@dataclass(frozen=True)
+class Explanation:
+    """What whoever shows a result says first. verdict: of the run as a whole, empty where it has none; word: the same,
+    or, of kinds that give none, what they found; tone: go, no-go, neutral or inconclusive. answer: what was found;
+    more: what is to be said besides."""
+
+    verdict: str
+    word: str
+    tone: str
+    answer: str
+    more: str
+
+    @property
+    def words(self) -> str:
+        """Answer and the rest as one text."""
+        return f"{self.answer}{'' if self.answer.endswith('.') else '.'} {self.more}" if self.more else self.answer
+
+    @property
+    def line(self) -> str:
+        return f"{self.verdict}: {self.words}" if self.verdict else self.words
+
+
+def explain(result: Record) -> Explanation:
+    """The one place in which a result is put into words: terminal, page, formats and JSON begin with it."""
+    if not result:
+        return Explanation("", "NO RESULT YET", "inconclusive", "The run has not been analysed.", "")
+    word, tone = _word(result)
     found, more = answer(result), detail(result)
-    return (found, more) if found else (more, "")
+    first, rest = (found, more) if found else (more, "")
+    return Explanation(str(result.get("verdict") or ""), word, tone, first or _LAST_WORDS[tone], rest)
 
 
-def in_one_line(result: Record) -> str:
-    """Verdict, answer and the rest as one text."""
-    first, more = said(result)
-    verdict = result.get("verdict")
-    whole = f"{first}{'' if first.endswith('.') else '.'} {more}" if more else first
-    return f"{verdict}: {whole}" if verdict else whole
+TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive"}
+
+_LAST_WORDS = {
+    "go": "Better by more than chance explains.",
+    "no-go": "Worse by more than chance explains.",
+    "neutral": "The difference, if there is one, is too small to matter.",
+    "inconclusive": "Not decided: the runs so far do not tell.",
+}
+
+
+def _word(result: Record) -> tuple[str, str]:
+    """(word, tone)"""
+    word = str(result.get("verdict") or "")
+    if word in TONES:
+        return word, TONES[word]
+    own = (say(result) for say in kinds.of(result, "word"))
+    return next(filter(None, own), None) or _of_several(result)
+
+
+def _of_several(result: Record) -> tuple[str, str]:
+    """Of comparisons without one verdict for all: a winner, better and worse ones, or nothing decided."""
+    words = {str(row.get("verdict") or "") for row in primary(result)} - {""}
+    effects = [sure(row) for row in result.get("effects") or []]
+    if "GO" in words:
+        return ("CLEAR WINNER" if winner(result) else "BETTER ONES FOUND"), "go"
+    if words == {"NEUTRAL"}:
+        return "NO DIFFERENCE THAT MATTERS", "neutral"
+    if words and words <= {"NO-GO", "NEUTRAL"}:
+        return "NONE BETTER", "no-go"
+    if words or result.get("final") is False:
+        return "NOT DECIDED", "inconclusive"
+    if effects:
+        return ("EFFECTS FOUND", "go") if any(effects) else ("NO EFFECT FOUND", "neutral")
+    return "MEASURED", "neutral"
 
 
 def answer(result: Record) -> str:
@@ -55,9 +107,8 @@ def _plain(text: str) -> str:
 def _answer(result: Record) -> str:
     if _withheld(result):
         return "No verdict"
-    for key, build in _OWN.items():
-        if result.get(key):
-            return build(result)
+    for say in kinds.of(result, "answer"):
+        return say(result)
     rows, first = primary(result), lead(result)
     if first is None:
         return ""
@@ -132,6 +183,12 @@ def lead(result: Record) -> Record | None:
     return confirmation or next(iter(primary(result)), None)
 
 
+def comparison_name(comparison: Record) -> str:
+    """What a comparison compares: its own name, else treatment against control."""
+    name = comparison.get("name")
+    return str(name) if name else f"{comparison.get('treatment', '?')} against {comparison.get('control', '?')}"
+
+
 def primary(result: Record) -> list[Record]:
     """The comparisons of the primary metric."""
     name = (result.get("metric") or {}).get("name")
@@ -171,8 +228,8 @@ def _one(result: Record, row: Record) -> str:
         if found.sure:
             return f"Not fully decided: {said}"
         return f"Not decided: {_open_change(found, treatment, control)}" if found.between else "Not decided"
-    worse = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    costs = [change.text for rail in worse if (change := change_of(result, rail)) is not None]
+    worse = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "failed"]
+    costs = [change.text for guardrail in worse if (change := change_of(result, guardrail)) is not None]
     said += f", but at the price of {' and '.join(costs)}" if costs and found.sure > 0 else ""
     return said if costs or found.sure <= 0 else words.costly(result, row.get("treatment"), said)
 
@@ -183,10 +240,14 @@ def _open_change(found: Change, treatment: str, control: str) -> str:
     return f"{found.style.noun} is {found.between} with {treatment} than with {control}"
 
 
-def tolerated(result: Record, rail: Record) -> str:
+def tolerated(result: Record, guardrail: Record) -> str:
     """What a guardrail allows: 5 % more."""
-    limit = finite(rail.get("limit"))
-    return "" if limit is None else words.tolerated(limit, words.style_of(words.described(result, rail.get("metric"))))
+    limit = finite(guardrail.get("limit"))
+    return (
+        ""
+        if limit is None
+        else words.tolerated(limit, words.style_of(words.described(result, guardrail.get("metric"))))
+    )
 
 
 def margin_text(result: Record) -> str:
@@ -209,8 +270,8 @@ def _detail(result: Record) -> str:
         return str(result.get("headline") or "")
     if torn(result):
         return _both_averages(result, found) or str(result.get("headline") or "")
-    word = "fleet" if result.get("fleet") else str(result.get("verdict") or row.get("verdict"))
-    return _DETAILS.get(word, _shown)(result, row, found)
+    by_verdict = _DETAILS.get(str(result.get("verdict") or row.get("verdict")), _shown)
+    return next(kinds.of(result, "detail"), by_verdict)(result, row, found)
 
 
 def _shown(result: Record, row: Record, found: Change) -> str:
@@ -223,8 +284,11 @@ def _shown(result: Record, row: Record, found: Change) -> str:
         shown = row.get("at_least_margin")
         beyond = near >= margin if shown is None else bool(shown)
         parts.append(f"surely {matters}" if beyond else f"whether it is {matters} is not shown")
-    failed = [rail for rail in result.get("guardrails") or [] if rail.get("status") == "failed"]
-    limits = [f"of {metric(result, rail)} no more than {tolerated(result, rail)} is tolerated" for rail in failed]
+    failed = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "failed"]
+    limits = [
+        f"of {metric(result, guardrail)} no more than {tolerated(result, guardrail)} is tolerated"
+        for guardrail in failed
+    ]
     return "; ".join(parts + limits) + "." if parts or limits else ""
 
 
@@ -240,16 +304,16 @@ def _alike(result: Record, row: Record, found: Change) -> str:
 
 
 def _open(result: Record, row: Record, found: Change) -> str:
-    unclear = [rail for rail in result.get("guardrails") or [] if rail.get("status") in ("unclear", "open")]
+    unclear = [guardrail for guardrail in result.get("guardrails") or [] if guardrail.get("status") == "open"]
     if found.sure:
         parts = [f"Surely {found.between}; whether by the {margin_text(result)} that matters is open"]
     else:
         parts = ["Better, equal and worse are all still possible"]
-    parts += [f"{metric(result, rail)} may have got worse by more than is tolerated" for rail in unclear]
+    parts += [f"{metric(result, guardrail)} may have got worse by more than is tolerated" for guardrail in unclear]
     return "; ".join(parts) + "."
 
 
-_DETAILS = {"NEUTRAL": _alike, "INCONCLUSIVE": _open, "fleet": hosts.detail}
+_DETAILS = {"NEUTRAL": _alike, "INCONCLUSIVE": _open}
 
 
 def torn(result: Record) -> bool:
@@ -282,7 +346,7 @@ def _both_averages(result: Record, typical: Change) -> str:
     )
 
 
-def _list(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
     shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
@@ -302,97 +366,11 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
         chosen = [(row, found) for row in order if row.get("verdict") == wanted and (found := change_of(result, row))]
         if chosen:
             sizes = [(name := row.get("treatment"), f"{name} {found.short}") for row, found in chosen]
-            parts.append(_list([words.costly(result, name if wanted == "GO" else None, size) for name, size in sizes]))
+            parts.append(listed([words.costly(result, name if wanted == "GO" else None, size) for name, size in sizes]))
     for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
         names = [str(row.get("treatment")) for row in order if row.get("verdict") == wanted]
         names = [name for name in names if name not in (result.get("failed") or {})]
         if names:
-            parts.append(f"{_list(names)} {text}")
+            parts.append(f"{listed(names)} {text}")
     parts += (result.get("failed") or {}).values()
     return about + "; ".join(parts) if parts else ""
-
-
-def _effects(result: Record) -> str:
-    """What a reader may rely on: the simple effects where settings depend on each other, else the main effects."""
-    rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None and not row.get("failed")]
-    depend = any(row.get("kind") == "interaction" and sure(row) for row in rows)
-    kind = "simple" if depend else "main"
-    parts = []
-    for row in [row for row in rows if row.get("kind") == kind and sure(row)][:SHOWN_EFFECTS]:
-        found = change_of(result, row)
-        if found is not None:
-            parts.append(f"{row.get('name')}: {found.text}")
-    if not parts:
-        return "No setting makes a difference that could be seen"
-    return ("The settings depend on each other. " if depend else "") + "; ".join(parts)
-
-
-def _aa(result: Record) -> str:
-    smallest = (result["aa"] or {}).get("smallest_effect_percent") or {}
-    known = sorted((int(n), finite(v)) for n, v in smallest.items() if str(n).isdigit() and finite(v) is not None)
-    fit = (result["aa"] or {}).get("fit")
-    if not fit or not known or str(result.get("headline") or "").startswith(BUSY):
-        return ""
-    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1])
-    return f"This machine can tell programs apart: {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
-
-
-def _soak(result: Record) -> str:
-    soak = result["soak"] or {}
-    slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
-    if slope is None or low is None or high is None or str(result.get("headline")).startswith("Not decided"):
-        return ""
-    decimals = numbers.places(low, high)
-    unit = numbers.JOIN + "MiB/h"
-    if decimals is None:
-        return ""
-    if low > 0 or high < 0:
-        word = "grows" if low > 0 else "shrinks"
-        ends = sorted((abs(low), abs(high)))
-        between = " to ".join(numbers.rounded(end, decimals) for end in ends)
-        return f"Memory {word} by {numbers.rounded(slope, decimals)}{unit} ({between})"
-    shrink, grow = numbers.rounded(low, decimals), numbers.rounded(high, decimals)
-    return f"No growth of memory seen: {shrink} less to {grow} more MiB/h"
-
-
-def _syscalls(result: Record) -> str:
-    arms = [arm for arm in (result["syscalls"] or {}).get("arms") or [] if isinstance(arm, dict)]
-    parts = []
-    for arm in arms:
-        rate = finite(arm.get("per_op"))
-        if rate is not None:
-            parts.append(f"{arm.get('name')} {rate_text(rate)}")
-    return f"System calls: {_list(parts)}" if parts else ""
-
-
-def rate_text(per_op: float) -> str:
-    """Calls per operation as people say it: 3.1 an operation, one in 11 million operations."""
-    if per_op <= 0:
-        return "none"
-    if per_op >= 0.1:
-        return f"{numbers.number(per_op, '', 2)} an operation"
-    each = 1 / per_op
-    for factor, name in ((1e9, " billion"), (1e6, " million")):
-        if each >= factor:
-            return f"one in {numbers.digits(each / factor, 2)}{name} operations"
-    return f"one in {numbers.digits(float(f'{each:.2g}'), 2)} operations"
-
-
-def _suite(result: Record) -> str:
-    """On how many rows the subject is surely better, against each arm; with a verdict, which is of its bars, ""."""
-    card = result["suite"] or {}
-    found: dict[str, list[int]] = {}
-    for row in card.get("rows") or []:
-        for arm, figure in (row.get("arms") or {}).items():
-            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
-            counts = found.setdefault(str(arm), [0, 0, 0])
-            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
-    if not found or card.get("table") == "reference" or result.get("verdict"):
-        return ""
-    parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
-    return f"{card.get('subject') or 'hakmem'} is surely better than {_list(parts)} measures"
-
-
-_OWN = {"effects": _effects, "aa": _aa, "soak": _soak, "syscalls": _syscalls, "suite": _suite,
-        "tune": lambda result: str(result["tune"]["answer"]),
-        "replay": lambda result: str(result["replay"].get("answer") or "")}  # fmt: skip

@@ -1,12 +1,14 @@
 """What --json, --format and --output write."""
 
+import importlib
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.show import unseen
+from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.show import answers, unseen
 from hakmem_lab.store.runs import plain
 from hakmem_lab.system import files
 
@@ -21,15 +23,18 @@ SUMMARY_KEYS = (
     "question",
     "kind",
 )
-DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "effects", "hidden", "selection", "soak", "syscalls",
-               "latency", "aa", "suite", "tune", "fleet", "replay", "scan", "earlier", "failures",
-               "warnings")  # fmt: skip
+PARTS = [kind.part for kind in KINDS.values() if kind.part]
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "hidden", "selection", *PARTS, "scan", "earlier",
+               "failures", "warnings")  # fmt: skip
+# name of a format -> the module of `show` in which its function is
+TEXTS = {"markdown": "formats", "junit": "formats", "github": "formats", "openmetrics": "openmetrics"}
+FORMATS = (*TEXTS, "json")
 
 
 def summary(result: dict) -> dict:
     """The object of --json: the first comparison's figures on top, everything else below."""
     first = (result.get("comparisons") or [{}])[0]
-    found = {key: result.get(key) for key in SUMMARY_KEYS}
+    found = {key: result.get(key) for key in SUMMARY_KEYS} | {"answer": answers.explain(result).words}
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
     found |= {"slow_runs_unseen_one_in": unseen.one_in(result)}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
@@ -58,11 +63,15 @@ def write_json(result: dict, path: Path) -> None:
 
 
 def write_format(results: Sequence[dict], name: str) -> None:
-    """On standard output, in one of `formats.NAMES`; as JSON, one object a result."""
-    from hakmem_lab.show import formats
-
+    """On standard output, in one of FORMATS; as JSON, one object a result."""
     if name == "json":
         for result in results:
             write_json(result, Path("-"))
     else:
-        sys.stdout.write(formats.text(name, results))
+        sys.stdout.write(text(name, results))
+
+
+def text(name: str, results: Sequence[dict]) -> str:
+    """The results in one of TEXTS; an infinite end of an interval becomes one that is not there."""
+    written = importlib.import_module(f"hakmem_lab.show.{TEXTS[name]}")
+    return getattr(written, name)(plain(list(results)))

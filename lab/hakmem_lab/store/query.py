@@ -40,8 +40,7 @@ def earlier_runs(folder: Path, header: dict) -> list[dict]:
         except LabError:
             continue
         if other.get("question_hash") == header["question_hash"]:
-            results = [record for record in run.records() if record["type"] == "result"]
-            found.append({"id": run.id, "verdict": results[-1].get("verdict") if results else None})
+            found.append({"id": run.id, "verdict": (run.result() or {}).get("verdict")})
     return found
 
 
@@ -137,12 +136,10 @@ def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
         _add(found, "headers", (header.get("git") or {}) | header["machine"] | header | command)
         for arm in header["arms"]:
             _add(found, "arms", key | arm)
-        last = None
         for record in file.records():
             if table := TABLE_OF.get(record["type"]):
                 _add(found, table, record | key | {"arms_in_order": record.get("order")})
-            last = record if record["type"] == "result" else last
-        if last:
+        if last := file.result():
             first = (last.get("comparisons") or [{}])[0]
             _add(found, "results", first | last | key)
     return found
@@ -176,10 +173,13 @@ def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
     columns = list(rows[0]) if rows else []
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(
-        {name: json.dumps(v) if isinstance(v, dict | list) else v for name, v in row.items()} for row in rows
-    )
+    writer.writerows(map(_single, rows))
     return text.getvalue()
+
+
+def _single(row: dict) -> dict:
+    """With single values: what is a table itself becomes JSON."""
+    return {name: json.dumps(v) if isinstance(v, dict | list) else v for name, v in row.items()}
 
 
 def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
@@ -193,8 +193,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, duckdb.connect() as database:
         for name, rows in found.items():
             path = Path(folder) / f"{name}.jsonl"
-            flat = ({k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in rows)
-            path.write_text("".join(json.dumps(row) + "\n" for row in flat), encoding="utf-8")
+            path.write_text("".join(json.dumps(_single(row)) + "\n" for row in rows), encoding="utf-8")
             columns = ", ".join(f"'{column}': '{kind}'" for column, kind in COLUMNS[name].items())
             source = f"read_json('{path}', format='newline_delimited', columns={{{columns}}})"
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")

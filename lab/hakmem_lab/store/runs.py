@@ -170,6 +170,13 @@ class RunFile:
                 if isinstance(record, dict) and "type" in record:
                     yield _as_named_now(record)
 
+    def result(self) -> dict | None:
+        """The last one, of a run that has one."""
+        found = None
+        for record in self.records():
+            found = record if record["type"] == "result" else found
+        return found
+
     def header(self, *keys: str) -> dict:
         """The first record. Raises LabError where the file is no run, or its header lacks one of the keys."""
         try:

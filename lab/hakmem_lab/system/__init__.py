@@ -1,1 +1,1 @@
-"""What the kernel knows and does: programs started and measured, control groups, processes, files, the machine."""
+"""What the kernel knows and does: programs started and measured, what they use, files, the machine."""

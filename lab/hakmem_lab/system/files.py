@@ -1,4 +1,4 @@
-"""Files that are written for a user: whole, or as they were before."""
+"""Files: written for a user, whole, or as they were before; and the small ones in which the kernel tells something."""
 
 import contextlib
 import os
@@ -34,6 +34,15 @@ def write(path: Path, data: bytes | str) -> None:
         raise
 
 
+def unwritable(path: Path) -> str | None:
+    """Why nothing can be written there; to be asked before what is to be written is there, which may take hours."""
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return None if os.access(path if path.exists() else path.parent, os.W_OK) else "no permission"
+
+
 def _mode(path: Path) -> int | None:
     """None: there is no such file yet."""
     try:
@@ -46,3 +55,33 @@ def _umask() -> int:
     found = os.umask(0o077)
     os.umask(found)
     return found
+
+
+def text(path: Path | str) -> str | None:
+    """Of a small file, without blanks at its ends; None where there is no such file, or it is not for us."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def number(path: Path) -> int | None:
+    found = text(path)
+    return int(found) if found is not None and found.lstrip("-").isdecimal() else None
+
+
+def rows(path: Path | str) -> dict[str, str]:
+    """Of a file of lines `name: value` or `name value`; empty as above."""
+    pairs = (line.replace(":", " ", 1).partition(" ") for line in (text(path) or "").splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def words(path: Path | str) -> list[str]:
+    """What NUL characters end, as in /proc/PID/cmdline; empty as above."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in data.removesuffix(b"\0").split(b"\0")] if data else []

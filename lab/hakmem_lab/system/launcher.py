@@ -23,6 +23,7 @@ from hakmem_lab.system.compiled import compiled
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
+TAIL_CHARACTERS = 400
 
 
 class LauncherEnded(Stopped):
@@ -131,6 +132,12 @@ class Outcome:
         if said := _SHELL_SAYS.search(self.stderr):
             return f"a shell says of a command of its own, not the last one: {said[1]}"
         return None
+
+    def explained(self, why: str | None) -> str | None:
+        """A reason to fail, with the end of what the program said: in one line, and harmless to a terminal."""
+        said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
+        tail = " ".join(said.split())[-TAIL_CHARACTERS:]
+        return f"{why}: {tail}" if why and tail else why
 
 
 SHELL_SIGNAL = 128
@@ -320,14 +327,14 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     )
 
 
-def wait_for_port(port: int, running: Running, timeout_s: float, host: str = "127.0.0.1") -> bool:
+def wait_for_port(port: int, running: Running, timeout_s: float) -> bool:
     """Whether somebody accepts connections there before the time is over or the program has ended."""
     import socket
 
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not running.ended():
         try:
-            socket.create_connection((host, port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return True
         except OSError:
             time.sleep(0.01)

@@ -3,21 +3,21 @@
 import os
 import platform
 import time
-from pathlib import Path
+
+from hakmem_lab.system.files import rows, text
 
 BUSY_LOAD_PER_PROCESSOR = 0.5
 STEAL_WARN_PERCENT = 5.0
+WINDOW_S = 0.3
 
 
 def _read(path: str, default: str = "unknown") -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return default
+    found = text(path)
+    return default if found is None else found
 
 
-def _field(text: str, name: str, default: str = "unknown") -> str:
-    for line in text.splitlines():
+def _field(of: str, name: str, default: str = "unknown") -> str:
+    for line in of.splitlines():
         key, _, value = line.partition(":" if ":" in line else "=")
         if key.strip() == name:
             return value.strip().strip('"')
@@ -26,8 +26,13 @@ def _field(text: str, name: str, default: str = "unknown") -> str:
 
 def chosen(path: str) -> str:
     """The word in brackets of a file such as `always [madvise] never`."""
-    text = _read(path)
-    return text.partition("[")[2].partition("]")[0] or text
+    found = _read(path)
+    return found.partition("[")[2].partition("]")[0] or found
+
+
+def _ticks() -> list[int]:
+    """Of all processors since the machine was started, by what they did; what guests did is in the first two."""
+    return [int(word) for word in rows("/proc/stat").get("cpu", "0").split()[:8]]
 
 
 class StealMeter:
@@ -38,8 +43,8 @@ class StealMeter:
 
     @staticmethod
     def _ticks() -> tuple[int, int]:
-        fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
-        return sum(fields[:8]), fields[7] if len(fields) > 7 else 0
+        fields = _ticks()
+        return sum(fields), fields[7] if len(fields) > 7 else 0
 
     @classmethod
     def since_boot(cls) -> float:
@@ -58,18 +63,12 @@ def load_1m() -> float:
     return os.getloadavg()[0]
 
 
-def busy_processors(window_s: float = 0.3) -> float:
-    """How many processors are at work now, in the mean over the window."""
-    first = _idle_and_total()
-    time.sleep(window_s)
-    idle, total = (now - then for now, then in zip(_idle_and_total(), first, strict=True))
-    return (os.cpu_count() or 1) * (1 - idle / total) if total else 0.0
-
-
-def _idle_and_total() -> tuple[int, int]:
-    """Ticks of all processors since the machine was started."""
-    fields = [int(x) for x in _read("/proc/stat", "cpu 0").split("\n", 1)[0].split()[1:]]
-    return sum(fields[3:5]), sum(fields[:8])
+def busy_processors() -> float:
+    """How many processors are at work now, in the mean over a short time."""
+    first = _ticks()
+    time.sleep(WINDOW_S)
+    spent = [now - then for now, then in zip(_ticks(), first, strict=True)]
+    return (os.cpu_count() or 1) * (1 - sum(spent[3:5]) / sum(spent)) if sum(spent) else 0.0
 
 
 def disturbance(busy: float, steal_percent: float) -> str | None:

@@ -108,13 +108,8 @@ class Elf:
                 return os.fsdecode(self._data[begin : begin + length].rstrip(b"\0"))
         return None
 
-    def kept_functions(self, names: Iterable[str]) -> set[str]:
-        """Those of the names that it keeps to itself. Empty where the file has no symbol table, as that of a stripped
-        program."""
-        return set(self.functions(names).kept)
-
     def functions(self, names: Iterable[str]) -> Functions:
-        """Those of the names that its symbol tables have."""
+        """Those of the names that its symbol tables have; that of a stripped program has none that are kept."""
         defined: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
         imported: set[str] = set()
         sections = self._sections()

@@ -10,7 +10,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -90,6 +90,17 @@ def _from_terminal() -> bool:
 
 
 @contextlib.contextmanager
+def handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Meanwhile these signals are the handler's."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextlib.contextmanager
 def handed_on(pid: int) -> Iterator[None]:
     """Meanwhile the signals, one that was held included, go to that process, which decides how it ends."""
 
@@ -98,15 +109,11 @@ def handed_on(pid: int) -> Iterator[None]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    before = {number: signal.signal(number, hand_on) for number in NUMBERS if signal.getsignal(number) is _hear}
-    if _State.kept is not None:
-        number, _State.kept = _State.kept, None
-        hand_on(number, None)
-    try:
+    with handled([number for number in NUMBERS if signal.getsignal(number) is _hear], hand_on):
+        if _State.kept is not None:
+            number, _State.kept = _State.kept, None
+            hand_on(number, None)
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # Of linux/prctl.h.

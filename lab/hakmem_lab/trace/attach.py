@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.calls import Calls, Thread, machine
 from hakmem_lab.inside.links import Linked
 from hakmem_lab.inside.memory import Gone, Process, Unreadable
-from hakmem_lab.system import signals
+from hakmem_lab.inside.ptrace import Calls, Thread, machine
+from hakmem_lab.system import files, signals
 from hakmem_lab.trace import native, reach
-from hakmem_lab.trace.collector import Collector, Recorded
 from hakmem_lab.trace.reach import ATTACH, START, Reach, Refused
-from hakmem_lab.trace.record import information, stopped_after, stopped_by_signals
+from hakmem_lab.trace.record import Collector, Recorded, information, stopped_after, stopped_by_signals
 
 LIMIT_S, PAUSE_S = 30.0, 0.005
 RTLD_NOW_NODELETE = 0x1002
@@ -45,8 +44,6 @@ REASONS = (
     "one of its pages cannot be written",
     "it cannot reach the collector, or has no room for what it shares with it",
 )
-# Before a place where a thread waits in the kernel.
-SYSTEM_CALL = {"x86_64": b"\x0f\x05", "aarch64": b"\x01\x00\x00\xd4"}
 
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
@@ -56,7 +53,8 @@ def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: i
     foreign = _user(pid) != os.geteuid()
     reach.check_folders(pid, Path("/") if foreign else library)
     was_there = output.exists()
-    info = information(_command(pid), None, stack_bytes) | {"cwd": _link(pid, "cwd"), "environment": {}, "stdin": None}
+    info = information(files.words(f"/proc/{pid}/cmdline"), None, stack_bytes)
+    info |= {"cwd": _folder(pid), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
         if foreign:  # it may not look into our folders
             library = Path(shutil.copy(library, collector.socket.parent))
@@ -81,15 +79,9 @@ def _user(pid: int) -> int:
         raise LabError(f"there is no process {pid}") from None
 
 
-def _command(pid: int) -> list[str]:
+def _folder(pid: int) -> str | None:
     with contextlib.suppress(OSError):
-        return [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
-    raise LabError(f"there is no process {pid}")
-
-
-def _link(pid: int, name: str) -> str | None:
-    with contextlib.suppress(OSError):
-        return os.readlink(f"/proc/{pid}/{name}")
+        return os.readlink(f"/proc/{pid}/cwd")
     return None
 
 

@@ -34,7 +34,6 @@ class Contents:
 
     path: Path
     partial: str | None
-    file_bytes: int
     info: dict[str, Any]
     end: dict[str, Any]
     processes: list[Process]
@@ -69,7 +68,7 @@ def contents(path: Path) -> Contents:
     ]
     info, end = _object(path, found["info"]), _object(path, found["end"])
     partial = None if found["complete"] else why_partial(end, found["end"] is not None, found["cut_bytes"])
-    return Contents(path, partial, found["file_bytes"], info, end, processes)
+    return Contents(path, partial, info, end, processes)
 
 
 def counts(path: Path, process: int | None = None) -> dict[str, Any]:

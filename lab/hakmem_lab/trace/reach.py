@@ -15,6 +15,7 @@ from hakmem_lab.inside import links
 from hakmem_lab.inside.links import Linked, Slot
 from hakmem_lab.inside.memory import Process, Unreadable
 from hakmem_lab.run import preflight
+from hakmem_lab.system import files
 from hakmem_lab.system.allocators import ALLOCATORS, LANGUAGES, OWN
 from hakmem_lab.system.scripts import Damaged, Elf
 
@@ -84,7 +85,7 @@ def of(pid: int, library: Path) -> Reach:
 
 def _state(pid: int) -> None:
     """What the kernel says of it, and of what it may do."""
-    rows = _status(pid)
+    rows = files.rows(f"/proc/{pid}/status")
     if not rows:
         raise LabError(f"there is no process {pid}")
     if pid == os.getpid():
@@ -96,12 +97,11 @@ def _state(pid: int) -> None:
     if rows["State"].startswith("T"):
         raise Refused(pid, f"it is stopped: let it go on first (kill -CONT {pid})")
     if (tracer := rows.get("TracerPid", "0")) != "0":
-        raise Refused(
-            pid, f"process {tracer} ({_status(int(tracer)).get('Name', '?')}) debugs or traces it: end that first"
-        )
+        name = files.rows(f"/proc/{tracer}/status").get("Name", "?")
+        raise Refused(pid, f"process {tracer} ({name}) debugs or traces it: end that first")
     if not os.path.exists(f"/proc/{pid}/exe") and "VmSize" not in rows:
         raise Refused(pid, "it is a thread of the kernel")
-    if _filters(rows) > _filters(_status(os.getpid())):
+    if _filters(rows) > _filters(files.rows("/proc/self/status")):
         raise Refused(pid, f"a seccomp filter may end it for the system calls that a recorder makes: {BEGIN_AGAIN}")
     if "shstk" in rows.get("x86_Thread_features", ""):
         raise Refused(pid, f"its shadow stack lets no debugger call functions in it: {BEGIN_AGAIN}")
@@ -112,13 +112,6 @@ def _state(pid: int) -> None:
         raise Refused(
             pid, "its limit of address space (ulimit -v) leaves no room for the 272 MiB that a recording takes"
         )
-
-
-def _status(pid: int) -> dict[str, str]:
-    with contextlib.suppress(OSError):
-        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-        return {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
-    return {}
 
 
 def _filters(rows: dict[str, str]) -> int:
@@ -198,7 +191,7 @@ def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, 
     if not {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign"} <= functions.keys():
         for name in OPERATORS:
             functions.pop(name, None)
-    slots = [(each, slot) for each in listed if each not in recorders for slot in _slots(each, functions)]
+    slots = [(each, slot) for each in listed if each not in recorders for slot in each.slots(functions)]
     rows = [*functions.items(), *{(s.name, s.stands) for _, s in slots if s.stands}]
     _check_slots(pid, listed, recorders, same, functions, [slot for _, slot in slots])
     calls = {name: libc.defined(name) for name in CALLS}
@@ -259,10 +252,6 @@ def _loader(each: Linked, libc: Linked) -> int:
     if each is libc:
         return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
     return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0
-
-
-def _slots(each: Linked, names: dict[str, int]) -> list[Slot]:
-    return each.slots(names, os.uname().machine)
 
 
 def _check_slots(

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.profile import model
-from hakmem_lab.inside.profile.model import UNKNOWN, HeapProfile, Place, Stack
-from hakmem_lab.inside.profile.symbols import resolve
+from hakmem_lab.inside.profile.places import TYPES as HEAP_TYPES
+from hakmem_lab.inside.profile.places import UNKNOWN, HeapProfile, Place, Stack, resolve
 from hakmem_lab.trace.contents import asked, contents, texts_of
 
 # Of a profile of a trace, and of a row: in use is what was never freed.
-TYPES = (*model.TYPES[:4], ("peak_space", "bytes"), ("temporary_objects", "count"), ("temporary_space", "bytes"))
+TYPES = (*HEAP_TYPES[:4], ("peak_space", "bytes"), ("temporary_objects", "count"), ("temporary_space", "bytes"))
 VALUES = ("calls", "bytes", "kept", "kept_bytes", "peak_bytes", "temporaries", "temporary_bytes")
 SCHEMA = "hakmem-stacks 1"
 MEAN_MOST = 1 << 40

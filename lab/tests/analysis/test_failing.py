@@ -1,5 +1,6 @@
 """Failures are an outcome of their own: who failed more often is called neither better nor level, in any kind."""
 
+import copy
 import itertools
 
 import pytest
@@ -8,10 +9,8 @@ from tests.analysis.test_results import AB, ab_records, block_records, header, r
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
-from hakmem_lab.kinds import compare, matrix
-from hakmem_lab.kinds.ab import kind as ab
-from hakmem_lab.kinds.suite.kind import sheets_of
-from hakmem_lab.kinds.suite.rows import sheet_rows
+from hakmem_lab.kinds import ab, compare, matrix
+from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
 from hakmem_lab.show import answers
@@ -78,6 +77,16 @@ def test_an_ab_praises_nobody_who_failed_more_often(treatment: float, failed: di
     assert result["verdict"] == result["comparisons"][0]["verdict"] == verdict
     if verdict == "INCONCLUSIVE":
         assert " failed " in answers.detail(result) and not any(w in answers.answer(result) for w in PRAISE)
+
+
+def test_what_is_withheld_is_withheld_from_another_result() -> None:
+    """The caller's own stays as it was: its rows may stand in other results as well."""
+    given = {"verdict": "GO", "headline": "better", "comparisons": [{"verdict": "GO"}], "looks": [{"verdict": "GO"}]}
+    before = copy.deepcopy(given)
+    found = failing.withheld(given, [*lost("t", 2)], "c", "t")
+    assert given == before
+    assert [row["verdict"] for row in (found, *found["comparisons"], *found["looks"])] == ["INCONCLUSIVE"] * 3
+    assert found["failed"].keys() == {"t"} and found["headline"].startswith("No verdict: t failed twice")
 
 
 def several(count: int, **walls: float) -> list[dict]:
@@ -179,4 +188,4 @@ def test_decisions_without_a_failure_stay_as_they_are() -> None:
     made = Decision(Verdict.GO, *2 * (Interval(0.1, 0.05, 0.15, 0.95, 9),), True, "", (), 0.01, (), 0.1, None,
                     False, True)  # fmt: skip
     found = {"t": made}
-    assert failing.withheld_of(found, [], "c", ["t"]) == {} and found == {"t": made}
+    assert failing.withheld_of(found, [], "c", ["t"]) == (found, {}) and found == {"t": made}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds import compare, matrix, sweep
-from hakmem_lab.kinds.ab import kind as ab
+from hakmem_lab.kinds import ab, compare, matrix, sweep
 from hakmem_lab.plan import spec as specs
 from hakmem_lab.show import answers, emit
 from hakmem_lab.show.report.model import LoadedRun

@@ -13,7 +13,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.two_arms import OF_TIME, decide, means_of, means_row, shared
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.run import endings
-from hakmem_lab.run.detection import plan_detection
+from hakmem_lab.run.conduct import plan_detection
 
 PLAN = Plan((20, 40))
 SPEC = {"metric": "wall", "higher-is-better": False, "margin": 0.02, "alpha": 0.04, "guardrails": {}}

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from hakmem_lab.judge.analysis import failed_runs, log_ratios
-from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 from hakmem_lab.kinds.ab import builds as build_pairs
 from hakmem_lab.plan.metrics import Metric

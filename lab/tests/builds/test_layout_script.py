@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.plan.layouts import GROUPS, linker_script, sections_of, seeds
+from hakmem_lab.plan.project import GROUPS, linker_script, sections_of, seeds
 
 NAMES = st.lists(st.from_regex(r"[a-z]{1,6}(\.lto_priv\.0)?", fullmatch=True), max_size=30, unique=True)
 MAP = """\

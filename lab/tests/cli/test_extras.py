@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import extras
-from hakmem_lab.kinds import NEEDS
 from hakmem_lab.kinds.suite import history as suite_history
+from hakmem_lab.plan.kinds import KINDS
 
 PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
 
@@ -70,13 +70,13 @@ def test_a_long_history_says_that_its_changes_are_not_looked_for(bare):
 
 
 def test_every_kind_that_needs_more_is_in_the_table():
-    assert set(NEEDS.values()) <= set(extras.EXTRAS)
+    assert {kind.needs for kind in KINDS.values() if kind.needs} <= set(extras.EXTRAS)
 
 
 def test_what_takes_long_to_load_is_loaded_when_it_is_needed():
     """Every kind, and what starts it: a run that only measures is not to wait for plots, tables and all of scipy."""
     late = ("matplotlib", "pandas", "polars", "duckdb", "ruptures", "scipy.optimize", "scipy.stats")
-    script = f"import sys; from hakmem_lab import kinds; list(map(kinds.module, kinds.NAMES)); " \
+    script = f"import sys; from hakmem_lab import kinds; list(map(kinds.module, kinds.KINDS)); " \
              f"print(*(name for name in {late} if name in sys.modules))"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

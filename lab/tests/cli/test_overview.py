@@ -9,15 +9,14 @@ import sys
 import pytest
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import overview
-from hakmem_lab.cli.commands import app
+from hakmem_lab.cli.commands import GROUPS, app
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])
 def test_bare_hak_shows_every_command_with_an_example(here, words):
     answer = here(*words)
     assert (answer.status, answer.err) == (0, "")
-    for title, commands in overview.GROUPS.items():
+    for title, commands in GROUPS.items():
         assert title in answer.out
         for name, (what, example) in commands.items():
             assert what in answer.out
@@ -28,7 +27,7 @@ def test_bare_hak_shows_every_command_with_an_example(here, words):
 def test_the_overview_names_exactly_the_commands_that_are_there():
     registered = {command.name or command.callback.__name__ for command in app.registered_commands}
     registered |= {group.name for group in app.registered_groups}
-    assert {name for commands in overview.GROUPS.values() for name in commands} == registered
+    assert {name for commands in GROUPS.values() for name in commands} == registered
 
 
 def test_the_version(here):

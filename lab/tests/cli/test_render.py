@@ -6,7 +6,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.kinds import compare
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.show.terminal.tables import number
+from hakmem_lab.show.terminal import number
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.doctor import limits, system
+from hakmem_lab.doctor import surroundings
 
 THP = "sys/kernel/mm/transparent_hugepage"
 STATUS = "Seccomp:\t0\nNoNewPrivs:\t0\nTHP_enabled:\t1\nVmSize:\t  1000000 kB\nVmData:\t  500000 kB\nCapEff:\t0\n"
@@ -35,7 +35,7 @@ def limit_lines(address="unlimited", data="unlimited"):
 @pytest.mark.parametrize(("size", "state"), [(4096, "ok"), (16384, "note"), (65536, "note")])
 def test_the_page_size(made, size, state):
     root = made({"proc/7/auxv": struct.pack("@NNNNNN", 3, 1, 6, size, 0, 0)})
-    found = system.page_size(root, "7")
+    found = surroundings.page_size(root, "7")
     assert (found.state, found.found.split(":")[0]) == (state, f"{size >> 10} KiB")
 
 
@@ -52,7 +52,7 @@ def test_the_page_size(made, size, state):
 )
 def test_huge_pages(made, text, option, state):
     root = made({f"{THP}/enabled": text} if text else {})
-    found = system.huge_pages({"HAKMEM_HUGE_PAGES": option} if option else {}, root)
+    found = surroundings.huge_pages({"HAKMEM_HUGE_PAGES": option} if option else {}, root)
     assert found.state == state
     assert (found.remedy is not None) == (state in ("note", "problem"))
 
@@ -69,7 +69,7 @@ def test_huge_pages(made, text, option, state):
 )
 def test_multi_size_pages(made, text, above, state):
     root = made({f"{THP}/enabled": above, f"{THP}/hugepages-64kB/enabled": text})
-    found = system.middle_pages({}, root)
+    found = surroundings.middle_pages({}, root)
     assert found.state == state
     if state == "note":
         assert found.remedy == f"echo madvise >/{THP}/hugepages-64kB/enabled"
@@ -77,9 +77,9 @@ def test_multi_size_pages(made, text, above, state):
 
 def test_multi_size_pages_that_the_kernel_lacks_or_nobody_wants(made):
     root = made({f"{THP}/enabled": "[madvise]", f"{THP}/hugepages-2048kB/enabled": "[never]"})
-    assert system.middle_pages({}, root).state == "note"
+    assert surroundings.middle_pages({}, root).state == "note"
     root = made({f"{THP}/hugepages-64kB/enabled": "[never]"})
-    assert system.middle_pages({"HAKMEM_HUGE_PAGES": "off"}, root).state == "ok"
+    assert surroundings.middle_pages({"HAKMEM_HUGE_PAGES": "off"}, root).state == "ok"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_multi_size_pages_that_the_kernel_lacks_or_nobody_wants(made):
 )
 def test_overcommit(made, mode, used, state):
     memory = f"CommitLimit:  {100 << 20} kB\nCommitted_AS:  {used << 20} kB\n"
-    found = system.overcommit(made({"proc/sys/vm/overcommit_memory": f"{mode}\n", "proc/meminfo": memory}))
+    found = surroundings.overcommit(made({"proc/sys/vm/overcommit_memory": f"{mode}\n", "proc/meminfo": memory}))
     assert found.state == state
     if mode == "2":
         assert f"{used} GiB of 100 GiB" in found.found
@@ -99,7 +99,7 @@ def test_overcommit(made, mode, used, state):
     ("most", "used", "state"), [(65530, None, "ok"), (65530, 100, "ok"), (65530, 65000, "problem"), (1000, 10, "note")]
 )
 def test_mappings(made, most, used, state):
-    found = system.mappings(made({"proc/sys/vm/max_map_count": str(most)}), used)
+    found = surroundings.mappings(made({"proc/sys/vm/max_map_count": str(most)}), used)
     assert (found.state, f"{most:,}" in found.found) == (state, True)
 
 
@@ -116,14 +116,16 @@ def test_mappings(made, most, used, state):
 )
 def test_limits(made, soft, process, state, said):
     folder = made({f"proc/{process}/limits": limit_lines(**soft), f"proc/{process}/status": STATUS}) / "proc" / process
-    found = limits.limits(folder, dict(line.split(":\t") for line in STATUS.replace("  ", "").splitlines()), process)
+    found = surroundings.limits(
+        folder, dict(line.split(":\t") for line in STATUS.replace("  ", "").splitlines()), process
+    )
     assert (found.state, said in found.found) == (state, True), found
     if state != "ok":
         assert found.remedy.startswith("ulimit" if process == "self" else f"prlimit --pid {process}")
 
 
 def test_limits_that_are_not_for_us(made):
-    assert limits.limits(made({}) / "proc/7", {}, "7").state == "unknown"
+    assert surroundings.limits(made({}) / "proc/7", {}, "7").state == "unknown"
 
 
 V2 = {
@@ -149,7 +151,7 @@ V2 = {
 def test_a_control_group_of_version_2(made, files, state, said):
     usage = {"a/b/memory.current": str(100 << 20)}
     root = made(V2 | {f"sys/fs/cgroup/{name}": text for name, text in (usage | files).items()})
-    found = limits.memory_group(root, "7")
+    found = surroundings.memory_group(root, "7")
     assert (found.state, said in found.found) == (state, True), found
     if "of 1 GiB" in said:
         assert "HAKMEM_MEMORY_LIMIT=921M" in found.remedy
@@ -163,7 +165,7 @@ def test_a_control_group_of_version_1(made):
         "sys/fs/cgroup/memory/box/memory.limit_in_bytes": str(1 << 62),
         "sys/fs/cgroup/memory/box/memory.stat": f"cache 1\nhierarchical_memory_limit {200 << 20}\n",
     }
-    found = limits.memory_group(made(v1), "7")
+    found = surroundings.memory_group(made(v1), "7")
     assert (found.state, found.found) == ("note", "10 MiB of 200 MiB used; beyond, the kernel ends it")
 
 
@@ -172,7 +174,7 @@ def test_a_control_group_of_version_1(made):
 )
 def test_a_control_group_that_is_not_ours_to_see(made, mounted):
     root = made({"proc/self/mountinfo": mounted, "proc/7/cgroup": "0::/../../elsewhere\n"})
-    assert limits.memory_group(root, "7").state == "unknown"
+    assert surroundings.memory_group(root, "7").state == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -186,15 +188,15 @@ def test_a_control_group_that_is_not_ours_to_see(made, mounted):
     ],
 )
 def test_filters_of_system_calls(lines, state, said):
-    found = limits.seccomp(dict(line.split(":\t") for line in lines.splitlines()))
+    found = surroundings.seccomp(dict(line.split(":\t") for line in lines.splitlines()))
     assert (found.state, said in found.found) == (state, True)
     assert ("no new privileges" in found.found) == ("NoNewPrivs" in lines)
 
 
 def test_huge_pages_of_a_process(made):
     folder = made({"proc/7/smaps_rollup": "Rss:  10 kB\nAnonHugePages:   4096 kB\n"}) / "proc/7"
-    assert limits.thp(folder, {"THP_enabled": "0"}).state == "note"
-    found = limits.thp(folder, {"THP_enabled": "1"})
+    assert surroundings.thp(folder, {"THP_enabled": "0"}).state == "note"
+    found = surroundings.thp(folder, {"THP_enabled": "1"})
     assert (found.state, "4 MiB are in pages of 2 MiB" in found.found) == ("ok", True)
 
 
@@ -214,20 +216,24 @@ def test_who_may_look_into_it(made, scope, capabilities, container, state, said)
     files = {"proc/self/status": f"CapEff:\t{capabilities}\n", "proc/self/cgroup": "0::/\n"}
     files |= {"proc/sys/kernel/yama/ptrace_scope": scope} if scope else {}
     files |= {".dockerenv": ""} if container else {}
-    found = limits.inspection(made(files))
+    found = surroundings.inspection(made(files))
     assert (found.state, said in found.found) == (state, True), found
     assert (found.remedy is None) == (state == "ok")
 
 
 def test_memory_that_cannot_be_read(made):
     root = made({"proc/self/status": "CapEff:\t0\n", "proc/7/cgroup": "0::/kubepods/x\n"})
-    found = limits.inspection(root, "7", "Permission denied")
+    found = surroundings.inspection(root, "7", "Permission denied")
     assert (found.state, "in a container" in found.found, "SYS_PTRACE" in found.remedy) == ("note", True, True)
-    assert limits.inspection(root, "7").state == "ok"
+    assert surroundings.inspection(root, "7").state == "ok"
 
 
 def test_an_empty_root_is_unknown_and_no_error(tmp_path: Path):
-    found = [*limits.checks(tmp_path, "7"), limits.inspection(tmp_path, "7", "x"), *system.checks({}, tmp_path, "7")]
+    found = [
+        *surroundings.of_process(tmp_path, "7"),
+        surroundings.inspection(tmp_path, "7", "x"),
+        *surroundings.of_machine({}, tmp_path, "7"),
+    ]
     assert {check.name for check in found if check.state == "unknown"} >= {
         "limits",
         "cgroup memory",

@@ -1,5 +1,5 @@
 /* A complete allocator that never reuses memory, to preload or to link. FAKE_SPIN: processor time it wastes at the
- * start, ms. */
+ * start, ms. FAKE_DEADLY: a malloc of so many bytes ends the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -25,6 +25,10 @@ static void *take(size_t alignment, size_t bytes) {
 }
 
 void *malloc(size_t bytes) {
+  const char *deadly = getenv("FAKE_DEADLY");
+  if (deadly && bytes == (size_t)atol(deadly)) {
+    abort();
+  }
   return take(GRAIN, bytes);
 }
 void free(void *block) {

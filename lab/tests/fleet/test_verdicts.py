@@ -2,8 +2,8 @@
 
 import pytest
 
-from hakmem_lab.kinds.fleet.ledger import LEFT, LOST
-from hakmem_lab.show import hosts
+from hakmem_lab.kinds.fleet.gather import LEFT, LOST
+from hakmem_lab.show.kinds import fleet as hosts
 from hakmem_lab.show.terminal import render
 
 LEVEL = 100.0

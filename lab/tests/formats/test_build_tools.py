@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from made_results import NASTY, made, row
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import answers, formats
-from hakmem_lab.show.formats.judgements import VERDICTS, judgements
+from hakmem_lab.show import answers, emit
+from hakmem_lab.show.formats import VERDICTS, judgements
 
 COMMAND = re.compile(r"^::(notice|warning|error) title=([^:,]*)::(.*)$")
 RAIL = {"metric": "rss", "limit": 0.05, "estimate": -0.2, "ci_low": -0.3, "ci_high": -0.1, "status": "failed"}
 
 
 def cases(result):
-    (suite,) = ET.fromstring(formats.text("junit", [result]).encode())
+    (suite,) = ET.fromstring(emit.text("junit", [result]).encode())
     return suite, suite.findall("testcase")
 
 
 def annotations(result):
-    found = [COMMAND.fullmatch(line) for line in formats.text("github", [result]).splitlines()]
+    found = [COMMAND.fullmatch(line) for line in emit.text("github", [result]).splitlines()]
     assert all(found)
     return [(level, urllib.parse.unquote(title), urllib.parse.unquote(words)) for level, title, words in map(
         re.Match.groups, found)]  # fmt: skip
@@ -42,7 +42,7 @@ def test_a_verdict(verdict, tag, level):
     ((found, title, words),) = annotations(result)
     assert found == level
     assert title.startswith(verdict or "INCONCLUSIVE")
-    assert words == f"{answers.in_one_line(result | {'verdict': None})} (run {result['id']})"
+    assert words == f"{answers.explain(result).words} (run {result['id']})"
 
 
 def test_a_guardrail_that_failed_is_a_case_of_its_own():
@@ -74,8 +74,9 @@ def plain_spaces(words):
 def test_any_text_comes_back(words):
     result = made("NO-GO", headline=words, comparisons=[])
     _, (case,) = cases(result)
-    assert case.find("failure").get("message") == one_line(plain_spaces(words))
-    assert annotations(result)[0][2] == one_line(f"{plain_spaces(words)} (run {result['id']})")
+    said = plain_spaces(words) or "Worse by more than chance explains."  # where a result says nothing itself
+    assert case.find("failure").get("message") == one_line(said)
+    assert annotations(result)[0][2] == one_line(f"{said} (run {result['id']})")
 
 
 def test_every_published_experiment(published):

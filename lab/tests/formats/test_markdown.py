@@ -8,8 +8,8 @@ from made_results import NASTY, made, row
 from markdown_it import MarkdownIt
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import answers, formats
-from hakmem_lab.show.formats.markdown import code, plain
+from hakmem_lab.show import answers, emit
+from hakmem_lab.show.formats import code, plain
 from hakmem_lab.show.terminal import render
 
 READER = MarkdownIt("commonmark").enable("table")
@@ -43,10 +43,10 @@ def test_a_programs_text_is_code(words):
 
 def test_a_comment_of_every_published_experiment(published):
     for name, result in published.items():
-        text = formats.text("markdown", [result])
+        text = emit.text("markdown", [result])
         shown = [squeezed(line) for line in said(text)]
         title = f"{result['verdict']}: " if result["verdict"] else ""
-        assert shown[0] == squeezed(title + answers.said(result)[0]), name
+        assert shown[0] == squeezed(title + answers.explain(result).answer), name
         assert result["id"] in text
         for comparison in result.get("comparisons") or []:
             assert comparison["treatment"] in shown
@@ -58,7 +58,8 @@ def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
     for name, result in published.items():
         render.show(result | {"question": ""})
         shown = squeezed(capsys.readouterr().out)
-        first, more = answers.said(result)
+        said = answers.explain(result)
+        first, more = said.answer, said.more
         assert shown.startswith(squeezed(f"{result['verdict'] or ''} {first} {more}")), name
         assert "output" not in first, name
         assert not re.search(r"[+−]\d", first), name
@@ -69,7 +70,7 @@ def test_text_of_programs_stays_text():
     result = made(
         headline=NASTY, question=NASTY, warnings=[NASTY], failures=[failure], comparisons=[row(control=NASTY)]
     )
-    text = formats.text("markdown", [result])
+    text = emit.text("markdown", [result])
     shown = [squeezed(line) for line in said(text)]
     assert shown[0] == f"GO: t is 2.1 % faster than {NASTY}"
     assert NASTY in shown
@@ -82,13 +83,13 @@ def test_text_of_programs_stays_text():
 
 
 def test_open_ends_and_missing_figures():
-    text = formats.text("markdown", [made()])
+    text = emit.text("markdown", [made()])
     assert "| `t` | time | 2.1 % faster \\[at least 1.4 % faster\\] | GO |" in text
     assert "| `c` | 100\u00a0ms | – | 2.00\u00a0MiB | 1.00\u00a0MiB | 100 | 12 |" in text
 
 
 def test_several_runs_stand_one_below_the_other():
-    text = formats.text("markdown", [made(), made("NO-GO")])
+    text = emit.text("markdown", [made(), made("NO-GO")])
     assert [line for line in text.splitlines() if line.startswith("###")] == [
         "### GO: t is 2.1 % faster than c",
         "### NO-GO: t is 2.1 % faster than c",
@@ -97,6 +98,4 @@ def test_several_runs_stand_one_below_the_other():
 
 def test_builds_are_named():
     builds = {"pairs": [{}] * 6, "blocks_each": 2, "fixed": [], "least": -0.01, "most": 0.03}
-    assert "6 builds, 2 blocks each: from 1.0 % slower to 3.0 % faster" in formats.text(
-        "markdown", [made(builds=builds)]
-    )
+    assert "6 builds, 2 blocks each: from 1.0 % slower to 3.0 % faster" in emit.text("markdown", [made(builds=builds)])

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from hakmem_lab.cli import metrics
+from hakmem_lab.cli import heap
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside.memory import Gone
 
@@ -136,7 +136,7 @@ def test_a_reading_that_fails_is_not_the_end(monkeypatch):
     scraper = threading.Thread(target=ask)
     scraper.start()
     with pytest.raises(Gone, match="has ended"):
-        metrics._serve(("127.0.0.1", 0), read, "text/plain")
+        heap._serve(("127.0.0.1", 0), read, "text/plain")
     scraper.join()
     assert told[1:] == [503, 200, 503]
 

@@ -14,16 +14,17 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.memory import Process
-from hakmem_lab.inside.profile import forms, symbols
-from hakmem_lab.inside.profile.model import (
+from hakmem_lab.inside.profile import forms, places
+from hakmem_lab.inside.profile.places import (
     ALLOC_OBJECTS,
     INUSE_OBJECTS,
     INUSE_SPACE,
     RESIDENT_SPACE,
     HeapProfile,
+    Name,
+    Names,
     Place,
 )
-from hakmem_lab.inside.profile.symbols import Name, Names
 
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 FLAGS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
@@ -188,7 +189,7 @@ def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
     folder.mkdir()
     for words, text in (
         (("-o", "p.svg", "1"), "ends in none of"),
-        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "its folder is not there"),  # and it is not started
+        (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "there is no folder"),  # and it is not started
         (("-o", folder, "--", sites, "1", "7"), "it is a folder"),
         (("--rate", "0", "1"), "--rate"),
         (("--rate", "2G", "1"), "--rate"),
@@ -271,7 +272,7 @@ def test_names_come_from_the_table_of_symbols(sites, made):
     stripped = made("sites.c", *FLAGS, "-s", name="sites-stripped")
     place, other = Place(str(sites), "", address + 4), Place(str(stripped), "", address + 4)
     renamed = Place(str(sites), "0123", address + 4)
-    names = symbols.resolve([place, other, renamed, Place("/no/such/file", "", 1)])
+    names = places.resolve([place, other, renamed, Place("/no/such/file", "", 1)])
     assert [name.function for name in names.of(place)] == ["cold"]
     assert names.of(other)[0].function == f"sites-stripped+{address + 4:#x}"
     assert names.of("[retained]")[0].function == "[retained]"
@@ -346,11 +347,11 @@ def test_one_whose_threads_cannot_be_held_is_told_as_far_as_its_frames_go(here, 
 
 
 def test_a_choice_of_the_program_stays(start, bare):
-    from hakmem_lab.inside.profile import live
+    from hakmem_lab.inside.profile import take
     from hakmem_lab.trace import attach
 
     running = start(bare, env={"HAKMEM_PROFILE_UNWIND": "frames"})
-    profile = live.take(running.pid, 1024, 0.5, attach.start_sampling)
+    profile = take.of_process(running.pid, 1024, 0.5, attach.start_sampling)
     assert not any(len(stack) > 3 for stack in profile.values if isinstance(stack[0], Place))
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.memory import Process
-from hakmem_lab.inside.stop import stopped
+from hakmem_lab.inside.ptrace import stopped
 
-HOLD = "from hakmem_lab.inside.stop import stopped\nwith stopped({}):\n print('held', flush=True)\n input()"
+HOLD = "from hakmem_lab.inside.ptrace import stopped\nwith stopped({}):\n print('held', flush=True)\n input()"
 
 
 def state(pid):

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside import explain, options
-from hakmem_lab.inside.watch import Subject, Watch
+from hakmem_lab.inside import explain
+from hakmem_lab.inside.watch import Subject, Watch, parse_setting
 from hakmem_lab.show.terminal import live
 
 
@@ -122,7 +122,7 @@ def test_the_process_heeds_the_change(start, made):
 def test_values_that_an_option_does_not_have(watch, name, text):
     found, _ = watch
     with pytest.raises(LabError, match=name):
-        options.parse(setting(found, name), text)
+        parse_setting(setting(found, name), text)
     select_option(found, name)
     type_in(found, text)
     assert found.asked is None

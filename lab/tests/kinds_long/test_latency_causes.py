@@ -2,7 +2,7 @@
 
 import pytest
 
-from hakmem_lab.kinds.latency import causes
+from hakmem_lab.kinds.latency import result as causes
 
 FAULTED, WAITED, LOST = "4 0 0", "3 1 0", "9 2 1"
 
@@ -20,12 +20,12 @@ class Arm:
 def printed(*kinds: tuple[int, int, str], pages: str = "") -> dict:
     """(how many, response in µs, counts) of the lines of one run."""
     lines = [f"slow {us * 1000} {counts}" for count, us, counts in kinds for _ in range(count)]
-    return causes.read("\n".join([*lines, pages, "response 1 1"]))
+    return causes.read_slow("\n".join([*lines, pages, "response 1 1"]))
 
 
 def test_every_request_has_one_cause_and_percentiles_their_own_shares():
     run = printed((50, 1000, FAULTED), (30, 1000, "0 0 0"), (10, 1000, WAITED), (10, 6000, LOST), (40, 800, FAULTED))
-    first, second = causes.rows({"a": Arm()}, {"a": [run]})
+    first, second = causes.cause_rows({"a": Arm()}, {"a": [run]})
     assert (first["percentile"], first["requests"]) == ("p99", 100)
     assert first["causes"] == {"page faults": 0.5, "lock waits": 0.1, "other programs": 0.1, "own work": 0.3}
     assert (second["percentile"], second["text"]) == ("p99.9", "100 % other programs")
@@ -37,13 +37,13 @@ def test_every_request_has_one_cause_and_percentiles_their_own_shares():
      ("", "100 % page faults"), ("pages 1000 -50", "100 % page faults after a purge")],
 )  # fmt: skip
 def test_where_faulted_pages_came_from(pages, text):
-    assert causes.rows({"a": Arm()}, {"a": [printed((100, 1000, FAULTED), pages=pages)]})[0]["text"] == text
+    assert causes.cause_rows({"a": Arm()}, {"a": [printed((100, 1000, FAULTED), pages=pages)]})[0]["text"] == text
 
 
 def test_a_percentile_of_which_not_all_is_known_is_left_out():
     """79 of 100 requests; and of the farthest percentile there are too few at all."""
-    assert causes.rows({"a": Arm()}, {"a": [printed((79, 1000, FAULTED))]}) == []
-    assert causes.read("response 1 1") == {}
+    assert causes.cause_rows({"a": Arm()}, {"a": [printed((79, 1000, FAULTED))]}) == []
+    assert causes.read_slow("response 1 1") == {}
 
 
 def test_it_stands_in_the_result_and_below_it(here, tmp_path):

@@ -63,7 +63,7 @@ def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(
 def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks, simulations):
     """Where a block has too few requests: an interval leaves out 0 only where the flipped signs do at that level, or
     the bets, which are read after every block, also of a run that goes on until it has twice as many."""
-    from hakmem_lab.judge.statistics.anytime import Bets
+    from hakmem_lab.judge.statistics.plan import Bets
     from hakmem_lab.judge.statistics.pooled import flip_p_of
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
@@ -196,7 +196,7 @@ echo "response ${TAIL:-50000} 150"
 
 
 def spec(command, **keys):
-    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.kinds.latency import Spec
     from hakmem_lab.plan.spec import build
 
     words = [str(word) for word in command]
@@ -205,7 +205,7 @@ def spec(command, **keys):
 
 
 def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(script, context, only_run, here):
-    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.kinds import latency
 
     result = latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
     assert (result["verdict"], result["blocks"], result["final"]) == ("NO-GO", 8, True)
@@ -222,7 +222,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     script, context, only_run, here
 ):
     from hakmem_lab.judge.planning import check_more
-    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.kinds import latency
 
     made = spec([script(PRINTER)], metric="p99.99", **{"max-blocks": 16})
     result = latency.run(made, context())
@@ -238,7 +238,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
 
 
 def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
-    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.kinds import latency
 
     program = script(
         '#!/bin/sh\nt=${TAIL:-50000}\n[ "$t" = 1 ] && t=$((48000 + $1 % 9 * 500))\n'
@@ -254,7 +254,7 @@ def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
 
 
 def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, context, only_run):
-    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.kinds import latency
 
     latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
     header = {key: value for key, value in only_run().header().items() if key != "anytime"}
@@ -266,7 +266,7 @@ def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, contex
 
 
 def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_run):
-    from hakmem_lab.kinds.latency import kind as latency
+    from hakmem_lab.kinds import latency
 
     result = latency.run(spec([script(PRINTER)], detect="10%", **{"max-blocks": 20}), context())
     (plan,) = [record for record in only_run().records() if record.get("what") == "plan"]

@@ -40,7 +40,7 @@ def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **me
 
 @pytest.fixture
 def judged(header):
-    from hakmem_lab.kinds.latency.kind import Spec, analyse
+    from hakmem_lab.kinds.latency import Spec, analyse
     from hakmem_lab.plan.spec import build, normalised
 
     def make(control, treatment, measures=None, **keys) -> dict:
@@ -72,7 +72,7 @@ def test_runs_that_are_rarely_slow_are_not_better_for_their_median(judged):
 def test_a_better_middle_with_a_worse_tail_is_no_go(judged):
     """Nobody asked about p99.9; it is watched all the same."""
     result = judged([USUAL] * 12, [scaled(USUAL, 0.8) | {400_000: 40}] * 12, metric="p50")
-    assert answers.said(result)[0].startswith("p50 is 20.0 % shorter with t than with c, but at the price of")
+    assert answers.explain(result).answer.startswith("p50 is 20.0 % shorter with t than with c, but at the price of")
     assert result["comparisons"][0]["ci_low"] > 0.2
     assert [(rail["metric"], rail["status"]) for rail in result["guardrails"]] == [("p99.9", "failed")]
     assert result["verdict"] == "NO-GO" and "at the price of 10.0 × the p99.9" in result["headline"]
@@ -95,7 +95,8 @@ def test_a_mean_that_says_otherwise_leaves_it_open(judged):
     assert result["verdict"] == "INCONCLUSIVE"
     assert "is 20.0 % shorter [20.0, 20.0], but their mean is" in result["headline"]
     assert " × as long" in result["headline"] and "outweigh the others" in result["headline"]
-    answer, detail = answers.said(result)
+    said = answers.explain(result)
+    answer, detail = said.answer, said.more
     assert answer == "t is usually better than c, rarely but badly worse" and detail == result["headline"]
 
 
@@ -132,7 +133,7 @@ def test_the_order_of_the_blocks_does_not_matter(judged):
 
 
 def test_a_guardrail_that_nobody_measures_is_refused():
-    from hakmem_lab.kinds.latency.kind import Spec
+    from hakmem_lab.kinds.latency import Spec
     from hakmem_lab.plan.spec import build
 
     with pytest.raises(LabError, match="server-rss"):

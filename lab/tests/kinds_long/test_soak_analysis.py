@@ -37,7 +37,7 @@ def ended(block=0, ok=True, why=None, **more):
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak.kind import analyse
+    from hakmem_lab.kinds.soak import analyse
 
     return lambda records, **keys: analyse(soak_header(**keys), records)
 
@@ -170,7 +170,7 @@ def test_no_sample_no_verdict(analyse):
 
 
 def test_the_interval_of_the_slope_covers_it_despite_phases_and_autocorrelation():
-    from hakmem_lab.kinds.soak.drift import Series, drift
+    from hakmem_lab.kinds.soak.analysis import Series, drift
 
     rng = np.random.default_rng(7)
     t = np.arange(1200.0)

@@ -13,14 +13,14 @@ from hakmem_lab.errors import LabError
 
 
 def spec(**keys):
-    from hakmem_lab.kinds.soak.kind import Spec
+    from hakmem_lab.kinds.soak import Spec
     from hakmem_lab.plan.spec import build
 
     return build(Spec, {"kind": "soak", "command": "true"} | keys, "s.toml")
 
 
 def test_lines_become_samples():
-    from hakmem_lab.kinds.soak.kind import DEFAULT_LINE, LineReader
+    from hakmem_lab.kinds.soak import DEFAULT_LINE, LineReader
 
     reader = LineReader(DEFAULT_LINE)
     line = "soak t={} ops={} live_kib=7 phase={} next={} threads=2 started=3 p50_ns=40 p99_ns={} p999_ns=900\n"
@@ -38,7 +38,7 @@ def test_lines_become_samples():
 
 
 def test_rates_by_the_samplers_clock_where_the_program_has_none():
-    from hakmem_lab.kinds.soak.kind import LineReader
+    from hakmem_lab.kinds.soak import LineReader
 
     reader = LineReader(r"done (?P<operations>\d+) in (?P<p99_ms>[0-9.]+)")
     reader.read(b"done 10 in 2\n", 1.0)
@@ -47,7 +47,7 @@ def test_rates_by_the_samplers_clock_where_the_program_has_none():
 
 
 def test_a_line_may_come_in_any_pieces():
-    from hakmem_lab.kinds.soak.kind import LineReader
+    from hakmem_lab.kinds.soak import LineReader
 
     reader = LineReader("^ä+ (?P<operations>[0-9]+)$")
     pieces = [bytes([byte]) for byte in "ä 1\nää 23\n".encode()]
@@ -67,7 +67,7 @@ PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv
 
 
 def test_memory_processor_time_and_threads_of_a_family():
-    from hakmem_lab.system.proc import family, usage
+    from hakmem_lab.system.usage import family, usage
 
     process = subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True)
     try:
@@ -86,7 +86,7 @@ def test_memory_processor_time_and_threads_of_a_family():
 
 
 def test_own_memory_agrees_with_the_kernels_high_water_mark():
-    from hakmem_lab.system.proc import usage
+    from hakmem_lab.system.usage import usage
 
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[1])
     assert 0 < usage(os.getpid(), True).rss_kib <= peak * 1.05
@@ -101,7 +101,7 @@ def test_budgets(text, mib_per_h):
 
 
 def test_defaults_and_a_stored_spec_reads_back():
-    from hakmem_lab.kinds.soak.kind import Spec
+    from hakmem_lab.kinds.soak import Spec
     from hakmem_lab.plan.spec import build, normalised
 
     made = spec(duration="10m", **{"sample-interval": "500ms"})

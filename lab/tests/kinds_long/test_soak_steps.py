@@ -16,7 +16,7 @@ MOST = 180
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak.kind import analyse
+    from hakmem_lab.kinds.soak import analyse
 
     return lambda records, **keys: analyse(soak_header(**keys), records)
 

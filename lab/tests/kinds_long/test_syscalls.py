@@ -26,7 +26,7 @@ System call usage summary for 32 bit mode:
 
 
 def spec(command, **keys):
-    from hakmem_lab.kinds.syscalls.kind import Spec
+    from hakmem_lab.kinds.syscalls import Spec
     from hakmem_lab.plan.spec import build
 
     values = {"kind": "syscalls", "command": [str(w) for w in command], "allocators": ["glibc"], "repeats": 2} | keys
@@ -35,7 +35,7 @@ def spec(command, **keys):
 
 @pytest.fixture
 def analyse(header):
-    from hakmem_lab.kinds.syscalls.kind import analyse
+    from hakmem_lab.kinds.syscalls import analyse
 
     def make(short, long, ops=(1000, 2000), budget=None):
         runs = [
@@ -49,14 +49,14 @@ def analyse(header):
 
 
 def test_the_summary_of_strace_is_read():
-    from hakmem_lab.kinds.syscalls.kind import parse_summary
+    from hakmem_lab.kinds.syscalls import parse_summary
 
     assert parse_summary(SUMMARY) == {"openat": 2, "mmap": 307, "access": 1}
     assert parse_summary("strace: cannot find executable\n") == {}
 
 
 def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
-    from hakmem_lab.kinds.syscalls.kind import traced
+    from hakmem_lab.kinds.syscalls import traced
 
     env = {"LD_PRELOAD": "/lib/a.so", "LD_BIND_NOW": "1", "PATH": "/bin"}
     command, own = traced("/usr/bin/strace", tmp_path / "out", ["/bin/ls", "-l"], env)
@@ -68,7 +68,7 @@ def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
 
 @needs_strace
 def test_calls_per_operation_of_a_known_program(compiled, context, only_run, shown):
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     result = syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[100, 600], budget=6.0), context())
     (row,) = result["syscalls"]["arms"]
@@ -84,7 +84,7 @@ def test_calls_per_operation_of_a_known_program(compiled, context, only_run, sho
 
 @needs_strace
 def test_a_whole_process_without_a_placeholder(compiled, context):
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     result = syscalls.run(spec([compiled("calls.c"), "50"]), context())
     (row,) = result["syscalls"]["arms"]
@@ -106,7 +106,7 @@ def test_the_terminal_shows_whole_processes_and_rates(compiled, here, words):
 @pytest.mark.parametrize("counted", [[], ["short"], ["long"], ["short", "long"]])
 @pytest.mark.parametrize("budget", [None, 0.5])
 def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counted, budget):
-    from hakmem_lab.kinds.syscalls.kind import analyse
+    from hakmem_lab.kinds.syscalls import analyse
     from hakmem_lab.show.terminal import render
 
     top = header("syscalls", ops=[100, 200], budget=budget, repeats=2)
@@ -129,7 +129,7 @@ def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counte
 
 @needs_strace
 def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
-    from hakmem_lab.kinds.syscalls.kind import Counter
+    from hakmem_lab.kinds.syscalls import Counter
     from hakmem_lab.system.launcher import Launcher
 
     program = script(
@@ -151,7 +151,7 @@ def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
 def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(script, context, only_run):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     program = script('#!/bin/sh\ntest "$1" != 2 || test -e "$0.repaired" || { echo no luck >&2; exit 4; }\n')
     with pytest.raises(Stopped, match="exit status 4: no luck"):
@@ -172,7 +172,7 @@ def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(scr
 def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context, only_run):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     program = script(
         '#!/bin/sh\nread -r name < /proc/$PPID/comm\ntest "$name" = strace || exit 0\n'
@@ -187,7 +187,7 @@ def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context
 @needs_strace
 def test_a_script_that_changes_stops_the_run(script, context, only_run):
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     named = script("exit 0\n", "named.sh")
     with pytest.raises(Stopped, match=r"named\.sh changed during run .* start a new run"):
@@ -216,7 +216,7 @@ class _Editing:
 @needs_strace
 def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, interrupting):
     from hakmem_lab.errors import Interrupted
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     with pytest.raises(Interrupted):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context(interrupting(4)))
@@ -224,7 +224,7 @@ def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, int
 
 
 def test_without_strace_there_is_one_message_and_nothing_is_stored(compiled, context, store, without_strace):
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     with pytest.raises(LabError, match="needs strace"):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context())
@@ -232,7 +232,7 @@ def test_without_strace_there_is_one_message_and_nothing_is_stored(compiled, con
 
 
 def test_strace_that_cannot_trace_is_a_clear_error(script, context, monkeypatch, compiled, tmp_path):
-    from hakmem_lab.kinds.syscalls import kind as syscalls
+    from hakmem_lab.kinds import syscalls
 
     program = compiled("calls.c")
     script("#!/bin/sh\necho 'strace: ptrace(PTRACE_TRACEME): Operation not permitted' >&2\nexit 1\n", "strace")
@@ -264,7 +264,7 @@ def test_equal_operations_repeated_prove_no_more_than_once(analyse, repeats):
 
 
 def test_repeats_of_different_operations_add_up(header):
-    from hakmem_lab.kinds.syscalls.kind import analyse
+    from hakmem_lab.kinds.syscalls import analyse
 
     runs = [
         {"type": "run", "block": 2 * seed + (ops > 1000), "arm": "glibc", "ok": True, "length": length, "ops": ops,
@@ -277,7 +277,7 @@ def test_repeats_of_different_operations_add_up(header):
 
 
 def test_a_seed_is_another_in_every_repeat_and_the_same_within_one():
-    from hakmem_lab.kinds.syscalls.kind import plan
+    from hakmem_lab.kinds.syscalls import plan
 
     order = plan(spec(["true", "{ops}", "{seed}"], ops=[1, 2], repeats=3), ["a", "b"], 7)
     repeats = [order[start : start + 4] for start in (0, 4, 8)]

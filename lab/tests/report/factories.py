@@ -16,7 +16,7 @@ def ab(blocks: int = 60, question: str = "Is hakmem faster than glibc on larson?
         "comparisons": [comparison("hakmem", 0.0211, verdict="GO")],
         "guardrails": [
             {"metric": "rss", "limit": 0.05, "estimate": -0.012, "ci_low": -0.02, "ci_high": 0.0, "status": "held"},
-            {"metric": "p99.9", "limit": 0.1, "estimate": None, "ci_low": None, "ci_high": None, "status": "unclear"},
+            {"metric": "p99.9", "limit": 0.1, "estimate": None, "ci_low": None, "ci_high": None, "status": "open"},
         ],
         "looks": [
             {"look": n, "blocks": 20 * n, "of": 3, "verdict": "INCONCLUSIVE" if n < 3 else "GO", "estimate": 0.02,

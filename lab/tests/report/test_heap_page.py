@@ -11,9 +11,9 @@ from report_browser import Browser
 
 from hakmem_lab.cli.inspect import report
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.reading import SCHEMA
-from hakmem_lab.show import heap_page
-from hakmem_lab.show.report.heap import render
+from hakmem_lab.inside.explain import SCHEMA
+from hakmem_lab.show.report import write_reading
+from hakmem_lab.show.report.readings import heap as render
 
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\">"
 OWNERS = ("live blocks", "rounding", "free in slabs", "waiting for decay", "stacks", "other anonymous memory")
@@ -73,7 +73,7 @@ def test_hak_report_of_another_json(tmp_path: Path) -> None:
 
 def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "heap.html"
-    heap_page.write(reading(name=HOSTILE), page, "--html")
+    write_reading(reading(name=HOSTILE), page, "--html")
     browser.size(1200, 900)
     browser.scheme("dark")
     browser.driver.get_log("browser")
@@ -98,7 +98,7 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [360, 1200])
 def test_nothing_is_wider_than_the_screen(browser: Browser, tmp_path: Path, width: int) -> None:
     page = tmp_path / "heap.html"
-    heap_page.write(reading(), page, "--html")
+    write_reading(reading(), page, "--html")
     browser.size(width, 740)
     browser.scheme("light")
     browser.open(page)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from factories import MAKERS, aa, ab, compare, matrix, soak, suite, sweep, syscalls
 
-from hakmem_lab.show import answers
-from hakmem_lab.show.report import LoadedRun, numbers
-from hakmem_lab.show.report.verdicts import earlier, verdict
+from hakmem_lab.show import answers, numbers
+from hakmem_lab.show.answers import explain
+from hakmem_lab.show.report import LoadedRun
+from hakmem_lab.show.report.tables import earlier
 
 UNSEEN = " Slow runs rarer than 1 in 40 would not have been seen."
 
@@ -71,8 +72,8 @@ def test_a_neutral_one_says_within_what() -> None:
 def test_a_verdict_that_the_laboratory_withholds_is_not_given_by_the_page() -> None:
     run = ab()
     run.result |= {"verdict": "INCONCLUSIVE", "headline": "No verdict on this machine: too many false ones."}
-    said = verdict(run)
-    assert (said.answer, said.sentence) == ("No verdict", "No verdict on this machine: too many false ones.")
+    said = explain(run.result)
+    assert (said.answer, said.more) == ("No verdict", "No verdict on this machine: too many false ones.")
 
 
 def test_usually_better_and_rarely_much_worse_is_said() -> None:
@@ -114,10 +115,10 @@ def test_of_several_arms_better_worse_and_level_ones_are_named() -> None:
 def test_a_winner_is_one_whose_interval_overlaps_no_other() -> None:
     run = compare()
     assert answers.winner(run.result) is None
-    assert verdict(run).word == "BETTER ONES FOUND"
+    assert explain(run.result).word == "BETTER ONES FOUND"
     run.result["comparisons"][0] |= {"estimate": 0.06, "ci_low": 0.05, "ci_high": 0.07}
     assert answers.winner(run.result) == "hakmem"
-    assert verdict(run).word == "CLEAR WINNER"
+    assert explain(run.result).word == "CLEAR WINNER"
     run.result["comparisons"][1]["ci_high"] = None
     assert answers.winner(run.result) is None
 
@@ -126,10 +127,10 @@ def test_without_a_better_one_nothing_is_green() -> None:
     run = compare()
     for row in run.result["comparisons"]:
         row["verdict"] = "NO-GO"
-    assert verdict(run).tone == "no-go"
+    assert explain(run.result).tone == "no-go"
     for row in run.result["comparisons"]:
         row["verdict"] = "INCONCLUSIVE"
-    assert verdict(run).word == "NOT DECIDED"
+    assert explain(run.result).word == "NOT DECIDED"
 
 
 def test_settings_that_depend_on_each_other_are_answered_by_simple_effects() -> None:
@@ -157,7 +158,7 @@ def test_each_kind_has_its_answer(make: object, text: str) -> None:
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_page_and_the_answer_say_the_same(kind: str) -> None:
     run = MAKERS[kind]()
-    assert verdict(run).answer in (answers.answer(run.result), run.result["headline"])
+    assert explain(run.result).answer in (answers.answer(run.result), run.result["headline"])
 
 
 def test_earlier_runs_of_the_same_question_are_counted() -> None:

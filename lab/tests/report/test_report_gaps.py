@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from factories import MAKERS, compare
 from remembered import remembered
 from report_html import Page
 
-from hakmem_lab.show.report import LoadedRun, catalogue
+from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.show.report import LoadedRun, pictures
 from hakmem_lab.show.report.page import render
 
 
@@ -42,9 +45,10 @@ def _smaller(kind: str) -> LoadedRun:
 def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn for every gap anew, or for those that a picture asks about."""
     if request.param == "remembered":
-        for table in (catalogue.GENERAL, *catalogue.OWN.values()):
-            for name, draw in table.items():
-                monkeypatch.setitem(table, name, remembered(draw))
+        for each in {*pictures.GENERAL, *(each for kind in KINDS.values() for each in kind.pictures)}:
+            place, _, name = each.partition(".")
+            module = importlib.import_module(f"{pictures.__name__}.{place}")
+            monkeypatch.setattr(module, name, remembered(getattr(module, name)))
 
 
 @pytest.mark.usefixtures("_pictures")

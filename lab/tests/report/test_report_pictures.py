@@ -13,13 +13,13 @@ from factories import MAKERS, ab, compare, matrix, soak, suite, sweep, syscalls
 from report_parts import runs
 
 from hakmem_lab.judge import words
-from hakmem_lab.show.report import LoadedRun, directions, picture, save_picture
-from hakmem_lab.show.report.catalogue import draw, names
+from hakmem_lab.show.report import LoadedRun, picture, save_picture, svg
+from hakmem_lab.show.report.pictures import draw, names
 from hakmem_lab.show.report.series import (
-    autocorrelation,
     block_ratios,
+    correlations,
     envelope,
-    memory_over_time,
+    memory_curves,
     running_estimate,
     thin_sorted,
     values_by_arm,
@@ -172,10 +172,10 @@ def test_the_envelope_holds_every_sample() -> None:
 
 
 def test_autocorrelation_of_alternating_values_is_negative_then_positive() -> None:
-    found = autocorrelation(np.array([1.0, -1.0] * 50))
+    found = correlations(np.array([1.0, -1.0] * 50))
     assert found[0] == pytest.approx(-0.99)
     assert found[1] == pytest.approx(0.98)
-    assert len(autocorrelation(np.ones(50))) == 0
+    assert len(correlations(np.ones(50))) == 0
 
 
 def test_many_runs_make_small_pictures_that_say_what_they_leave_out() -> None:
@@ -258,7 +258,7 @@ def test_memory_over_time_has_mean_peak_and_area() -> None:
     found = drawn(run)["memory-over-time"]
     assert found.table.columns == ["Arm", "Mean", "Peak", "Area (mean × time)"]
     assert found.table.rows[0][3].replace("\u00a0", " ") == "3.91 MiB s [3.81, 4.00]"
-    curves = memory_over_time(run)
+    curves = memory_curves(run)
     assert list(curves) == ["glibc", "hakmem"]
     assert curves["glibc"].median[-1] == 40_000
     assert curves["hakmem"].median.max() == 60_000
@@ -269,7 +269,7 @@ def test_memory_of_a_server_is_that_while_its_client_was_measured() -> None:
     run = ab()
     for record in run.runs:
         record["server"] = {"rss_series": [[0, 9], [100, 20], [200, 30], [900, 5]], "window_ms": [100, 300]}
-    curve = memory_over_time(run)["glibc"]
+    curve = memory_curves(run)["glibc"]
     assert (curve.median[0], curve.median[-1], float(curve.t_s[-1])) == (20, 30, 0.1)
 
 
@@ -327,13 +327,13 @@ def test_every_ratio_of_a_suite_has_its_interval() -> None:
 
 def test_ticks_are_apart_and_say_the_amount_that_they_stand_for() -> None:
     memory = words.style_of("rss")
-    found = directions.ticks(-0.3, 0.3, memory)
+    found = svg.ticks(-0.3, 0.3, memory)
     assert [round(at, 3) for at, _ in found] == sorted(round(at, 3) for at, _ in found)
     for at, change in found:
         assert math.exp(-at) == pytest.approx(1 + change)
     assert (0.0, 0.0) in found
-    assert directions.sides(memory) == ("more", "less")
-    assert directions.tick_text(1.0) == "2 ×"
+    assert svg.sides(memory) == ("more", "less")
+    assert svg.tick_text(1.0) == "2 ×"
 
 
 def test_the_palette_has_distinct_names() -> None:

@@ -12,9 +12,12 @@ import typer
 from hakmem_lab import kinds
 from hakmem_lab.cli import measure
 from hakmem_lab.cli.commands import app
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.show.report import LoadedRun
-from hakmem_lab.show.report.reproduce import APART, NAMES, ONLY_IN_FILES, OWN_FLAGS, SAVED, command_line
+from hakmem_lab.show.report.reproduce import APART, NAMES, OWN_FLAGS, SAVED, command_line
+
+ONLY_IN_FILES = {name: kind.only_in_files for name, kind in KINDS.items() if kind.only_in_files is not None}
 
 BASE: dict[str, dict[str, Any]] = {
     "ab": {"control": "glibc", "treatment": "hakmem"},
@@ -78,7 +81,7 @@ def parsed(line: str) -> dict[str, Any]:
     _, kind, *words = measure.spread_allocators(shlex.split(line))
     context = typer.main.get_command(app).commands[kind].make_context(kind, words)
     params = {name: value for name, value in context.params.items() if name not in NO_KEYS}
-    _, spec = measure._spec_of(kind, params["words"] or [], measure.overrides(params))
+    _, spec = measure.spec_of(kind, params["words"] or [], measure.overrides(params))
     return normalised(spec)
 
 

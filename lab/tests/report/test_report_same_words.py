@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hakmem_lab.judge.words import NOTHING, finite
-from hakmem_lab.show import answers, formats
+from hakmem_lab.show import answers, emit
+from hakmem_lab.show.answers import explain
 from hakmem_lab.show.report import LoadedRun
-from hakmem_lab.show.report.tables import findings
-from hakmem_lab.show.report.verdicts import facts, verdict
+from hakmem_lab.show.report.tables import facts, findings
 from hakmem_lab.show.terminal import render
 
 METRICS = [
@@ -42,18 +42,18 @@ def terminal(result: dict, capsys: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.mark.parametrize("kind", ["ab", "compare", "sweep", "matrix", "latency", "syscalls"])
 def test_the_first_lines_of_the_terminal_are_those_of_the_page(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = MAKERS[kind]().result | {"question": ""}
-    said = verdict(LoadedRun({}, result=result))
+    said = explain(LoadedRun({}, result=result).result)
     shown = squeezed(" ".join(terminal(result, capsys)))
-    begin = squeezed(" ".join(filter(None, (result.get("verdict"), said.answer, said.sentence))))
+    begin = squeezed(" ".join(filter(None, (result.get("verdict"), said.answer, said.more))))
     assert shown.startswith(begin)
 
 
 @pytest.mark.parametrize("kind", ["ab", "compare", "sweep", "matrix"])
 def test_a_comment_begins_as_the_page(kind: str) -> None:
     result = MAKERS[kind]().result | {"guardrails": []}
-    heading = formats.text("markdown", [result]).splitlines()[0]
+    heading = emit.text("markdown", [result]).splitlines()[0]
     plain = re.sub(r"\\(.)", r"\1", heading).removeprefix("### ").removeprefix(f"{result.get('verdict')}: ")
-    assert plain == verdict(LoadedRun({}, result=result)).answer
+    assert plain == explain(LoadedRun({}, result=result).result).answer
 
 
 def one(metric: dict, estimate: float, low: float | None, high: float | None) -> dict:
@@ -83,10 +83,10 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
     assert dict(facts(LoadedRun({}, result=result)))["Change"] == found.text
     if found.sure and found.short != NOTHING:
         assert told.startswith(found.text)
-        assert found.short in answers.said(result)[0] or found.text in answers.said(result)[0]
-    comment = re.sub(r"\\(.)", r"\1", formats.text("markdown", [result]))
+        assert found.short in answers.explain(result).answer or found.text in answers.explain(result).answer
+    comment = re.sub(r"\\(.)", r"\1", emit.text("markdown", [result]))
     assert f"| {told} |" in comment
-    assert answers.said(result)[0] in comment
+    assert answers.explain(result).answer in comment
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,7 +94,7 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
 def test_the_first_line_has_the_direction_of_the_numbers(three: list[float], metric: dict) -> None:
     low, estimate, high = three
     result = one(metric, estimate, low, high)
-    first = answers.said(result)[0]
+    first = answers.explain(result).answer
     change = answers.change_of(result, result["comparisons"][0])
     if not change.sure or change.short == NOTHING:
         return

@@ -11,11 +11,13 @@ from factories import aa, ab, compare, matrix, suite
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hakmem_lab.show.report import model, numbers
+from hakmem_lab.show import numbers
+from hakmem_lab.show.answers import explain
+from hakmem_lab.show.kinds.aa import false_rates
+from hakmem_lab.show.report import model
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.reproduce import command_line, specification
-from hakmem_lab.show.report.tables import findings
-from hakmem_lab.show.report.verdicts import facts, false_rates, verdict
+from hakmem_lab.show.report.tables import facts, findings
 
 
 def spaced(text: str) -> str:
@@ -168,10 +170,10 @@ def test_a_run_without_a_question_is_named_by_what_it_compares() -> None:
 def test_a_verdict_without_a_headline_is_put_in_words(word: str, tone: str) -> None:
     run = ab()
     run.result |= {"verdict": word, "headline": ""}
-    said = verdict(run)
+    said = explain(run.result)
     assert (said.word, said.tone) == (word, tone)
     assert said.answer
-    assert said.sentence.endswith(".")
+    assert said.more.endswith(".")
 
 
 def test_false_verdicts_may_be_counts_or_shares() -> None:

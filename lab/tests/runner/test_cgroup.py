@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from hakmem_lab.system import cgroup
-from hakmem_lab.system.cgroup import Group, Groups, NoGroups, find, tried
+from hakmem_lab.system import usage
+from hakmem_lab.system.usage import Group, Groups, NoGroups, find, tried
 
 MIB = 1 << 20
 
@@ -156,7 +156,7 @@ def test_from_the_mark_on_only_what_was_added_counts(tmp_path):
 
 def test_a_group_is_entered_once_even_if_two_controllers_share_it(tmp_path):
     group = Group(1, {"memory": tmp_path / "a", "cpuacct": tmp_path / "a"})
-    assert group.processes() == [str(tmp_path / "a" / cgroup.PROCESSES)]
+    assert group.processes() == [str(tmp_path / "a" / usage.PROCESSES)]
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import AbSpec, build
 from hakmem_lab.run.runner import Runner, Workload
-from hakmem_lab.run.server_meter import ServerMeter, within
-from hakmem_lab.system import cgroup
+from hakmem_lab.run.server import ServerMeter, within
+from hakmem_lab.system import usage
 from hakmem_lab.system.launcher import Outcome
 
 MIB_KIB = 1024
@@ -40,12 +40,12 @@ def serve(fakes, run):
 
 @pytest.fixture
 def no_rights(monkeypatch):
-    monkeypatch.setattr(cgroup, "tried", lambda: (None, WHY))
+    monkeypatch.setattr(usage, "tried", lambda: (None, WHY))
 
 
 @pytest.fixture
 def groups():
-    found, why = cgroup.tried()
+    found, why = usage.tried()
     if found is None:
         pytest.skip(f"no real group here: {why}")
     return found
@@ -83,7 +83,7 @@ def test_without_the_right_the_metric_says_why(fakes, run, no_rights):
 
 
 def test_nobody_asks_and_no_group_is_made(fakes, run, monkeypatch):
-    monkeypatch.setattr(cgroup, "tried", lambda: pytest.fail("a group costs 20 ms a run"))
+    monkeypatch.setattr(usage, "tried", lambda: pytest.fail("a group costs 20 ms a run"))
     assert run([fakes.program, "fill", "8"])["tree"] is None
 
 

@@ -1,6 +1,7 @@
 """Arms that are commands, the same for several values, and what is done around the runs."""
 
 import json
+import os
 
 import pytest
 
@@ -41,7 +42,9 @@ def test_values_of_one_command_are_runs_that_share_alpha(here, store):
     results = here(*words, "--json", "-", "--", "sleep", "0.0{N}").result()
     assert [result["scan"] for result in results] == [{"N": "1"}, {"N": "2"}]
     assert [result["alpha"] for result in results] == [0.025, 0.025]
-    headers = [json.loads(path.read_text().splitlines()[0]) for path in sorted(store.glob("*.jsonl"))]
+    headers = [
+        json.loads(path.read_text().splitlines()[0]) for path in sorted(store.glob("*.jsonl"), key=os.path.getmtime)
+    ]
     assert [header["command"]["argv"][1] for header in headers] == ["0.01", "0.02"]
     lines = here(*words, "--", "sleep", "0.0{N}").out.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["N=1", "N=2"]

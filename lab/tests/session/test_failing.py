@@ -66,12 +66,14 @@ def test_a_comparison_ends_where_its_baseline_fails(flaky):
     assert answer.status == 3 and "failed 3 times in block 0" in answer.err
 
 
-def test_a_sweep_chooses_among_those_that_do_not_fail(here, tmp_path, fakes):
+@pytest.mark.parametrize("since", [0, 1], ids=["from its trial on", "from its second run on"])
+def test_a_sweep_chooses_among_those_that_do_not_fail(here, tmp_path, since):
     program = tmp_path / "flaky.sh"
     program.write_text(FLAKY)
     program.chmod(0o755)
     spec = {"kind": "sweep", "command": [str(program)], "metric": RATE, "higher-is-better": True, "default": "glibc",
-            "candidates": {"bad": "glibc,RATE=1300,EVERY=1", "good": "glibc,RATE=1100", "same": "glibc,RATE=1001"},
+            "candidates": {"bad": f"glibc,RATE=1300,EVERY=1,FROM={since}", "good": "glibc,RATE=1100",
+                           "same": "glibc,RATE=1001"},
             "env": {"COUNT": str(tmp_path / "count")}, "repeat": 1, "warm-up": 0, "select-blocks": 2, "max-blocks": 8,
             "looks": 1}  # fmt: skip
     lines = [f"{key} = {json.dumps(value)}" for key, value in spec.items() if not isinstance(value, dict)]
@@ -82,3 +84,21 @@ def test_a_sweep_chooses_among_those_that_do_not_fail(here, tmp_path, fakes):
     assert answer.status == 0, answer.err
     result = answer.result()
     assert (result["selection"]["chosen"], result["verdict"]) == ("good", "GO")
+
+
+@pytest.mark.parametrize("since", [0, 1], ids=["from its trial on", "from its second run on"])
+def test_one_flaky_arm_leaves_a_latency_run_and_the_others_are_measured(here, tmp_path, records, since):
+    program = tmp_path / "flaky.sh"
+    program.write_text(FLAKY.replace("ops ${RATE:-1000}", "response ${TAIL:-50000} 10000"))
+    program.chmod(0o755)
+    arms = ["glibc", f"glibc,TAIL=10,EVERY=1,FROM={since}", "glibc,TAIL=30000"]
+    (tmp_path / "spec.toml").write_text(
+        f'kind = "latency"\ncommand = ["{program}"]\nallocators = {json.dumps(arms)}\nmax-blocks = 10\nseed = 1\n'
+        f'env = {{COUNT = "{tmp_path / "count"}"}}\n'
+    )
+    answer = here("latency", tmp_path / "spec.toml", "--json", "-", "--quiet")
+    assert answer.status == 0, answer.err
+    result = answer.result()
+    assert {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["verdict"]} == {arms[2]: "GO"}
+    assert f"{arms[1]} failed 3 times (killed by SIGSEGV), glibc never" in result["headline"]
+    assert [event["arm"] for event in records("event", what="gone")] == [arms[1]]

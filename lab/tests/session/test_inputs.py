@@ -6,7 +6,7 @@ import pytest
 
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.spec import BlockSpec, build
-from hakmem_lab.run import inputs
+from hakmem_lab.run import recorder
 from hakmem_lab.run.runner import Workload
 
 RATE = r"regex:ops (\d+)"
@@ -92,15 +92,15 @@ def test_client_and_warm_up_of_a_server_are_inputs(fakes, tmp_path):
     client, warm_up = (fakes.script(tmp_path / name) for name in ("client", "warm") if not (tmp_path / name).mkdir())
     server = {"command": [str(fakes.server), "{port}"], "warm-up": [str(warm_up)]}
     work = workload(command=[str(client)], server=server)
-    assert set(inputs.input_hashes(work)) == {str(client), str(warm_up)}
-    fixed = {path for path, strict in inputs.files_under_test(work, []).items() if strict}
+    assert set(recorder.input_hashes(work)) == {str(client), str(warm_up)}
+    fixed = {path for path, strict in recorder.files_under_test(work, []).items() if strict}
     assert fixed == {fakes.server, client, warm_up}
 
 
 def test_files_are_found_in_the_folder_of_the_command(tmp_path):
     (tmp_path / "a.py").write_text("pass\n", encoding="utf-8")
     work = workload(command=["/bin/sh", "a.py", "-c", "x" * 5000, "", "/dev/null", str(tmp_path)], cwd=str(tmp_path))
-    assert inputs.named_files(work) == [tmp_path / "a.py"]
+    assert recorder.named_files(work) == [tmp_path / "a.py"]
 
 
 @pytest.mark.parametrize("name", ["a.py", "{folder}/a.py"])
@@ -109,18 +109,18 @@ def test_older_runs_name_a_file_without_its_folder(tmp_path, name):
     path.write_text("pass\n", encoding="utf-8")
     work = workload(command=["/bin/sh", str(path)])
     stored = {name.format(folder=tmp_path): peers.file_sha256(path)}
-    assert inputs.changed_input(stored, work) is None
+    assert recorder.changed_input(stored, work) is None
     path.write_text("other\n", encoding="utf-8")
     peers.file_sha256.cache_clear()
-    assert inputs.changed_input(stored, work) == next(iter(stored))
+    assert recorder.changed_input(stored, work) == next(iter(stored))
     path.unlink()
-    assert inputs.changed_input(stored, workload(command=["/bin/sh"])) == next(iter(stored))
+    assert recorder.changed_input(stored, workload(command=["/bin/sh"])) == next(iter(stored))
 
 
 def test_a_watched_file_that_was_steady_is_reported(tmp_path):
     path = tmp_path / "data"
     path.write_text("a", encoding="utf-8")
-    watch = inputs.Watch({path: False})
+    watch = recorder.Watch({path: False})
     assert watch.changed() is None
     path.write_text("longer", encoding="utf-8")
     assert watch.changed() == path
@@ -129,6 +129,6 @@ def test_a_watched_file_that_was_steady_is_reported(tmp_path):
 def test_a_watched_file_that_changes_from_the_start_is_written_by_the_program(tmp_path):
     path = tmp_path / "data"
     path.write_text("a", encoding="utf-8")
-    watch = inputs.Watch({path: False})
+    watch = recorder.Watch({path: False})
     path.write_text("longer", encoding="utf-8")
     assert (watch.changed(), watch.written) == (None, [path])

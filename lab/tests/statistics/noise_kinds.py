@@ -8,7 +8,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import wilcoxon
 
-from hakmem_lab.judge.statistics.anytime import log_capital, spreads_before
+from hakmem_lab.judge.statistics.plan import log_capital, spreads_before
 
 SCALE = 0.03
 

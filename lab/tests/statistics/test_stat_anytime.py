@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics import anytime
 from hakmem_lab.judge.statistics.paired import as_log
-from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.plan import SHARE, Bets, Plan, least_bets, log_capital, shown_after, spreads_before
 from hakmem_lab.judge.statistics.verdict import settling_count
 
 PLAN = Plan((20, 40, 60))
@@ -23,7 +22,7 @@ def test_the_game_is_fair_whatever_the_sizes(sizes, above):
     capitals = []
     for coins in itertools.product((-1.0, 1.0), repeat=len(sizes)):
         d = np.array(sizes) * coins
-        capitals.append(math.exp(anytime.log_capital(sign * d, anytime.spreads_before(d))[-1]))
+        capitals.append(math.exp(log_capital(sign * d, spreads_before(d))[-1]))
     assert np.mean(capitals) == pytest.approx(1.0)
 
 
@@ -31,7 +30,7 @@ def test_what_is_bet_is_known_before_the_coin_falls():
     d = np.random.default_rng(1).normal(0, 1, 40)
     other = d.copy()
     other[20] = -1000.0
-    assert np.array_equal(anytime.spreads_before(d)[:21], anytime.spreads_before(other)[:21], equal_nan=True)
+    assert np.array_equal(spreads_before(d)[:21], spreads_before(other)[:21], equal_nan=True)
 
 
 @pytest.mark.parametrize("noise", ["normal", "heavy"])
@@ -40,13 +39,13 @@ def test_the_confidence_sequence_covers_the_truth_at_all_times_at_once(noise):
     missed = 0
     for _ in range(simulations):
         d = truth + (rng.normal(0, 0.03, 200) if noise == "normal" else 0.02 * rng.standard_t(2, 200))
-        low = anytime.shown_after(d, 0.025, truth, above=True)
-        missed += low is not None or anytime.shown_after(d, 0.025, truth, above=False) is not None
+        low = shown_after(d, 0.025, truth, above=True)
+        missed += low is not None or shown_after(d, 0.025, truth, above=False) is not None
     assert missed <= binom.ppf(0.999, simulations, 0.05)
 
 
 def ends(d, tail: float = 0.025) -> tuple[float, float]:
-    bets = anytime.Bets(d)
+    bets = Bets(d)
     return bets.bound(tail), bets.bound(tail, above=False)
 
 
@@ -55,25 +54,25 @@ def test_the_interval_inverts_the_test(count):
     d = np.random.default_rng(3).normal(0.01, 0.02, count)
     low, high = ends(d)
     width = high - low
-    assert anytime.shown_after(d, 0.025, low - 1e-6 * width) is not None
-    assert anytime.shown_after(d, 0.025, low + 1e-6 * width) is None
-    assert anytime.shown_after(d, 0.025, high + 1e-6 * width, above=False) is not None
+    assert shown_after(d, 0.025, low - 1e-6 * width) is not None
+    assert shown_after(d, 0.025, low + 1e-6 * width) is None
+    assert shown_after(d, 0.025, high + 1e-6 * width, above=False) is not None
     mirrored = ends(-d)
     assert mirrored == pytest.approx((-high, -low))
 
 
 def test_too_few_blocks_have_no_interval_and_equal_ones_a_point():
-    least = anytime.least_count(0.025)
+    least = least_bets(0.025)
     assert ends([0.1] * (least - 1)) == (-math.inf, math.inf)
     assert ends([0.1] * least) == pytest.approx((0.1, 0.1))
 
 
 def test_one_disturbed_block_does_not_ruin_what_was_shown():
     d = np.random.default_rng(4).normal(0.02, 0.02, 40)
-    after = anytime.shown_after(d, 0.01)
+    after = shown_after(d, 0.01)
     d[5] = -3.0
     assert after is not None
-    assert after < anytime.shown_after(d, 0.01) <= 40
+    assert after < shown_after(d, 0.01) <= 40
 
 
 @pytest.mark.parametrize(("effect", "most"), [(0.02, 18.0), (0.05, 9.0), (-0.02, 18.0)])

@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from hakmem_lab.judge.statistics import anytime, means, stopping
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
+from hakmem_lab.judge.statistics import means, stopping
 from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import (
+    Bets,
+    Plan,
+    least_bets,
+    log_capital,
+    obrien_fleming_levels,
+    shown_after,
+    spreads_before,
+)
 from hakmem_lab.judge.statistics.power import spread
 
 STAKES = [(0.2, 0.4, 0.1), (0.5, 0.8, 0.2), (1.1, 0.97, 0.7)]
@@ -18,7 +25,7 @@ INF = math.inf
 
 
 def confidence_sequence(d, level=0.95):
-    bets = anytime.Bets(d)
+    bets = Bets(d)
     return bets.bound((1 - level) / 2), bets.bound((1 - level) / 2, above=False)
 
 
@@ -58,9 +65,7 @@ def rows(seed, count, size, scale=0.03, effect=0.02):
 def test_the_spreads_of_rows_are_those_of_each():
     for shape in ((3, 12), (12, 3)):
         several = rows(1, *shape)
-        assert np.array_equal(
-            anytime.spreads_before(several), list(map(anytime.spreads_before, several)), equal_nan=True
-        )
+        assert np.array_equal(spreads_before(several), list(map(spreads_before, several)), equal_nan=True)
 
 
 @pytest.mark.parametrize("above", [True, False])
@@ -68,8 +73,8 @@ def test_the_spreads_of_rows_are_those_of_each():
 def test_the_capital(above, centre):
     for row in [*rows(1, 5, 45), np.array([0.02] * 3 + [0.5, 0.02, 0.0, 0.03, 0.0])]:
         most = np.maximum.accumulate(np.log(capitals(row, centre, above)))
-        assert anytime.Bets(row).log_capital(centre, above) == pytest.approx(most)
-        assert anytime.Bets(row).log_capital(centre) == pytest.approx(anytime.Bets(row).log_capital(centre, True))
+        assert Bets(row).log_capital(centre, above) == pytest.approx(most)
+        assert Bets(row).log_capital(centre) == pytest.approx(Bets(row).log_capital(centre, True))
 
 
 @pytest.mark.parametrize("tail", [0.01, 0.3])
@@ -77,8 +82,8 @@ def test_the_first_block_that_shows_it(tail):
     for row in rows(4, 8, 40):
         for above in (True, False):
             reached = [count for count, won in enumerate(capitals(row, 0.01, above), 1) if won >= 1 / tail]
-            assert anytime.shown_after(row, tail, 0.01, above) == (reached[0] if reached else None)
-        assert anytime.shown_after(row, tail) == anytime.shown_after(row, tail, 0.0, True)
+            assert shown_after(row, tail, 0.01, above) == (reached[0] if reached else None)
+        assert shown_after(row, tail) == shown_after(row, tail, 0.0, True)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -111,8 +116,8 @@ def test_an_end_is_found_however_far_from_the_blocks_it_is(ranges, place):
     row = 0.01 * np.array([-1.0, 1.0, 0.3, -0.4, 0.8, -0.9, 0.1, -0.2])
     end = -0.01 - 0.02 * ranges
     tail = (1 + 1e-12) / capitals(row, end)[-1]
-    assert anytime.Bets(row + place).bound(tail) == pytest.approx(end + place, abs=1e-5)
-    assert anytime.Bets(-row - place).bound(tail, above=False) == pytest.approx(-end - place, abs=1e-5)
+    assert Bets(row + place).bound(tail) == pytest.approx(end + place, abs=1e-5)
+    assert Bets(-row - place).bound(tail, above=False) == pytest.approx(-end - place, abs=1e-5)
 
 
 def test_equal_blocks_have_a_point_wherever_they_lie():
@@ -132,7 +137,7 @@ def test_fewest_blocks_of_a_bet(tail):
         )
         >= 1 / tail
     )
-    assert anytime.least_count(tail) == count
+    assert least_bets(tail) == count
 
 
 def defined(d, looks, share):
@@ -253,7 +258,7 @@ def ends_at(row, spreads_of, looks, share, margin):
     for count in range(1, len(row) + 1):
         mean = row[:count].mean()
         for name, (centre, side, sides) in questions.items():
-            won = anytime.log_capital(side * (row[:count] - centre), spreads_of[:count])[-1]
+            won = log_capital(side * (row[:count] - centre), spreads_of[:count])[-1]
             shown[name] |= bool(share) and won >= -math.log(ALPHA * share / sides)
             if count in looks:
                 level = obrien_fleming_levels(looks, ALPHA * (1 - share), sides == 2)[looks.index(count)]
@@ -272,7 +277,7 @@ def test_the_mean_estimate_of_the_procedure(monkeypatch, share, effect, margin):
     looks = (6, 12, 17, 30)
     half = np.random.default_rng(30).normal(size=(10, 14))
     noise = np.concatenate([half, -half])
-    expected = np.mean([ends_at(row + effect, anytime.spreads_before(row), looks, share, margin) for row in noise])
+    expected = np.mean([ends_at(row + effect, spreads_before(row), looks, share, margin) for row in noise])
     procedure = stopping._Procedure(Plan(looks, share), 14, ALPHA)
     assert procedure.mean_estimate(effect, margin) == pytest.approx(expected)
 

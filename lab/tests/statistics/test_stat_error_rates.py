@@ -10,9 +10,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.paired import as_log
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.power import (
     blocks_for,
     least_blocks,

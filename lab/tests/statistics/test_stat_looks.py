@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels, planned_looks
+from hakmem_lab.judge.statistics.plan import obrien_fleming_levels, planned_looks
 
 # Jennison & Turnbull, Group Sequential Methods (2000), table 2.3: C_B(K, alpha), two-sided.
 PUBLISHED = {

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.multiple import select_best, simultaneous_intervals
-from hakmem_lab.judge.statistics.paired import hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.paired import hodges_lehmann, paired_interval, select_best, simultaneous_intervals
 
 
 def test_intervals_of_arms_that_share_a_baseline_hold_together():

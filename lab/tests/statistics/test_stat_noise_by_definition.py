@@ -10,9 +10,8 @@ from scipy.stats import binom
 
 from hakmem_lab.judge.statistics import aa
 from hakmem_lab.judge.statistics.aa import AAResult, aa_false_verdicts, autocorrelation, sequential_false_rate
-from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.power import blocks_for, smallest_effect, spread
 from hakmem_lab.judge.statistics.verdict import Verdict
 

@@ -10,6 +10,7 @@ from scipy.signal import lfilter
 from scipy.stats import binom, wilcoxon
 
 from hakmem_lab.judge.statistics import paired
+from hakmem_lab.judge.statistics.intervals import quantile_interval
 from hakmem_lab.judge.statistics.paired import (
     WalshAverages,
     as_log,
@@ -19,7 +20,6 @@ from hakmem_lab.judge.statistics.paired import (
     median_interval,
     paired_interval,
 )
-from hakmem_lab.judge.statistics.quantiles import quantile_interval
 
 SIMULATIONS = 2000
 ABBA = np.array([-0.5, 0.5, 0.5, -0.5])

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm, t
 
 from hakmem_lab.judge.statistics import power
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
 from hakmem_lab.judge.statistics.paired import as_log, paired_interval
+from hakmem_lab.judge.statistics.plan import obrien_fleming_levels
 
 EFFICIENCY = math.sqrt(math.pi / 3)
 

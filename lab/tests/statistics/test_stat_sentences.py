@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hakmem_lab.judge.statistics import sentences
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.means import Means
 from hakmem_lab.judge.statistics.paired import Interval, as_log
 from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
@@ -31,7 +31,7 @@ def rail(name, status, estimate=-12.0):
     return Guardrail(name, 0.05, status, interval(estimate - 1, estimate, estimate + 1))
 
 
-FAILED, UNCLEAR, HELD = GuardrailStatus.FAILED, GuardrailStatus.UNCLEAR, GuardrailStatus.HELD
+FAILED, UNSURE, HELD = GuardrailStatus.FAILED, GuardrailStatus.OPEN, GuardrailStatus.HELD
 BETTER, WORSE, OPEN = interval(1, 3, 5), interval(-5, -3, -1.5), interval(-2, 1, 4)
 SURELY = "The treatment is surely better, by about 3.00 % (between +1.00 % and +5.00 %)"
 SURELY_WORSE = "The treatment is surely worse, by about 3.00 % (between −5.00 % and −1.50 %)"
@@ -94,30 +94,30 @@ POSSIBLE = "The difference lies between −2.00 % and +4.00 %: better, equal and
         (
             decision(
                 Verdict.INCONCLUSIVE, BETTER,
-                guardrails=(rail("rss", UNCLEAR), rail("cpu", HELD), rail("faults", UNCLEAR)),
+                guardrails=(rail("rss", UNSURE), rail("cpu", HELD), rail("faults", UNSURE)),
             ),
             "The treatment is surely better (between +1.00 % and +5.00 %), but rss, faults may have got worse by more "
             "than is tolerated.",
         ),
         (
-            decision(Verdict.INCONCLUSIVE, interval(0, 3, 5), guardrails=(rail("rss", UNCLEAR),)),
+            decision(Verdict.INCONCLUSIVE, interval(0, 3, 5), guardrails=(rail("rss", UNSURE),)),
             "The difference lies between +0.00 % and +5.00 %: better, equal and worse are all possible.",
         ),
         (
-            decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNCLEAR),)),
+            decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNSURE),)),
             "The treatment is surely better, by about 0.90 % (between +0.20 % and +5.00 %), but whether by the 1 % "
             "that matters is open.",
         ),
     ],
 )  # fmt: skip
 def test_the_whole_sentence(given, sentence):
-    assert sentences.reason(given, 6) == sentence
+    assert verdict.reason(given, 6) == sentence
 
 
 def test_an_estimate_at_the_margin_is_held_back_by_the_guardrail_alone():
     shown = Interval(as_log(0.01), TINY, 0.1, 0.95, 20)
-    given = decision(Verdict.INCONCLUSIVE, shown, guardrails=(rail("rss", UNCLEAR),))
-    assert "but rss may have got worse" in sentences.reason(given, 6)
+    given = decision(Verdict.INCONCLUSIVE, shown, guardrails=(rail("rss", UNSURE),))
+    assert "but rss may have got worse" in verdict.reason(given, 6)
 
 
 @pytest.mark.parametrize(
@@ -126,18 +126,18 @@ def test_an_estimate_at_the_margin_is_held_back_by_the_guardrail_alone():
 )
 def test_the_margin_is_claimed_from_the_end_of_the_interval(low, high, claimed):
     found = decision(Verdict.INCONCLUSIVE, Interval(0.0, as_log(low), as_log(high), 0.95, 20))
-    assert sentences.at_least_margin(found) is claimed
+    assert verdict.at_least_margin(found) is claimed
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0205, "+2.05 %"), (-0.5, "−50.00 %"), (0.0, "+0.00 %")])
 def test_percentages(value, text):
-    assert sentences.percent(as_log(value)) == text
-    assert sentences.size(as_log(value)) == text[1:]
+    assert verdict.percent(as_log(value)) == text
+    assert verdict.size(as_log(value)) == text[1:]
 
 
 @pytest.mark.parametrize("end", [-INF, INF])
 def test_no_limit(end):
-    assert sentences.percent(end) == "no limit"
+    assert verdict.percent(end) == "no limit"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_torn_runs_did(estimate, mean, far, begin, middle):
     other = Means(interval(mean - 2, mean, mean + 2), (40, 44), far, (0.1, 0.1), ("faster", "slower"))
     given = decision(Verdict.INCONCLUSIVE, interval(estimate - 1, estimate, estimate + 1), means=other, torn=True)
     ends = " and ".join(f"{end:+.2f} %".replace("-", "−") for end in (mean - 2, mean + 2))
-    assert sentences.reason(given, 6) == (
+    assert verdict.reason(given, 6) == (
         f"The treatment was {begin}, but {middle} (between {ends}); {far[1]} of its 44 runs and {far[0]} of the "
         "control's 40 were more than twice as bad as the median. Which of the two matters is not for a rule."
     )

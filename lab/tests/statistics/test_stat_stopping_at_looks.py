@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from hakmem_lab.judge.statistics import stopping
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, obrien_fleming_levels
 
 ALPHA, LOOKS = 0.05, (6, 9, 12)
 

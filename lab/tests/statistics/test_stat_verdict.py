@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.anytime import least_count
 from hakmem_lab.judge.statistics.paired import as_log
-from hakmem_lab.judge.statistics.plan import SHARE, Plan
+from hakmem_lab.judge.statistics.plan import SHARE, Plan, least_bets
 from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
@@ -104,7 +103,7 @@ def test_failed_guardrail_vetoes_go():
 def test_unclear_guardrail_holds_back_go():
     memory = guardrail(around(-0.03, 0.2), limit=0.05, name="peak memory")
     decision = decide(around(0.02, 0.01), guardrails=[memory])
-    assert memory.status is GuardrailStatus.UNCLEAR
+    assert memory.status is GuardrailStatus.OPEN
     assert (decision.verdict, decision.vetoed_by) == (Verdict.INCONCLUSIVE, ())
     assert "peak memory" in decision.reason
 
@@ -121,8 +120,8 @@ def test_held_guardrail_changes_nothing_and_a_veto_needs_a_go():
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_guardrail_with_few_blocks_is_unclear(n):
-    assert guardrail([-0.5] * n, limit=0.05).status is GuardrailStatus.UNCLEAR
-    assert guardrail([0.0] * n, limit=0.05).status is GuardrailStatus.UNCLEAR
+    assert guardrail([-0.5] * n, limit=0.05).status is GuardrailStatus.OPEN
+    assert guardrail([0.0] * n, limit=0.05).status is GuardrailStatus.OPEN
 
 
 def test_guardrail_that_counts_exactly():
@@ -185,7 +184,7 @@ def test_senseless_parameters_are_refused(arguments):
 def test_sequential_procedure_stops_at_the_settling_block():
     plan = Plan((20, 40, 60))
     assert sequential_verdict([0.05] * 60, plan) is Verdict.GO
-    assert settling_count([0.05] * 60, plan) == least_count(0.05 * SHARE / 2)
+    assert settling_count([0.05] * 60, plan) == least_bets(0.05 * SHARE / 2)
     noisy = np.random.default_rng(2).normal(0, 0.2, 60)
     assert settling_count(noisy, plan) == 60
     assert sequential_verdict(noisy, plan) is decide(noisy, plan=plan).verdict

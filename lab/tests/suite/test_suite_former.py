@@ -6,7 +6,7 @@ import pytest
 from suite_factory import header, runs, spec, workload
 
 from hakmem_lab.kinds.suite import history
-from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.result import analyse
 
 FORMER = "20261101-000000-scorecard-aaaa"
 TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 1.2}, "mimalloc": {"wall": 1.0}, "jemalloc": {"wall": 1.1}}

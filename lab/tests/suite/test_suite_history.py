@@ -7,7 +7,7 @@ import pytest
 from suite_factory import header, runs, spec, workload
 
 from hakmem_lab.kinds.suite import history
-from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.result import analyse
 
 LEVELS = [1.0, 1.01, 0.99, 1.0, 1.2, 1.21, 1.19, 1.2]
 

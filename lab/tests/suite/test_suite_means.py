@@ -5,7 +5,7 @@ import math
 import pytest
 from suite_factory import RATE, header, runs, spec, workload
 
-from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.result import analyse
 
 PAIR = ["hakmem", "glibc"]
 

@@ -5,9 +5,9 @@ import math
 import pytest
 from suite_factory import RATE, counts, header, runs, spec, workload
 
-from hakmem_lab.kinds.suite.bars import parse_amount
-from hakmem_lab.kinds.suite.kind import analyse
+from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite.spec import parse_amount
 from hakmem_lab.kinds.syscalls.result import upper_bound
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
@@ -277,7 +277,7 @@ def test_amounts_are_in_the_unit_of_the_metric(text, value):
     ],
 )
 def test_a_cell_of_the_terminal_says_it_in_the_words_of_all_kinds(figure, unit, wanted):
-    from hakmem_lab.show.terminal.suite import _cell
+    from hakmem_lab.show.kinds.suite import _cell
 
     record = dict(zip(("ratio", "ci_low", "ci_high", "word"), figure, strict=True))
     assert _cell(record, {"unit": unit}) == wanted

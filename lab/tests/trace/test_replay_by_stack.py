@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.kinds.replay import by_stack
+from hakmem_lab.kinds.replay import result as by_stack
 from hakmem_lab.trace import native
 
 MALLOC, FREE, FREE_FOREIGN, REALLOC, WAIT, STACK = 0, 3, 4, 5, 8, 10

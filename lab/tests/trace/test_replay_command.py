@@ -74,6 +74,19 @@ def test_an_allocator_that_refuses_is_told_of(here, written):
     assert [text.split()[0] for text in refused] == ["glibc", "glibc,MALLOC_TOP_PAD_=65536"]
 
 
+def test_an_allocator_that_crashes_in_its_trial_leaves_and_the_others_are_replayed(here, written, fakes):
+    lines = [f"o 0 0 {3 * (at % 2)} {(at + 1) % 2 * 4321} 0 0 0" for at in range(2000)]
+    dies = f"{fakes.allocator},FAKE_DEADLY=4321"
+    allocators = ("--allocators", "glibc", dies, "glibc,MALLOC_TOP_PAD_=65536")
+    path = written([*lines, 'e 1 {"processes": [], "wall_s": 2.0, "cpu_s": 1.0}'])
+    answer = here("replay", path, *FAST[len(ARMS) :], *allocators, "--json", "-")
+    assert answer.status == 0, answer.err
+    result = answer.result()
+    assert [row["treatment"] for row in result["comparisons"] if row["verdict"]] == ["glibc,MALLOC_TOP_PAD_=65536"]
+    assert list(result["replay"]["quantities"][0]) and "takes no further part" in " ".join(result["warnings"])
+    assert dies not in [row["arm"] for quantity in result["replay"]["quantities"] for row in quantity["rows"]]
+
+
 def test_a_live_command_that_fails_is_named(here, written, fakes):
     info = {"command": [str(fakes.program), "exit", "3"], "cwd": "/", "environment": {}}
     path = written([f"t 1 0 {json.dumps(info)}", "o 0 0 0 64 0 0 0", 'e 1 {"processes": []}'])

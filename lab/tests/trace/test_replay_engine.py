@@ -193,7 +193,7 @@ def test_a_thread_begins_when_those_it_waits_for_are_gone(written, replayed):
 @pytest.mark.skipif(shutil.which("strace") is None, reason="counts system calls")
 def test_the_first_thread_is_the_process_s_own(written, tmp_path):
     """glibc serves it from the heap; a thread that it starts, from an arena that grows by calls of mprotect."""
-    from hakmem_lab.kinds.syscalls.kind import parse_summary
+    from hakmem_lab.kinds.syscalls import parse_summary
     from hakmem_lab.trace import native
 
     lines = [op(0, MALLOC, 4096, slot) for slot in range(2000)] + [op(0, FREE, slot=slot) for slot in range(2000)]

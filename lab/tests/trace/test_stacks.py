@@ -8,7 +8,7 @@ import crafted as c
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.profile import forms, symbols
+from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.trace import stacks
 
 FOLDER = Path(__file__).parent
@@ -58,7 +58,7 @@ def test_every_call_of_a_known_program(hak, by_stack, program, path, tmp_path):
     assert profile.main == str(program)
     assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 5
     own = {place.build_id for place in stacks.by_stack(path)[1].places() if place.path == str(program)}
-    assert own == {symbols.build_id_of(str(program))} != {""}
+    assert own == {places.build_id_of(str(program))} != {""}
 
 
 def test_a_child_has_stacks_of_its_own(hak, by_stack, program, path):

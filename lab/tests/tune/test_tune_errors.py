@@ -13,9 +13,8 @@ import pytest
 from scipy.stats import binom
 
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics.looks import planned_looks
 from hakmem_lab.judge.statistics.paired import paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.tune import search

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.tune import service
+from hakmem_lab.kinds.tune import result as service
 from hakmem_lab.kinds.tune.spec import Space, Spec, candidates, is_large, space_of
 from hakmem_lab.plan import peers, tunables
 from hakmem_lab.plan.arms import parse_arm
@@ -156,7 +156,7 @@ def test_what_else_is_preloaded_stays():
 
 
 def lines(winner, now, others=None):
-    found = service.lines(winner, now, others, False, ["prog"])
+    found = service.service_lines(winner, now, others, False, ["prog"])
     return found["systemd"], found["unset"], found["shell"]
 
 

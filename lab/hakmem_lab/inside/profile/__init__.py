@@ -1,1 +1,1 @@
-"""Heap profiles: read from a process or from what the library wrote, given names, written for other tools."""
+"""Heap profiles: `take`n of a process or a command, `places` with names, written in the `forms` of other tools."""

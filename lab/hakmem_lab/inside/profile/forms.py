@@ -4,14 +4,13 @@ pprof's profile.proto: what the library writes is read, and a profile with names
 """
 
 import gzip
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.profile.model import (
+from hakmem_lab.inside.profile.places import (
     ALLOC_OBJECTS,
     ALLOC_SPACE,
     INUSE_OBJECTS,
@@ -19,10 +18,12 @@ from hakmem_lab.inside.profile.model import (
     RESIDENT_SPACE,
     TYPES,
     HeapProfile,
+    Name,
+    Names,
     Place,
     Stack,
+    resolve,
 )
-from hakmem_lab.inside.profile.symbols import Name, Names, resolve
 from hakmem_lab.system import files
 
 ENDINGS = (".pb.gz", ".folded", ".txt")
@@ -38,15 +39,11 @@ def headline(profile: HeapProfile) -> str:
 
 
 def check(path: Path) -> None:
-    """Before there is a profile, which may take hours. Raises LabError where none can be written there."""
+    """Before there is a profile. Raises LabError where none can be written there."""
     if not path.name.endswith(ENDINGS):
         raise LabError(f"-o: {path} ends in none of {', '.join(ENDINGS)}, which say what is to be written")
-    if path.is_dir() or not path.parent.is_dir():
-        raise LabError(
-            f"-o: cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder is not there")
-        )
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise LabError(f"-o: cannot write {path}: it is not for us")
+    if why := files.unwritable(path):
+        raise LabError(f"-o: cannot write {path}: {why}")
 
 
 def write(profile: HeapProfile, path: Path) -> None:
@@ -84,7 +81,7 @@ def report(profile: HeapProfile, names: Names) -> str:
         lines.append(f"{title:20}{profile.total(size):>18,.0f} bytes in {profile.total(objects):,.0f} blocks")
     fifth = profile.types[RESIDENT_SPACE][0].removesuffix("_space")
     lines.append(f"{fifth:20}{profile.total(RESIDENT_SPACE):>18,.0f} bytes, of these")
-    rows = {stack: values for stack, values in profile.values.items() if not _is_code(stack)}
+    rows = {stack: values for stack, values in profile.values.items() if not isinstance(stack[0], Place)}
     for stack, values in rows.items():
         if values[RESIDENT_SPACE] >= 1 and isinstance(stack[0], str):
             lines.append(f"  {stack[0]:18}{values[RESIDENT_SPACE]:>18,.0f}")
@@ -136,10 +133,6 @@ def changes(before: HeapProfile, after: HeapProfile) -> str:
     if left:
         lines += ["", f"{left:,} stacks are left out whose change may be chance: a sample is taken of {chance:,} bytes"]
     return "\n".join(lines) + "\n"
-
-
-def _is_code(stack: Stack) -> bool:
-    return isinstance(stack[0], Place)
 
 
 NUMBER, BYTES = 0, 2

@@ -1,17 +1,88 @@
-"""From the return addresses of a heap to places in files, and where a process's files can be read."""
+"""A heap profile, wherever it is from: stacks of places, and what was allocated there.
 
+Places in files come from the return addresses of a heap; their names from a file's debug information where it has some,
+else from its table of symbols. Nothing is asked of the process.
+"""
+
+import shutil
 import struct
+import subprocess
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
 
 from hakmem_lab.inside.layout import Layout
-from hakmem_lab.inside.memory import Memory, Unreadable
-from hakmem_lab.inside.profile.model import Place
-from hakmem_lab.inside.profile.symbols import build_id_of
+from hakmem_lab.inside.links import SYMBOL
+from hakmem_lab.inside.memory import DELETED, Memory, Unreadable, word
 
-DELETED = " (deleted)"
+# In this order, which readers of pprof's format expect.
+TYPES = (
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("resident_space", "bytes"),
+)
+ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, RESIDENT_SPACE = range(5)
+UNKNOWN = "[unknown]"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An instruction: where it is in a file, or, of what is no file, its address."""
+
+    path: str
+    build_id: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.path.rpartition('/')[2]}+{self.offset:#x}" if self.path else f"{self.offset:#x}"
+
+
+Stack = tuple[Place | str, ...]  # the innermost first; a text is no code, but a part of the heap
+
+
+@dataclass
+class HeapProfile:
+    """values: stack -> one number a type."""
+
+    values: dict[Stack, list[float]] = field(default_factory=dict)
+    types: Sequence[tuple[str, str]] = TYPES
+    period: int = 0
+    time_ns: int = 0
+    duration_ns: int = 0
+    comments: list[str] = field(default_factory=list)
+    main: str = ""  # the program's own file
+    copies: dict[str, list[str]] = field(default_factory=dict)  # file -> where else it may be read
+    missing: str = ""  # what is not in it, and why
+
+    def add(self, stack: Stack, values: Iterable[float]) -> None:
+        before = self.values.setdefault(stack, [0.0] * len(self.types))
+        for i, value in enumerate(values):
+            before[i] += value
+
+    def total(self, which: int) -> float:
+        return sum(values[which] for values in self.values.values())
+
+    def places(self) -> set[Place]:
+        return {place for stack in self.values for place in stack if isinstance(place, Place)}
+
+    def join(self, other: "HeapProfile") -> None:
+        """Of another process: what has the same places is counted together."""
+        for stack, values in other.values.items():
+            self.add(stack, values)
+        self.period = self.period or other.period
+        self.time_ns = max(self.time_ns, other.time_ns)
+        self.duration_ns = max(self.duration_ns, other.duration_ns)
+        self.comments += other.comments
+
+
 # Of an ELF file of 64 bits, as it lies in memory.
 ELF_HEAD = struct.Struct("<16s16xQ14xHH")  # identification; place, size and count of the program headers
 HEADER = struct.Struct("<I4xQQ8xQ8x8x")  # type, offset, address, bytes in the file
@@ -24,7 +95,7 @@ HEADERS_MAX, NOTES_MAX = 128, 4096
 def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
     """All that stacks hold, by their numbers."""
     root, size, piece = found.root("hak_sites"), found["size.hak_frame_t"], found["HAK_FRAMES_PER_PIECE"]
-    count = int.from_bytes(memory.read(root + found["hak_sites_t.frame_count"], 8), "little")
+    count = word(memory, root + found["hak_sites_t.frame_count"])
     if count > piece * found["HAK_FRAME_PIECES"]:
         raise Unreadable("the table of frames")
     pieces = np.frombuffer(memory.read(root + found["hak_sites_t.frames"], 8 * found["HAK_FRAME_PIECES"]), "<u8")
@@ -36,7 +107,7 @@ def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def places(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
+def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
     """Of the calls, which are before the addresses to which they return."""
     files = sorted(memory.files())
     starts, ids = [start for start, *_ in files], dict[int, str]()
@@ -53,14 +124,14 @@ def places(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
         start, _, path, offset = files[i]
         base = bases[i]
         if base not in ids:
-            ids[base] = _build_id(memory, base, path)
+            ids[base] = _mapped_build_id(memory, base, path)
         # Without a build id nothing tells whether it is the same file that has the name.
         named = path.removesuffix(DELETED) if ids[base] else path
         found[pc] = Place(named, ids[base], pc - 1 - start + offset)
     return found
 
 
-def _build_id(memory: Memory, base: int, path: str) -> str:
+def _mapped_build_id(memory: Memory, base: int, path: str) -> str:
     """Of the file that is mapped: another may have its name by now, or have it where we are."""
     try:
         return _build_id_at(memory, base)
@@ -102,3 +173,155 @@ def copies(memory: Memory) -> dict[str, list[str]]:
             own = found.setdefault(name, [] if name != path else [f"/proc/{pid}/root{path}"])
             own.append(f"/proc/{pid}/map_files/{start:x}-{end:x}")
     return found
+
+
+ADDR2LINE, DEMANGLE = "addr2line", "c++filt"
+TIMEOUT_S = 120
+FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
+
+
+@dataclass(frozen=True)
+class Name:
+    function: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass
+class Names:
+    """known: place -> its functions, the innermost first: a call that the compiler resolved is a function as well."""
+
+    known: Mapping[Place, Sequence[Name]] = field(default_factory=dict)
+
+    def of(self, place: Place | str) -> Sequence[Name]:
+        if isinstance(place, str):
+            return [Name(place)]
+        return self.known.get(place) or [Name(str(place))]
+
+
+def resolve(places: Iterable[Place], copies: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Names:
+    """copies: file -> where it may be read besides. Read is what has the build id; where there is none, a copy, as the
+    name may be another file's where we are."""
+    of_file: dict[tuple[str, str], list[Place]] = {}
+    for place in places:
+        of_file.setdefault((place.path, place.build_id), []).append(place)
+    known: dict[Place, Sequence[Name]] = {}
+    for (path, build_id), mine in of_file.items():
+        others = copies.get(path, ())
+        for candidate in ((path, *others) if build_id else (*others, path)) if path.startswith("/") else ():
+            found = _of_file(candidate, build_id, mine)
+            if found is not None:
+                known |= found
+                break
+    return Names(known)
+
+
+def build_id_of(path: str) -> str:
+    """Empty where the file has none, or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return _build_id(ELFFile(file))
+    except (OSError, ELFError, ValueError):
+        return ""
+
+
+def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, Sequence[Name]] | None:
+    """None where it is another file, or none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            elf = ELFFile(file)
+            if build_id and _build_id(elf) != build_id:
+                return None  # another file has the name by now
+            segments = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
+            table = _table(elf)
+    except (OSError, ELFError, KeyError, ValueError):
+        return None
+    addresses = {}
+    for place in places:
+        for each in segments:
+            if each["p_offset"] <= place.offset < each["p_offset"] + each["p_filesz"]:
+                addresses[place] = place.offset - each["p_offset"] + each["p_vaddr"]
+    lines = _lines(path, sorted(set(addresses.values())))
+    found: dict[Place, Sequence[Name]] = {}
+    for place, address in addresses.items():
+        named = table.name(address)
+        rows = lines.get(address, [])
+        if rows and not rows[-1].file:  # without debug information addr2line names the nearest symbol, whosever it is
+            rows = [*rows[:-1], Name(named or str(place))]
+        found[place] = rows or [Name(named or str(place))]
+    return found
+
+
+def _build_id(elf: ELFFile) -> str:
+    for section in elf.iter_sections():
+        if isinstance(section, NoteSection):
+            for note in section.iter_notes():
+                if note["n_type"] == "NT_GNU_BUILD_ID":
+                    return str(note["n_desc"])
+    return ""
+
+
+@dataclass
+class _Table:
+    """Functions of a file, by address."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    names: list[str]
+
+    def name(self, address: int) -> str:
+        i = int(np.searchsorted(self.starts, address, "right")) - 1
+        return self.names[i] if i >= 0 and address < self.ends[i] else ""
+
+
+def _table(elf: ELFFile) -> _Table:
+    parts, texts = [], list[str]()
+    for wanted in (".symtab", ".dynsym"):
+        section = elf.get_section_by_name(wanted)
+        if section is None:
+            continue
+        rows = np.frombuffer(section.data(), SYMBOL)
+        rows = rows[np.isin(rows["info"] & 15, FUNCTION_TYPES) & (rows["section"] != 0)]
+        strings = elf.get_section(section["sh_link"]).data()
+        parts.append(rows)
+        texts += [strings[at : strings.find(b"\0", at)].decode("utf-8", "replace") for at in rows["name"].tolist()]
+    rows = np.concatenate(parts) if parts else np.zeros(0, SYMBOL)
+    order = np.argsort(rows["value"], kind="stable")
+    starts = rows["value"][order].astype(np.int64)
+    ends = starts + np.maximum(rows["size"][order], 1).astype(np.int64)
+    return _Table(starts, ends, _demangled([texts[i] for i in order.tolist()]))
+
+
+def _demangled(names: list[str]) -> list[str]:
+    if not any(name.startswith("_Z") for name in names) or shutil.which(DEMANGLE) is None:
+        return names
+    done = _ask([DEMANGLE], "\n".join(names))
+    lines = done.splitlines()
+    return lines if len(lines) == len(names) else names
+
+
+def _lines(path: str, addresses: Sequence[int]) -> dict[int, list[Name]]:
+    """As addr2line tells them; nothing where there is none."""
+    if shutil.which(ADDR2LINE) is None or not addresses:
+        return {}
+    text = _ask([ADDR2LINE, "-a", "-f", "-i", "-C", "-e", path], "\n".join(f"{each:#x}" for each in addresses))
+    found: dict[int, list[Name]] = {}
+    mine: list[Name] = []
+    rows = iter(text.splitlines())
+    for row in rows:
+        if row.startswith("0x"):
+            mine = found.setdefault(int(row, 16), [])
+            continue
+        file, _, line = next(rows, "??:0").partition(" ")[0].rpartition(":")
+        mine.append(Name(row, "" if file == "??" else file, int(line) if line.isdecimal() else 0))
+    return found
+
+
+def _ask(words: list[str], text: str) -> str:
+    try:
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False
+        )
+        return done.stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

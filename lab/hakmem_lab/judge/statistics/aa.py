@@ -1,6 +1,6 @@
 """A/A: is this machine, with this workload, fit to measure?
 
-Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `looks`, `verdict`.
+Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `verdict`.
 
 Every block of four runs (in order of execution) is given a random order ABBA or BAAB, and the whole planned procedure
 is run on random windows and random subsets of the blocks: a GO or NO-GO is false. Where the labels under which the runs
@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, paired_interval
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.power import blocks_for, least_blocks, smallest_effect, spread
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 
@@ -67,7 +66,7 @@ class AAResult:
         return self.state == FIT
 
 
-def autocorrelation(values: Sequence[float], lag: int = 1) -> float:
+def autocorrelation(values: Values, lag: int = 1) -> float:
     """Sample autocorrelation at a lag, -1 … 1; 0 for a constant series. ValueError with fewer than lag + 2 values."""
     array = np.asarray(values, dtype=float)
     if lag < 1 or array.ndim != 1 or array.size < lag + 2:
@@ -85,7 +84,7 @@ def coefficient_of_variation(values: Sequence[float]) -> float:
     return float(array.std(ddof=1) / array.mean())
 
 
-def sequential_false_rate(log_values: Sequence[float], margin: float = 0.01) -> float:
+def sequential_false_rate(log_values: Values, margin: float = 0.01) -> float:
     """Share of windows of 10 runs of A then 10 of B in which the means of one arm differ by the margin or more."""
     array = np.asarray(log_values, dtype=float)
     if array.size < 2 * _SEQUENTIAL_RUNS:
@@ -211,12 +210,12 @@ def _advice(result: AAResult, margin: float) -> list[str]:
             f"{result.rate:.1%} of the A/A comparisons gave a false verdict, more than the {result.bound:.1%} that "
             "chance explains: verdicts from this machine cannot be trusted."
         )
-    elif result.state == UNFIT:
+    elif result.bias is not None and result.state == UNFIT:
         advice.append(
             f"Two identical arms differ by {as_ratio(result.bias.estimate):+.2%}: they are not run alike. Check what "
             "differs between them (environment, paths, order)."
         )
-    elif result.state == OPEN:
+    elif result.bias is not None and result.state == OPEN:
         after = "" if result.blocks_for_bias is None else f" About {result.blocks_for_bias} blocks would likely do."
         advice.append(
             f"Two identical arms may differ by as much as half the margin of {margin:.2%} (between "

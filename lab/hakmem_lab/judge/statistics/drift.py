@@ -58,7 +58,7 @@ def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> 
     return Slope(slope, low, high, level, effective)
 
 
-def change_points(y: Sequence[float], min_size: int = 5, penalty: float | None = None) -> list[int]:
+def change_points(y: Sequence[float] | np.ndarray, min_size: int = 5, penalty: float | None = None) -> list[int]:
     """Indices at which a new level of the mean begins (PELT, squared error), empty when there is none.
 
     `penalty` is the drop in squared error that a change must earn; by default 5 long-run noise variances times log n,
@@ -81,7 +81,7 @@ def change_points(y: Sequence[float], min_size: int = 5, penalty: float | None =
     return [int(end) * group for end in search.predict(pen=penalty / scale**2)[:-1]]
 
 
-def warmup_end(y: Sequence[float], min_size: int = 5) -> int:
+def warmup_end(y: Sequence[float] | np.ndarray, min_size: int = 5) -> int:
     """Index at which the steady state begins, by change point; 0 when the series is steady from the start.
 
     Leading segments whose level differs from that of the second half of the series are the warm-up. A change in the
@@ -101,7 +101,7 @@ def warmup_end(y: Sequence[float], min_size: int = 5) -> int:
     return start
 
 
-def _finite(y: Sequence[float]) -> np.ndarray:
+def _finite(y: Sequence[float] | np.ndarray) -> np.ndarray:
     values = np.asarray(y, dtype=float)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError("expected a non-empty one-dimensional sequence of finite numbers")

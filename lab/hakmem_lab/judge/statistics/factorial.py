@@ -1,7 +1,7 @@
 """Two-level factorial designs.
 
 Duty: the effect of a factor at each level of the others, interactions and main effects of 2^k cells, each from a
-contrast within every block. May import NumPy, `paired` and `multiple`.
+contrast within every block. May import NumPy and `paired`.
 
 An interval holds all values that a permutation test does not refuse: the signs of whole blocks are flipped, in all 2^n
 ways, and the signed ranks of the contrasts are added up. Where the cells of a block were run one after the other, what
@@ -20,8 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
-from hakmem_lab.judge.statistics.paired import Interval, paired_interval
+from hakmem_lab.judge.statistics.paired import Interval, paired_interval, simultaneous_intervals
 
 INTERACTION_SIGN = "×"
 _REFRESH = 1.1

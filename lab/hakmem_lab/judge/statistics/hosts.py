@@ -38,9 +38,8 @@ class Host:
 
     def interval(self, level: float) -> Interval:
         """Of the effect on this host."""
-        freedom, error = PRIOR_BLOCKS + self.n - 1, math.sqrt(self.variance)
-        half = -float(stdtrit(freedom, (1 - level) / 2)) * error
-        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, self.n)
+        freedom = PRIOR_BLOCKS + self.n - 1
+        return Interval.of_student(self.estimate, math.sqrt(self.variance), freedom, level, self.n)
 
 
 def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
@@ -74,9 +73,7 @@ class Fleet:
         """Of the mean effect; unlimited for one host."""
         if self.hosts < 2:
             return Interval(self.estimate, -math.inf, math.inf, level, self.blocks)
-        freedom = self.hosts - 1
-        half = -float(stdtrit(freedom, (1 - level) / 2)) * self.error
-        return Interval(self.estimate, self.estimate - half, self.estimate + half, level, self.blocks)
+        return Interval.of_student(self.estimate, self.error, self.hosts - 1, level, self.blocks)
 
     def differ_p(self) -> float:
         """How probable as large a q is where all hosts have one effect."""

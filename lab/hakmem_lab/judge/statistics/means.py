@@ -52,7 +52,7 @@ def ratio_of_means(
     blocks = [np.array([np.mean(runs) for runs in arm]) for arm in (control, treatment)]
     sign = 1.0 if higher_is_better else -1.0
     estimate = sign * math.log(blocks[1].mean() / blocks[0].mean())
-    low, high = _interval(*blocks, sign, estimate, level)
+    low, high = _interval(blocks[0], blocks[1], sign, estimate, level)
     flat = [np.concatenate([np.asarray(runs, dtype=float) for runs in arm]) for arm in (control, treatment)]
     return Means(
         ratio=Interval(estimate, low, high, level, len(control)),

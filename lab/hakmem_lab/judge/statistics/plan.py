@@ -1,22 +1,195 @@
 """A plan: when a run may be judged, and the one interval that then holds.
 
-Duty: join the planned looks and the test after every block into one interval. May import NumPy, `anytime`, `looks`,
-`paired`.
+Duty: planned looks with their O'Brien–Fleming levels, the test after every block, and both joined into one interval.
+May import NumPy, SciPy and `paired`. Other kinds use `shown_after` and `Bets` on their own per-block contrasts.
 
-Alpha is divided: the O'Brien–Fleming looks have 1 - `share` of it, the bets of `anytime` the rest. What either excludes
-is excluded: the interval is what all looks so far and the confidence sequence leave over. So it only ever shrinks, what
-was shown stays shown, and it holds after any number of blocks, also after more than were planned.
+Looks. On the scale of a Brownian motion B(t), t the share of the planned blocks, the O'Brien–Fleming boundary is one
+constant c: look k rejects when |B(t_k)| >= c, that is |z_k| >= c / sqrt(t_k). c is found by integrating the density of
+the paths that have not crossed yet from look to look.
+
+Bets on the sign of every block: a test and an interval that hold whenever one looks. Where the true effect is c, the
+sign of d_i - c is a fair coin, whatever its size and whatever came before: under A/A by the toss that orders the block,
+else by the symmetry that the signed-rank interval assumes as well. A capital of 1 that is multiplied by 1 + b_i in
+every block, b_i odd in d_i - c and |b_i| < 1, is then a fair game, and exceeds 1 / tail with a probability of at most
+`tail`, ever (Ville). Several stakes play side by side, and their capitals are added:
+
+    b_i = most * tanh(slope * (d_i - c) / (s_i * most))         s_i: the spread of the blocks before the i-th
+
+A bet grows with d_i - c, so that the capital falls as c rises: evidence against "at most c" is evidence against all
+that is below, and the values of c that keep the capital small are an interval. It is bounded, so that a block which the
+machine disturbed cannot ruin it.
+
+The plan. Alpha is divided: the looks have 1 - `share` of it, the bets the rest. What either excludes is excluded: the
+interval is what all looks so far and the bets leave over. So it only ever shrinks, what was shown stays shown, and it
+holds after any number of blocks, also after more than were planned.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from hakmem_lab.judge.statistics import anytime
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
-from hakmem_lab.judge.statistics.paired import Interval, hodges_lehmann, least_count, paired_intervals
+from hakmem_lab.judge.statistics.paired import Interval, Values, checked, hodges_lehmann, least_count, paired_intervals
+
+_NODES = 256
+_FAR = -9.0
+
+
+def planned_looks(max_blocks: int, looks: int = 3) -> list[int]:
+    """Block counts at which to look: equal shares of `max_blocks`, distinct, increasing, the last one `max_blocks`."""
+    if max_blocks < 1 or looks < 1:
+        raise ValueError(f"at least one block and one look are needed, got {max_blocks} and {looks}")
+    counts = {round(max_blocks * k / looks) for k in range(1, looks)} | {max_blocks}
+    return sorted(count for count in counts if count > 0)
+
+
+def obrien_fleming_levels(looks: int | Sequence[int], alpha: float, two_sided: bool = True) -> list[float]:
+    """The nominal p-value that each look must reach.
+
+    `looks` is a number of equally spaced looks, or the increasing block counts of each. Two-sided levels are compared
+    with a two-sided p-value (interval level = 1 - value), one-sided ones with a one-sided p-value (interval level =
+    1 - 2 * value). ValueError unless 0 < alpha < 0.5 and the counts increase from above 0.
+    """
+    counts = tuple(range(1, looks + 1)) if isinstance(looks, int) else tuple(looks)
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
+    if not counts or counts[0] <= 0 or any(b <= a for a, b in pairwise(counts)):
+        raise ValueError(f"looks must be increasing block counts above 0, got {list(counts)}")
+    return list(_levels(counts, alpha, two_sided))
+
+
+@lru_cache(maxsize=1024)
+def _levels(counts: tuple[int, ...], alpha: float, two_sided: bool) -> tuple[float, ...]:
+    sides = 2 if two_sided else 1
+    if len(counts) == 1:
+        return (alpha,)
+    from scipy.optimize import brentq  # loading it takes longer than all that a run with one look needs
+
+    shares = [count / counts[-1] for count in counts]
+    start = -float(ndtri(alpha / sides))
+    constant = brentq(lambda c: _crossing(c, shares, two_sided) - alpha, start, 2 * start + 2, xtol=1e-10)
+    return tuple(sides * float(ndtr(-constant / math.sqrt(share))) for share in shares)
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
+def _crossing(constant: float, shares: Sequence[float], two_sided: bool) -> float:
+    """P(the Brownian motion is beyond ±constant, or above it, at any look)."""
+    floor = -constant if two_sided else _FAR
+    nodes, weights = _gauss_legendre()
+    nodes = (constant - floor) / 2 * nodes + (constant + floor) / 2
+    weights = (constant - floor) / 2 * weights
+    density = _normal_density(nodes, shares[0])
+    for before, share in pairwise(shares):
+        density = _normal_density(nodes[:, None] - nodes[None, :], share - before) @ (density * weights)
+    return 1 - float(density @ weights)
+
+
+def _normal_density(x: np.ndarray, variance: float) -> np.ndarray:
+    return np.exp(-x * x / (2 * variance)) / math.sqrt(2 * math.pi * variance)
+
+
+# Slope at 0 (in spreads of a block), largest bet, share of the capital. Chosen by simulation for true effects of 0.2 to
+# 3 spreads: those of 8 to some hundred blocks.
+STAKES = ((0.2, 0.4, 0.1), (0.5, 0.8, 0.2), (1.1, 0.97, 0.7))
+_FIRST_KNOWN, _QUARTILES_FROM = 2, 5
+_QUARTILE_RANGE = 1.349
+_REFRESH = 1.1
+_BISECTIONS, _DOUBLINGS, _LEAST_STEP = 40, 12, 1e-9
+
+
+def spreads_before(d: np.ndarray) -> np.ndarray:
+    """For every block the spread of those before it, which does not depend on where they lie; NaN for the first two.
+
+    Of blocks, or of rows of blocks. The sample standard deviation of a few, then what the quartiles imply; renewed
+    whenever a tenth more are known.
+    """
+    found = np.full(d.shape, np.nan)
+    due = _FIRST_KNOWN
+    while due < d.shape[-1]:
+        found[..., due:] = _spread(d[..., :due])[..., None]
+        due = math.ceil(due * _REFRESH)
+    return found
+
+
+def _spread(known: np.ndarray) -> np.ndarray:
+    if known.shape[-1] < _QUARTILES_FROM:
+        return known.std(axis=-1, ddof=1)
+    ordered, quarter = np.sort(known, axis=-1), (known.shape[-1] - 1) // 4
+    return (ordered[..., -1 - quarter] - ordered[..., quarter]) / _QUARTILE_RANGE
+
+
+class Bets:
+    """The capital of both sides against any centre, after every block."""
+
+    def __init__(self, d: Values):
+        self._d = checked(d)
+        self._spreads = spreads_before(self._d)
+
+    def log_capital(self, centre: float, above: bool = True) -> np.ndarray:
+        """Natural log of the largest capital so far, after every block, of the bet that the effect is above `centre`
+        (or below it)."""
+        away = (self._d - centre) if above else (centre - self._d)
+        return np.maximum.accumulate(log_capital(away, self._spreads))
+
+    def bound(self, tail: float, above: bool = True) -> float:
+        """The lower (or upper) end of the interval that leaves out the truth with probability `tail`, ever; infinite
+        where there are too few blocks for one."""
+        near, far = (self._d.min(), self._d.max()) if above else (self._d.max(), self._d.min())
+        step = max(abs(far - near), _LEAST_STEP) * (-1 if above else 1)
+        for doubling in range(_DOUBLINGS):
+            end = near + step * 2**doubling
+            if self._suffices(end, tail, above):
+                return self._crossing(end, far, tail, above)
+        return -math.inf if above else math.inf
+
+    def _suffices(self, centre: float, tail: float, above: bool) -> bool:
+        return bool(self.log_capital(centre, above)[-1] >= -math.log(tail))
+
+    def _crossing(self, shown: float, open_: float, tail: float, above: bool) -> float:
+        """Where the capital, which suffices at `shown`, no longer suffices on the way to `open_`."""
+        for _ in range(_BISECTIONS):
+            middle = (shown + open_) / 2
+            if self._suffices(middle, tail, above):
+                shown = middle
+            else:
+                open_ = middle
+        return float(shown)
+
+
+def log_capital(away: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+    """`away`: blocks, or rows of blocks, minus the centre; their last axis is time."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(np.isnan(spreads), np.sign(away), away / spreads)
+    z = np.where(away == 0, 0.0, z)  # nothing over a spread of nothing
+    parts = [
+        np.log(share) + np.cumsum(np.log1p(most * np.tanh(slope * z / most)), axis=-1) for slope, most, share in STAKES
+    ]
+    return np.logaddexp.reduce(parts, axis=0)
+
+
+def shown_after(d: Values, tail: float, centre: float = 0.0, above: bool = True) -> int | None:
+    """After how many blocks the effect was shown to be above (or below) `centre`, in error with probability `tail` at
+    most however often one looks; None where it is not shown yet."""
+    enough = Bets(d).log_capital(centre, above) >= -math.log(tail)
+    return int(enough.argmax()) + 1 if enough.any() else None
+
+
+@lru_cache(maxsize=256)
+def least_bets(tail: float) -> int:
+    """Fewest blocks after which a capital can reach 1 / tail: all of them equal, none on the other side."""
+    count = 1
+    while shown_after(np.ones(count), tail) is None:
+        count += 1
+    return count
+
 
 # Of alpha, for the test after every block. Chosen by simulation: half of it would save one block in sixteen at an
 # effect of one spread, and cost a third of the NEUTRAL verdicts that the planned blocks just reach.
@@ -45,7 +218,7 @@ class Plan:
             raise ValueError(f"the share of alpha must lie between 0 and 1, got {self.share}")
         obrien_fleming_levels(self.looks, 0.05)
 
-    def judged(self, d: Sequence[float], alpha: float) -> Judged:
+    def judged(self, d: Values, alpha: float) -> Judged:
         """What these blocks show, whatever their number."""
         ends = [[-math.inf, math.inf], [-math.inf, math.inf]]
         tails = (alpha * self.share / 2, alpha * self.share)
@@ -54,7 +227,7 @@ class Plan:
                 for joined, found in zip(ends, paired_intervals(d[:count], levels), strict=True):
                     joined[:] = max(joined[0], found.low), min(joined[1], found.high)
         if self.share:
-            bets = anytime.Bets(d)
+            bets = Bets(d)
             for joined, tail in zip(ends, tails, strict=True):
                 joined[:] = max(joined[0], bets.bound(tail)), min(joined[1], bets.bound(tail, above=False))
         consistent = all(low <= high for low, high in ends)
@@ -62,19 +235,19 @@ class Plan:
             ends = [[-math.inf, math.inf]] * 2
         estimate = min(max(hodges_lehmann(d), ends[1][0]), ends[1][1])
         interval, equivalence = (
-            Interval(estimate, *joined, level, len(d))
-            for joined, level in zip(ends, (1 - alpha, 1 - 2 * alpha), strict=True)
+            Interval(estimate, low, high, level, len(d))
+            for (low, high), level in zip(ends, (1 - alpha, 1 - 2 * alpha), strict=True)
         )
         return Judged(interval, equivalence, consistent)
 
-    def shown(self, d: Sequence[float], alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def shown(self, d: Values, alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Whether the effect is above 0, below 0, inside ±delta, after every block: what `judged` of the first so many
         blocks says, at a fraction of its cost."""
         sides = {"above": (0.0, True, 2), "below": (0.0, False, 2)}
         sides |= {"more": (-delta, True, 1), "less": (delta, False, 1)}
         shown = {name: np.zeros(len(d), dtype=bool) for name in sides}
         if self.share:
-            bets = anytime.Bets(d)
+            bets = Bets(d)
             for name, (centre, above, halves) in sides.items():
                 shown[name] = bets.log_capital(centre, above) >= -math.log(alpha * self.share / halves)
         for count, difference, equivalence in self.levels(alpha):
@@ -98,4 +271,4 @@ class Plan:
         by_looks = least_count(obrien_fleming_levels(self.looks, alpha * (1 - self.share))[-1] / 2)
         if not self.share:
             return by_looks
-        return min(by_looks, anytime.least_count(alpha * self.share / 2))
+        return min(by_looks, least_bets(alpha * self.share / 2))

@@ -1,6 +1,6 @@
 """Planning: how many blocks, how small an effect.
 
-Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `looks`.
+Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `plan`.
 
 The Hodges–Lehmann estimate of n blocks is taken as normal with variance (pi/3) sigma^2 / n, its value for normal noise;
 effects and margins are ratios minus one, `sigma` is the standard deviation of one block's log-ratio.
@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
-from hakmem_lab.judge.statistics.paired import as_log, as_ratio, checked, least_count, paired_interval
+from hakmem_lab.judge.statistics.paired import Values, as_log, as_ratio, checked, least_count, paired_interval
+from hakmem_lab.judge.statistics.plan import obrien_fleming_levels
 
 MOST_BLOCKS = 100_000
 _EFFICIENCY = math.sqrt(math.pi / 3)
@@ -33,7 +32,7 @@ class VerdictOdds:
     inconclusive: float
 
 
-def spread(d: Sequence[float]) -> float:
+def spread(d: Values) -> float:
     """Robust standard deviation of one block's log-ratio, on the scale of a normal distribution; at least 2 blocks.
 
     It is what the width of the 80 % signed-rank interval implies, so it predicts widths of intervals even for heavy
@@ -81,7 +80,7 @@ def predicted_power(sigma: float, effect: float, blocks: int, margin: float = 0.
 
 
 def blocks_for(
-    d_or_sigma: float | Sequence[float], effect: float, margin: float = 0.01, alpha: float = 0.05, power: float = 0.8
+    d_or_sigma: float | Values, effect: float, margin: float = 0.01, alpha: float = 0.05, power: float = 0.8
 ) -> int | None:
     """Fewest blocks that give the verdict which `effect` deserves with probability `power`; None above 100,000.
 
@@ -105,15 +104,13 @@ def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:
     return high
 
 
-def smallest_effect(d_or_sigma: float | Sequence[float], blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
+def smallest_effect(d_or_sigma: float | Values, blocks: int, alpha: float = 0.05, power: float = 0.8) -> float:
     """Smallest true effect (ratio minus one) that `blocks` blocks show to differ from 0 with probability `power`."""
     quantiles = -float(ndtri(alpha / 2)) + float(ndtri(power))
     return as_ratio(quantiles * standard_error(_sigma(d_or_sigma), blocks))
 
 
-def blocks_to_detect(
-    d_or_sigma: float | Sequence[float], effect: float, alpha: float = 0.05, power: float = 0.8
-) -> int | None:
+def blocks_to_detect(d_or_sigma: float | Values, effect: float, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Fewest planned blocks that show the direction of this true effect with probability `power`; None above 100,000.
 
     `alpha` is what the planned looks have of it; the test after every block ends most such runs sooner.
@@ -121,8 +118,8 @@ def blocks_to_detect(
     return blocks_for(_sigma(d_or_sigma), effect, abs(effect) / 2, alpha, power)
 
 
-def _sigma(d_or_sigma: float | Sequence[float]) -> float:
-    return float(d_or_sigma) if np.ndim(d_or_sigma) == 0 else spread(d_or_sigma)
+def _sigma(d_or_sigma: float | Values) -> float:
+    return float(d_or_sigma) if isinstance(d_or_sigma, float | int) else spread(d_or_sigma)
 
 
 def aa_runs(alpha: float) -> int:

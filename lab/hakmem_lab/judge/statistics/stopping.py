@@ -1,6 +1,6 @@
 """What stopping early does to an estimate, and its correction.
 
-Duty: the estimate of a run that its own good luck ended. May import NumPy, `anytime`, `looks`, `paired` and `plan`.
+Duty: the estimate of a run that its own good luck ended. May import NumPy, SciPy, `paired`, `plan` and `power`.
 
 A run that stops as soon as a difference shows stops the sooner the luckier its blocks were: on average its estimate is
 too far from 0. The bias-adjusted estimate (Whitehead 1986) is the effect at which the procedure would on average have
@@ -16,10 +16,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from hakmem_lab.judge.statistics.anytime import log_capital, spreads_before
-from hakmem_lab.judge.statistics.looks import obrien_fleming_levels
 from hakmem_lab.judge.statistics.paired import hodges_lehmann
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, log_capital, obrien_fleming_levels, spreads_before
 from hakmem_lab.judge.statistics.power import spread
 
 _RUNS, _SEED, _STEPS = 200, 30, 5

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from hakmem_lab.judge.statistics.aa import autocorrelation
 from hakmem_lab.judge.statistics.paired import Interval, checked
@@ -61,5 +61,4 @@ def shift_of_means(control: Sequence[float], treatment: Sequence[float], level: 
     if n < 2:
         return Interval(estimate, -math.inf, math.inf, level, n)
     error = math.sqrt(sum((v.std(ddof=1) / v.mean()) ** 2 / v.size for v in (x, y)))
-    half = -float(stdtrit(n - 1, (1 - level) / 2)) * error
-    return Interval(estimate, estimate - half, estimate + half, level, n)
+    return Interval.of_student(estimate, error, n - 1, level, n)

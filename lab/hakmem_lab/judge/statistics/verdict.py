@@ -1,25 +1,33 @@
-"""The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE, and why.
+"""The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE, and why, in one plain sentence.
 
-Duty: the protocol's decision order, its guardrails, what holds a verdict back. May import `paired`, `plan`, `power`,
-`means`, `stopping`, `sentences`.
+Duty: the protocol's decision order, its guardrails, what holds a verdict back. May import `paired`, `plan`, `means`,
+`stopping`.
 
 Order: equivalence interval inside the margin -> NEUTRAL; interval above 0 and estimate at or above the margin -> GO;
 the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and that is what alpha bounds: the
 estimate's being at least the margin is a condition, not a claim. With a plan the intervals are the plan's, which hold
 after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
+
+Each claim of the sentence is made only where its error rate is covered:
+
+| words | claimed | wrong with at most |
+|---|---|---|
+| surely better, surely worse | the sign of the effect | alpha (alpha / 2 for each) |
+| surely at least the margin | the interval's lower end is beyond it | alpha / 2 |
+| any difference is smaller than the margin | the equivalence interval is inside it | alpha |
+| about x % | nothing but the estimate: x is not a bound | - |
+| was faster, was slower | these runs, which are counted | - |
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hakmem_lab.judge.statistics import sentences, stopping
+from hakmem_lab.judge.statistics import stopping
 from hakmem_lab.judge.statistics.means import Means
-from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
+from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio, hodges_lehmann, paired_intervals
 from hakmem_lab.judge.statistics.plan import Judged, Plan
-from hakmem_lab.judge.statistics.sentences import percent
-
-__all__ = ["Decision", "Guardrail", "GuardrailStatus", "Verdict", "decide", "guardrail", "judge", "percent"]
 
 
 class Verdict(StrEnum):
@@ -32,7 +40,7 @@ class Verdict(StrEnum):
 class GuardrailStatus(StrEnum):
     HELD = "held"
     FAILED = "failed"
-    UNCLEAR = "unclear"
+    OPEN = "open"
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,15 @@ class Guardrail:
     limit: float
     status: GuardrailStatus
     interval: Interval
+
+    @classmethod
+    def of(cls, name: str, interval: Interval, limit: float) -> "Guardrail":
+        """From the interval of its metric: failed where all of it is worse than `limit`, held where none of it is."""
+        return cls(name, limit, status(interval, limit), interval)
+
+    def row(self) -> dict:
+        """As a result states it: ratios minus one."""
+        return {"metric": self.name, "limit": self.limit, **self.interval.row(), "status": str(self.status)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +94,8 @@ def _judged_intervals(d: Sequence[float], alpha: float, plan: Plan | None) -> Ju
         return plan.judged(d, alpha)
     if not 0 < alpha < 0.5:
         raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
-    return Judged(*paired_intervals(d, [1 - alpha, 1 - 2 * alpha]), consistent=True)
+    interval, equivalence = paired_intervals(d, [1 - alpha, 1 - 2 * alpha])
+    return Judged(interval, equivalence, consistent=True)
 
 
 def guardrail(
@@ -85,11 +103,10 @@ def guardrail(
 ) -> Guardrail:
     """Judge a second metric from its per-block log-ratios (positive = treatment better).
 
-    failed: the whole interval is worse than `limit`; held: none of it is; unclear otherwise. Either word is wrong with
+    failed: the whole interval is worse than `limit`; held: none of it is; open otherwise. Either word is wrong with
     a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
     """
-    interval = _judged_intervals(d, alpha, plan).equivalence
-    return Guardrail(name, limit, status(interval, limit), interval)
+    return Guardrail.of(name, _judged_intervals(d, alpha, plan).equivalence, limit)
 
 
 def status(interval: Interval, limit: float) -> GuardrailStatus:
@@ -98,7 +115,7 @@ def status(interval: Interval, limit: float) -> GuardrailStatus:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
     if interval.high < -as_log(limit):
         return GuardrailStatus.FAILED
-    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.UNCLEAR
+    return GuardrailStatus.HELD if interval.low >= -as_log(limit) else GuardrailStatus.OPEN
 
 
 def decide(
@@ -119,13 +136,14 @@ def decide(
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
     torn = means is not None and contradicts(word, means.ratio, delta)
+    word, vetoed_by = with_guardrails(Verdict.INCONCLUSIVE if torn else word, guardrails)
     decision = Decision(
-        verdict=Verdict.INCONCLUSIVE if torn else word,
+        verdict=word,
         interval=judged.interval,
         equivalence=judged.equivalence,
         final=True,
         reason="",
-        vetoed_by=(),
+        vetoed_by=vetoed_by,
         margin=margin,
         guardrails=tuple(guardrails),
         plain=judged.interval.estimate,
@@ -133,12 +151,11 @@ def decide(
         torn=torn,
         consistent=judged.consistent,
     )
-    decision = _with_guardrails(decision)
     if decision.verdict is Verdict.INCONCLUSIVE:
         decision = replace(decision, final=plan is None or len(d) >= plan.looks[-1])
     elif plan is not None:
         decision = _corrected(decision, d, delta, alpha, plan)
-    return replace(decision, reason=sentences.reason(decision, _least(alpha, plan)))
+    return replace(decision, reason=reason(decision, _least(alpha, plan)))
 
 
 def _margin_log(margin: float) -> float:
@@ -210,12 +227,109 @@ def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
     return Verdict.INCONCLUSIVE
 
 
-def _with_guardrails(decision: Decision) -> Decision:
-    if decision.verdict is not Verdict.GO:
-        return decision
-    failed = tuple(rail.name for rail in decision.guardrails if rail.status is GuardrailStatus.FAILED)
+def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Verdict, tuple[str, ...]]:
+    """A GO that a failed guardrail forbids is a NO-GO, vetoed by these; one that an open guardrail leaves in doubt is
+    INCONCLUSIVE."""
+    if word is not Verdict.GO:
+        return word, ()
+    failed = tuple(each.name for each in guardrails if each.status is GuardrailStatus.FAILED)
     if failed:
-        return replace(decision, verdict=Verdict.NO_GO, vetoed_by=failed)
-    if any(rail.status is GuardrailStatus.UNCLEAR for rail in decision.guardrails):
-        return replace(decision, verdict=Verdict.INCONCLUSIVE)
-    return decision
+        return Verdict.NO_GO, failed
+    doubtful = any(each.status is GuardrailStatus.OPEN for each in guardrails)
+    return Verdict.INCONCLUSIVE if doubtful else word, ()
+
+
+# What a verdict says in words
+
+
+def percent(log_ratio: float) -> str:
+    """A log-ratio as a signed percentage for people: "+2.05 %"; "no limit" where unbounded."""
+    if math.isinf(log_ratio):
+        return "no limit"
+    return f"{as_ratio(log_ratio) * 100:+.2f} %".replace("-", "−")
+
+
+def size(log_ratio: float) -> str:
+    """The same without its sign: a word says the direction."""
+    return percent(log_ratio).lstrip("+−")
+
+
+def reason(decision: Decision, least: int) -> str:
+    """The sentence of a decision; `least`: the fewest blocks with which any verdict is possible."""
+    broken = "; ".join(
+        f"{guardrail.name} got worse by more than was tolerated ({percent(guardrail.interval.estimate)})"
+        for guardrail in decision.guardrails
+        if guardrail.status == "failed"
+    )
+    matters = f"{decision.margin * 100:g} %"
+    match str(decision.verdict):
+        case "NO-GO" if decision.vetoed_by:
+            return f"{_shown(decision, matters)} But {broken}."
+        case "GO" | "NO-GO":
+            return _shown(decision, matters)
+        case "NEUTRAL":
+            low, high = percent(decision.equivalence.low), percent(decision.equivalence.high)
+            also = f"; but {broken}" if broken else ""
+            return f"Any difference is smaller than the {matters} that matters (between {low} and {high}){also}."
+        case _ if decision.torn and decision.means:
+            return _torn(decision, decision.means)
+        case _:
+            return _open(decision, matters, least)
+
+
+def at_least_margin(decision: Decision) -> bool:
+    """Whether a direction is shown, and all of the interval is at least the margin away from 0."""
+    return max(decision.interval.low, -decision.interval.high) >= as_log(decision.margin)
+
+
+def _between(decision: Decision) -> str:
+    return f"between {percent(decision.interval.low)} and {percent(decision.interval.high)}"
+
+
+def _shown(decision: Decision, matters: str) -> str:
+    """A direction that is shown, and whether the margin is."""
+    interval = decision.interval
+    side = "better" if interval.low > 0 else "worse"
+    begin = f"The treatment is surely {side}, by about {size(interval.estimate)} ({_between(decision)})"
+    if at_least_margin(decision):
+        return f"{begin}, surely at least the {matters} that matters."
+    return f"{begin}; that it is at least the {matters} that matters is not shown."
+
+
+def _torn(decision: Decision, means: Means) -> str:
+    """The blocks and the means disagree: what these runs did, and no claim."""
+    estimate = decision.interval.estimate
+    ratio, (better, worse) = means.ratio, means.words
+    usually = "equal" if abs(estimate) < as_log(decision.margin) else better if estimate > 0 else worse
+    lost, gained = means.far[1] > means.far[0], means.far[1] < means.far[0]
+    rarely = f"rarely but badly {worse}" if lost else f"rarely but much {better}" if gained else "not on average"
+    mean = f"by the mean of the runs it was {size(ratio.estimate)} {better if ratio.estimate > 0 else worse}"
+    between = f"between {percent(ratio.low)} and {percent(ratio.high)}"
+    counts = f"{means.far[1]} of its {means.runs[1]} runs and {means.far[0]} of the control's {means.runs[0]}"
+    return (
+        f"The treatment was usually {usually}, {rarely}: in the typical block by {percent(estimate)}, but {mean} "
+        f"({between}); {counts} were more than twice as bad as the median. Which of the two matters is not for a rule."
+    )
+
+
+def _open(decision: Decision, matters: str, least: int) -> str:
+    interval = decision.interval
+    if not decision.consistent:
+        return "The effect changed during the run: no single size explains its parts. Look at its blocks: hak report."
+    if interval.n < least:
+        return f"{interval.n} blocks are too few for a verdict: at least {least} are needed."
+    if math.isinf(interval.low) and math.isinf(interval.high):
+        return f"{interval.n} blocks are too few for a verdict at this early look."
+    unclear = [guardrail.name for guardrail in decision.guardrails if guardrail.status == "open"]
+    if interval.low > 0 and interval.estimate >= as_log(decision.margin) and unclear:
+        return (
+            f"The treatment is surely better ({_between(decision)}), but {', '.join(unclear)} may have got worse by "
+            f"more than is tolerated."
+        )
+    if interval.excludes_zero():
+        side = "better" if interval.low > 0 else "worse"
+        return (
+            f"The treatment is surely {side}, by about {size(interval.estimate)} ({_between(decision)}), but whether "
+            f"by the {matters} that matters is open."
+        )
+    return f"The difference lies {_between(decision)}: better, equal and worse are all possible."

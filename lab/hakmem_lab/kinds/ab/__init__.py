@@ -1,1 +1,191 @@
-"""`hak ab`: is the treatment better than the control?"""
+"""`hak ab`: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
+
+import shlex
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge.analysis import (
+    COMPARED,
+    arm_rows,
+    base_result,
+    comparison,
+    log_ratios,
+    measured,
+    metric_of,
+)
+from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
+from hakmem_lab.kinds.ab import builds
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import AbSpec
+from hakmem_lab.run.conduct import conduct, plan_detection
+from hakmem_lab.run.session import Session, command_arms, parse_arms
+from hakmem_lab.store.query import Blocks
+
+Spec = AbSpec
+RUNS_PER_BLOCK = 4
+
+
+def names(spec: AbSpec) -> tuple[str, str]:
+    """The arms' names: as written, told apart where both are the same."""
+    control, treatment = map(shlex.join, spec.commands) if spec.commands else (spec.control, spec.treatment)
+    return (f"{control} (control)", f"{treatment} (treatment)") if control == treatment else (control, treatment)
+
+
+def arms(spec: AbSpec) -> list[Arm]:
+    control, treatment = names(spec)
+    if spec.commands:
+        return command_arms(dict(zip((control, treatment), spec.commands, strict=True)))
+    where = {control: "control", treatment: "treatment"}
+    return parse_arms({control: spec.control, treatment: spec.treatment}, where)
+
+
+def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
+    """Raises LabError where no data whatever could give a verdict; the comparisons share alpha."""
+    least = plan.least_blocks(spec.alpha / comparisons)
+    if plan.looks[-1] < least:
+        raise LabError(
+            f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
+            f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''} and {comparisons + 1} arms: at least {least}"
+        )
+
+
+def run(spec: AbSpec, context) -> dict:
+    if spec.builds > 1:
+        return builds.run(spec, context, arms(spec), measure, analyse)
+    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
+    check_blocks(spec, context.source, plan)
+    counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
+    most, first = (RUNS_PER_BLOCK * count + 2 * spec.warm_up for count in counts)
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+
+
+def measure(session: Session) -> None:
+    """Blocks until the verdict stands, at most those that are planned."""
+    session.check_fitness()
+    plan_detection(session, names(session.spec))
+    run_until_settled(session, "measure", names(session.spec), builds.unit_header(session.file.header()))
+
+
+def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
+    """Blocks of two arms, judged after every one of them. Planned looks, and what ended the run, are recorded."""
+    records = session.records()
+    plan, least = planning.plan_of(header, records), planning.least_blocks(records)
+    judged = None
+    for blocks in session.each_block(phase, lambda _: pair, planning.most_blocks(header, records)):
+        if not blocks or (not plan.share and len(blocks) not in plan.looks):
+            continue
+        decision = two_arms.decide(header, blocks, pair, plan)
+        settled = decision.verdict is not verdict.Verdict.INCONCLUSIVE
+        if (settled and judged is not None) or len(blocks) in plan.looks:
+            record_look(session, decision, pair, plan)
+        judged = decision
+        if settled and len(blocks) >= least:
+            return
+
+
+def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, str], plan: Plan) -> None:
+    count, last = decision.interval.n, plan.looks[-1]
+    shown = comparison(decision.interval, *pair, session.spec.metric, str(decision.verdict))
+    session.append({"type": "look", "look": count, "blocks": count, "of": last, "result": shown})
+    session.progress.say(f"{count} {session.counted} of at most {max(count, last)}: {decision.verdict}")
+
+
+def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
+    """What the planned looks that were reached said, and the last block, where it lies between them."""
+    counts = [count for count in plan.looks if count <= len(blocks)]
+    if header.get("anytime"):
+        counts = sorted({*counts, len(blocks)})
+    rows = []
+    for count in counts:
+        decision = two_arms.decide(header, blocks[:count], pair, plan)
+        row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
+        rows.append({"look": len(rows) + 1, "blocks": count, "of": len(plan.looks), **row})
+    return rows
+
+
+def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
+    """The result's keys that hold the verdict on two arms and what it rests on."""
+    decision = two_arms.decide(header, blocks, pair, plan)
+    row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
+    equivalence = decision.equivalence.ratio()
+    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": verdict.at_least_margin(decision)}
+    rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
+    return {
+        "verdict": str(decision.verdict),
+        "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,
+        "headline": decision.reason,
+        "final": decision.final,
+        "blocks": len(blocks),
+        "torn": decision.torn,
+        "comparisons": rows,
+        "looks": look_rows(header, blocks, pair, plan),
+        "guardrails": [each.row() for each in decision.guardrails],
+        "vetoed_by": list(decision.vetoed_by),
+    }
+
+
+def looked_at(blocks: Blocks, plan: Plan) -> Blocks:
+    """What may be judged: by planned looks alone, the blocks up to the last one that was reached."""
+    if plan.share:
+        return blocks
+    return blocks[: max((count for count in plan.looks if count <= len(blocks)), default=0)]
+
+
+def of_pair(header: dict, pair: tuple[str, str]) -> dict:
+    """The header as that of an A/B of these two of its arms."""
+    return header | {"arms": [arm for arm in header["arms"] if arm["name"] in pair]}
+
+
+def confirmation(header: dict, records: list[dict], pair: tuple[str, str], blocks: Blocks) -> dict:
+    """The verdict's keys, of fresh blocks of a chosen arm and the default; empty before they may be judged."""
+    plan = planning.plan_of(header, records)
+    blocks = looked_at(blocks, plan)
+    if not blocks:
+        return {}
+    parts = verdict_parts(of_pair(header, pair), blocks, pair, plan)
+    ended = parts["settled"] or len(blocks) >= planning.most_blocks(header, records)
+    return parts | {"final": ended and len(blocks) >= planning.least_blocks(records)}
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
+    if builds.KEY in header:
+        return builds.analyse(header, records, analyse)
+    spec, blocks = header["spec"], measured(records)
+    plan = planning.plan_of(header, records)
+    result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
+    blocks = looked_at(blocks, plan)
+    if not blocks:
+        result["headline"] = f"No verdict yet: {result['blocks']} blocks, the first look is after {plan.looks[0]}."
+        if plan.share:
+            result["headline"] = "No verdict yet: there are no finished blocks."
+        return result
+    pair = tuple(arm["name"] for arm in header["arms"])
+    result |= verdict_parts(header, blocks, pair, plan)
+    result["arms"] = arm_rows(header, blocks, metric_of(header))
+    result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])
+    if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
+        result["final"] = len(blocks) >= planning.least_blocks(records)
+    return blocked(failing.withheld(result, records, *pair), records)
+
+
+def blocked(result: dict, records: list[dict]) -> dict:
+    """An unfit machine gives no verdict, whatever the interval says."""
+    reasons = [record["text"] for record in records if record["type"] == "event" and record["what"] == "fitness"]
+    if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
+        return result
+    return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")
+
+
+def secondary(blocks: Blocks, control: str, treatment: str, spec: dict, level: float) -> list[dict]:
+    """What else changed: the standard metrics that are not the primary one, for information."""
+    rows = []
+    for name in COMPARED:
+        d = log_ratios(blocks, control, treatment, Metric(name)) if name != spec["metric"] else None
+        if d:
+            rows.append(comparison(paired_interval(d, level), control, treatment, name))
+    return rows

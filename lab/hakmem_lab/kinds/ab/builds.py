@@ -15,10 +15,9 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.analysis import log_ratios, metric_of
-from hakmem_lab.judge.statistics import looks
 from hakmem_lab.judge.statistics.paired import as_ratio
-from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.plan import layouts, project
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
+from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import Library
 from hakmem_lab.plan.spec import AbSpec
@@ -47,7 +46,7 @@ def unit_header(header: dict) -> dict:
 
 def plan_of(pairs: int, wanted: int, alpha: float) -> Plan:
     """As many looks as are wanted, or one at the end where so few pairs could not give a verdict otherwise."""
-    plan = Plan(tuple(looks.planned_looks(pairs, wanted)))
+    plan = Plan(tuple(planned_looks(pairs, wanted)))
     return plan if pairs >= plan.least_blocks(alpha) else Plan((pairs,))
 
 
@@ -132,7 +131,7 @@ class BuildSession(Session):
     def check_arms(self) -> None:
         """Builds what is missing, and asks of every build whether it serves the program."""
         drawn = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
-        self._build(layouts.seeds(drawn, self.spec.builds))
+        self._build(project.seeds(drawn, self.spec.builds))
         plain = self.arms
         for pair in self._pairs:
             self.arms = pair
@@ -146,7 +145,7 @@ class BuildSession(Session):
             self.progress.update(index, len(seeds), "builds")
             pair = dict(self.arms)
             for name, folder in folders.items():
-                pair[name] = _laid_out(self.arms[name], layouts.build(folder, seed), seed)
+                pair[name] = _laid_out(self.arms[name], project.build(folder, seed), seed)
             self._pairs.append(pair)
         self.progress.restart()
         self.arms = self._pairs[0]

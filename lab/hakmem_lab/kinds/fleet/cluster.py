@@ -15,10 +15,9 @@ from typing import Any
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped, one_line
-from hakmem_lab.kinds.fleet import worker
-from hakmem_lab.kinds.fleet.gather import Gathering
+from hakmem_lab.kinds.fleet import part
+from hakmem_lab.kinds.fleet.gather import LOST, Gathering
 from hakmem_lab.kinds.fleet.job import FleetSpec
-from hakmem_lab.kinds.fleet.ledger import LOST
 from hakmem_lab.run.endings import Progress
 
 CONNECT_S = 10.0
@@ -139,7 +138,7 @@ class Fleet:
                 if address in host.workers:
                     self._lose(host, address)
         new = sorted(now - self._known)
-        found = self._client.run(worker.introduce, workers=new, on_error="return") if new else {}
+        found = self._client.run(part.introduce, workers=new, on_error="return") if new else {}
         for address, answer in found.items():
             if isinstance(answer, OSError):
                 continue  # it has gone again
@@ -184,9 +183,9 @@ class Fleet:
             if host.future is not None:
                 continue
             if host.part is None:
-                self._submit(host, BEGINNING, worker.begin, self._job.plain(), host.name, self._folder)
+                self._submit(host, BEGINNING, part.begin_in_worker, self._job.plain(), host.name, self._folder)
             elif done.count(host.name) < share and (index := next(pending, None)) is not None:
-                self._submit(host, index, worker.measure, self._job.id, index)
+                self._submit(host, index, part.measure_in_worker, self._job.id, index)
 
     def _submit(self, host: Host, job: int, function: Any, *words: object) -> None:
         host.job = job
@@ -229,7 +228,7 @@ class Fleet:
         with contextlib.suppress(Exception):
             busy = [host.future for host in self._hosts.values() if host.future is not None]
             self._client.cancel(busy, force=True)
-            last = [self._client.submit(worker.end, workers=[a], pure=False, retries=0) for a in addresses]
+            last = [self._client.submit(part.end_in_worker, workers=[a], pure=False, retries=0) for a in addresses]
             import distributed
 
             distributed.wait(last, timeout=CONNECT_S)

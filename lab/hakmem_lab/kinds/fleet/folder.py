@@ -6,22 +6,32 @@
 
 A share is a range of the fleet's blocks. Whoever measures it looks first at what is finished of it: a share that is
 begun again, on the same host or another one, goes on where the earlier parts had come to.
+
+`slurm` and `kubernetes` write the files that these take: every task measures a share of the job in the folder.
 """
 
 import contextlib
 import itertools
 import json
 import os
+import re
 import secrets
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, Stopped, StoreError, one_line
 from hakmem_lab.kinds.fleet import part
+from hakmem_lab.kinds.fleet.gather import CLOSED, Gathering
+from hakmem_lab.kinds.fleet.gather import LEFT as LEFT_OUT
 from hakmem_lab.kinds.fleet.job import FleetSpec, Job
+from hakmem_lab.kinds.fleet.result import analyse
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.run.endings import Progress
-from hakmem_lab.store.runs import RunFile
+from hakmem_lab.store.runs import RunFile, Store
+from hakmem_lab.system import files
 
 JOB, PARTS, LEFT = "job.json", "parts", ".left"
 SHARE_VARIABLES = ("SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX")
@@ -129,3 +139,176 @@ def share_here() -> int | None:
         with contextlib.suppress(KeyError, ValueError):
             return int(os.environ[name])
     return None
+
+
+SCRIPT, MANIFEST, LOGS = "job.sbatch", "job.yaml", "logs"
+MOUNT = "/fleet"
+RETRIES_OF_A_SHARE = 3
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN, LONGEST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*"), 253  # RFC 1123, as Kubernetes has it
+
+
+def _write(path: Path, text: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, text)
+    except OSError as error:
+        raise StoreError(f"-o: cannot write {path}: {error.strerror}") from None
+    return path
+
+
+def _hak() -> list[str]:
+    """The command that is running now."""
+    found = shutil.which("hak")
+    beside = Path(os.path.abspath(sys.executable)).with_name("hak")
+    if beside.is_file():
+        return [str(beside)]
+    return [found] if found else [sys.executable, "-m", "hakmem_lab.cli.main"]
+
+
+def check_slurm(place: Path) -> None:
+    """Raises LabError where a path could not stand in a script of Slurm's."""
+    for path in (place.resolve(), Path.cwd()):
+        if any(sign in str(path) for sign in '"\\\n'):
+            raise LabError(f"-o: Slurm takes no quote, backslash or line break in a path: {path}")
+
+
+def slurm(folder: Folder) -> Path:
+    """A job array, a task a share, alone on its node; one whose node dies is queued again, and goes on."""
+    place = folder.path.resolve()
+    logs = place / LOGS
+    measure = shlex.join([*_hak(), "fleet", "--measure", str(place)])
+    output = str(logs).replace("%", "%%")
+    text = f"""#!/bin/bash
+#SBATCH --job-name=hak-fleet
+#SBATCH --array=0-{folder.shares - 1}
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --chdir="{Path.cwd()}"
+#SBATCH --output="{output}/%A_%a.txt"
+# Options of the cluster, such as --partition and --time, go to sbatch, or into a line of their own above.
+exec {measure}
+"""
+    script = _write(place / SCRIPT, text)
+    logs.mkdir(exist_ok=True)
+    return script
+
+
+def check_kubernetes(image: str | None, claim: str | None) -> None:
+    """Raises LabError where one of the two is missing, or none that Kubernetes takes."""
+    missing = [flag for flag, value in (("--image", image), ("--claim", claim)) if not value]
+    if missing:
+        raise LabError(
+            f"{missing[0]} is missing: an image with hak and the program, and a PersistentVolumeClaim that several "
+            "nodes may write (ReadWriteMany)"
+        )
+    if re.search(r"\s", str(image)):
+        raise LabError(f"--image: '{image}' names no image: there is no space in a name")
+    if len(str(claim)) > LONGEST_NAME or not SUBDOMAIN.fullmatch(str(claim)):
+        raise LabError(
+            f"--claim: '{claim}' is no name of Kubernetes: small letters, digits, '-' and '.', a letter or digit at "
+            "both ends"
+        )
+
+
+def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
+    """An Indexed Job, a pod a share and a node, and the job as a ConfigMap; parts are kept in a claim."""
+    name = f"hak-fleet-{folder.job.id}"
+    job = (folder.path / JOB).read_text(encoding="utf-8")
+    objects = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {JOB: job}},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": folder.shares,
+                "parallelism": folder.shares,
+                "backoffLimit": RETRIES_OF_A_SHARE * folder.shares,
+                "template": {"metadata": {"labels": {"app": name}}, "spec": _pod(name, str(image), str(claim))},
+            },
+        },
+    ]
+    return _write(folder.path / MANIFEST, "---\n".join(_yaml(each) for each in objects))
+
+
+def _pod(name: str, image: str, claim: str) -> dict:
+    """A pod that measures one share; of one job never two on a node. What it finishes is in the claim at once."""
+    job, parts = "job", "parts"
+    alone = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "restartPolicy": "Never",
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}},
+        "containers": [
+            {
+                "name": "hak",
+                "image": image,
+                "command": ["hak", "fleet", "--measure", MOUNT],
+                "env": [
+                    {"name": "HAK_FLEET_HOST", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                    {"name": "XDG_CACHE_HOME", "value": "/tmp"},
+                ],
+                "volumeMounts": [
+                    {"name": job, "mountPath": f"{MOUNT}/{JOB}", "subPath": JOB, "readOnly": True},
+                    {"name": parts, "mountPath": f"{MOUNT}/parts", "subPath": name},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": job, "configMap": {"name": name}},
+            {"name": parts, "persistentVolumeClaim": {"claimName": claim}},
+        ],
+    }
+
+
+def _yaml(value: object, indent: int = 0) -> str:
+    """A tree of plain values in YAML's block style; its words are those of JSON, which YAML contains."""
+    lines = []
+    if isinstance(value, dict):
+        for key, each in value.items():
+            nested = isinstance(each, dict | list) and each
+            lines.append(f"{' ' * indent}{key}:" + (f"\n{_yaml(each, indent + 2)}" if nested else f" {_word(each)}\n"))
+    elif isinstance(value, list):
+        for each in value:
+            if isinstance(each, dict):
+                lines.append(f"{' ' * indent}- " + _yaml(each, indent + 2).lstrip())
+            else:
+                lines.append(f"{' ' * indent}- {_word(each)}\n")
+    return "".join(lines)
+
+
+def _word(value: object) -> str:
+    return json.dumps(value)
+
+
+def earlier(store: Path, job: str) -> RunFile | None:
+    """The run of an earlier collection of the same job."""
+    for file in [file for file in Store(store).runs() if "-fleet-" in file.id]:
+        with contextlib.suppress(LabError):  # of a damaged run
+            if file.header("job")["job"]["id"] == job:
+                return file
+    return None
+
+
+def collect(path: Path, store: Path, progress: Progress, close: bool = False) -> dict:
+    """The result. close: nothing more will come, what is there is judged. Raises LabError where nothing is there."""
+    folder = Folder(path)
+    gathering = Gathering(folder.spec, folder.job, store, folder.source, earlier(store, folder.job.id))
+    with gathering:
+        for text in gathering.collect(folder.files()):
+            progress.say(f"warning: {text}; it is left out")
+        left = folder.left()
+        if not gathering.begun:
+            why = "; ".join(f"{host}: {reason}" for host, reason in left) or "no host has begun"
+            raise LabError(f"{path}: nothing to collect yet: {why}")
+        known = {(r["host"], r["why"]) for r in gathering.ledger.file.records() if r.get("what") == LEFT_OUT}
+        for host, why in left:
+            if (host, why) not in known:
+                gathering.leave_out(host, why)
+        if close:
+            gathering.ledger.event(CLOSED, "nothing more will come")
+        return gathering.finish(analyse)

@@ -18,7 +18,7 @@ from pathlib import Path
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import fitness
-from hakmem_lab.kinds.ab import kind as ab
+from hakmem_lab.kinds import ab
 from hakmem_lab.kinds.fleet.job import Job
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.spec import AbSpec, build
@@ -113,3 +113,34 @@ def begin(job: Job, host: str, folder: Path | None = None) -> Part:
         part.release()
         raise
     return part
+
+
+# In a worker of a Dask cluster.
+_parts: dict[str, Part] = {}  # job -> its part in this process; one at most
+
+
+def introduce(dask_worker) -> dict:
+    """Who the worker is."""
+    return {"name": str(dask_worker.name), "host": host_name(), "node": node()}
+
+
+def begin_in_worker(job: dict, host: str, folder: str | None) -> dict:
+    """Preflight, calibration and warm-up. Raises LabError where this host cannot take part."""
+    end_in_worker()
+    own = begin(Job(**job), host, Path(folder) if folder else None)
+    _parts[own.job.id] = own
+    return {"header": own.file.header(), "records": own.taken(), "file": str(own.file.path)}
+
+
+def measure_in_worker(job: str, index: int) -> dict:
+    """One block: its records, and why it could not be measured, else None."""
+    own = _parts[job]
+    why = own.measure(index)
+    return {"records": own.taken(), "why": why}
+
+
+def end_in_worker() -> None:
+    """Nothing that a part has started is left."""
+    while _parts:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_parts.popitem()[1])

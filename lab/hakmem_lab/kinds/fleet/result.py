@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from hakmem_lab.judge import failing, two_arms
 from hakmem_lab.judge.analysis import (
@@ -13,13 +14,12 @@ from hakmem_lab.judge.analysis import (
     measured,
     metric_of,
 )
-from hakmem_lab.judge.statistics import guardrails, hosts, verdict
+from hakmem_lab.judge.statistics import hosts, verdict
 from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
-from hakmem_lab.judge.statistics.sentences import percent, size
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent, size
 from hakmem_lab.judge.words import MEAN_OF
-from hakmem_lab.kinds.fleet.ledger import AGAIN, CLOSED, HOST, LEFT, LOST
+from hakmem_lab.kinds.fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks
@@ -80,10 +80,9 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
     whole = hosts.fleet(list(found.values()))
     interval, narrow = whole.interval(1 - alpha), whole.interval(1 - 2 * alpha)
     word = verdict.judge(interval, narrow, as_log(spec["margin"]))
-    rails = [
-        _rail(metric, limit, _columns(by_host, pair, metric), alpha) for metric, limit in guardrails_of(spec).items()
-    ]
-    checked = guardrails.checked(word, rails)
+    limits = guardrails_of(spec).items()
+    watched = [_guardrail(metric, limit, _columns(by_host, pair, metric), alpha) for metric, limit in limits]
+    checked, vetoed_by = verdict.with_guardrails(word, watched)
     means = _mean_of_means(by_host, pair, metric_of(header), 1 - alpha)
     torn = means is not None and verdict.contradicts(word, means, as_log(spec["margin"]))
     if whole.hosts < LEAST_HOSTS or torn:
@@ -92,14 +91,13 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
     rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
     equivalence = narrow.ratio()
     row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
-    failed = [rail.name for rail in rails if rail.status is GuardrailStatus.FAILED]
     return {
         "verdict": str(checked),
-        "headline": _headline(whole, found, interval, narrow, checked, rails, spec, means if torn else None),
+        "headline": _headline(whole, found, interval, narrow, checked, watched, spec, means if torn else None),
         "torn": torn,
         "comparisons": [row, *rows_of_means],
-        "guardrails": [guardrails.row(rail) for rail in rails],
-        "vetoed_by": failed if word is Verdict.GO and checked is Verdict.NO_GO else [],
+        "guardrails": [each.row() for each in watched],
+        "vetoed_by": list(vetoed_by) if checked is Verdict.NO_GO else [],
     }
 
 
@@ -115,14 +113,14 @@ def _mean_of_means(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric, le
     return hosts.fleet(found).interval(level)
 
 
-def _rail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: float) -> Guardrail:
+def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: float) -> Guardrail:
     """On average over the fleet; one host on which it surely fails leaves it open, however well the others do."""
     interval = hosts.fleet(list(found.values())).interval(1 - 2 * alpha)
-    rail = guardrails.judged(metric.name, interval, limit)
-    each = [guardrails.status(host.interval(1 - 2 * alpha / len(found)), limit) for host in found.values()]
-    if rail.status is GuardrailStatus.HELD and GuardrailStatus.FAILED in each:
-        return Guardrail(rail.name, limit, GuardrailStatus.UNCLEAR, interval)
-    return rail
+    on_average = Guardrail.of(metric.name, interval, limit)
+    each = [verdict.status(host.interval(1 - 2 * alpha / len(found)), limit) for host in found.values()]
+    if on_average.status is GuardrailStatus.HELD and GuardrailStatus.FAILED in each:
+        return replace(on_average, status=GuardrailStatus.OPEN)
+    return on_average
 
 
 def _headline(
@@ -131,7 +129,7 @@ def _headline(
     interval: Interval,
     narrow: Interval,
     word: Verdict,
-    rails: Sequence[Guardrail],
+    watched: Sequence[Guardrail],
     spec: dict,
     other: Interval | None,
 ) -> str:
@@ -150,7 +148,7 @@ def _headline(
             f"runs by {percent(other.estimate)}: a few runs are far off. Which of the two matters is not for a rule."
         )
     matters, between = f"{spec['margin'] * 100:g} %", f"between {percent(interval.low)} and {percent(interval.high)}"
-    broken = [rail.name for rail in rails if rail.status is not GuardrailStatus.HELD]
+    broken = [each.name for each in watched if each.status is not GuardrailStatus.HELD]
     if word is Verdict.NEUTRAL:
         inside = f"{percent(narrow.low)} to {percent(narrow.high)}"
         text = f"On average over the fleet any difference is smaller than the {matters} that matters ({inside})"

@@ -1,1 +1,211 @@
-"""`hak latency`: tail latency of an open loop."""
+"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm; judged
+after every block that has requests enough, else at planned looks (`rule`).
+
+A client that waits for an answer before it sends the next request does not see how long the others would have waited;
+so the program has a schedule, and counts from when a request should have begun.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from hakmem_lab.errors import nearest
+from hakmem_lab.judge import planning, two_arms
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.kinds.ab import check_blocks
+from hakmem_lab.kinds.compare import arms
+from hakmem_lab.kinds.latency import verdict
+from hakmem_lab.kinds.latency.pool import (
+    DEFAULT_PATTERN,
+    METRICS,
+    SECOND,
+    Pair,
+    Percentile,
+    Pools,
+    Reader,
+    check_pattern,
+    enough,
+    percentiles_us,
+)
+from hakmem_lab.kinds.latency.result import analyse, read_slow
+from hakmem_lab.kinds.latency.verdict import Asked, Decision, decide, whats
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from hakmem_lab.run.conduct import Context, conduct, plan_detection
+from hakmem_lab.run.endings import Progress
+from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.run.session import Session
+from hakmem_lab.store.query import Blocks
+from hakmem_lab.system.launcher import Outcome
+
+__all__ = ["Spec", "analyse", "run"]
+
+RUNS_OF_A_PAIR = 4
+
+
+def check_percentile(value: str) -> str:
+    """Returns the metric, or raises ValueError."""
+    if value not in METRICS:
+        raise ValueError(f"no percentile '{value}': {nearest(value, METRICS)}")
+    return value
+
+
+def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
+    """Percentiles, and what every kind can watch; else ValueError."""
+    for name, guardrail in value.items():
+        if name not in METRICS:
+            check_metric(name)
+        elif guardrail.higher_is_better:
+            raise ValueError(f"'{name}' is a time: higher is never better")
+    return value
+
+
+class Spec(BlockSpec):
+    """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
+    response time, or service-...) that the verdict is about. histogram: how the output says it."""
+
+    kind: Literal["latency"] = "latency"
+    allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
+    baseline: str | None = None
+    metric: Annotated[str, AfterValidator(check_percentile)] = "p99"
+    guardrails: Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)] = {}
+    higher_is_better: Literal[False] = False
+    margin: Ratio = 0.05
+    looks: Literal[1] = 1
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
+    detect: Ratio | None = None
+    warm_up: Annotated[int, Field(ge=0, le=100)] = 0
+    repeat: Literal[1] = 1
+    rate: Annotated[float, Field(gt=0)] | None = None
+    duration: Duration | None = None
+    histogram: str = DEFAULT_PATTERN
+    value_unit: Literal["ns", "us", "ms", "s"] = "ns"
+
+    @field_validator("histogram")
+    @classmethod
+    def _histogram(cls, value: str) -> str:
+        return check_pattern(value)
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> "Spec":
+        for name in ("rate", "duration"):
+            placeholder = "{seconds}" if name == "duration" else "{rate}"
+            used = any(placeholder in word for word in self.command)
+            if used != (getattr(self, name) is not None):
+                raise ValueError(
+                    f"the key '{name}' and {placeholder} in the command go together: one of them is missing"
+                )
+        return self
+
+    def values(self) -> dict[str, str]:
+        """What the placeholders stand for."""
+        given = {"{rate}": self.rate, "{seconds}": self.duration}
+        return {name: f"{value:g}" for name, value in given.items() if value is not None}
+
+
+class HistogramRunner(Runner):
+    """Keeps the histograms of a run and all their percentiles beside the one that is asked for."""
+
+    def __init__(self, workload: Workload, metric: Percentile, others: Sequence[Metric]):
+        super().__init__(workload, [metric, *others])
+        self._reader = metric.reader
+
+    def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
+        part = super()._part(outcome, server, why)
+        if part["why"] is None:
+            found = self._reader.histograms(outcome)
+            part["metrics"] |= percentiles_us(found)
+            part["histograms"] = {series: histogram.encode().decode() for series, histogram in found.items()}
+            part |= read_slow(outcome.stdout)
+            part["second_mean_us"] = [int(text) / 1e3 for text in SECOND.findall(outcome.stdout)]
+        return part
+
+
+class LatencySession(Session):
+    """Blocks of runs whose metrics are percentiles."""
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
+        super().__init__(spec, arms, progress)
+        self.runner.close()
+        argv = list(self.workload.argv)
+        for placeholder, value in spec.values().items():
+            argv = [word.replace(placeholder, value) for word in argv]
+        self.workload = replace(self.workload, argv=argv)
+        metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
+        watched = [guardrail for guardrail in spec.guardrail_metrics() if guardrail.name not in METRICS]
+        self.metrics = [metric, *watched]
+        self.runner = HistogramRunner(self.workload, metric, watched)
+
+
+def measure(session: LatencySession) -> None:
+    """Blocks of the baseline and of every arm that is not settled yet."""
+    session.check_fitness()
+    first, *others = list(session.arms)
+    note_rule(session)
+    plan_detection(
+        session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
+    )
+    header, records = session.file.header(), session.records()
+    law, least = verdict.recorded(header, records), planning.least_blocks(records)
+    asked = Asked(header["spec"], law, session.spec.alpha / len(others))
+    gone: set[str] = set()
+
+    def wanted(blocks: Blocks) -> list[str]:
+        return [first, *others] if len(blocks) < least else [first, *(name for name in others if name not in gone)]
+
+    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records)):
+        if not blocks or not law.often.share:
+            continue
+        gone |= {*session.gone}
+        for name in (name for name in others if name not in gone):
+            if (decision := settled(asked, blocks, first, name)) is not None:
+                gone.add(name)
+                session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
+        if len(gone) == len(others) and len(blocks) >= least:
+            return
+
+
+def settled(asked: Asked, blocks: Blocks, first: str, name: str) -> Decision | None:
+    """The verdict on an arm from the blocks in which it took part; None where it is still open."""
+    mine = two_arms.shared(blocks, first, name)
+    pair = Pair(Pools(mine, whats(asked.spec)), first, name)
+    if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
+        return None
+    decision = decide(asked, pair)
+    return None if decision.verdict is Verdict.INCONCLUSIVE else decision
+
+
+def note_rule(session: LatencySession) -> None:
+    """Fixes, by the trials, which percentiles are judged after every block; says so where the chosen one is not."""
+    records, spec = session.records(), session.spec
+    if not session.file.header().get("anytime") or any(r.get("what") == planning.BY_BLOCK for r in records):
+        return
+    trials = [record for record in records if record.get("phase") == "calibrate"]
+    found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)
+    text = f"judged after every block: {', '.join(found) or 'no percentile'}"
+    if spec.metric not in found:
+        counts = ", ".join(map(str, verdict.looks_at(spec.max_blocks)))
+        text += f"; a block has too few requests for {spec.metric}, which is looked at after {counts} blocks"
+        session.progress.say(text)
+    session.event(planning.BY_BLOCK, text, percentiles=found, reserve=verdict.RESERVE)
+
+
+def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
+    """The log-ratios of the blocks' own percentiles, of every arm that finished one."""
+    pools = Pools(blocks)
+    pairs = (Pair(pools, first, name) for name in others)
+    return [pair.log_ratios(metric) for pair in pairs if pair.blocks]
+
+
+def run(spec: Spec, context: Context) -> dict:
+    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
+    others, law = len(spec.allocators) - 1, verdict.of_blocks(spec.max_blocks)
+    for plan in (law.often, law.seldom):
+        check_blocks(spec, context.source, plan, others)
+    per_block = RUNS_OF_A_PAIR if others == 1 else others + 1
+    counts = (spec.max_blocks, min(spec.max_blocks, law.often.least_blocks(spec.alpha / others)))
+    most, soonest = (per_block * count + spec.warm_up * (others + 1) for count in counts)
+    return conduct(spec, context, arms(spec), lambda _: (most, soonest), measure, analyse, LatencySession)

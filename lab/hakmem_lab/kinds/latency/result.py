@@ -1,22 +1,87 @@
-"""The result of a latency run. Pure: header and records in."""
+"""The result of a latency run. Pure: header and records in.
+
+What the slowest requests did: the kernel's counts in each of them, as the program prints them. A line `slow RESPONSE_NS
+FAULTS WAITS PREEMPTED` for each of a run's slowest requests, counted from the start of the one that it had to wait for;
+and of the whole run `pages FAULTS GROWTH`: what was faulted in beyond the growth of resident memory had been there, and
+was given back.
+"""
 
 import math
+import re
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge import failing, planning
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
-from hakmem_lab.judge.statistics import guardrails, multiple, verdict
+from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
-from hakmem_lab.kinds.ab.kind import blocked
-from hakmem_lab.kinds.latency import causes
+from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
 from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, recorded, sized, told
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.store.runs import plain
+
+_SLOW = re.compile(r"^slow (\d+) (\d+) (\d+) (\d+)$", re.M)
+_PAGES = re.compile(r"^pages (\d+) (-?\d+)$", re.M)
+KEPT = 512
+CAUSED = ("p99", "p99.9", "p99.99")
+NEARLY, MOSTLY = 0.8, 0.5
+DIGITS = 0.998  # of a value that a histogram has rounded
+PREEMPTED, WAITED, FAULTED, OWN = "other programs", "lock waits", "page faults", "own work"
+
+
+def read_slow(text: str) -> dict:
+    """What a run's record keeps of it; nothing where the program does not print it."""
+    slow = sorted(([int(word) for word in found] for found in _SLOW.findall(text)), reverse=True)[:KEPT]
+    pages = _PAGES.search(text)
+    return {"slow": slow, "pages": [int(pages[1]), int(pages[2])] if pages else None} if slow else {}
+
+
+def cause(_response: int, faults: int, waits: int, preempted: int) -> str:
+    """One for each. Who was not running is not asked for more; a wait is longer than a fault."""
+    return PREEMPTED if preempted else WAITED if waits else FAULTED if faults else OWN
+
+
+def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[dict]]) -> list[dict]:
+    """Of each arm and percentile, by the requests beyond it: shares of causes. Left out where too few are known."""
+    found = []
+    for percentile in CAUSED:
+        for name, arm in arms.items():
+            expected = arm.beyond(percentile)
+            limit = arm.interval(percentile)[0] * 1e3 * DIGITS
+            slow = [row for run in runs[name] for row in run.get("slow", ()) if row[0] >= limit]
+            if expected >= LEAST_REQUESTS_BEYOND and len(slow) >= NEARLY * expected:
+                found.append(_cause_row(name, percentile, slow, [run.get("pages") for run in runs[name]]))
+    return found
+
+
+def _cause_row(
+    name: str, percentile: str, slow: Sequence[Sequence[int]], pages: Sequence[Sequence[int] | None]
+) -> dict:
+    counts = Counter(cause(*row) for row in slow)
+    faults, growth = (sum(each[at] for each in pages if each) for at in (0, 1))
+    row = {
+        "arm": name,
+        "percentile": percentile,
+        "requests": len(slow),
+        "causes": {what: counts[what] / len(slow) for what in (FAULTED, WAITED, PREEMPTED, OWN)},
+        "given_back": max(0.0, 1 - max(0, growth) / faults) if faults else None,
+    }
+    return row | {"text": _cause_text(row)}
+
+
+def _cause_text(row: dict) -> str:
+    """41 % page faults after a purge, 12 % lock waits, 47 % own work"""
+    back = row["given_back"]
+    purge = "" if back is None else " after a purge" if back >= MOSTLY else " on new memory"
+    named = {FAULTED: FAULTED + purge}
+    shares = sorted(row["causes"].items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{100 * share:.0f} % {named.get(what, what)}" for what, share in shares if share >= 0.005)
+
 
 UNIT = "µs"
 REPORTED = (*METRICS, *(prefix + MEAN for prefix in PREFIXES.values()))
@@ -121,14 +186,16 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     for row in (row for row in result["arms"] if row["name"] in arms):
         row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
-    result["latency"]["causes"] = causes.rows(arms, {name: _runs(blocks, name) for name in arms})
+    result["latency"]["causes"] = cause_rows(arms, {name: _runs(blocks, name) for name in arms})
     asked = Asked(spec, law, spec["alpha"] / len(others))
     pairs = {name: pair for name in others if (pair := Pair(pools, first, name)).blocks}
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
     if len(blocks) < law.planned and not law.often.share:
         return plain(result)
     decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
-    result["failed"] = failing.withheld_of(decisions, records, first, others) if len(others) > 1 else {}
+    result["failed"] = {}
+    if len(others) > 1:
+        decisions, result["failed"] = failing.withheld_of(decisions, records, first, others)
     still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
     result |= _ending(still, len(blocks), header, records)
     if not result["final"] and all(map(_unlimited, decisions.values())):
@@ -136,12 +203,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
     result["comparisons"] += _secondary(pairs, spec)
     result["guardrails"] = [
-        guardrails.row(rail) | {"arm": name} for name, decision in decisions.items() for rail in decision.rails
+        each.row() | {"arm": name} for name, decision in decisions.items() for each in decision.guardrails
     ]
     result["headline"] = _headline(first, spec["metric"], decisions, result["failed"])
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
-        failing.withheld(result, records, first, others[0])
+        result = failing.withheld(result, records, first, others[0])
     return plain(blocked(result, records))
 
 
@@ -179,7 +246,7 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
     for metric in map(_percentile_metric, ("cpu", "rss")):
         found = {name: log_ratios(pair.blocks, pair.control, name, metric) for name, pair in pairs.items()}
         columns = {name: d for name, d in found.items() if d is not None}
-        intervals = multiple.simultaneous_intervals(columns, 1 - spec["alpha"])
+        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
         rows += [comparison(interval, pairs[name].control, name, metric.name) for name, interval in intervals.items()]
     return rows
 
@@ -210,7 +277,7 @@ def _undecided(percentile: str, name: str, decision: Decision) -> str:
         return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"
     between = told(percentile, decision.interval).between
     ends = f" ({between})" if between else ""
-    unclear = [rail.name for rail in decision.rails if rail.status is verdict.GuardrailStatus.UNCLEAR]
+    unclear = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
     if decision.interval.low > 0 and unclear:
         return f"{name}: better{ends}, but {', '.join(unclear)} may have got worse"
     return f"{name}: not decided{ends}"

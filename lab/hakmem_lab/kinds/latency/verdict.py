@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import planning, words
 from hakmem_lab.judge.analysis import log_ratios
-from hakmem_lab.judge.statistics import anytime, guardrails, stopping, verdict
+from hakmem_lab.judge.statistics import stopping, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_interval
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Bets, Plan
 from hakmem_lab.judge.statistics.pooled import MEAN, widened
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, WHATS, Pair, Pools, split
@@ -72,7 +72,7 @@ class Rule:
     ) -> tuple[Interval, Interval]:
         """By what all blocks show, whose bets may be read at any time; unlimited where the two exclude each other."""
         pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
-        bets, tail = anytime.Bets(pair.log_ratios(metric)), alpha * self.seldom.share
+        bets, tail = Bets(pair.log_ratios(metric)), alpha * self.seldom.share
         found = []
         for before, now, each in zip(looked, pooled, (tail / 2, tail), strict=True):
             low, high = bets.bound(each), bets.bound(each, above=False)
@@ -128,7 +128,7 @@ class Decision:
     verdict: Verdict
     interval: Interval
     equivalence: Interval
-    rails: tuple[Guardrail, ...]
+    guardrails: tuple[Guardrail, ...]
     reason: str
     plain: float
     torn: bool
@@ -157,7 +157,11 @@ class Asked:
 
 def whats(spec: dict) -> list[float | str]:
     """The statistics that a verdict needs."""
-    names = [spec["metric"], *BUILT_IN, *(rail.name for rail in guardrails_of(spec) if rail.name in METRICS)]
+    names = [
+        spec["metric"],
+        *BUILT_IN,
+        *(each.name for each in guardrails_of(spec) if each.name in METRICS),
+    ]
     return list(dict.fromkeys([*(WHATS[split(name)[1]] for name in names), MEAN]))
 
 
@@ -174,19 +178,19 @@ def limits(asked: Asked, pair: Pair) -> dict[str, float]:
     return steady | own
 
 
-def rails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
+def guardrails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
     """Percentiles of all requests by the same rule, and what else the spec's guardrails watch, run by run."""
     found = []
     for name, limit in limits(asked, pair).items():
         if pair.known(name):
-            found.append(guardrails.judged(name, asked.rule.intervals(pair, name, asked.alpha)[1], limit))
+            found.append(Guardrail.of(name, asked.rule.intervals(pair, name, asked.alpha)[1], limit))
     for metric, limit in guardrails_of(asked.spec).items():
         if metric.name not in METRICS:
             d = log_ratios(pair.blocks, pair.control, pair.treatment, metric) or []
             if asked.rule.often.share:
                 found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, asked.rule.often))
             else:
-                found.append(guardrails.judged(metric.name, paired_interval(d, 1 - 2 * asked.alpha), limit))
+                found.append(Guardrail.of(metric.name, paired_interval(d, 1 - 2 * asked.alpha), limit))
     return tuple(found)
 
 
@@ -194,10 +198,10 @@ def decide(asked: Asked, pair: Pair) -> Decision:
     """Better only where neither a guardrail nor the mean of all requests says otherwise."""
     metric, delta = asked.metric, asked.delta
     interval, equivalence = asked.rule.intervals(pair, metric, asked.alpha)
-    watched = rails(asked, pair)
+    watched = guardrails(asked, pair)
     (mean,) = pair.against(asked.mean, [1 - asked.alpha])
     plain = verdict.judge(interval, equivalence, delta)
-    word = guardrails.checked(plain, watched)
+    word = verdict.with_guardrails(plain, watched)[0]
     contrary = (word is Verdict.GO and mean.high < 0) or (word is plain is Verdict.NO_GO and mean.low > 0)
     word = Verdict.INCONCLUSIVE if contrary else word
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
@@ -265,12 +269,12 @@ def _sentence(
     text = f"{metric} of all requests is {sized(metric, interval)}"
     if mean is not None:
         return f"{text}, but their mean is {sized(asked.mean, mean)}: a few requests outweigh the others."
-    failed = [rail for rail in watched if rail.status is GuardrailStatus.FAILED]
-    unclear = [rail.name for rail in watched if rail.status is GuardrailStatus.UNCLEAR]
+    failed = [each for each in watched if each.status is GuardrailStatus.FAILED]
+    unclear = [each.name for each in watched if each.status is GuardrailStatus.OPEN]
     better = interval.estimate > 0
     if interval.excludes_zero() and better and failed:
-        known = {each.name: each.record() for each in guardrails_of(asked.spec)}
-        costs = "; ".join(told(known.get(rail.name, rail.name), rail.interval).text for rail in failed)
+        known = {metric.name: metric.record() for metric in guardrails_of(asked.spec)}
+        costs = "; ".join(told(known.get(each.name, each.name), each.interval).text for each in failed)
         return f"{text}, but at the price of {costs}, beyond what is tolerated."
     if word is Verdict.INCONCLUSIVE and interval.excludes_zero():
         doubt = (

@@ -1,1 +1,176 @@
-"""`hak replay`: what another allocator would make of a recorded program."""
+"""`hak replay`: a recorded program's allocations on several allocators, in blocks as every comparison.
+
+With `live`, the recorded command itself runs on each of them in the same blocks: what the replay predicts, and what is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.judge import planning
+from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.kinds import compare
+from hakmem_lab.kinds.ab import check_blocks
+from hakmem_lab.kinds.replay.result import LIVE, analyse, chosen, replayed
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.project import find_program
+from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
+from hakmem_lab.plan.stdin import check_file
+from hakmem_lab.run import preflight
+from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.endings import Progress
+from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
+from hakmem_lab.run.session import Session
+from hakmem_lab.store.query import Blocks
+from hakmem_lab.trace import replay, stacks
+from hakmem_lab.trace.contents import Contents, contents, words
+from hakmem_lab.trace.replay import ReplayBlocks, ReplayRunner
+
+__all__ = ["Spec", "analyse", "run"]
+
+MOST_NAMED = 20
+LIVE_METRICS = ("wall", "cpu", "rss")
+
+
+def parse_numbers(value: Any) -> Any:
+    """'0,3' -> [0, 3]."""
+    return [part for part in value.split(",") if part] if isinstance(value, str) else value
+
+
+class Spec(CompareSpec):
+    """command: what replays the trace; it follows from the other keys."""
+
+    kind: Literal["replay"] = "replay"  # type: ignore[assignment]
+    trace: Word
+    touch: Literal["recorded", "all", "none"] = "recorded"
+    pace: Literal["fast", "recorded"] = "fast"
+    processes: Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_numbers)] = []
+    live: bool = False
+    by: Literal["stack"] | None = None
+    metric: MetricName = "cpu"
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
+
+    @model_validator(mode="before")
+    @classmethod
+    def _command(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(trace := values.get("trace"), str) or "command" in values:
+            return values
+        if not Path(trace).is_file():
+            raise LabError(f"there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
+        live = bool(values.get("live"))
+        # A run tells the times of its last execution by stack.
+        values = {"pace": "recorded" if live else "fast"} | ({"repeat": 1} if values.get("by") else {}) | values
+        mean = stacks.mean_bytes(Path(trace)) if values.get("by") else 0
+        touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
+        numbers = parse_numbers(values.get("processes"))
+        numbers = numbers if isinstance(numbers, list) else []  # which the field itself refuses
+        return values | {"command": replay.command(trace, touch, pace, numbers, mean)}
+
+
+def live_workload(spec: Spec, found: Contents) -> Workload:
+    """The recorded command. Raises LabError where it cannot be run."""
+    command, cwd = replay.texts(found.info.get("command")), words(found.info, "cwd") or None
+    if not command:
+        raise LabError(f"--live: {spec.trace} does not say which command was recorded")
+    if cwd is not None and not Path(cwd).is_dir():
+        raise LabError(f"--live: the recorded command ran in {cwd}, which is not there")
+    program = Path(cwd or "", command[0]) if "/" in command[0] else find_program(command[0], "--live")
+    stdin = words(found.info, "stdin")
+    given = replay.environment(found) | spec.env
+    return Workload([str(program), *command[1:]], given, cwd, spec.pin, spec.timeout,
+                    stdin=check_file(stdin, "--live") if stdin else None)  # fmt: skip
+
+
+class TwoRunners(Runner):
+    """Replays on the arms, and runs the recorded command on their twins."""
+
+    def __init__(self, own: Runner, live: Runner):  # its launchers are theirs
+        self._own, self._live = own, live
+
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+        if arm.name.endswith(LIVE):
+            return self._live.run(arm, pad_bytes, 1, seed)
+        return self._own.run(arm, pad_bytes, repeat, seed)
+
+    def close(self) -> None:
+        self._own.close()
+        self._live.close()
+
+
+class ReplaySession(ReplayBlocks):
+    """Blocks of replays, and of live runs where they are asked for."""
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
+        self.trace, self.found = spec.trace, contents(Path(spec.trace))
+        self.live = live_workload(spec, self.found) if spec.live else None
+        if missing := sorted(set(spec.processes) - {each.number for each in self.found.processes}):
+            there = ", ".join(str(each.number) for each in self.found.processes[:MOST_NAMED]) or "none"
+            raise LabError(f"--processes: {spec.trace} has no process {missing[0]}; it has: {there}")
+        super().__init__(spec, arms, progress, [spec.metric, *(m for m in LIVE_METRICS if m != spec.metric)])
+        self.needed = [arms[0].name, arms[0].name + LIVE]
+        self.stacks = chosen(Path(spec.trace), spec, next(iter(spec.processes), None)) if spec.by else None
+        if self.stacks and isinstance(self.runner, ReplayRunner):
+            self.runner.nodes = {node for row in self.stacks["rows"] for node in row["nodes"]}
+        if self.live:
+            self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
+
+    def check_arms(self) -> None:
+        for arm in self.arms.values():
+            self.progress.update(0, 1, f"preflight: {arm.name}")
+            preflight.check_arm(arm, self.live if self.live and arm.name.endswith(LIVE) else self.workload)
+        self.progress.restart()
+
+    def said_of(self, arm: Arm) -> str:
+        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
+
+    def create(self, folder: Path, source: str, **more: object) -> None:
+        super().create(folder, source, recorded=replay.recorded(self.found), stacks=self.stacks, **more)
+        if self.found.partial:
+            self.warn("partial", f"the trace is incomplete, and replayed as far as it goes: {self.found.partial}")
+
+
+def arms(spec: Spec) -> list[Arm]:
+    """The baseline first; then, with live, each of them again."""
+    own = compare.arms(spec)
+    return own + [replace(arm, name=arm.name + LIVE) for arm in own if spec.live]
+
+
+def run(spec: Spec, context: Context) -> dict:
+    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
+    plan, others = Plan((spec.max_blocks,)), len(spec.allocators) - 1
+    check_blocks(spec, context.source, plan, others)
+    count = len(arms(spec))
+    per_block = 4 if count == 2 else count
+    soonest = spec.max_blocks if spec.live or spec.by else min(spec.max_blocks, plan.least_blocks(spec.alpha / others))
+    most, first = (per_block * blocks + spec.warm_up * count for blocks in (spec.max_blocks, soonest))
+    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse, ReplaySession)
+
+
+def measure(session: Session) -> None:
+    """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
+    session.check_fitness()
+    header, records = session.file.header(), session.records()
+    everyone = list(session.arms)
+    least, most = planning.least_blocks(records), planning.most_blocks(header, records)
+    plan, own = planning.plan_of(header, records), replayed(header)
+    gone: set[str] = set()
+
+    def wanted(blocks: Blocks) -> list[str]:
+        settled = {*session.gone, *(gone if len(blocks) >= least else ())}
+        return [
+            name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}
+        ]
+
+    for blocks in session.each_block("measure", wanted, most):
+        if not blocks or header["spec"]["live"] or header["spec"].get("by"):
+            continue
+        found = compare.decisions(own, blocks, plan)
+        gone |= {name for name, decision in found.items() if decision.verdict is not Verdict.INCONCLUSIVE}
+        if len(gone | {*session.gone}) == len(everyone) - 1 and len(blocks) >= least:
+            return

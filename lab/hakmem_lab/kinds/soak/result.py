@@ -4,17 +4,26 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from hakmem_lab.judge.analysis import failures, warnings
+from hakmem_lab.judge.analysis import failures, identity, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
-from hakmem_lab.kinds.soak.analysis import ALPHA, HOUR_S, KIB_PER_MIB, Segment, column, epochs, phases_of, segments
-from hakmem_lab.kinds.soak.drift import Drift, stays
+from hakmem_lab.kinds.soak.analysis import (
+    ALPHA,
+    HOUR_S,
+    KIB_PER_MIB,
+    Drift,
+    Segment,
+    column,
+    epochs,
+    phases_of,
+    segments,
+    stays,
+)
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
 # Growth at the budget's rate has to reach this before anything is said: memory is taken in whole chunks, and what a
 # program needs to get going is no leak.
 LEAST_GROWTH_KIB = 64.0
-ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
 UNSERVED = "was not loaded"
 UNSEEN = 3.0  # events of which none is seen with a probability of 5 %, where so many are to be expected
 
@@ -144,7 +153,7 @@ def _arm(header: dict, records: Sequence[dict], main: Segment) -> dict:
     resident = [sample["rss_kib"] for sample in main.steady_samples()]
     # Samples are sums over all processes of the program; the kernel's own peak is that of the largest.
     seen = max(sample["rss_kib"] for sample in main.samples)
-    return {key: header["arms"][0].get(key) for key in ARM_KEYS} | {
+    return identity(header["arms"][0]) | {
         "n": 1,
         "wall_s": run.get("wall_s", main.duration_s),
         "cpu_s": run["cpu_s"],

@@ -1,1 +1,19 @@
-"""`hak suite`: workloads, bars, milestones."""
+"""`hak suite`: workloads of a user's choice on several arms: ratios, bars, guardrails, milestones."""
+
+from hakmem_lab.kinds.suite.result import analyse
+from hakmem_lab.kinds.suite.run import Suite
+from hakmem_lab.kinds.suite.spec import SuiteSpec
+
+__all__ = ["Spec", "analyse", "run"]
+
+Spec = SuiteSpec
+
+
+def run(spec: SuiteSpec, context) -> dict:
+    with Suite(spec, context) as suite:
+        if context.resume:
+            suite.resume(context.resume)
+        else:
+            suite.begin()
+        suite.measure()
+        return suite.finish(analyse(suite.file.header(), suite.records()))

@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
-from hakmem_lab.judge.statistics.counts import rate_interval
+from hakmem_lab.judge.statistics.intervals import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
-from hakmem_lab.kinds.syscalls.kind import OPS, TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls import OPS, TAIL_CHARACTERS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -30,8 +30,7 @@ from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context
-from hakmem_lab.run.inputs import changed_input, input_hashes
-from hakmem_lab.run.recorder import Recorder, check_unchanged
+from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
@@ -288,7 +287,7 @@ class Suite(Recorder):
     def _block(self, session: Session, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block_of_those_left("measure", list(session.arms), index, attempt, session.needed)
+        session.block_of_those_left("measure", list(session.arms), index, attempt)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:

@@ -11,10 +11,8 @@ from functools import cache
 
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import log_ratios, values
-from hakmem_lab.judge.statistics.multiple import simultaneous_intervals
-from hakmem_lab.judge.statistics.paired import median_interval
-from hakmem_lab.kinds.suite.bars import BEST, SIZES_KIB, Bar
-from hakmem_lab.kinds.suite.spec import SuiteSpec, WorkloadSpec
+from hakmem_lab.judge.statistics.paired import median_interval, simultaneous_intervals
+from hakmem_lab.kinds.suite.spec import BEST, SIZES_KIB, Bar, SuiteSpec, WorkloadSpec
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks
 

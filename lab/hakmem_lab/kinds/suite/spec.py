@@ -1,22 +1,18 @@
-"""The keys of a suite's spec.
+"""The keys of a suite, what its subject has to reach (bars, milestones, guardrails as bars), where its paths begin.
 
 A suite is a list of workloads, each with bars to reach. All ratios are turned so that above 1 means that the first
 side is better, whatever the metric's direction.
-
-Where the relative paths of a suite begin: in the present folder, else beside its spec, else in the folder above.
-
-Whether the names in a suite's spec refer to something.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.kinds.suite.bars import BEST, PRIMARY, Bar, Milestone, guardrail_bar
-from hakmem_lab.kinds.syscalls.kind import OPS, parse_ops
+from hakmem_lab.kinds.syscalls import OPS, parse_ops
 from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.spec import (
     SERVER_METRICS,
@@ -24,6 +20,7 @@ from hakmem_lab.plan.spec import (
     Command,
     Duration,
     Environment,
+    Guardrail,
     Guardrails,
     MetricName,
     Model,
@@ -32,7 +29,73 @@ from hakmem_lab.plan.spec import (
     Server,
     Timeout,
     Word,
+    check_metric,
 )
+
+SIZES_KIB = {"KiB": 1.0, "MiB": 1024.0, "GiB": 1024.0**2}
+TIMES_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+BEST = ("best", "leanest")
+PRIMARY = "primary"
+GUARDRAIL = "guardrail"
+
+
+def parse_amount(value: Any) -> Any:
+    """'0.3ms', '1MiB', '50%' or a number -> a number in the metric's own unit (s, KiB) or a ratio."""
+    if not isinstance(value, str):
+        return value
+    units = {**SIZES_KIB, **TIMES_S, "%": 0.01, "": 1.0}
+    found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*", value)
+    if not found or found.group(2) not in units:
+        raise ValueError("an amount is a number, or one with us, ms, s, KiB, MiB, GiB or %")
+    return float(found.group(1)) * units[found.group(2)]
+
+
+Amount = Annotated[float, BeforeValidator(parse_amount), Field(gt=0)]
+
+
+class Bar(Model):
+    """What the subject has to reach on one metric of a workload.
+
+    against: the metric's ratio to an arm, to the best of the peers or to the leanest (the best in a metric of memory);
+    over: the difference to an arm, in the metric's unit; neither: the subject's own median, in the metric's unit.
+    With `against`, at-least is how many times as good the subject must be, at-most how many times the cost it may have.
+    higher-is-better: of a metric that is not the workload's own, which has its direction there.
+    """
+
+    title: str = ""
+    metric: str = PRIMARY
+    higher_is_better: bool = False
+    against: str | None = None
+    over: str | None = None
+    at_least: Amount | None = None
+    at_most: Amount | None = None
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, value: str) -> str:
+        return value if value == PRIMARY else check_metric(value)
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "Bar":
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("a bar has either at-least or at-most")
+        if self.against and self.over:
+            raise ValueError("a bar has either against (a ratio) or over (a difference)")
+        return self
+
+
+class Milestone(Bar):
+    """A bar with a name of its own."""
+
+    name: str
+    workload: str
+
+
+def guardrail_bar(metric: str, guardrail: Guardrail, reference: str) -> Bar:
+    """A guardrail is a bar against the reference: it holds where the whole interval keeps the limit."""
+    name = metric if not metric.startswith("regex:") else "output"
+    return Bar(title=f"{GUARDRAIL}: {name}", metric=metric, against=reference,
+               higher_is_better=guardrail.higher_is_better, at_most=1 + guardrail.limit)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -198,8 +261,8 @@ class WorkloadSpec(Model):
     def rates(self) -> set[str]:
         """The metrics of which more is better."""
         of_bars = {self.named(bar.metric) for bar in self.bars if bar.higher_is_better}
-        of_rails = {self.named(name) for name, rail in self.guardrails.items() if rail.higher_is_better}
-        return of_bars | of_rails | ({self.metric} if self.higher_is_better else set())
+        of_guardrails = {self.named(name) for name, guardrail in self.guardrails.items() if guardrail.higher_is_better}
+        return of_bars | of_guardrails | ({self.metric} if self.higher_is_better else set())
 
     def named(self, metric: str) -> str:
         """The metric that a bar means: `rss` of a workload with a server is the server's."""
@@ -273,11 +336,12 @@ class SuiteSpec(Model):
         return min(self.max_blocks, row.max_blocks or self.max_blocks)
 
     def guardrails_of(self, row: WorkloadSpec) -> list[Bar]:
-        return [guardrail_bar(name, rail, self.reference) for name, rail in row.guardrails.items()]
+        return [guardrail_bar(name, guardrail, self.reference) for name, guardrail in row.guardrails.items()]
 
-    def judges(self) -> bool:
-        """Whether there is anything to reach."""
-        return any(row.bars or row.guardrails for row in self.chosen())
+    def unjudged(self) -> str:
+        """Why there is no verdict, where there is nothing to reach."""
+        reached = any(row.bars or row.guardrails for row in self.chosen())
+        return "" if reached else "without bars and guardrails there is nothing to reach"
 
 
 def checked_defaults(values: Any) -> dict:

@@ -1,1 +1,280 @@
-"""`hak syscalls`: system calls per operation."""
+"""`hak syscalls`: system calls per operation in the steady state, as the difference of two run lengths.
+
+The runs are traced and therefore not timed. A command without {ops} has no two lengths: then the calls of the whole
+process are reported, start and end included. {seed} in it is another number in every repeat, the same for all arms and
+both lengths: then the repeats are of different operations. With a [server] its calls are counted, and the command is
+the client.
+
+System calls of one execution, counted by strace.
+
+The allocator must reach the program and not strace, so the variables of the dynamic linker are handed over with -E.
+"""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from hakmem_lab.errors import LabError, Stopped
+from hakmem_lab.kinds.syscalls.result import SEED, analyse
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import CommonSpec, Server
+from hakmem_lab.run.conduct import Context, Recorder
+from hakmem_lab.run.runner import MEASURES, Workload
+from hakmem_lab.run.server import choose_port, drive, with_port
+from hakmem_lab.run.session import parse_arms
+from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.usage import family
+
+__all__ = ["analyse"]
+
+# "% time  seconds  usecs/call  calls  [errors]  name"
+_ROW = re.compile(r"^\s*[0-9.]+\s+[0-9.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<name>[a-z_]\w*)\s*$", re.M)
+LINKER_PREFIX = "LD_"
+TAIL_CHARACTERS = 400
+
+
+def parse_summary(text: str) -> dict[str, int]:
+    """Calls by name from what `strace -c` writes; several personalities are added up."""
+    calls: dict[str, int] = {}
+    for row in _ROW.finditer(text):
+        if row["name"] != "total":
+            calls[row["name"]] = calls.get(row["name"], 0) + int(row["calls"])
+    return calls
+
+
+def find_strace() -> str:
+    """Raises LabError where there is none."""
+    found = shutil.which("strace")
+    if found is None:
+        raise LabError("counting system calls needs strace: install it (Debian: apt-get install strace)")
+    return found
+
+
+def traced(strace: str, summary: Path, argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """(the command, its environment) that counts the calls of argv and of everything it starts."""
+    handed_over = {name: value for name, value in env.items() if name.startswith(LINKER_PREFIX)}
+    words = [word for name, value in handed_over.items() for word in ("-E", f"{name}={value}")]
+    own = {name: value for name, value in env.items() if name not in handed_over}
+    return [strace, "-f", "-c", "-o", str(summary), *words, "--", *argv], own
+
+
+class Counter:
+    """Counts the system calls of programs, one after the other."""
+
+    def __init__(
+        self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float, stdin: str | None = None
+    ):
+        self._launcher, self._cwd, self._pin, self._timeout_s, self._stdin = launcher, cwd, pin, timeout_s, stdin
+        self._strace = find_strace()
+
+    def check(self) -> None:
+        """Raises LabError where strace cannot trace here."""
+        calls, outcome = self.count(["/bin/true"], {"PATH": "/usr/bin:/bin"})
+        if outcome.exit != 0 or not calls.get("execve"):
+            why = " ".join(outcome.stderr.split())[-TAIL_CHARACTERS:] or outcome.failure() or "it counted nothing"
+            raise LabError(
+                f"strace cannot trace programs here: {why}. In a container it needs the capability SYS_PTRACE"
+            )
+
+    def count(self, argv: Sequence[str], env: Mapping[str, str]) -> tuple[dict[str, int], Outcome]:
+        """Calls by name of the whole execution, and how it ended (strace ends as its program does)."""
+        with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+            summary = Path(folder) / "calls"
+            command, own = traced(self._strace, summary, argv, env)
+            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0, stdin=self._stdin)
+            outcome = self._launcher.run(request)
+            return _counted(summary), outcome
+
+    def count_server(
+        self, workload: Workload, server: Server, client: Sequence[str], argv: Sequence[str], env: Mapping[str, str]
+    ) -> tuple[dict[str, int], Outcome, str | None]:
+        """Calls by name of a server, whose command is argv, from its start to its end while one client drives it; how
+        it ended; why that does not count, else None. The client runs untraced, on no arm."""
+        port = choose_port(server)
+        with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as clients:
+            summary = Path(folder) / "calls"
+            command, own = traced(self._strace, summary, with_port(argv, port), env)
+            pin = server.pin or self._pin
+            running = self._launcher.start(Request(command, own, self._cwd, pin, self._timeout_s, sample_ms=0))
+            why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+            try:
+                if wait_for_port(port, running, server.ready_timeout):
+                    why = drive(clients, workload, server, client, port)
+            finally:
+                if running.ended() and why is None:
+                    why = "the server ended during the run"
+                outcome = _end_traced(running)
+            return _counted(summary), outcome, why
+
+
+def _counted(summary: Path) -> dict[str, int]:
+    return parse_summary(summary.read_text(encoding="utf-8", errors="replace") if summary.exists() else "")
+
+
+def _end_traced(running: Running) -> Outcome:
+    """Ends what strace traces: strace itself ignores SIGTERM, and writes its summary once its program has ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in family(running.pid):
+            if pid != running.pid and not running.ended():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        if running.ended(GRACE_S):
+            return running.wait()
+    return running.kill()
+
+
+OPS = "{ops}"
+MOST_SEED = 2**31
+
+
+def parse_ops(value: Any) -> Any:
+    """'1000000,5000000' -> [1000000, 5000000]."""
+    return [int(part) for part in value.split(",")] if isinstance(value, str) else value
+
+
+class Spec(CommonSpec):
+    """ops: the two lengths that {ops} in the command stands for. budget: calls per operation, at most."""
+
+    kind: Literal["syscalls"] = "syscalls"
+    allocators: Annotated[list[str], Field(min_length=1, default_factory=lambda: ["hakmem", "glibc"])]
+    ops: Annotated[list[int], BeforeValidator(parse_ops), Field(min_length=2, max_length=2)] | None = None
+    repeats: Annotated[int, Field(ge=2, le=100)] = 3
+    budget: Annotated[float, Field(gt=0)] | None = None
+    server: Server | None = None
+
+    @field_validator("ops")
+    @classmethod
+    def _ops(cls, value: list[int] | None) -> list[int] | None:
+        if value is not None and not 0 < value[0] < value[1]:
+            raise ValueError("ops are two lengths, the shorter one first, both above 0")
+        return value
+
+    @model_validator(mode="after")
+    def _placeholder(self) -> "Spec":
+        used = any(OPS in word for word in self.command)
+        if used != (self.ops is not None):
+            raise ValueError("the key 'ops' and {ops} in the command go together: one of them is missing")
+        if self.budget is not None and self.ops is None:
+            raise ValueError("a budget is in calls per operation: it needs the key 'ops' and {ops} in the command")
+        return self
+
+    def unjudged(self) -> str:
+        """Why there is no verdict, where there is none."""
+        return "" if self.budget else "without the key 'budget' there is nothing that the counts have to keep"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One traced execution of the plan."""
+
+    index: int
+    arm: Arm
+    length: str
+    ops: int | None
+    seed: int
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """With what {ops} and {seed} stand for."""
+        length = OPS if self.ops is None else str(self.ops)
+        return [word.replace(OPS, length).replace(SEED, str(self.seed)) for word in words]
+
+
+def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
+    """Every arm and length `repeats` times, in a random order within each repeat."""
+    lengths = list(zip(("short", "long"), spec.ops, strict=True)) if spec.ops else [("whole", None)]
+    rng = random.Random(f"syscalls {seed}")
+    order = []
+    for repeat in range(spec.repeats):
+        one = [(arm, *length) for arm in arms for length in lengths]
+        rng.shuffle(one)
+        number = random.Random(f"syscalls {seed} {repeat}").randrange(1, MOST_SEED)
+        order += [(*each, number) for each in one]
+    return [Execution(index, *each) for index, each in enumerate(order)]
+
+
+def run(spec: Spec, context: Context) -> dict:
+    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
+    if len(set(spec.allocators)) != len(spec.allocators):
+        raise LabError("allocators: the same arm is named twice")
+    arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
+    workload = Workload.of(spec)
+    with Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
+        counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s, workload.stdin)
+        counter.check()
+        recorder.begin()
+        _count(spec, plan(spec, arms, recorder.seed), counter, recorder)
+        return recorder.finish(analyse(recorder.file.header(), recorder.records()))
+
+
+def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, recorder: Recorder) -> None:
+    """What is not in the store yet. Raises Stopped at the first execution that fails."""
+    records = [record for record in recorder.records() if record["type"] == "run"]
+    done = {record["block"] for record in records if record["ok"]}
+    attempts = {record["block"]: record["attempt"] + 1 for record in records}
+    for execution in executions:
+        if execution.index in done:
+            continue
+        note = f"{execution.arm.name}, {execution.length}"
+        recorder.progress.update(execution.index, len(executions), note)
+        try:
+            record = _execute(spec, execution, counter, recorder.workload)
+        except OSError as error:
+            raise recorder.stopped(f"strace cannot be started: {error.strerror}") from None
+        if changed := recorder.changed_file():
+            record |= {"ok": False, "why": f"{changed} changed during the run"}
+        recorder.append(record | {"attempt": attempts.get(execution.index, 0)})
+        if changed:
+            raise Stopped(f"{changed} changed during run {recorder.file.id}; its counts are kept, start a new run")
+        if not record["ok"]:
+            recorder.progress.restart()
+            raise recorder.stopped(f"{execution.arm.name}: {' '.join(record['argv'])}: {record['why']}")
+    recorder.progress.restart()
+
+
+def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workload) -> dict:
+    argv, environment = execution.argv(workload.argv), execution.arm.environment(spec.env)
+    started = time.time()
+    if workload.server:
+        subject = execution.argv(workload.subject())
+        calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
+    else:
+        calls, outcome = counter.count(argv, environment)
+        why = outcome.failure()
+        if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
+            why += f": {tail}"
+    if why is None and not calls:
+        why = "strace counted no system call"
+    return {
+        "type": "run",
+        "block": execution.index,
+        "position": 0,
+        "arm": execution.arm.name,
+        "phase": "measure",
+        "started": started,
+        "repeat": 1,
+        "argv": argv,
+        "length": execution.length,
+        "ops": execution.ops,
+        "calls": calls,
+        "value": float(sum(calls.values())),
+        "metrics": {},
+        "mapped": None,
+        "pad_bytes": 0,
+        "exit": outcome.exit,
+        "signal": outcome.signal,
+        "timed_out": outcome.timed_out,
+        "ok": why is None,
+        "why": why,
+        **{name: getattr(outcome, name) for name in MEASURES},
+    }

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 
 from scipy.special import gammaincinv
 
-from hakmem_lab.judge.analysis import ARM_MEDIANS, failures, warnings
+from hakmem_lab.judge.analysis import ARM_MEDIANS, failures, identity, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.store.runs import plain
 
 ALPHA = 0.05
 SEED = "{seed}"
 LEAST_DIFFERENT = 3
-ARM_KEYS = ("name", "library", "sha256", "version", "configuration", "variables")
 
 
 def upper_bound(events: float, alpha: float = ALPHA, together: float = 1.0) -> float:
@@ -98,11 +97,6 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     return row | {"passed": _passed(row, budget)}
 
 
-def _identity(arm: dict, runs: int) -> dict:
-    """Which arm it is. What a traced run costs says nothing about the arm, so the medians stay empty."""
-    return {key: arm.get(key) for key in ARM_KEYS} | {"n": runs} | dict.fromkeys(ARM_MEDIANS)
-
-
 def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -> str:
     counted = [row for row in rows if row["per_op"] is not None]
     if not counted:
@@ -177,7 +171,10 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
             "alpha": ALPHA,
             "blocks": len(runs),
             "max_blocks": spec["repeats"] * lengths * len(rows),
-            "arms": [_identity(arm, len(by_arm[arm["name"]])) for arm in header["arms"]],
+            # What a traced run costs says nothing about the arm, so the medians stay empty.
+            "arms": [
+                identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]
+            ],
             "failures": failures(records),
             "warnings": _warnings(header, records, rows),
             "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed},

@@ -1,19 +1,66 @@
 """From the records of a tuning to its result: the course of the choice, the verdict on the winner, the line to use."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge import failing, words
 from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
-from hakmem_lab.judge.statistics import multiple, sentences
+from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds.ab.kind import blocked, confirmation
-from hakmem_lab.kinds.tune import search, service
+from hakmem_lab.kinds.ab import blocked, confirmation
+from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, OVER, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
+from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, finished_blocks
+
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
+UNLOADED = ("default", "glibc")  # allocators that are there without being loaded
+
+
+def environment(arm: Mapping, others: str | None, brought: bool = False, now: Mapping | None = None) -> dict[str, str]:
+    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator; brought: the
+    program has another allocator than that of the C library, which takes its place only where it is preloaded; now:
+    the arm that it takes the place of."""
+    variables = dict(arm["variables"])
+    library = None
+    if arm["library"] and (brought or arm["allocator"] not in UNLOADED):
+        library = str(project.located(arm["library"]).absolute())
+    beside = others if library or (now and now["library"] and now["allocator"] not in UNLOADED) else None
+    words = (library, beside, variables.pop("LD_PRELOAD", None))
+    preload = ":".join(word for word in words if word)
+    return ({"LD_PRELOAD": preload} if preload else {}) | variables
+
+
+def service_lines(arm: Mapping, now: Mapping, others: str | None, brought: bool, command: Sequence[str]) -> dict:
+    """What takes a service from the arm that it runs on now to another one. systemd: empty where nothing is to be set,
+    since a bare Environment= takes away what other lines have set; unset: likewise."""
+    variables = environment(arm, others, brought, now)
+    gone = [name for name in environment(now, others) if name not in variables]
+    return {
+        "systemd": systemd(variables) if variables else "",
+        "unset": f"UnsetEnvironment={' '.join(gone)}" if gone else "",
+        "shell": shell(variables, command, gone),
+        "environment": variables,
+    }
+
+
+def systemd(variables: Mapping[str, str]) -> str:
+    """A line of a unit's [Service] section: systemd.exec(5), Environment=; quoting as in systemd.syntax(7)."""
+    return "Environment=" + " ".join(_quoted(f"{name}={value}") for name, value in variables.items())
+
+
+def _quoted(assignment: str) -> str:
+    return f'"{"".join(_ESCAPED.get(c, c) for c in assignment)}"'
+
+
+def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[str] = ()) -> str:
+    """The same in front of a command."""
+    without = " ".join(["env", *(f"-u {name}" for name in gone)]) if gone else ""
+    words = [without, *(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)]
+    return " ".join(word for word in words if word)
 
 
 def events(records: Sequence[dict], what: str) -> list[dict]:
@@ -73,9 +120,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if not parts:
         result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
         return result
-    result |= parts
-    result["selection"]["confirmation"] = parts["comparisons"][0]
-    blocked(failing.withheld(result, records, DEFAULT, chosen), records)
+    result = blocked(failing.withheld(result | parts, records, DEFAULT, chosen), records)
+    result["selection"]["confirmation"] = result["comparisons"][0]
     result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
     if broke and not result["final"]:
         result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"
@@ -113,7 +159,7 @@ def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | Non
 
 
 def _told(runner_up: dict) -> str:
-    name, better = runner_up["arm"], sentences.size(as_log(runner_up["estimate"]))
+    name, better = runner_up["arm"], verdict.size(as_log(runner_up["estimate"]))
     return (
         f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
         f"which is no verdict: --allocators {shlex.quote(name)} confirms it, as a question of its own"
@@ -127,7 +173,7 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
         d = log_ratios(shared(blocks, DEFAULT, name), DEFAULT, name, metric_of(header))
         if d:
             columns[name] = d
-    intervals = multiple.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
+    intervals = paired.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
     rows = []
     for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate)):
         ratio = intervals[name].ratio()
@@ -143,7 +189,7 @@ def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
         arms = {arm["name"]: arm for arm in header["arms"]}
         command = spec["server"]["command"] if spec["server"] else spec["command"]
         tune["use"] = chosen
-        tune["service"] = service.lines(arms[chosen], arms[DEFAULT], spec["env"].get("LD_PRELOAD"), brought, command)
+        tune["service"] = service_lines(arms[chosen], arms[DEFAULT], spec["env"].get("LD_PRELOAD"), brought, command)
     tune["answer"] = _answer(result, spec["default"], chosen)
     return result
 

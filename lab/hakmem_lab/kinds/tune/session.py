@@ -9,8 +9,7 @@ from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import planning
-from hakmem_lab.judge.statistics.looks import planned_looks
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
 from hakmem_lab.plan import peers

@@ -1,18 +1,40 @@
-"""The HTML report: `write` makes one self-contained page from runs, `picture` one SVG for a page of documentation.
+"""The HTML report: `write` makes one self-contained page from runs, `write_files` from those of the store,
+`write_reading` from a reading of a heap or a trace; `picture` one SVG for a page of documentation.
 
-May import: statistics, errors. Jinja2 and matplotlib are imported on the first call, so importing this is cheap.
+Jinja2 and matplotlib are imported on the first call, so importing this is cheap.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hakmem_lab import extras, kinds
+from hakmem_lab.errors import LabError
+from hakmem_lab.show import emit
 from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import files
 
-__all__ = ["LoadedRun", "picture", "save_picture", "write"]
+__all__ = ["LoadedRun", "load", "picture", "save_picture", "write", "write_files", "write_reading"]
+
+
+def load(file: RunFile) -> LoadedRun:
+    """A run with its result, analysed anew from its records."""
+    records, header = list(file.records()), file.header()
+    return LoadedRun.from_records(records, kinds.module(header["kind"]).analyse(header, records))
+
+
+def write_files(found: Sequence[RunFile], output: Path) -> None:
+    """One HTML file over the runs, their raw data linked. Raises LabError where it cannot be written."""
+    extras.need("report", "hak report")
+    links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in found}
+    try:
+        write([load(file) for file in found], output, links)
+    except OSError as error:
+        raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
 
 
 def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, str] | None = None) -> None:
@@ -26,6 +48,16 @@ def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, s
     files.write(Path(out_path), render(runs, links or {}))
 
 
+def write_reading(result: Mapping, output: Path, option: str) -> None:
+    """A reading of `hak explain`, or a trace by stack, as one HTML file. `option`: by which it was asked for. Raises
+    LabError where it cannot be written, or packages are missing."""
+    extras.need("report", option)
+    from hakmem_lab.show.report import readings
+
+    page = readings.stacks if "stacks" in result else readings.heap
+    emit.write_text(page(result), output, option)
+
+
 def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), name: str | None = None) -> str:
     """Return one picture of a result as a standalone SVG document.
 
@@ -33,7 +65,7 @@ def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), n
     pictures of the kind (`forest`, `blocks`, `distribution`, …); None takes the kind's leading one. Raises
     ValueError if the result has no such picture.
     """
-    from hakmem_lab.show.report.catalogue import standalone
+    from hakmem_lab.show.report.pictures import standalone
 
     return standalone(LoadedRun.from_records(runs, result), name)
 

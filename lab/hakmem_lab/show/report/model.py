@@ -12,16 +12,58 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.show.numbers import UNKNOWN
 
 Record = dict[str, Any]
 
 MEASURED_PHASES = ("measure", "select", "confirm")
+
+
+@dataclass
+class Table:
+    """The numbers behind a picture, or a table of its own: the caption, the column heads and rows of text."""
+
+    caption: str
+    columns: list[str]
+    rows: Sequence[Sequence[str | Cell]]
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that is also tinted; its text says the same without the tint."""
+
+    text: str
+    tone: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_TONES = {word: word.lower() for word in ("GO", "NO-GO", "NEUTRAL", "INCONCLUSIVE")} | {"open": "inconclusive"}
+
+
+def text_of(value: object) -> str:
+    return UNKNOWN if value is None or value == "" else str(value)
+
+
+def verdict_cell(word: object) -> str | Cell:
+    """A verdict, or a suite's pass, miss or open; a ~ says that the target lies inside the interval."""
+    text = str(word or "")
+    tone = _TONES.get(text)
+    for start, mark, meaning in (("pass", "✓", "go"), ("miss", "✕", "no-go")):
+        if text.startswith(start):
+            text, tone = f"{mark} {text}", "inconclusive" if "~" in text else meaning
+    return Cell(text, tone) if tone else text_of(word)
+
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -55,14 +97,7 @@ class LoadedRun:
     def from_records(cls, records: Iterable[Mapping[str, Any]], result: Mapping[str, Any] | None = None) -> LoadedRun:
         """Sort records by their `type`; one without a type is a run. `result` replaces a stored result."""
         loaded = cls(header={})
-        lists = {
-            "run": loaded.runs,
-            "sample": loaded.samples,
-            "event": loaded.events,
-            "look": loaded.looks,
-            "decision": loaded.decisions,
-            "block": loaded.blocks,
-        }
+        lists = {name: getattr(loaded, f"{name}s") for name in ("run", "sample", "event", "look", "decision", "block")}
         for each in records:
             record = dict(each)
             kind = record.get("type", "run")

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup
 
-from hakmem_lab.show import tuning
-from hakmem_lab.show.report import numbers, reproduce, svg, tables, verdicts
-from hakmem_lab.show.report.catalogue import draw
-from hakmem_lab.show.report.model import LoadedRun
-from hakmem_lab.show.report.svg import Picture, Table, drawing
+from hakmem_lab.show import answers, numbers
+from hakmem_lab.show.kinds import tune
+from hakmem_lab.show.report import reproduce, svg, tables
+from hakmem_lab.show.report.model import LoadedRun, Table
+from hakmem_lab.show.report.pictures import draw
+from hakmem_lab.show.report.svg import Picture, drawing
 
 # A page of very many runs stays quick to make and to open: beyond this many pictures a run gets its leading one, and
 # beyond twice as many none; the page says so.
@@ -80,13 +81,13 @@ def _article(
         "kind": run.kind,
         "created": str(run.header.get("created") or run.result.get("created") or ""),
         "question": run.question,
-        "verdict": verdicts.verdict(run),
-        "facts": verdicts.facts(run),
-        "earlier": verdicts.earlier(run),
+        "verdict": answers.explain(run.result),
+        "facts": tables.facts(run),
+        "earlier": tables.earlier(run),
         "interim": run.result.get("final") is False,
         "pictures": [(picture, Markup(picture.svg)) for picture in pictures],
         "left_out": only is not None,
-        "service": tuning.service_lines(run.result),
+        "service": tune.service_lines(run.result),
         "findings": tables.findings(run),
         "arms": tables.arms(run),
         "failures": tables.failures(run),

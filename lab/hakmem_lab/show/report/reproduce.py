@@ -12,18 +12,12 @@ from typing import Any
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
 
 SAVED = "spec.toml"  # as the page offers it
-# Kinds whose commands have a flag for every key but these; the others have --set for all that is no table.
-BOTH = ("server", "cwd")
-ONLY_IN_FILES = {
-    "ab": {*BOTH},
-    "compare": {*BOTH, "also", "looks"},
-    "aa": {*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples", "rare"},
-}
-OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the others
+OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the kinds whose other keys --set gives
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
 OF_A_FLEET = ("engine", "workers", "scheduler")
 STEPS = ("setup", "prepare", "cleanup")
@@ -46,7 +40,8 @@ def command_line(run: LoadedRun) -> str:
     if flags is not None and spec.get("commands"):  # the first of which is `command`
         return shlex.join([*begin, *flags, *seed])
     if flags is None or not argv:
-        return shlex.join([*begin, *([] if run.kind == "suite" else [SAVED]), *seed])
+        own_spec = run.kind in KINDS and KINDS[run.kind].own_spec
+        return shlex.join([*begin, *([] if own_spec else [SAVED]), *seed])
     return shlex.join([*begin, *flags, *seed, "--", *argv])
 
 
@@ -109,8 +104,9 @@ def _line(step: list[str]) -> str:
 def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
     """The words for one key; none where no flag can give it this value."""
     flag = f"--{NAMES.get(key, key)}"
-    if kind in ONLY_IN_FILES:
-        if key in ONLY_IN_FILES[kind]:
+    only_in_files = KINDS[kind].only_in_files
+    if only_in_files is not None:
+        if key in only_in_files:
             return
     elif key not in OWN_FLAGS:
         yield from _set(key, value)

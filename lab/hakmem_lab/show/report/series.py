@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hakmem_lab.judge.statistics.paired import WalshAverages
+from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record
-from hakmem_lab.show.report.numbers import finite
 
 DRAWN_POINTS = 2000
 
@@ -108,7 +108,7 @@ def envelope(samples: Sequence[Record], key: str, limit: int = 400) -> Envelope 
     return Envelope(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], True)
 
 
-def autocorrelation(values: Floats, lags: int = 20) -> Floats:
+def correlations(values: Floats, lags: int = 20) -> Floats:
     """Sample autocorrelation at lags 1…`lags` (fewer when the series is short); empty for a constant series."""
     centred = values - values.mean() if len(values) else values
     power = float(np.dot(centred, centred))
@@ -129,7 +129,7 @@ class MemoryOverTime:
     high: Floats
 
 
-def memory_over_time(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]:
+def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]:
     """By arm, where the runs recorded it; of a server, while its client was measured."""
     curves: dict[str, list[Floats]] = defaultdict(list)
     for record in run.counted:

@@ -1,1 +1,66 @@
-"""Results on the terminal."""
+"""Tables of the terminal, and the figures in them."""
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+WIDE_COLUMNS = 120
+SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
+# Unit of a metric -> (factor, unit shown), the greatest first.
+PREFIXES = {
+    "KiB": ((1024.0**2, "GiB"), (1024.0, "MiB"), (1.0, "KiB")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+}
+STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Three significant digits and all before the point, never an exponent, in the prefix that people use."""
+    if value is None:
+        return "-"
+    steps = PREFIXES.get(unit, ((1.0, unit),))
+    factor, shown = next(((f, name) for f, name in steps if abs(value) >= f), steps[-1])
+    value /= factor
+    digits = max(0, SIGNIFICANT - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    if digits > MOST_DIGITS:
+        digits = 0 if abs(value) < TINY else MOST_DIGITS
+    return f"{value:,.{digits}f} {shown}".strip()
+
+
+def output():
+    """A console on standard output; where nobody sees a terminal's edge, lines are as wide as tables want to be."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+
+
+def new_table(title: str, *columns: str):
+    """An empty table of rich; the first column is of words, the others are of figures."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+    return table
+
+
+def _cell(text: str):
+    from rich.text import Text
+
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def add_row(table, *cells: str) -> None:
+    """A row of plain text, in which verdicts have their colours."""
+    table.add_row(*(_cell(cell) for cell in cells))
+
+
+def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator:
+    """A table of rows of plain text, where there are any."""
+    rows = list(rows)
+    if rows:
+        table = new_table(title, *columns)
+        for row in rows:
+            add_row(table, *row)
+        yield table

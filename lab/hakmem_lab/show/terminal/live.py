@@ -15,8 +15,8 @@ from rich.text import Text
 
 from hakmem_lab.errors import one_line
 from hakmem_lab.inside.watch import Watch
-from hakmem_lab.show.terminal.explanation import kib, size
-from hakmem_lab.show.terminal.tables import add_row, new_table
+from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal.process import kib, size
 
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
 KEYS |= {"\x1b": "escape", "\x7f": "back", "\b": "back"}

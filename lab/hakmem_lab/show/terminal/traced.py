@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show.terminal.tables import add_row, new_table, number, output
+from hakmem_lab.show.terminal import add_row, new_table, number, output
 from hakmem_lab.trace.contents import words
 from hakmem_lab.trace.stacks import without_plumbing
 

@@ -1,1 +1,62 @@
-"""The pictures of the report, one module per family; each takes a run and gives a picture, or None for no data."""
+"""Which pictures belong to which kind of run, and in what order: a function takes a run and gives a picture, or None
+for no data.
+
+May import: pictures, svg, model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from hakmem_lab.plan.kinds import KINDS, Kind
+from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.show.report.svg import Picture, document, drawing
+
+Draw = Callable[[LoadedRun, str], Picture | None]
+
+# Modules and functions here, by which the pictures are named; these follow a kind's own, wherever there is data.
+GENERAL = ("forest.forest", "runs.tail", "blocks.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
+OF_EVERY_ARM = ("runs.distribution", "runs.memory_over_time", "runs.memory")
+
+
+def pictures(kind: str) -> dict[str, Draw]:
+    """The pictures of a kind by name, the leading one first."""
+    row = KINDS.get(kind, Kind(kind))
+    general = [] if row.mixed else [each for each in GENERAL if not (row.many and each in OF_EVERY_ARM)]
+    found = {}
+    for each in (*row.pictures, *general):
+        module, _, function = each.partition(".")
+        found[function.replace("_", "-")] = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    return found
+
+
+def names(kind: str) -> list[str]:
+    """Names of the pictures of a kind, the leading one first."""
+    return list(pictures(kind))
+
+
+def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
+    """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique. To be called in `drawing`."""
+    drawn: list[Picture] = []
+    for name, function in pictures(run.kind).items():
+        if only is not None and len(drawn) >= only:
+            break
+        picture = function(run, f"{key}-{name}")
+        if picture is not None:
+            drawn.append(picture)
+    return drawn
+
+
+def standalone(run: LoadedRun, name: str | None = None) -> str:
+    """One picture of a run as an SVG document; ValueError if there is no such picture, or no data for it."""
+    chosen = pictures(run.kind)
+    if name is not None and name not in chosen:
+        raise ValueError(f"no picture {name!r} for a run of kind {run.kind!r}; there are: {', '.join(chosen)}")
+    run = run.cleaned()
+    with drawing():
+        for key, function in chosen.items():
+            picture = function(run, key) if name in (None, key) else None
+            if picture is not None:
+                return document(picture.svg)
+    raise ValueError(f"the run {run.id} has no data for {'any picture' if name is None else f'the picture {name!r}'}")

@@ -12,13 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from hakmem_lab.judge import words
-from hakmem_lab.show import answers
-from hakmem_lab.show.report import directions, numbers
-from hakmem_lab.show.report.model import LoadedRun, Record
-from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.pictures.effects import comparison_name
+from hakmem_lab.show import answers, numbers
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report import svg
+from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.series import DRAWN_POINTS, BlockRatios, block_ratios, running_estimate
-from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
 
 DRAWN_COMPARISONS = 8
 
@@ -56,10 +55,10 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
         shape = arm_marker(position) if legend else ""
         axis.plot(
             counts, log_ratio, color=colour, marker=shape, markevery=max(1, len(counts) // 6), markersize=5,
-            label=label(comparison_name(comparison), 44),
+            label=label(answers.comparison_name(comparison), 44),
         )  # fmt: skip
         rows += [
-            [comparison_name(comparison), str(n), _said(run, comparison, float(value))]
+            [answers.comparison_name(comparison), str(n), _said(run, comparison, float(value))]
             for n, value in zip(counts, log_ratio, strict=True)
         ]
     if not legend:
@@ -67,14 +66,14 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
     else:
         figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
         axis.margins(y=0.1)
-    directions.upwards(axis, *axis.get_ylim(), how)
+    svg.upwards(axis, *axis.get_ylim(), how)
     axis.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axis.set_xlabel("blocks finished")
     axis.set_xlim(0, max(len(ratios.blocks) for _, ratios in pairs) + 1)
     last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in _last_rows(rows))
     title = "Block by block"
     description = f"The running estimate ends at {last}."
-    caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({directions.sides(how)[1]})."
+    caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({svg.sides(how)[1]})."
     if not legend:
         caption = (
             "Dots: the ratio within each block. " + caption + " Bars: the estimate and interval at each planned look."
@@ -126,9 +125,9 @@ def _looks(axis: Axes, looks: list[Record]) -> None:
         if place is None:
             continue
         axis.axvline(place, color=SENTINELS["line"], linewidth=1, zorder=0.5)
-        low = low_edge if low is None else max(directions.place(low), low_edge)
-        high = high_edge if high is None else min(directions.place(high), high_edge)
+        low = low_edge if low is None else max(svg.place(low), low_edge)
+        high = high_edge if high is None else min(svg.place(high), high_edge)
         axis.plot([place, place], [low, high], color=SENTINELS["arm-2"], linewidth=2.4)
         value = finite(look.get("estimate"))
-        if value is not None and low_edge <= directions.place(value) <= high_edge:
-            axis.plot([place], [directions.place(value)], "D", color=SENTINELS["arm-2"], markersize=6)
+        if value is not None and low_edge <= svg.place(value) <= high_edge:
+            axis.plot([place], [svg.place(value)], "D", color=SENTINELS["arm-2"], markersize=6)

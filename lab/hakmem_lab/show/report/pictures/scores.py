@@ -10,32 +10,15 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from hakmem_lab.show import answers
-from hakmem_lab.show.report import numbers
-from hakmem_lab.show.report.model import LoadedRun, Record
-from hakmem_lab.show.report.numbers import finite
-from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.kinds.suite import figure_text, ratio_text, row_arms, row_name
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
 
 LABEL_IN = 0.2
 LANE_IN = 0.13
 TITLE_IN = 0.26
 HISTORY_LINES = 8
-
-
-def row_name(row: Record) -> str:
-    """A workload, with its metric where it names one."""
-    return " · ".join(str(row[name]) for name in ("workload", "metric") if row.get(name)) or "?"
-
-
-def row_arms(rows: list[Record]) -> list[str]:
-    """Names of the arms of all rows, in order of appearance."""
-    return list(dict.fromkeys(str(name) for row in rows for name in row.get("arms") or {}))
-
-
-def ratio_text(value: object) -> str:
-    """A ratio with two decimals, 1.04×."""
-    known = finite(value)
-    return numbers.UNKNOWN if known is None else f"{known:.2f}×"
 
 
 def _ratio(row: Record, arm: str, key: str = "ratio") -> float | None:
@@ -91,16 +74,6 @@ def scores(run: LoadedRun, key: str) -> Picture | None:
         "to reach."
     )
     return Picture("scores", title, description, element(figure, key, title, description), table, caption)
-
-
-def figure_text(record: Record, row: Record) -> str:
-    """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
-    found = answers.standing(record, answers.is_memory(row))
-    if found is None:
-        return str(record.get("word") or numbers.UNKNOWN)
-    if not found.between:
-        return f"{found.short} [open]"
-    return f"{found.short} [{found.brackets or found.between}]" if found.sure else found.between
 
 
 def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in: float) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from hakmem_lab.show.report import numbers
-from hakmem_lab.show.report.model import LoadedRun, Record
-from hakmem_lab.show.report.numbers import finite
+from hakmem_lab.show import numbers
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.series import Envelope, Floats, envelope
-from hakmem_lab.show.report.svg import SENTINELS, Picture, Table, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
 
 TABLE_ROWS = 24
 

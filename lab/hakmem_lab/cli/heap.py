@@ -1,0 +1,208 @@
+"""Where did the memory go?
+
+`hak explain`: every resident kilobyte of a process, or of a core file, by owner. `hak profile`: which stacks allocated
+what is in use. `hak top`: memory by owner, class and thread, live; and options, changed with a preview. `hak metrics`:
+the heap as OpenMetrics text, once or for a scraper.
+"""
+
+import http.server
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hakmem_lab.cli.flags import arms
+from hakmem_lab.errors import LabError
+
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+MEAN_MOST = 1 << 30
+PATHS = ("/metrics", "/")
+PATIENCE_S = 5  # with a scraper that says nothing: others wait meanwhile
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(explain)
+    app.command(context_settings={"allow_interspersed_args": False})(profile)
+    app.command()(top)
+    app.command()(metrics)
+
+
+def explain(
+    subject: Annotated[str, typer.Argument(metavar="PID | CORE", help="A process, a core file, or a reading (--json)")],
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the reading there as one JSON object; - for standard output")
+    ] = None,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Hold the process still meanwhile, for an exact picture")
+    ] = False,
+    diff: Annotated[
+        Path | None, typer.Option("--diff", help="What has changed since this reading, which --json wrote")
+    ] = None,
+    block: Annotated[
+        str | None, typer.Option("--block", metavar="ADDR", help="Which block is there: its class, live or free")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the pictures there: an HTML file")] = None,
+) -> None:
+    """Where the memory of a process went: every resident kilobyte by owner."""
+    from hakmem_lab.inside import explain
+    from hakmem_lab.inside.explain import between
+    from hakmem_lab.show import emit
+    from hakmem_lab.show.terminal import process
+
+    if block is not None:
+        if json or diff or html:
+            raise LabError("--block: is a question of its own: without --json, --diff and --html")
+        process.show_block(explain.block(subject, block, stop))
+        return
+    before = explain.load(diff, "--diff") if diff else None
+    result = explain.take(subject, stop)
+    if before is not None:
+        result["diff"] = between(before, result)
+    if json is not None:
+        emit.write_object(result, json)
+    if html is not None:
+        from hakmem_lab.show import report
+
+        report.write_reading(result, html, "--html")
+    if str(json) != "-":
+        process.show_reading(result)
+
+
+def mean_of(text: str) -> int:
+    """What --rate says."""
+    digits, unit = (text[:-1], UNITS[text[-1].upper()]) if text[-1:].upper() in UNITS else (text, 1)
+    mean = int(digits) * unit if digits.isascii() and digits.isdecimal() else 0
+    if not 1 <= mean <= MEAN_MOST:
+        raise LabError(f"--rate: '{text}' is no number of bytes from 1 to 1G, such as 512K")
+    return mean
+
+
+def profile(
+    subject: Annotated[
+        list[str] | None, typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz: pprof; *.folded: collapsed; *.txt: a report"),
+    ] = Path("heap.pb.gz"),
+    rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
+    seconds: Annotated[float, typer.Option(help="Of a process that does not sample yet: so long", min=0)] = 10,
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
+    diff: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="What is other in profile B than in A; both *.pb.gz")
+    ] = None,
+) -> None:
+    """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
+    from hakmem_lab.inside.profile import forms, take
+    from hakmem_lab.trace import attach
+
+    if diff is not None:
+        if subject:
+            raise LabError("--diff: of two profiles, without a process or a program")
+        typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
+        return
+    if not subject:
+        raise LabError("which process? hak profile PID, or hak profile -- CMD")
+    forms.check(output)
+    mean = mean_of(rate)
+    status = 0
+    if subject[0].isdecimal():
+        if len(subject) > 1:
+            raise LabError(f"one process at a time: hak profile {subject[0]}")
+        found = take.of_process(int(subject[0]), mean, seconds, attach.start_sampling)
+    else:
+        found, status = take.of_command(subject, mean, allocator)
+    forms.write(found, output)
+    typer.echo(f"{output}: {forms.headline(found)}", err=True)
+    if status:
+        raise typer.Exit(status)
+
+
+def top(
+    pid: Annotated[int, typer.Argument(metavar="PID", help="A process")],
+    interval: Annotated[float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600)] = 2.0,
+) -> None:
+    """Where the memory of a process goes, live; options that may change at any time are changed from here."""
+    from hakmem_lab.inside.watch import Subject, Watch
+    from hakmem_lab.show.terminal import live
+
+    subject = Subject(pid)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise LabError(f"hak top needs a terminal: without one, hak explain {pid} or hak metrics {pid}")
+    live.show(Watch(subject), interval)
+
+
+def metrics(
+    pid: Annotated[int, typer.Argument(metavar="PID", help="A process")],
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT", help="Answer a scraper there, at /metrics, for as long as the process runs"
+        ),
+    ] = None,
+) -> None:
+    """The heap of a process as OpenMetrics text; read from outside, the process does nothing."""
+    from hakmem_lab.inside import explain as reading
+    from hakmem_lab.show import openmetrics
+
+    def read() -> str:
+        return openmetrics.heap_text(reading.process(pid))
+
+    first = read()  # before anybody asks, what cannot be read is said here
+    if listen is None:
+        sys.stdout.write(first)
+        return
+    _serve(_address(listen), read, openmetrics.CONTENT_TYPE)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise LabError(f"--listen: '{text}' is no address: give a port such as 9464, or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _serve(address: tuple[str, int], read: Callable[[], str], content_type: str) -> None:
+    from hakmem_lab.inside.memory import Gone
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = PATIENCE_S
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] not in PATHS:
+                self.send_error(404)
+                return
+            try:
+                body, status = read().encode(), 200
+            except LabError as error:
+                body, status = f"{error}\n".encode(errors="replace"), 503
+                if isinstance(error, Gone):  # else the next reading may do
+                    self.server.ended = error  # type: ignore[attr-defined]
+            self.send_response(status)
+            self.send_header("Content-Type", content_type if status == 200 else "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: a scraper asks for ever."""
+
+    class Server(http.server.HTTPServer):
+        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        ended: LabError | None = None
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Nothing: a scraper has hung up."""
+
+    try:
+        server = Server(address, Handler)
+    except OSError as error:
+        raise LabError(f"--listen: {address[0]}:{address[1]} cannot be used: {error.strerror or error}") from None
+    with server:
+        print(f"http://{address[0]}:{server.server_port}/metrics", flush=True)
+        while server.ended is None:
+            server.handle_request()
+    raise server.ended

@@ -1,0 +1,274 @@
+"""The commands that measure or judge by a kind: ab, compare, aa and its like, tune, judge, baseline."""
+
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hakmem_lab.cli.flags import arms, command, metrics, option
+from hakmem_lab.cli.measure import check_json, check_require, measure, meet, named, overrides, spec_of
+from hakmem_lab.errors import LabError
+
+METRIC = "metric label unit higher_is_better margin alpha"
+STEPS = "setup prepare cleanup"
+RESULT = "store json format_ require quiet"
+BLOCKS = f"max_blocks seed {RESULT}"
+COMMANDS = {
+    "compare": (
+        "Several allocators on one program: time, memory, faults, each against a baseline.",
+        f"words allocators baseline {METRIC} detect rare max_blocks warm_up repeat pin input_ timeout seed guardrail "
+        f"env question commands scan_ {STEPS} {RESULT}",
+    ),
+    "ab": (
+        "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
+        f"words control treatment {METRIC} looks detect rare max_blocks warm_up repeat pin duet also input_ timeout "
+        f"seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
+    ),
+    "matrix": (
+        "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
+        f"words allocators input_ set_ detect {BLOCKS}",
+    ),
+    "latency": ("Open-loop tail latency, p50 to p99.99.", f"words allocators input_ set_ detect {BLOCKS}"),
+    "sweep": (
+        "Choose the best of several arms, then confirm it on fresh runs.",
+        f"words allocators input_ set_ {BLOCKS}",
+    ),
+    "soak": (
+        "One process for minutes to hours: does memory grow, does throughput sag?",
+        f"words allocators input_ set_ {BLOCKS}",
+    ),
+    "syscalls": (
+        "System calls per operation in the steady state, per allocator.",
+        f"words allocators input_ set_ {BLOCKS}",
+    ),
+    "aa": (
+        "Is this machine fit to measure? One arm against itself.",
+        f"words allocator {METRIC} max_blocks repeat pin duet input_ seed {STEPS} store json format_ quiet",
+    ),
+}
+
+
+def register(app: typer.Typer) -> None:
+    for kind, (what, names) in COMMANDS.items():
+        app.command(kind, help=what)(command(names, _ab if kind == "ab" else _of_kind(kind)))
+    _register_tune(app)
+    _register_judge(app)
+    _register_baseline(app)
+
+
+def _of_kind(kind: str) -> Callable[[dict[str, Any]], None]:
+    return lambda params: measure(kind, params)
+
+
+def _ab(params: dict[str, Any]) -> None:
+    callgrind, ops = params.pop("callgrind"), params.pop("ops")
+    if callgrind:
+        _count_instructions(params, ops)
+    elif ops is not None:
+        raise LabError("--ops: two lengths of a run belong to --callgrind, and to hak syscalls")
+    else:
+        measure("ab", params)
+
+
+def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
+    """`hak ab --callgrind`: nothing is stored, since the same count can be had again at any time."""
+    from hakmem_lab import kinds
+    from hakmem_lab.run import callgrind
+    from hakmem_lab.run.endings import told
+
+    check_require(params["require"])
+    check_json(params["json"])
+    if given := next((name for name in ("commands", "scan_", *STEPS.split()) if params.pop(name)), None):
+        raise LabError(f"--callgrind: it runs one program on two allocators, without --{given.strip('_')}")
+    if params["format_"] is not None:
+        raise LabError("--format: counted instructions have no format but that of --json")
+    source, spec = spec_of("ab", params["words"] or [], overrides(params))
+    try:
+        with told():
+            result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
+    except LabError as error:
+        raise named(error, source) from None
+    _show_instructions(result, params["json"])
+    meet(result, params["require"])
+
+
+def _show_instructions(result: dict, json_file: Path | None) -> None:
+    """On the terminal, or as one JSON object."""
+    from hakmem_lab.show import emit, terminal
+
+    if json_file is not None:
+        emit.write_object(result, json_file)
+        if str(json_file) == "-":
+            return
+    console = terminal.output()
+    console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ", markup=False)
+    console.print(result["headline"], markup=False)
+    each = result["arms"][0]["per_op"] is not None
+    table = terminal.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
+    for arm in result["arms"]:
+        terminal.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
+    console.print(table)
+
+
+# hak tune
+
+
+def _register_tune(app: typer.Typer) -> None:
+    what = "Search allocators and their options, confirm the best one; ends with the line for the service file."
+    names = (
+        "words least most subject_to read allocators default combine budget margin alpha max_blocks repeat pin input_ "
+        f"timeout seed env question set_ {RESULT}"
+    )
+    app.command("tune", help=what)(
+        command(
+            names,
+            _tune,
+            least=option(
+                str | None, metavar="METRIC", help="What to have the least of: wall, rss, p99 …", autocompletion=metrics
+            ),
+            most=option(str | None, metavar="METRIC", help="What to have the most of: a figure that it prints"),
+            subject_to=option(
+                list[str] | None,
+                "--subject-to",
+                metavar="METRIC=+N%",
+                help="May grow by so much; of a rate -N%: may fall; repeatable",
+            ),
+            read=option(
+                list[str] | None,
+                "--read",
+                metavar="NAME=regex:PATTERN",
+                help="A figure that the program prints; repeatable",
+            ),
+            allocators=option(
+                list[str] | None, help="Those whose options are tried, or arms as they are", autocompletion=arms
+            ),
+            default=option(str | None, metavar="ARM", help="What it runs on now", autocompletion=arms),
+            combine=option(bool | None, "--combine", help="Also several options of an allocator at once"),
+            budget=option(str | None, help="Time for all of it, such as 30m"),
+        )
+    )
+
+
+def _tune(params: dict[str, Any]) -> None:
+    least, most, limits, read = (params.pop(name) for name in ("least", "most", "subject_to", "read"))
+    if least is not None and most is not None:
+        raise LabError("--least and --most: one thing at a time; what else matters is a limit: --subject-to METRIC=+2%")
+    for flag, metric in (("--least", least), ("--most", most)):
+        if metric is not None:
+            if not metric.strip():
+                raise LabError(f"{flag}: no metric is named: wall, rss, a figure that the program prints ...")
+            params |= {"metric": metric, "higher_is_better": flag == "--most"}
+    if params["allocators"]:
+        params["allocators"] = [name for text in params["allocators"] for name in _separated(text)]
+    below: dict[str, Any] = {}
+    if limits:
+        below["guardrails"] = _once("--subject-to", map(limit, limits))
+    if read:
+        below["readings"] = _once("--read", map(_reading, read))
+    measure("tune", params, below)
+
+
+def _once(flag: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs by name. Raises LabError where a name comes twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise LabError(f"{flag}: '{name}' is given twice")
+        found[name] = value
+    return found
+
+
+def _separated(text: str) -> list[str]:
+    """`glibc,hakmem` as two allocators; what sets a variable is an arm."""
+    return [text] if "=" in text else [name.strip() for name in text.split(",")]
+
+
+def _reading(text: str) -> tuple[str, str]:
+    name, equals, pattern = text.partition("=")
+    if not equals or not pattern.startswith("regex:"):
+        raise LabError(f"--read: '{text}' is not NAME=regex:PATTERN")
+    return name, pattern
+
+
+def limit(text: str) -> tuple[str, dict]:
+    """(metric, guardrail) of METRIC=+2% or, of what must not fall, METRIC=-2%. Raises LabError."""
+    name, equals, change = text.rpartition("=")
+    sign, size = change[:1], change[1:].removesuffix("%").strip()
+    try:
+        share = float(size) / 100 if change.endswith("%") else float("nan")
+    except ValueError:
+        share = float("nan")
+    if not equals or not name or sign not in ("+", "-") or not 0 < share < 1:
+        raise LabError(f"--subject-to: '{text}' is not METRIC=+N% (may grow by so much) or METRIC=-N% (may fall)")
+    if sign == "+":
+        return name, {"limit": share}
+    return name, {"limit": 1 / (1 - share) - 1, "higher-is-better": True}
+
+
+# hak judge: what Google Benchmark, go test, pytest-benchmark or hyperfine has measured
+
+
+def _register_judge(app: typer.Typer) -> None:
+    what = "What other tools have measured, as verdicts with intervals; and what cannot be known of it."
+    app.command("judge", help=what)(
+        command(
+            "files only metric higher_is_better margin alpha interleaved question store json format_ require",
+            lambda params: measure("judge", params | {"words": None, "quiet": True}),
+            files=Annotated[
+                list[str], typer.Argument(metavar="OLD [NEW]", help="Two files, or one with several benchmarks; -")
+            ],
+            only=option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
+            metric=option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
+            interleaved=option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
+        )
+    )
+
+
+# hak baseline: what a change is compared with, kept as a file
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline, such as main.baseline")]
+DEFAULT_ARM = "hakmem"
+
+
+def _register_baseline(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Keep a build to compare later ones with.")
+    group.command("save")(_save)
+    group.command("compare", help="An A/B of the baseline and an arm of today, both run now, block by block.")(
+        command(
+            f"file words treatment metric higher_is_better margin max_blocks looks repeat seed set_ {RESULT}",
+            _compare,
+            file=File,
+            treatment=option(str | None, metavar="ARM", help="What came after it (default: hakmem)"),
+        )
+    )
+    app.add_typer(group, name="baseline")
+
+
+def _save(
+    file: File,
+    allocator: Annotated[str, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = DEFAULT_ARM,
+    spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
+) -> None:
+    """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
+    from hakmem_lab.plan import baseline
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.plan.spec import read_toml
+
+    text = None
+    if spec is not None:
+        if read_toml(spec).get("kind", "ab") != "ab":
+            raise LabError(f"{spec}: a baseline is compared by a spec of the kind ab")
+        text = spec.read_text(encoding="utf-8")
+    facts = baseline.save(file, parse_arm(allocator, where="--allocator"), text)
+    print(f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}")
+
+
+def _compare(params: dict[str, Any]) -> None:
+    from hakmem_lab.plan import baseline
+
+    file, words = params.pop("file"), params["words"]
+    params |= {"control": f"{baseline.PREFIX}{file}", "treatment": params["treatment"] or DEFAULT_ARM}
+    own_spec = words and words[0].endswith(".toml")
+    measure("ab", params, {} if own_spec else tomllib.loads(baseline.load(file, "baseline").spec or ""))

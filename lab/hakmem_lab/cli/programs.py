@@ -1,0 +1,122 @@
+"""`hak system check | tune | undo`: the machine's settings, made quiet for measuring, and back as they were.
+
+`hak run`: a program on an allocator that is checked to serve it. Replaces this process with the program.
+
+`hak doctor`: is this program served by the allocator, and if not, why not, and what to do? Exit status: 0 all of it is
+served, 1 it is not, or in part, 2 bad input.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hakmem_lab.cli.flags import JsonFile, arms
+from hakmem_lab.errors import LabError, nearest
+
+Action = Annotated[str, typer.Argument(metavar="check|tune|undo", help="Look, change, or put back")]
+EXIT_DISTURBED, EXIT_NOT_SERVED = 1, 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command("system")(system)
+    app.command(context_settings={"allow_interspersed_args": False})(run)
+    app.command()(doctor)
+
+
+def system(action: Action = "check", json: JsonFile = None) -> None:
+    """Is the machine set up to measure: clock, layout, huge pages, other load? tune sets it, undo puts it back."""
+    from hakmem_lab.doctor import quiet
+    from hakmem_lab.doctor.checks import NOTE, Report
+    from hakmem_lab.show import emit
+    from hakmem_lab.show.terminal.process import show_report
+
+    if action not in ("check", "tune", "undo"):
+        raise LabError(f"hak system: there is no '{action}': {nearest(action, ('check', 'tune', 'undo'))}")
+    if action == "check":
+        checks = quiet.check()
+        found = [check.name for check in checks if check.state == NOTE]
+        text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
+        report = Report(text, not found, False, tuple(checks))
+        if json is not None:
+            emit.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
+        if str(json) != "-":
+            show_report(report)
+        raise typer.Exit(EXIT_DISTURBED if found else 0)
+    lines = quiet.tune() if action == "tune" else quiet.undo()
+    nothing = "nothing to change" if action == "tune" else "nothing to put back"
+    print("\n".join(lines) or nothing)
+    if lines and action == "tune":
+        print("hak system undo puts it back; so does a restart")
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --")],
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
+    set_: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
+    ] = [],  # noqa: B006
+    callgrind: Annotated[bool, typer.Option("--callgrind", help="Count its instructions, on standard error")] = False,
+) -> None:
+    """Run a program on hakmem or a peer, checked to be really served by it."""
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.run.preflight import check_arm
+    from hakmem_lab.run.runner import Workload
+    from hakmem_lab.system import signals
+
+    arm = parse_arm(allocator, where="--allocator", settings=set_)
+    workload, env = Workload.of_command(command), arm.beside()
+    check_arm(arm, workload, env)
+    if callgrind:
+        raise typer.Exit(_counted(workload.argv, env))
+    signals.adopt(False)  # which outlives the change to the program
+    try:
+        os.execve(workload.argv[0], list(workload.argv), env)
+    except OSError as error:
+        raise LabError(f"command: {workload.argv[0]} cannot be started: {error.strerror}") from None
+
+
+def _counted(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Runs the program in the foreground, says on standard error what it needed; its exit status."""
+    from hakmem_lab.run.callgrind import find_valgrind, total, traced
+    from hakmem_lab.system import signals
+
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        words = traced(find_valgrind(), argv, Path(folder))
+        with signals.held():  # until there is somebody to hand them on to
+            process = subprocess.Popen(words, env=env, preexec_fn=signals.die_with_parent)  # noqa: PLW1509 (there are no threads)
+            with signals.handed_on(process.pid):
+                status = process.wait()
+        found = total(Path(folder), process.pid)
+    said = "counted nothing: the program was killed, or became another one" if found is None else f"{found:,}"
+    print(f"hak: instructions: {said}", file=sys.stderr)
+    return 128 - status if status < 0 else status
+
+
+def doctor(
+    subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
+    json: JsonFile = None,
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
+) -> None:
+    """Is a program, or a process, served by hakmem? If not: why not, and what to do."""
+    from hakmem_lab.doctor import examine
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.show import emit
+    from hakmem_lab.show.terminal.process import show_report
+
+    arm = parse_arm(allocator, where="--allocator")
+    is_process = subject[0].isdecimal()
+    if is_process and len(subject) > 1:
+        raise LabError(f"one process at a time: hak doctor {subject[0]}")
+    found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm)
+    if json is not None:  # first: whoever reads the terminal's lines may stop reading
+        emit.write_object(found.record(), json)
+    if str(json) != "-":
+        show_report(found)
+    if not found.served:
+        raise typer.Exit(EXIT_NOT_SERVED)

@@ -1,0 +1,144 @@
+"""Record once, ask later. `hak record`: what a program asks of its allocator, into a file; `hak trace`: what is in it;
+`hak replay`: what other allocators would make of it.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hakmem_lab.cli.flags import arms, command, option
+from hakmem_lab.cli.heap import mean_of
+from hakmem_lab.cli.measure import measure
+from hakmem_lab.errors import EXIT_STOPPED, LabError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(context_settings={"allow_interspersed_args": False})(record)
+    app.command()(trace)
+    names = (
+        "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
+        "seed store json format_ require quiet"
+    )
+    spec = typer.Argument(metavar="TRACE|SPEC.toml", help="What hak record wrote", show_default=False)
+    app.command(
+        "replay",
+        help="What other allocators would make of a recorded program: time in the allocator, memory, predictions.",
+    )(
+        command(
+            names,
+            _replay,
+            words=Annotated[list[str] | None, spec],
+            touch=option(
+                str | None, metavar="recorded|all|none", help="What is written to of each block: as recorded, ..."
+            ),
+            processes=option(
+                str | None, metavar="N,N", help="Of a tree, these alone (default: all with 1 % of the operations)"
+            ),
+            by=option(str | None, metavar="stack", help="Of what --stacks recorded: which code gains from which"),
+            live=option(bool | None, "--live", help="Run the recorded command, too: prediction beside truth"),
+            pace=option(str | None, metavar="fast|recorded", help="recorded: rest where the program did"),
+        )
+    )
+
+
+def _replay(params: dict[str, Any]) -> None:
+    words = params["words"]
+    if not words:
+        raise LabError("which trace? hak replay TRACE; one is made by: hak record -o TRACE -- COMMAND")
+    if len(words) > 1:
+        raise LabError(f"one trace at a time, not '{' '.join(words)}'")
+    spec = words[0].endswith(".toml")
+    params |= {"words": words if spec else []}
+    measure("replay", params, {} if spec else {"trace": words[0]})
+
+
+def record(
+    subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
+    seconds: Annotated[float | None, typer.Option(help="So long; the program goes on", min=0.01)] = None,
+    allocator: Annotated[
+        str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=arms)
+    ] = "default",
+    stacks: Annotated[bool, typer.Option("--stacks", help="Also whence it allocates: hak trace --by stack")] = False,
+    rate: Annotated[
+        str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
+    ] = "512K",
+) -> None:
+    """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
+    from hakmem_lab.trace import record as recording
+
+    stack_bytes = mean_of(rate) if stacks else 0
+    if subject[0].isdecimal():
+        if len(subject) > 1:
+            raise LabError(f"one process at a time: hak record -o {output} {subject[0]}")
+        if allocator != "default":
+            raise LabError("--allocator: a process that runs has its allocator already")
+        from hakmem_lab.trace import attach
+
+        found = attach.process(int(subject[0]), output, seconds, stack_bytes)
+        typer.echo(f"hak: {found.headline()}", err=True)
+        raise typer.Exit(0 if found.complete else EXIT_STOPPED)
+    found, status = recording.command(subject, output, seconds, allocator, stack_bytes)
+    typer.echo(f"hak: {found.headline()}", err=True)
+    _end_like(status or (0 if found.complete else EXIT_STOPPED))
+
+
+def _end_like(status: int) -> None:
+    """As the program did: by its status, or by the signal that ended it, without a second core file."""
+    if status < 0:
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+            resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    raise typer.Exit(status)
+
+
+def trace(
+    file: Annotated[Path, typer.Argument(metavar="TRACE", help="What hak record wrote")],
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write all counts there as one JSON object; - for standard output")
+    ] = None,
+    process: Annotated[
+        int | None, typer.Option("--process", metavar="N", min=0, help="Only this process, by its number in the trace")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="stack", help="Of what --stacks recorded: who allocates, keeps, grows")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="By stack: *.pb.gz: pprof; *.folded; *.txt")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
+) -> None:
+    """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
+    from hakmem_lab.show import emit, report
+    from hakmem_lab.show.terminal import traced
+    from hakmem_lab.trace.contents import counts
+
+    if by not in (None, "stack"):
+        raise LabError(f"--by: '{by}' is nothing that a trace is counted by; known: stack")
+    if by is None and (output or html):
+        raise LabError(f"{'--output' if output else '--html'}: goes with --by stack")
+    result: dict[str, Any] = {"schema": "hakmem-trace 1", "trace": str(file)}
+    if by is None:
+        result |= counts(file, process)
+    else:
+        from hakmem_lab.inside.profile import forms
+        from hakmem_lab.trace import stacks
+
+        if output is not None:
+            forms.check(output)
+        counted, profile = stacks.by_stack(file, process)
+        result |= {"schema": stacks.SCHEMA, **counted}
+        if output is not None:
+            forms.write(profile, output)
+        if html is not None:
+            report.write_reading(result, html, "--html")
+    if json is not None:
+        emit.write_object(result, json)
+    if str(json) != "-":
+        (traced.show_stacks if by else traced.show)(result)

@@ -1,0 +1,128 @@
+"""An examination, of a command or of a process that runs.
+
+A command: its files first; then, unless they forbid it, it is started to see who serves malloc. What is started is
+ended as soon as its own code begins; a program that only starts another (a shell, `env`, `timeout`) runs until that one
+begins.
+
+A process: what is mapped, what it was started with, and to what its calls of malloc are bound. Nothing is stopped, and
+nothing of the process is changed.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hakmem_lab.doctor import binary, live, program, surroundings
+from hakmem_lab.doctor.binary import Binary
+from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, WHO, Check, Report, report
+from hakmem_lab.doctor.program import Program
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.run import preflight
+from hakmem_lab.run.runner import Workload
+from hakmem_lab.system.scripts import Damaged, interpreters
+
+WARNING = "hakmem: warning: "
+
+
+def library_of(arm: Arm) -> Binary:
+    """Raises LabError where the allocator is no library that can be preloaded."""
+    if arm.library.path is None:
+        raise LabError(f"--allocator: '{arm.text}' is no library; name an allocator, such as hakmem")
+    try:
+        return binary.read(arm.library.path)
+    except (Damaged, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise LabError(f"--allocator: {arm.library.path} cannot be preloaded: {why}") from None
+
+
+def command(words: Sequence[str], arm: Arm) -> Report:
+    """Raises LabError where there is no such program."""
+    library = library_of(arm)
+    workload, env = Workload.of_command(words), arm.beside()
+    path = Path(workload.argv[0])
+    subject = _program(path, env)
+    found = program.checks(subject, library)
+    if subject.file is not None and program.has_hakmem(subject.file) and arm.allocator == "hakmem":
+        found += [Check(WHO, OK, "hakmem is linked into the program"), _options(None, env)]
+    elif any(check.served == NOTHING for check in found):
+        found.append(Check(WHO, UNKNOWN, "it was not started: what is said above decides"))
+        found.append(_options(None, env))
+    else:
+        try:
+            seen = preflight.look(workload.argv, env, workload)
+        except LabError as error:
+            found.append(Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING))
+            found.append(_options(None, env))
+        else:
+            found = _of_started(seen, subject, env, library) or found
+            found += [_who(seen, path, arm), _options(seen, env)]
+    found += [*surroundings.of_process(), surroundings.inspection(), *surroundings.of_machine(env)]
+    return report(arm.name, found)
+
+
+def _program(path: Path, env: Mapping[str, str]) -> Program:
+    """The program itself, or what reads the script."""
+    readers = interpreters(path)
+    if not readers:
+        return Program.of(path, env)
+    for each in (path, *readers):
+        if (why := preflight.program_problem(each)) and each.exists():
+            return Program.of(each, env) if each in readers else Program(path, None, why=why, env=env)
+    return Program.of(readers[-1], env)
+
+
+def _of_started(seen: preflight.Seen, subject: Program, env: Mapping[str, str], library: Binary) -> list[Check] | None:
+    """The checks of the program that it became or that it started, where that is another than what was named."""
+    last = _at_work(seen)
+    if last is None or not last.exists() or last.samefile(subject.path):
+        return None
+    return program.checks(Program.of(last, env), library)
+
+
+def _at_work(seen: preflight.Seen) -> Path | None:
+    """What does the work: a starter's child where it has one, else what the process itself became."""
+    if seen.chain and preflight.is_starter(seen.chain[-1].name) and seen.unseen() is None:
+        for child in reversed(seen.children):
+            if not preflight.is_starter(child.name) and (where := shutil.which(child.name)):
+                return Path(where)
+    if seen.last is None and seen.chain and (where := shutil.which(seen.chain[-1].name)):
+        return Path(where)
+    return seen.last
+
+
+def _who(seen: preflight.Seen, path: Path, arm: Arm) -> Check:
+    if complaint := seen.unloadable():
+        return Check(WHO, PROBLEM, complaint, "build the library for this system", served=NOTHING)
+    try:
+        preflight.check_served(arm, path, seen)
+    except LabError as error:
+        remedy = "let nothing between clear or change LD_PRELOAD (env -i, sudo, a script)"
+        return Check(WHO, PROBLEM, str(error), remedy, served=NOTHING)
+    if seen.chain and preflight.is_starter(seen.chain[-1].name) and not seen.children and not seen.beginning:
+        found = f"only {path} was seen to ask the dynamic linker, nothing that it starts"
+        return Check(WHO, NOTE, found, "name the program itself: hak doctor -- PROGRAM", beside=True)
+    return Check(WHO, OK, f"{arm.library.path}: asked in the program, which was ended where its own code begins")
+
+
+def _options(seen: preflight.Seen | None, env: Mapping[str, str]) -> Check:
+    said = [line.removeprefix(WARNING) for line in (seen.said if seen else "").splitlines() if line.startswith(WARNING)]
+    if said:
+        return Check("options", PROBLEM, said[0], "HAKMEM_HELP=1 lists the options")
+    given = sorted(f"{name}={value}" for name, value in env.items() if name.startswith("HAKMEM_"))
+    return Check("options", OK, " ".join(given) or "none set: the defaults")
+
+
+def process(pid: int, arm: Arm) -> Report:
+    """Raises LabError where there is no such process, or it is not for us."""
+    process = live.Process.of(pid)
+    library = library_of(arm)
+    env = process.environment or {}
+    wanted = live.mapped(process, arm)
+    who, refused = live.who(process, arm, wanted)
+    files = program.checks(Program.of(process.executable, env, process.files()), library)
+    itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]
+    found = live.consistent(files, itself, who)
+    found += [*surroundings.of_process(process=str(pid)), surroundings.inspection(process=str(pid), refused=refused)]
+    found += surroundings.of_machine(env, process=str(pid), mapped=len(process.maps))
+    return report(arm.name, found)

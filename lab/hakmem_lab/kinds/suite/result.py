@@ -1,0 +1,280 @@
+"""The result of a suite: a row for each ratio and each bar, means, milestones, the verdict, the headline. Pure.
+
+A geometric mean is over the ratios of a group, or of all workloads. A round is a block of every workload: the mean over
+the workloads of their log-ratios in a round is one figure, and the rounds make the interval, as the blocks of one
+workload do for its own.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from hakmem_lab.judge.analysis import failures, identity, warnings
+from hakmem_lab.judge.statistics.paired import least_count
+from hakmem_lab.kinds.suite import history as suite_history
+from hakmem_lab.kinds.suite.run import rates
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet, ratios
+from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
+from hakmem_lab.plan.spec import build
+from hakmem_lab.store.query import finished_blocks
+
+LEAST_WORKLOADS = 2
+WHAT = {FASTER: "speed", LEANER: "memory"}
+
+
+def group_means(sheets: Sequence[Sheet]) -> list[dict]:
+    """A row for speed and one for memory, of every group and, where there is not just one, of all; two workloads at
+    least make a mean."""
+    timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
+    groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
+    parts: list[tuple[str | None, list[Sheet]]] = [
+        (name, [sheet for sheet in timed if sheet.row.group == name]) for name in groups
+    ]
+    if len({sheet.row.group for sheet in timed}) != 1 or not groups:
+        parts.append((None, timed))
+    return [row for name, part in parts for words in WHAT if (row := _mean(name, part, words)) is not None]
+
+
+def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) -> dict | None:
+    """The primary metric of a workload counts for what it measures; its memory, where that has a row, for memory."""
+    taken = []
+    for sheet in sheets:
+        names = dict.fromkeys([sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])])
+        taken += [(sheet, name) for name in names if sheet.words(name) == words][:1]
+    taken = _long_enough(taken)
+    if len(taken) < LEAST_WORKLOADS:
+        return None
+    rounds = min(len(sheet.blocks) for sheet, _ in taken)
+    columns = [sheet.shown_logs(name) for sheet, name in taken]
+    arms = [arm for arm in columns[0] if all(arm in each for each in columns)]
+    logs = {arm: [statistics.fmean(each[arm][index] for each in columns) for index in range(rounds)] for arm in arms}
+    spec, unfit = taken[0][0].spec, any(sheet.unfit for sheet, _ in taken)
+    found = ratios(logs, spec.alpha)
+    base = spec.reference if spec.table == "reference" else spec.subject
+    shown = {
+        arm: figure.record() | {"word": figure.word(spec.margin, words, unfit)}
+        for arm, figure in found.items()
+        if not any(sheet.failing(base, arm) for sheet, _ in taken)
+    }
+    return {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
+
+
+def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
+    """Without the workloads that have too few blocks for an interval, where others have enough."""
+    enough = [
+        (sheet, name)
+        for sheet, name in taken
+        if len(sheet.blocks) >= least_count(sheet.spec.alpha / 2 / max(1, len(sheet.spec.allocators) - 1))
+    ]
+    return enough or taken
+
+
+SHOWN_MISSES = 4
+
+
+def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
+    """Whether a bar belongs to the row with the ratios to all arms."""
+    return bar.against is not None and (bar.against in BEST or bar.against in spec.allocators)
+
+
+def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
+    own = sheet.row
+    row = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
+           "medians": {}, "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None,
+           "measured": None, "blocks": len(sheet.blocks)}  # fmt: skip
+    return row | (judged.record() if judged else {}) | more
+
+
+def sheet_rows(sheet: Sheet) -> list[dict]:
+    """Ratios of the primary metric, of memory and of the further ones, each with its first bar; then a row for every
+    further bar and every guardrail."""
+    rows, left = [], list(sheet.row.bars)
+    memory = [sheet.row.memory_metric()] if sheet.row.memory else []
+    names = [] if sheet.row.ops else [sheet.row.metric, *memory, *sheet.row.also.values()]
+    for name in dict.fromkeys(names):
+        fitting = [bar for bar in left if sheet.row.named(bar.metric) == name and _against_all(sheet.spec, bar)]
+        judged = sheet.judge(fitting[0]) if fitting else None
+        if fitting:
+            left.remove(fitting[0])
+        rows.append(_row(sheet, sheet.label(name), sheet.unit(name), judged, arms=sheet.worded(name),
+                         words=sheet.words(name),
+                         medians=sheet.medians(name), best_peer=sheet.best_peer(name)))  # fmt: skip
+    for bar in [*left, *sheet.spec.guardrails_of(sheet.row)]:
+        judged, name = sheet.judge(bar), sheet.row.named(bar.metric)
+        if judged is not None:
+            own = {judged.arm: judged.figure.record()} if bar.against else {}
+            medians = {arm: figure.value for arm, figure in sheet.rates.items()}
+            if not medians and name not in names:
+                medians = sheet.medians(name)
+            label = bar.title or sheet.label(name)
+            rows.append(_row(sheet, label, sheet.unit(name), judged, arms=own, medians=medians))
+    return rows
+
+
+def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
+    """Those whose workload was measured; at the end, where every workload was, how many bars are reached.
+
+    A milestone is met only where the whole interval is beyond its bar.
+    """
+    by_key, found = {sheet.row.key: sheet for sheet in sheets}, []
+    for milestone in spec.milestone:
+        sheet = by_key.get(milestone.workload)
+        judged = sheet.judge(milestone) if sheet else None
+        if judged is not None:
+            target = judged.bar if judged.bar is not None else milestone.at_least or milestone.at_most
+            found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
+                          **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
+    judged_rows = [row for row in rows if row["verdict"]]
+    if judged_rows and spec.milestone and not spec.only:
+        verdicts = [row["verdict"] for row in judged_rows]
+        reached, all_of_them = verdicts.count(PASS), f"{len(verdicts)} bars"
+        whole = PASS if reached == len(verdicts) else MISS if MISS in verdicts else OPEN
+        found.append({"name": "every bar", "target": len(verdicts), "value": reached, "met": whole == PASS,
+                      "verdict": whole, "to_reach": all_of_them, "measured": f"{reached} bars"})  # fmt: skip
+    return found
+
+
+def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
+    """The subject's ratio to the reference in each workload's primary metric: what a history is made of."""
+    found = {}
+    for sheet in sheets:
+        figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference) if not sheet.row.ops else None
+        if figure is not None:
+            found[sheet.row.key] = figure.value
+    return found
+
+
+def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
+    """In how many of the workloads the subject is better than the reference, in speed and in memory."""
+    others = [arm for arm in spec.allocators if arm != spec.subject]
+    other = spec.reference if spec.reference in others else others[0]
+    arm, parts = spec.subject if spec.table == "reference" else other, []
+    for words in (FASTER, LEANER):
+        found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
+        told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
+        told = [f"{text} {count} of {len(found)}" for count, text in told if count]
+        told += [f"{found.count(word)} {word}" for word in (OPEN, FAILED) if word in found]
+        parts += [", ".join(told)] if found else []
+    return f"{spec.subject} against {other}: {'; '.join(parts)}."
+
+
+def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
+    """GO where every bar and guardrail that this run can judge is reached, NO-GO where one is surely missed; None
+    where there is nothing to reach."""
+    if spec.unjudged():
+        return None
+    found = [row["verdict"] for row in rows if row["verdict"]]
+    if MISS in found:
+        return "NO-GO"
+    return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
+
+
+def headline_of(
+    spec: SuiteSpec,
+    rows: Sequence[dict],
+    reached: Sequence[dict],
+    unfit: Sequence[str] = (),
+) -> str:
+    """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
+    if not any(row["blocks"] or row["verdict"] for row in rows):
+        return "No block was finished."
+    judged = [row for row in rows if row["verdict"]]
+    if not judged:
+        return _standing(spec, rows)
+    if unfit and all(row["verdict"] == OPEN for row in judged):
+        return f"No verdict on this machine: {unfit[-1]}"
+    missed = [row for row in judged if row["verdict"] == MISS]
+    passed = sum(row["verdict"] == PASS for row in judged)
+    text = f"{spec.subject} reaches {passed} of {len(judged)} bars"
+    if passed + len(missed) < len(judged):
+        text += f", {len(judged) - passed - len(missed)} open"
+    if missed:
+        names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
+        more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
+        text += f"; missed: {', '.join(names)}{more}"
+    if reached:
+        unclear = sum(m["verdict"] not in (PASS, MISS) for m in reached)
+        text += f"; {sum(m['met'] for m in reached)} of {len(reached)} milestones met"
+        text += f", {unclear} open" if unclear else ""
+    return text + "."
+
+
+def block_counts(sheets: Sequence[Sheet]) -> tuple[list[int], list[int]]:
+    """(finished, planned) blocks of each workload that is timed."""
+    timed = [sheet for sheet in sheets if not sheet.row.ops]
+    return [len(sheet.blocks) for sheet in timed], [sheet.spec.blocks_of(sheet.row) for sheet in timed]
+
+
+def too_few(sheets: Sequence[Sheet]) -> list[str]:
+    """A warning where the fewest blocks are too few for intervals over all arms at once."""
+    short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
+    if not short:
+        return []
+    some = f"{len(short)} of {len(sheets)} workloads have"
+    return [f"{some} too few blocks for intervals that hold for all arms at once: {_least(short[0])} are needed"]
+
+
+def _least(sheet: Sheet) -> int:
+    return least_count(sheet.spec.alpha / 2 / max(1, len(sheet.arms()) - 1))
+
+
+def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
+    found = []
+    for row in spec.chosen():
+        own = [record for record in records if record.get("workload") == row.key]
+        counted = rates(row, own, spec.alpha) if row.ops else {}
+        unfit = bool(unfit_reasons(records, row.key))
+        found.append(Sheet(spec, row, finished_blocks(own, "measure"), counted, unfit, own))
+    return found
+
+
+def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
+    """Why the machine gives no verdict on a workload; without a key: on any of them."""
+    found = (record for record in records if record["type"] == "event" and record["what"] == "fitness")
+    return [record["text"] for record in found if key is None or record.get("workload", key) == key]
+
+
+def analyse(header: dict, records: list[dict]) -> dict:
+    """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""
+    spec = build(SuiteSpec, header["spec"], header["id"])
+    sheets = sheets_of(spec, records)
+    rows = [row for sheet in sheets for row in sheet_rows(sheet)]
+    reached = milestones_of(spec, sheets, rows)
+    found = ratios_of(sheets)
+    earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
+    history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
+    blocks, planned = (sum(counts) for counts in block_counts(sheets))
+    stopped = any(record["type"] == "event" and record["what"] == "budget" for record in records)
+    final = blocks >= planned or stopped
+    return {
+        "kind": header["kind"],
+        "id": header["id"],
+        "question": spec.question,
+        "verdict": verdict_of(spec, rows) if final else None,
+        "headline": headline_of(spec, rows, reached, unfit_reasons(records)),
+        "final": final,
+        "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
+        "margin": None,
+        "alpha": spec.alpha,
+        "blocks": blocks,
+        "max_blocks": planned,
+        "arms": [identity(arm) for arm in header["arms"]],
+        "comparisons": [],
+        "failures": failures(records),
+        "warnings": [
+            *warnings(header, records),
+            *too_few(sheets),
+            *suite_history.not_looked_for(history),
+        ],
+        "suite": {
+            "subject": spec.subject,
+            "reference": spec.reference,
+            "margin": spec.margin,
+            "table": spec.table,
+            "rows": rows,
+            "means": group_means(sheets),
+            "milestones": reached,
+            "ratios": found,
+            "history": history,
+            "change_points": suite_history.changes(history),
+        },
+    }

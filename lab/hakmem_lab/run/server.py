@@ -1,0 +1,201 @@
+"""A server under test, and its client: a free port, what the server uses while its client runs, and the client that
+drives it in a soak or a count of system calls.
+
+A client runs on no arm: it sees the spec's variables and nothing of the allocator.
+"""
+
+import contextlib
+import errno
+import socket
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hakmem_lab.plan.arms import callers_environment
+from hakmem_lab.plan.project import find_program
+from hakmem_lab.plan.spec import Server
+from hakmem_lab.system import files
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running
+from hakmem_lab.system.usage import Group
+
+if TYPE_CHECKING:
+    from hakmem_lab.run.runner import Workload
+
+PORT = "{port}"
+RECENT_PORTS = 64
+
+_recent: deque[int] = deque(maxlen=RECENT_PORTS)
+_choosing = threading.Lock()
+
+
+def choose_port(server: Server) -> int:
+    """The server's port, or one that nobody uses. Raises OSError where somebody else has it."""
+    if server.port == "auto":
+        return _free_port()
+    if _in_use(server.port):
+        raise OSError(errno.EADDRINUSE, f"port {server.port} is in use by another program")
+    return server.port
+
+
+def _free_port() -> int:
+    """Not one that was given lately to a server that may not listen yet: two of them may be started at once."""
+    with _choosing:
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            if port not in _recent:
+                _recent.append(port)
+                return port
+
+
+def _in_use(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
+
+
+def with_port(words: Sequence[str], port: int) -> list[str]:
+    return [word.replace(PORT, str(port)) for word in words]
+
+
+RESET_PEAK = "5"
+
+
+class ServerMeter:
+    """What a server uses from `begin` to `end`: its first process, or all of them where they have a group.
+
+    To be made as soon as the server has been started, from when its memory over time counts.
+    """
+
+    def __init__(self, pid: int, group: Group | None):
+        self._pid, self._group, self._started_s = pid, group, time.monotonic()
+        self._cpu_s: float | None = None
+        self._window_ms = (0.0, 0.0)
+
+    def begin(self) -> None:
+        if self._group:
+            self._group.mark()
+        self._cpu_s = self._used_s()
+        with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
+            Path(f"/proc/{self._pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+        self._window_ms = (self._age_ms(), 0.0)
+
+    def _age_ms(self) -> float:
+        return (time.monotonic() - self._started_s) * 1000
+
+    def _used_s(self) -> float | None:
+        """None if the process is gone."""
+        import psutil
+
+        try:
+            times = psutil.Process(self._pid).cpu_times()
+        except psutil.Error:
+            return None
+        return times.user + times.system
+
+    def end(self) -> dict:
+        """Empty if the process is gone."""
+        self._window_ms = (self._window_ms[0], self._age_ms())
+        used_s = self._used_s()
+        peak = files.rows(f"/proc/{self._pid}/status").get("VmHWM")
+        if peak is None or used_s is None or self._cpu_s is None:
+            return {}
+        tree = self._group.read() if self._group else None
+        whole = (tree or {}).get("cpu_s")
+        cpu_s = used_s - self._cpu_s if whole is None else whole
+        return {"cpu_s": cpu_s, "rss_peak_kib": int(peak.split()[0]), "tree": tree}
+
+    def memory(self, outcome: Outcome, used: dict) -> dict:
+        """Its memory over its whole life, and its means and peaks between the two moments."""
+        rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
+        found: dict = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
+        found |= {"pss_series": outcome.pss_series, "rss_mean_kib": mean_of(rss), "pss_mean_kib": mean_of(pss)}
+        found["pss_peak_kib"] = peak_of(pss)
+        if rss and "rss_peak_kib" in used:
+            found["rss_peak_kib"] = max(used["rss_peak_kib"], peak_of(rss))
+        return found
+
+
+def within(series: Sequence[tuple[int, int]], window_ms: tuple[float, float]) -> list[tuple[int, int]]:
+    """The points between two times; where there is none, the nearest one."""
+    first, last = window_ms
+    before = [(at, kib) for at, kib in series if at <= last]
+    return [(at, kib) for at, kib in before if at >= first] or before[-1:] or list(series[:1])
+
+
+def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
+    return max((kib for _, kib in series), default=None)
+
+
+def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
+    """Every point stands for equally many samples."""
+    return statistics.fmean(kib for _, kib in series) if series else None
+
+
+def client_request(workload: "Workload", command: Sequence[str], port: int | None) -> Request:
+    """A client's command, ready to be started. port: None for what goes before a program that is no server."""
+    argv = list(command) if port is None else with_port(command, port)
+    argv[0] = str(find_program(argv[0]))
+    return Request(
+        argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0
+    )
+
+
+def failure(outcome: Outcome, what: str = "") -> str | None:
+    """Why a client, or what goes before and after, did not end well, else None."""
+    why = outcome.explained(outcome.failure())
+    return f"{what}: {why}" if why and what else why
+
+
+def drive(clients: Launcher, workload: "Workload", server: Server, command: Sequence[str], port: int) -> str | None:
+    """Runs the warm-up client, if there is one, and the client once; why one of them failed."""
+    for what, argv in (("warm-up client", server.warm_up), ("client", command)):
+        if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
+            return why
+    return None
+
+
+class Driver:
+    """A client that keeps a server busy: started again whenever it has ended well, until it is closed."""
+
+    def __init__(self, workload: "Workload", server: Server, command: Sequence[str], port: int, again: bool):
+        """again: False where one client runs for the whole time."""
+        self._request, self._again = client_request(workload, command, port), again
+        self._warm_up = server.warm_up and client_request(workload, server.warm_up, port)
+        self._launcher = Launcher()
+        self._running: Running | None = None
+        self._offset = 0
+
+    def begin(self) -> str | None:
+        """The warm-up client from start to end, then the first client; why the former failed."""
+        if self._warm_up and (why := failure(self._launcher.run(self._warm_up), "warm-up client")):
+            return why
+        self._running = self._launcher.start(self._request)
+        return None
+
+    def heard(self) -> tuple[bytes, str | None]:
+        """(what was written since the last call, why the client failed). One that has ended well is started again."""
+        if self._running is None:
+            return b"", None
+        over = self._running.ended()
+        added = self._running.output(self._offset)
+        self._offset += len(added)
+        if not over:
+            return added, None
+        why = failure(self._running.wait(), "client")
+        self._running, self._offset = None, 0
+        if why is None and self._again:
+            self._running = self._launcher.start(self._request)
+        return added, why
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        if self._running is not None:
+            self._running.kill()
+        self._launcher.close()

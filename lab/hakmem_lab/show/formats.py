@@ -1,0 +1,227 @@
+"""A result in the words of other tools: a comment on a change, annotations of a build, a test report. Pure.
+
+What a result judges, whatever its kind, is a list of judgements: a name, one of the four verdicts, and why.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hakmem_lab.errors import one_line
+from hakmem_lab.judge import words
+from hakmem_lab.show import answers, kinds, numbers
+from hakmem_lab.show.kinds import tune
+
+GO, NEUTRAL, NO_GO, INCONCLUSIVE = VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
+OF_GUARDRAIL = {"held": GO, "failed": NO_GO, "open": INCONCLUSIVE}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """name: what is judged, unique in its result. text: the figures, or the sentence."""
+
+    name: str
+    verdict: str
+    text: str
+
+
+def judgements(result: dict) -> list[Judgement]:
+    """All of a result; one that says that there is no verdict where nothing was judged."""
+    whole = answers.explain(result).words
+    found = [*_whole(result, whole), *_each(result), *_guardrails(result)]
+    own = (case for cases in kinds.of(result, "cases") for case in cases(result))
+    found += [Judgement(name, verdict, figures or whole) for name, verdict, figures in own]
+    return found or [Judgement(result["kind"], INCONCLUSIVE, whole)]
+
+
+def _whole(result: dict, words: str) -> Iterator[Judgement]:
+    """The verdict that the run has as a whole."""
+    if result["verdict"]:
+        first = (result.get("comparisons") or [None])[0]
+        name = f"{first['name']}: {answers.metric(result, first)}" if first else _subject(result)
+        yield Judgement(name, result["verdict"], words)
+
+
+def _subject(result: dict) -> str:
+    return f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
+
+
+def _each(result: dict) -> Iterator[Judgement]:
+    """Of several arms against one, each has a verdict of its own."""
+    for row in result.get("comparisons") or []:
+        if row.get("verdict") and not result["verdict"]:
+            name = f"{row['name']}: {answers.metric(result, row)}"
+            yield Judgement(name, row["verdict"], answers.told(result, row))
+
+
+def _guardrails(result: dict) -> Iterator[Judgement]:
+    """Where several arms have them, each names its arm."""
+    for row in result.get("guardrails") or []:
+        name = f"guardrail: {answers.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
+        yield Judgement(name, OF_GUARDRAIL[row["status"]], f"{answers.told(result, row)}, {row['status']}")
+
+
+LEVELS = {NO_GO: "error", INCONCLUSIVE: "warning"}
+
+
+def github(results: Sequence[dict]) -> str:
+    lines = []
+    for result in results:
+        for case in judgements(result):
+            level = LEVELS.get(case.verdict, "notice")
+            words = f"{case.text} (run {result['id']})"
+            title = _property(f"{case.verdict}: {case.name}")
+            lines.append(f"::{level} title={title}::{_data(words)}\n")
+        lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
+    return "".join(lines)
+
+
+def _data(words: str) -> str:
+    """As a command's message is written: a line, percent signs escaped."""
+    return one_line(words).replace("%", "%25")
+
+
+def _property(words: str) -> str:
+    return _data(words).replace(":", "%3A").replace(",", "%2C")
+
+
+def junit(results: Sequence[dict]) -> str:
+    root = ET.Element("testsuites", name="hak")
+    for result in results:
+        _junit_suite(root, result)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _junit_suite(root: ET.Element, result: dict) -> None:
+    found = judgements(result)
+    count = {verdict: sum(case.verdict == verdict for case in found) for verdict in (NO_GO, INCONCLUSIVE)}
+    suite = ET.SubElement(
+        root, "testsuite", name=f"hak {result['kind']}", tests=str(len(found)), errors="0",
+        failures=str(count[NO_GO]), skipped=str(count[INCONCLUSIVE]),
+    )  # fmt: skip
+    properties = ET.SubElement(suite, "properties")
+    for name in ("id", "question", "blocks"):
+        ET.SubElement(properties, "property", name=name, value=one_line(str(result[name])))
+    for case in found:
+        words = one_line(case.text)
+        element = ET.SubElement(suite, "testcase", classname=f"hak.{result['kind']}", name=one_line(case.name))
+        if case.verdict == NO_GO:
+            ET.SubElement(element, "failure", type=NO_GO, message=words).text = words
+        elif case.verdict == INCONCLUSIVE:
+            ET.SubElement(element, "skipped", message=words)
+        ET.SubElement(element, "system-out").text = f"{case.verdict}: {words}"
+
+
+SHOWN_CARD_ROWS = 40
+
+
+def markdown(results: Sequence[dict]) -> str:
+    return "\n---\n\n".join("\n".join(_lines(result)) + "\n" for result in results)
+
+
+def plain(text: object) -> str:
+    """Words that mean themselves: nothing in them is markup, a column, or a line of its own."""
+    return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", one_line(str(text)))
+
+
+def code(words: object, cell: bool = True) -> str:
+    """Text of a program, in which nothing is a link or the name of somebody. cell: in a table, whose bars end it."""
+    inner = one_line(str(words)).replace("|", "\\|" if cell else "|")
+    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
+    return f"{fence} {inner} {fence}" if "`" in inner else f"`{inner}`"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The first column is of words, the others are of figures."""
+    if rows:
+        yield "| " + " | ".join(heads) + " |"
+        yield "| --- |" + " ---: |" * (len(heads) - 1)
+        yield from ("| " + " | ".join(row) + " |" for row in rows)
+        yield ""
+
+
+def _lines(result: dict) -> Iterator[str]:
+    said = answers.explain(result)
+    yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.answer)}"
+    yield ""
+    if said.more:
+        yield plain(said.more)
+        yield ""
+    if result["question"]:
+        yield f"*{plain(result['question'])}*"
+        yield ""
+    yield from _comparisons(result)
+    yield from _effects(result)
+    yield from _judged(result)
+    for where, line in tune.service_lines(result):
+        yield f"{plain(where)} {code(line, cell=False)}"
+        yield ""
+    details = [*_arms(result), *_notes(result)]
+    yield f"<details><summary>Run {result['id']}, {result['blocks']} blocks</summary>"
+    yield ""
+    yield from details
+    yield "</details>"
+
+
+def _comparisons(result: dict) -> Iterator[str]:
+    rows = result.get("comparisons") or []
+    if rows:
+        head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
+        cells = [(code(row["treatment"]), *_told(result, row), row.get("verdict") or "") for row in rows]
+        yield from table(("arm", "metric", head, "verdict"), cells)
+
+
+def _told(result: dict, row: dict) -> tuple[str, str]:
+    """The metric and its change."""
+    return plain(answers.metric(result, row)), plain(answers.told(result, row))
+
+
+def _effects(result: dict) -> Iterator[str]:
+    rows = result.get("effects") or []
+    yield from table(
+        ("effect", "kind", "size and interval", "reading"),
+        [(plain(row["name"]), row["kind"], plain(answers.told(result, row)), row["reading"] or "") for row in rows],
+    )
+
+
+def _judged(result: dict) -> Iterator[str]:
+    """Guardrails, and the bars of a suite: what is judged beside the headline."""
+    rows = [row for row in judgements(result) if row.text != answers.explain(result).words]
+    if result.get("guardrails") or result.get("suite"):
+        shown = [(plain(row.name), plain(row.text), row.verdict) for row in rows]
+        yield from table(("judged", "figures", "verdict"), shown[:SHOWN_CARD_ROWS])
+        if len(shown) > SHOWN_CARD_ROWS:
+            yield f"and {len(shown) - SHOWN_CARD_ROWS} more"
+            yield ""
+
+
+def _arms(result: dict) -> Iterator[str]:
+    heads, rows = answers.arms_table(result)
+    rows, more = tune.foremost(result, rows, "name")
+    cells = [(code(arm["name"]), *answers.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
+    yield from table(("median of", *map(plain, heads)), cells)
+    if more:
+        yield from (plain(more), "")
+
+
+def _figure(value: object, unit: str) -> str:
+    if unit == "s":
+        return numbers.seconds(value)
+    return numbers.memory(value) if unit == "KiB" else numbers.number(value)
+
+
+def _notes(result: dict) -> Iterator[str]:
+    notes = []
+    if builds := words.builds(result):
+        notes.append(f"- {plain(builds)}")
+    notes += [f"- warning: {plain(text)}" for text in result["warnings"]]
+    if failures := result["failures"]:
+        first = failures[0]
+        notes.append(
+            f"- {len(failures)} failed runs, the first: {code(first['arm'], False)}: {code(first['why'], False)}"
+        )
+    yield from notes
+    if notes:
+        yield ""

@@ -1,0 +1,29 @@
+"""What a result has that no other kind's has, shown: a module for each kind with a `part` of its own (`plan.kinds`).
+
+A module has those of these functions for which its kind has something. Of a result:
+answer: the sentence for it; detail(result, comparison, change): what is to be said besides; word: (word, tone) in place
+of a verdict, or None; facts: (name, text) of its few numbers; tables: of the terminal, and lines of text; findings: the
+tables of the page; cases: (name, verdict, figures) of what is judged, without figures the whole; samples: OpenMetrics.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hakmem_lab.plan.kinds import KINDS
+
+
+def of(result: Mapping[str, Any], what: str) -> Iterator[Callable[..., Any]]:
+    """The functions of this name, of the kinds whose part is in the result."""
+    for kind in KINDS.values():
+        if kind.part and result.get(kind.part):
+            module = importlib.import_module(f"{__name__}.{kind.name}")
+            if hasattr(module, what):
+                yield getattr(module, what)
+
+
+def passed(found: object) -> tuple[str, str]:
+    """(word, tone) of what keeps a budget, or does not."""
+    if found is None:
+        return "NOT JUDGED", "inconclusive"
+    return ("PASSED", "go") if found else ("FAILED", "no-go")

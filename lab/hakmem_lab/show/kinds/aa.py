@@ -1,0 +1,76 @@
+"""One arm against itself: is the machine fit, and which effects can it show?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hakmem_lab.show import numbers
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.openmetrics import PERCENT, Sample
+from hakmem_lab.show.terminal import filled
+
+Record = dict[str, Any]
+BUSY = "Other programs were at work"
+
+
+def answer(result: Record) -> str:
+    smallest = (result["aa"] or {}).get("smallest_effect_percent") or {}
+    known = sorted((int(n), finite(v)) for n, v in smallest.items() if str(n).isdigit() and finite(v) is not None)
+    fit = (result["aa"] or {}).get("fit")
+    if not fit or not known or str(result.get("headline") or "").startswith(BUSY):
+        return ""
+    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1])
+    return f"This machine can tell programs apart: {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
+
+
+def word(result: Record) -> tuple[str, str] | None:
+    machine = result["aa"]
+    if machine.get("fit") is None:
+        return None
+    if machine.get("state") == "open":
+        return "NOT SHOWN TO BE FIT", "inconclusive"
+    return ("FIT TO MEASURE", "go") if machine["fit"] else ("NOT FIT TO MEASURE", "no-go")
+
+
+def false_rates(machine: Record) -> dict[str, float]:
+    """Shares of false GO and NO-GO in an A/A test, which gives counts of its resamples or the shares themselves."""
+    resamples = finite(machine.get("resamples"))
+    rates = {}
+    for name, key in (("False GO", "false_go"), ("False NO-GO", "false_no_go")):
+        value = finite(machine.get(key))
+        if value is not None:
+            rates[name] = value / resamples if isinstance(machine[key], int) and resamples else value
+    return rates
+
+
+def facts(result: Record) -> Iterator[tuple[str, str]]:
+    machine = result["aa"]
+    rates = [numbers.percent(rate) for rate in (*false_rates(machine).values(), machine.get("bound"))]
+    yield "False GO, false NO-GO", ", ".join(rates[:2])
+    yield "False verdicts allowed", f"at most {rates[-1]}"
+    if finite(machine.get("noise_percent")) is not None:
+        yield "Noise of one run", f"{numbers.number(machine['noise_percent'])} %"
+
+
+def tables(result: Record) -> Iterator:
+    aa = result["aa"]
+    rows = [
+        ("false verdicts", f"{100 * aa['rate']:.1f} % of {aa['resamples']} (at most {100 * aa['bound']:.1f} %)"),
+        ("noise of one run", f"{aa['noise_percent']:.2f} %"),
+        ("autocorrelation of neighbours", f"{aa['autocorrelation']:.2f}"),
+    ]
+    effects = aa["smallest_effect_percent"].items()
+    rows += [(f"smallest effect, {blocks} blocks", f"{effect:.2f} %") for blocks, effect in effects]
+    yield from filled("A/A", ("what", "value"), rows)
+    for text in aa["advice"]:
+        yield f"- {text}"
+
+
+def cases(result: Record) -> Iterator[tuple[str, str, str]]:
+    yield "this machine", "GO" if result["aa"]["fit"] else "NO-GO", ""
+
+
+def samples(result: Record) -> Iterator[Sample]:
+    yield Sample("hak_aa_false_verdicts_ratio", {}, result["aa"]["rate"])
+    yield Sample("hak_aa_noise_ratio", {}, result["aa"]["noise_percent"] * PERCENT)

@@ -1,0 +1,131 @@
+"""A fleet: what is claimed of it, what a further host may expect, which kinds of host gain and which lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import Change
+from hakmem_lab.show.numbers import UNKNOWN
+from hakmem_lab.show.report.model import Table, text_of
+from hakmem_lab.show.terminal import filled
+
+Record = dict[str, Any]
+
+OF_HOSTS, OF_KINDS, OF_A_FURTHER = "Hosts", "Kinds of host", "A further host"
+
+
+class Line(NamedTuple):
+    """One host, one kind of host, or what a further host may expect. record: an estimate with its interval."""
+
+    group: str
+    name: str
+    blocks: int | None
+    record: Record
+    change: Change
+
+    @property
+    def reading(self) -> str:
+        """What is shown of it."""
+        return {1: "gains", -1: "loses", 0: "open"}[self.change.sure]
+
+
+def _change(result: Record, record: Record) -> Change | None:
+    return words.change(record, words.described(result))
+
+
+def lines(result: Record) -> Iterator[Line]:
+    """Every host, every kind where there are several, and a further host."""
+    fleet = result["fleet"]
+    for row in fleet.get("hosts") or []:
+        if found := _change(result, row):
+            yield Line(OF_HOSTS, str(row["host"]), row["blocks"], row, found)
+    kinds = fleet.get("kinds") or []
+    for row in kinds if len(kinds) > 1 else []:
+        if found := _change(result, row):
+            count = f"{row['hosts']} host{'' if row['hosts'] == 1 else 's'}"
+            yield Line(OF_KINDS, f"{row['kind']} ({count})", row["blocks"], row, found)
+    if further := _further(result):
+        yield Line(OF_A_FURTHER, OF_A_FURTHER, None, *further)
+
+
+def _further(result: Record) -> tuple[Record, Change] | None:
+    fleet = result["fleet"]
+    row: Record = next(iter(result.get("comparisons") or []), {})
+    record = {
+        "estimate": row.get("estimate"),
+        "ci_low": fleet.get("prediction_low"),
+        "ci_high": fleet.get("prediction_high"),
+    }
+    found = _change(result, record)
+    return (record, found) if found and found.between and len(fleet.get("hosts") or []) > 2 else None
+
+
+def detail(result: Record, row: Record, found: Change) -> str:
+    """What is claimed of the fleet and how sure it is; of fewer hosts than make one, what is claimed of them."""
+    fleet = result["fleet"]
+    count = f"{len(fleet['hosts'])} hosts, {result['blocks']} blocks"
+    level, margin = f"{100 * row['level']:.3g} %", f"{100 * result['margin']:g} %"
+    if fleet.get("together"):
+        here = _change(result, fleet["together"])
+        return f"{count}: too few hosts to speak of a fleet. On these alone: {here.told() if here else 'unknown'}."
+    if result.get("verdict") == "NEUTRAL":
+        text = f"On average over the fleet any difference is smaller than the {margin} that matters"
+    elif found.sure:
+        text = f"On average over the fleet surely {found.between}, with {level} confidence"
+        if result.get("verdict") == "INCONCLUSIVE" and abs(row["estimate"]) < result["margin"]:
+            text += f"; whether by the {margin} that matters is open"
+    else:
+        text = "On average over the fleet better, equal and worse are all possible; more hosts would tell"
+    open_ones = [words.metric_name(result, r["metric"]) for r in result["guardrails"] if r["status"] != "held"]
+    if open_ones:
+        text += f"; {', '.join(open_ones)} may have got worse by more than is tolerated"
+    further = _further(result)
+    return f"{text} ({count})." + (f" A further host may expect {further[1].between}." if further else "")
+
+
+def spread(result: Record) -> str:
+    """How far hosts lie apart."""
+    fleet = result["fleet"]
+    if len(fleet.get("hosts") or []) < 2:
+        return ""
+    return (
+        f"Hosts differ by {100 * fleet['tau']:.2g} % (standard deviation of their effects); that is "
+        f"{100 * fleet['i2']:.0f} % of what their figures vary by, the rest is noise (p = {fleet['differ_p']:.2g})"
+    )
+
+
+def missing(result: Record) -> list[str]:
+    """Hosts that were left out or lost, each with the reason, and what was measured twice."""
+    fleet = result["fleet"]
+    texts = [f"left out: {each['host']}: {each['why']}" for each in fleet["left_out"]]
+    texts += [f"lost: {each['host']}: {each['why']}" for each in fleet["lost"]]
+    if fleet["again"]:
+        texts.append(f"{fleet['again']} blocks were finished more than once; the first finish counts")
+    return list(dict.fromkeys(texts))
+
+
+def tables(result: Record) -> Iterator:
+    """Tables, and lines of text, in the order of reading."""
+    found = list(lines(result))
+    for group in (OF_HOSTS, OF_KINDS):
+        rows = (
+            [line.name, str(line.blocks), line.change.told(), line.reading] for line in found if line.group == group
+        )
+        heads = (group, "blocks", "effect and interval", "shown")
+        yield from filled(f"{group} (these intervals hold together)", heads, rows)
+    if text := spread(result):
+        yield text
+    yield from missing(result)
+
+
+def findings(result: Record) -> Iterator[Table]:
+    """Who gains, who loses; who is missing."""
+    rows = [
+        [line.name, line.group, text_of(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
+        for line in lines(result)
+    ]
+    yield Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)
+    gone = [list(map(str, text.partition(": ")[::2])) for text in missing(result)]
+    yield Table("Hosts that are missing", ["What", "Which and why"], gone)

@@ -1,0 +1,42 @@
+"""Tail latency of an open loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.openmetrics import MICROSECOND, QUANTILES, Sample
+from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.terminal import filled, number
+
+Record = dict[str, Any]
+CAUSES = "What the slowest requests did"
+
+
+def tables(result: Record) -> Iterator:
+    found = result["latency"]
+    heads = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99.9", "p9999_us": "p99.99"}
+    heads["max_us"] = "max"
+    for title, part in (("Response time from the intended start, us", None), ("Service time, us", "service")):
+        known = [(arm["name"], row) for arm in found["arms"] if (row := arm[part] if part else arm)]
+        rows = ([name, *(number(row.get(key)) for key in heads)] for name, row in known)
+        yield from filled(title, ("arm", *heads.values()), rows)  # few programs print when a request really began
+    yield from filled(CAUSES, ("beyond", "arm", "requests", "cause"), _causes(found))
+
+
+def _causes(found: Record) -> list[list[str]]:
+    rows = found.get("causes") or []
+    return [[row["percentile"], row["arm"], str(row["requests"]), row["text"]] for row in rows]
+
+
+def findings(result: Record) -> Iterator[Table]:
+    yield Table(CAUSES, ["Beyond", "Arm", "Requests", "Cause"], _causes(result["latency"]))
+
+
+def samples(result: Record) -> Iterator[Sample]:
+    for arm in result["latency"].get("arms", []):
+        for name, quantile in QUANTILES.items():
+            value = finite(arm.get(name))
+            labels = {"arm": arm["name"], "quantile": quantile}
+            yield Sample("hak_latency_seconds", labels, None if value is None else value * MICROSECOND)

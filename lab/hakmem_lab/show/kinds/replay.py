@@ -1,0 +1,138 @@
+"""A replay: what it predicts of the live program, and how that compares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from hakmem_lab.judge.words import change as change_of
+from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.terminal import filled, number, traced
+
+Record = dict[str, Any]
+
+STACK_COLUMNS = ("where", "arm", "of a block [95 % interval]", "effect", "gained", "verdict")
+SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "INCONCLUSIVE": "not decided"}
+TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
+
+
+def answer(result: Record) -> str:
+    return str(result["replay"].get("answer") or "")
+
+
+def tables(result: Record) -> Iterator:
+    """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
+    found = result["replay"]
+    yield replayed(found)
+    if (stacks := found.get("stacks")) and stacks["rows"]:
+        yield from filled(stacks_title(stacks), STACK_COLUMNS, stack_rows(stacks))
+    if found["base"] is None:
+        yield _no_base(found)
+        return
+    if found["touch"] != "recorded" and not found["live"]:
+        yield f"no prediction for the live program: it touched its memory otherwise than --touch {found['touch']} does"
+        return
+    yield from _predictions(found)
+    for quantity in found["quantities"]:
+        if quantity["ranking"]:
+            yield ranked(quantity)
+
+
+def stacks_title(stacks: dict) -> str:
+    """What the table by stack is about."""
+    left = f"; {_counted(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
+    level = f"{100 * stacks['level']:.4g} %"
+    return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
+
+
+def stack_rows(stacks: dict) -> Iterator[list[str]]:
+    """A row of text for each stack and arm, the stack named in its first."""
+    for row in stacks["rows"]:
+        where = traced.called(row["frames"])
+        for arm in row["arms"]:
+            cost = number(arm["ns"] / 1e9, "s")
+            if math.isfinite(arm["low"]) and math.isfinite(arm["high"]):
+                cost += f" [{number(arm['low'] / 1e9, 's')}, {number(arm['high'] / 1e9, 's')}]"
+            change = change_of(arm, "cpu")
+            told = (change.told(), number(arm["gain_s"], "s"), SAID[arm["verdict"]]) if change else ("", "", "")
+            yield [where, arm["arm"], cost, *told]
+            where = ""
+
+
+def replayed(found: dict) -> str:
+    """In one line how much of the trace it was."""
+    processes = found["processes"] or []
+    operations = sum(each["operations"] for each in processes)
+    threads = sum(each["threads"] for each in processes)
+    text = f"replayed: {_counted(operations, 'operation')} of {_counted(threads, 'thread')}"
+    text += f" in {_counted(len(processes), 'process', 'processes')}"
+    if found["left_out"]:
+        left = _counted(found["left_out"], "process", "processes")
+        text += f"; left out: {left} with {found['left_out_operations']:,} operations"
+    for key, words in (("skipped", "frees of blocks that are not in the trace"),
+                       ("unordered", "waits for what the trace lacks")):  # fmt: skip
+        if count := sum(each[key] for each in processes):
+            text += f"; {count:,} {words}"
+    return text
+
+
+def _counted(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _no_base(found: dict) -> str:
+    served = {each["allocator"].rpartition("/")[2] or "glibc" for each in found["recorded"]["processes"]}
+    names = " and ".join(sorted(served)) or "its allocator"
+    return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the arms"
+
+
+def _predictions(found: dict) -> Iterator:
+    live = found["live"]
+    heads = ["arm", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
+    told = "beside what it is" if live else f"from what it was on {found['base']} when it was recorded"
+    yield from filled(f"The live program as the replay predicts it, {told}", heads, predictions(found))
+
+
+def predictions(found: dict) -> list[list[str]]:
+    """A row of text for each quantity and arm."""
+    return [
+        [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], bool(found.get("live")))]
+        for quantity in found.get("quantities", [])
+        for row in quantity["rows"]
+    ]
+
+
+def cells(row: dict, unit: str, live: bool) -> list[str]:
+    """Prediction, and where there are live runs what they used and how far off the prediction was."""
+    interval = f"{number(row['predicted'], unit)} [{number(row['low'], unit)}, {number(row['high'], unit)}]"
+    if row["base"]:
+        return [number(row["predicted"], unit), *(["the base", ""] if live else [])]
+    if not live:
+        return [interval]
+    outside = "" if row["inside"] else ", outside"
+    return [interval, number(row["live"], unit), f"{100 * row['error']:+.1f} %{outside}"]
+
+
+def ranked(quantity: dict) -> str:
+    """Whether the order by this metric is that of the live runs."""
+    ranking, title = quantity["ranking"], TITLES[quantity["name"]]
+    agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
+    chance = f"; {_counted(unsure, 'pair')} more may do so by chance" if unsure else ""
+    if not agree and not contrary:
+        return f"order by {title}: no two arms are shown to differ by more than 3 % live{chance}"
+    pairs = f"of {_counted(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
+    if not contrary:
+        return f"order by {title}: as live, {pairs} all{chance}"
+    wrong = ", ".join(" and ".join(pair) for pair in contrary)
+    return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}{chance}"
+
+
+def findings(result: Record) -> Iterator[Table]:
+    """What a replay predicts of the live program, beside what it is where it was run."""
+    found = result["replay"]
+    live = bool(found.get("live"))
+    columns = ["Arm", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
+    yield Table("The live program as the replay predicts it", columns, predictions(found))
+    if (stacks := found.get("stacks")) and stacks["rows"]:
+        yield Table(stacks_title(stacks), [*STACK_COLUMNS], [*stack_rows(stacks)])

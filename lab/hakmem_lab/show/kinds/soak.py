@@ -1,0 +1,82 @@
+"""One process for a long time: does memory grow?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hakmem_lab.show import numbers
+from hakmem_lab.show.kinds import passed
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.openmetrics import MIB, MICROSECOND, PERCENT, QUANTILES, Sample, bounds
+from hakmem_lab.show.terminal import add_row, new_table
+
+Record = dict[str, Any]
+
+
+def answer(result: Record) -> str:
+    soak = result["soak"] or {}
+    slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
+    if slope is None or low is None or high is None or str(result.get("headline")).startswith("Not decided"):
+        return ""
+    decimals = numbers.places(low, high)
+    unit = numbers.JOIN + "MiB/h"
+    if decimals is None:
+        return ""
+    if low > 0 or high < 0:
+        word = "grows" if low > 0 else "shrinks"
+        ends = sorted((abs(low), abs(high)))
+        between = " to ".join(numbers.rounded(end, decimals) for end in ends)
+        return f"Memory {word} by {numbers.rounded(slope, decimals)}{unit} ({between})"
+    shrink, grow = numbers.rounded(low, decimals), numbers.rounded(high, decimals)
+    return f"No growth of memory seen: {shrink} less to {grow} more MiB/h"
+
+
+def word(result: Record) -> tuple[str, str]:
+    return passed(result["soak"].get("passed"))
+
+
+def facts(result: Record) -> Iterator[tuple[str, str]]:
+    soak = result["soak"]
+    if finite(soak.get("rss_slope_mib_per_h")) is not None:
+        ends = f"[{numbers.number(soak.get('slope_low'))}, {numbers.number(soak.get('slope_high'))}]"
+        yield "Memory slope", f"{numbers.number(soak['rss_slope_mib_per_h'])} {ends} MiB/h"
+        yield "Duration", numbers.seconds(soak.get("duration_s"))
+
+
+def _range(low: float | None, high: float | None, digits: int = 2) -> str:
+    ends = ["open" if end is None else f"{end:+.{digits}f}" for end in (low, high)]
+    return f"[{ends[0]}, {ends[1]}]"
+
+
+def tables(result: Record) -> Iterator:
+    soak = result["soak"]
+    table = new_table("Soak", "what", "value")
+    add_row(table, "steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")
+    if soak["rss_slope_mib_per_h"] is not None:
+        slope = f"{soak['rss_slope_mib_per_h']:+.2f} {_range(soak['slope_low'], soak['slope_high'])} MiB/h"
+        add_row(table, "growth of resident memory", f"{slope}, budget {soak['budget_mib_per_h']:g}")
+    if soak["throughput_drift_percent_per_h"] is not None:
+        drift = f"{soak['throughput_drift_percent_per_h']:+.1f} {_range(soak['drift_low'], soak['drift_high'], 1)} %/h"
+        add_row(table, "drift of throughput", drift)
+    add_row(table, "change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none")
+    tails = [epoch for epoch in soak["epochs"] if epoch.get("p99_us") is not None]
+    if tails:
+        worst = max(tails, key=lambda epoch: epoch["p99_us"])
+        add_row(table, "worst epoch's p99", f"{worst['p99_us']:.2f} us at {worst['start_s']:.0f} s")
+    yield table
+
+
+def samples(result: Record) -> Iterator[Sample]:
+    soak = result["soak"]
+    growth = [soak[key] for key in ("rss_slope_mib_per_h", "slope_low", "slope_high")]
+    yield from bounds("hak_soak_growth_bytes_per_hour", {}, growth, MIB)
+    yield Sample("hak_soak_budget_bytes_per_hour", {}, soak["budget_mib_per_h"] * MIB)
+    drift = [soak[key] for key in ("throughput_drift_percent_per_h", "drift_low", "drift_high")]
+    yield from bounds("hak_soak_throughput_drift_ratio_per_hour", {}, drift, PERCENT)
+    yield Sample("hak_soak_duration_seconds", {}, soak["duration_s"])
+    yield Sample("hak_soak_steady_seconds", {}, soak["steady_s"])
+    for name, found in soak["service"].items():
+        for sample, value in (found or {}).items():
+            labels = {"quantile": QUANTILES[name], "sample": sample}
+            yield Sample("hak_soak_service_seconds", labels, value * MICROSECOND)

@@ -1,0 +1,247 @@
+"""A suite: ratios, means, bars, milestones, medians, changes. Ratios are above 1 where the subject is better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hakmem_lab.show import answers, numbers
+from hakmem_lab.show.numbers import UNKNOWN, finite
+from hakmem_lab.show.openmetrics import Sample, bounds
+from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
+from hakmem_lab.show.terminal import filled, number
+
+Record = dict[str, Any]
+
+
+def answer(result: Record) -> str:
+    """On how many rows the subject is surely better, against each arm; with a verdict, which is of its bars, ""."""
+    card = result["suite"]
+    found: dict[str, list[int]] = {}
+    for row in card.get("rows") or []:
+        for arm, figure in (row.get("arms") or {}).items():
+            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
+            counts = found.setdefault(str(arm), [0, 0, 0])
+            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
+    if not found or card.get("table") == "reference" or result.get("verdict"):
+        return ""
+    parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
+    return f"{card.get('subject') or 'hakmem'} is surely better than {answers.listed(parts)} measures"
+
+
+def word(result: Record) -> tuple[str, str] | None:
+    milestones = result["suite"].get("milestones") or []
+    if not milestones:
+        return None
+    met = sum(bool(milestone.get("met")) for milestone in milestones)
+    tone = "go" if met == len(milestones) else "inconclusive"
+    return f"{met} OF {len(milestones)} MILESTONE{'' if len(milestones) == 1 else 'S'} MET", tone
+
+
+def row_name(row: Record) -> str:
+    """A workload, with its metric where it names one."""
+    return " · ".join(str(row[name]) for name in ("workload", "metric") if row.get(name)) or "?"
+
+
+def row_arms(rows: list[Record], key: str = "arms") -> list[str]:
+    """Names of the arms of all rows, in order of appearance."""
+    return list(dict.fromkeys(str(name) for row in rows for name in row.get(key) or {}))
+
+
+def ratio_text(value: object) -> str:
+    """A ratio with two decimals, 1.04×."""
+    known = finite(value)
+    return numbers.UNKNOWN if known is None else f"{known:.2f}×"
+
+
+def figure_text(record: Record, row: Record) -> str:
+    """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
+    found = answers.standing(record, answers.is_memory(row))
+    if found is None:
+        return str(record.get("word") or numbers.UNKNOWN)
+    if not found.between:
+        return f"{found.short} [open]"
+    return f"{found.short} [{found.brackets or found.between}]" if found.sure else found.between
+
+
+MILLISECONDS_BELOW_S = 0.1
+OF_BAR = {"pass": "GO", "miss": "NO-GO"}
+_MET = {"yes": ("✓ met", "go"), "no": ("✕ not met", "no-go"), "open": ("? open", "inconclusive")}
+_REACHED = ("to reach", "measured")
+UNDECIDED = ("same", "open")
+
+
+def tables(result: Record) -> Iterator:
+    """Tables, and lines of text, in the order of reading."""
+    card = result["suite"]
+    yield from _ratios(card)
+    # What was stored before there were any has no means.
+    arms = row_arms(means := card.get("means") or [])
+    heads, rows = (
+        ["of", *arms],
+        [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means],
+    )
+    yield from filled("Geometric means", heads, rows)
+    rows = [[_name(row), row["to_reach"], row["measured"], row["verdict"]] for row in card["rows"] if row["verdict"]]
+    yield from filled("Bars (~: the interval holds the bar, open)", ("workload", *_REACHED, "verdict"), rows)
+    rows = [[each["name"], each["to_reach"], each["measured"], _met(each)] for each in card["milestones"]]
+    yield from filled("Milestones", ("milestone", *_REACHED, "met"), rows)
+    if card["table"] == "subject":
+        measured = [row for row in card["rows"] if row["medians"]]
+        arms = row_arms(measured, "medians")
+        rows = [[_name(row), *(_amount(row["medians"].get(arm), row["unit"]) for arm in arms)] for row in measured]
+        title = "Medians of this session (never to be compared with those of another)"
+        yield from filled(title, ("workload", *arms), rows)
+    yield from _changes(card)
+
+
+def _whose(mean: Record) -> str:
+    return f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "") + f": {mean['what']}"
+
+
+def _name(row: dict) -> str:
+    return f"{row['workload']}: {row['metric']}"
+
+
+def _cell(record: dict | None, row: dict) -> str:
+    """The change, the same or open, and below it the interval."""
+    found = answers.standing(record or {}, answers.is_memory(row))
+    if record is None or found is None:
+        return (record or {}).get("word") or "-"
+    if not found.between:
+        return f"about {found.short}\nno interval yet"
+    word = record.get("word")
+    if word in UNDECIDED or not found.sure:
+        return f"{word or 'open'}\n{found.between}"
+    return f"{found.short}\n[{found.brackets or found.between}]"
+
+
+def _amount(value: float | None, unit: str) -> str:
+    """With the prefix that people use: Mop/s, ms, MiB."""
+    if value is None:
+        return "-"
+    if unit == "s" and value < MILLISECONDS_BELOW_S:
+        return number(value * 1e3, "ms")
+    return f"{value / 1e6:.1f} M{unit}" if unit.endswith("/s") and value >= 1e6 else number(value, unit)
+
+
+def _ratios(card: dict) -> Iterator:
+    rows = [row for row in card["rows"] if len(row["arms"]) > 1 or (row["medians"] and row["arms"])]
+    if not rows:
+        return
+    by_reference = card["table"] == "reference"
+    arms = row_arms(rows)
+    heads = ["workload", *([card["reference"]] if by_reference else []), *arms]
+    for group, part in _grouped(rows):
+        cells = []
+        for row in part:
+            base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
+            cells.append([_name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms)])
+        yield from filled(f"{group}{against(card)}, and below it the interval", heads, cells)
+    if margin := card.get("margin"):
+        yield (
+            f"same: surely within {100 * margin:g} %. open: the interval holds no change, and more than "
+            f"{100 * margin:g} % beside it; more blocks would tell."
+        )
+
+
+def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
+    """(what leads a table's title, its rows) of every group, those without one in their place among them."""
+    for group in dict.fromkeys(row.get("group") for row in rows):
+        yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
+
+
+def _met(milestone: Record) -> str:
+    """Open where the interval holds the bar, or the machine gives no verdict."""
+    if milestone.get("met"):
+        return "yes"
+    return "no" if milestone.get("verdict") in (None, "miss") else "open"
+
+
+def _changes(card: dict) -> Iterator:
+    """Where the ratio to the reference changed over the stored suites."""
+    history = card["history"]
+    if len(history) > 1:
+        yield f"{len(history)} suites in the history, ratios to {card['reference']}"
+    for key, points in card["change_points"].items():
+        for point in points:
+            before = next(e["ratios"][key] for e in reversed(history[:point]) if key in e["ratios"])
+            after, where = history[point]["ratios"][key], history[point]["revision"] or history[point]["created"]
+            yield f"- {key}: a new level since {where} ({before:.2f}, then {after:.2f})"
+
+
+def against(card: Record) -> str:
+    """What the rows of a suite compare with what."""
+    if card.get("table") == "reference":
+        return f"Against {card.get('reference')}"
+    return f"{card.get('subject') or 'The subject'} against each"
+
+
+def findings(result: Record) -> Iterator[Table]:
+    card = result["suite"]
+    rows = card.get("rows") or []
+    arms = row_arms(rows)
+    milestones: list[list[str | Cell]] = [
+        [text_of(m.get("name")), _plain(m.get("target")), _plain(m.get("value")), Cell(*_MET[_met(m)])]
+        for m in card.get("milestones") or []
+    ]
+    yield Table("Milestones", ["Milestone", "Target", "Value", "Met"], milestones)
+    body: list[list[str | Cell]] = [
+        [
+            row_name(row),
+            *(_heat((row.get("arms") or {}).get(arm) or {}, row) for arm in arms),
+            text_of(row.get("best_peer")),
+            text_of(row.get("to_reach") or (ratio_text(row["bar"]) if row.get("bar") else None)),
+            text_of(row.get("measured")),
+            verdict_cell(row.get("verdict")),
+        ]
+        for row in rows
+    ]
+    caption = f"{against(card)} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)"
+    yield Table(caption, ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"], body)
+    arms = row_arms(means := card.get("means") or [])
+    means_body = [
+        [
+            text_of(mean.get("group") or "all"),
+            text_of(mean.get("what")),
+            numbers.number(mean.get("workloads")),
+            *(_heat((mean.get("arms") or {}).get(arm) or {}, mean) for arm in arms),
+        ]
+        for mean in means
+    ]
+    yield Table("Geometric means of the ratios", ["Group", "Of", "Workloads", *arms], means_body)
+
+
+def _plain(value: object) -> str:
+    return numbers.number(value) if finite(value) is not None else text_of(value)
+
+
+def _heat(record: Record, row: Record) -> str | Cell:
+    """A ratio with a mark and a tint that agree: only a ratio whose interval leaves out 1 is called better or worse."""
+    ratio = finite(record.get("ratio"))
+    if ratio is None:
+        return UNKNOWN
+    low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
+    if low is None and high is None:
+        return Cell(f"? {figure_text(record, row)}", "inconclusive")
+    better, worse = low is not None and low > 1, high is not None and high < 1
+    mark, tone = ("▲", "go") if better else ("▼", "no-go") if worse else ("≈", "neutral")
+    strong = (better or worse) and not 1 / 1.1 <= ratio <= 1.1
+    return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
+
+
+def cases(result: Record) -> Iterator[tuple[str, str, str]]:
+    """The bars and guardrails; one that the interval holds is open."""
+    for row in result["suite"].get("rows", []):
+        if row["verdict"]:
+            name = f"{row['workload']}: {row['metric']} {row['to_reach']}"
+            text = f"{row['measured']}, to reach: {row['to_reach']}"
+            yield name, OF_BAR.get(row["verdict"], "INCONCLUSIVE"), text
+
+
+def samples(result: Record) -> Iterator[Sample]:
+    for row in result["suite"].get("rows", []):
+        for arm, figure in row["arms"].items():
+            labels = {"workload": row["key"], "metric": row["metric"], "arm": arm}
+            values = [figure[key] for key in ("ratio", "ci_low", "ci_high")] if figure else [None] * 3
+            yield from bounds("hak_suite_ratio", labels, values)

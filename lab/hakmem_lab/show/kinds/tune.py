@@ -1,0 +1,55 @@
+"""Allocators and their options: the candidates that came furthest, and what to put into the service file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hakmem_lab.show.terminal import filled
+
+Record = dict[str, Any]
+
+DEFAULT = "default"
+FOREMOST = 10
+
+
+def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Record], str]:
+    """(rows to show, what to say of the others): of a tuning those of the default and of the candidates that came
+    furthest; of other kinds all."""
+    if not result.get("tune"):
+        return list(rows), ""
+    names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
+    shown = [row for row in rows if row[key] in (DEFAULT, *names)] if names else list(rows[: FOREMOST + 1])
+    return shown, f"… and {len(rows) - len(shown)} more: hak report" if len(shown) < len(rows) else ""
+
+
+def service_lines(result: Record) -> list[tuple[str, str]]:
+    """(where it goes, the line); nothing where the answer is to stay with what there is."""
+    service = (result.get("tune") or {}).get("service")
+    if not service:
+        return []
+    unit = [line for line in (service["systemd"], service.get("unset")) if line]
+    found = [("In the [Service] section of the unit:", line) for line in unit[:1]]
+    found += [("and below it, so that what it runs on now is gone:", line) for line in unit[1:]]
+    return [*found, ("In a shell:", service["shell"])]
+
+
+def answer(result: Record) -> str:
+    return str(result["tune"]["answer"])
+
+
+def tables(result: Record) -> Iterator:
+    """How the choice went."""
+    tune = result["tune"]
+    rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
+             for rung in tune["rungs"])  # fmt: skip
+    yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
+    for text in (*tune["left_out"], *tune["notes"]):
+        yield _plain(f"- {text}")
+
+
+def _plain(text: str):
+    """Brackets in it are no markup."""
+    from rich.text import Text
+
+    return Text(text)

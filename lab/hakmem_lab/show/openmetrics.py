@@ -1,0 +1,185 @@
+"""OpenMetrics text, for a collector or a build's metrics report: of results, and of a reading of a heap.
+
+A family is declared once, in FAMILIES; a figure that a result does not have is left out. Units are the base units. A
+reading is in the words of hak_stats_openmetrics; what is resident there is measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from hakmem_lab.inside.owners import HEAP_OWNERS
+from hakmem_lab.show import kinds
+from hakmem_lab.show.formats import VERDICTS, judgements
+from hakmem_lab.show.numbers import finite
+
+BYTES_PER_KIB, MIB = 1024, 1024.0 * 1024
+PERCENT, MICROSECOND = 0.01, 1e-6
+BOUNDS = ("estimate", "low", "high")
+QUANTILES = {"p50_us": "0.5", "p90_us": "0.9", "p99_us": "0.99", "p999_us": "0.999", "p9999_us": "0.9999"}
+
+# name -> (type, unit, help)
+FAMILIES = {
+    "hak_verdict": ("stateset", "", "The verdict on what the label names."),
+    "hak_final": ("gauge", "", "1 where everything planned was measured."),
+    "hak_blocks": ("gauge", "", "Finished blocks."),
+    "hak_effect_ratio": ("gauge", "ratio", "Ratio minus one, above 0 where the treatment is better, and its interval."),
+    "hak_guardrail_ratio": ("gauge", "ratio", "A second metric that must not get worse, as hak_effect."),
+    "hak_arm_value": ("gauge", "", "Median of the primary metric, in its own unit."),
+    "hak_arm_wall_seconds": ("gauge", "seconds", "Median time of a run."),
+    "hak_arm_cpu_seconds": ("gauge", "seconds", "Median processor time of a run."),
+    "hak_arm_rss_peak_bytes": ("gauge", "bytes", "Median peak of resident memory."),
+    "hak_arm_rss_mean_bytes": ("gauge", "bytes", "Median of the mean resident memory."),
+    "hak_soak_growth_bytes_per_hour": ("gauge", "", "Growth of resident memory in the steady state, and its interval."),
+    "hak_soak_budget_bytes_per_hour": ("gauge", "", "Growth that is tolerated."),
+    "hak_soak_throughput_drift_ratio_per_hour": ("gauge", "", "Change of throughput an hour, and its interval."),
+    "hak_soak_duration_seconds": ("gauge", "seconds", "What was sampled."),
+    "hak_soak_steady_seconds": ("gauge", "seconds", "How long the steady state lasted."),
+    "hak_soak_service_seconds": ("gauge", "seconds", "Service time of the samples: the median sample and the worst."),
+    "hak_latency_seconds": ("gauge", "seconds", "Response time from the intended start."),
+    "hak_syscalls_per_operation": ("gauge", "", "System calls per operation in the steady state."),
+    "hak_suite_ratio": ("gauge", "ratio", "The subject as a multiple of the arm, above 1: better."),
+    "hak_aa_false_verdicts_ratio": ("gauge", "ratio", "Share of false verdicts of one arm against itself."),
+    "hak_aa_noise_ratio": ("gauge", "ratio", "Coefficient of variation of one run."),
+}
+
+
+class Sample(NamedTuple):
+    family: str
+    labels: Mapping[str, str]
+    value: float | None
+
+
+def openmetrics(results: Sequence[dict]) -> str:
+    """All families that have a sample, each with the samples of all results."""
+    found: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
+    for result in results:
+        for part in (_verdicts, _comparisons, _arms, *kinds.of(result, "samples")):
+            for family, labels, value in part(result):
+                if (known := finite(value)) is not None:
+                    own = _labels({"run": result["id"], "kind": result["kind"], **labels})
+                    found[family].setdefault(own, known)  # a bar may repeat a figure that stands there
+    return "".join(_family(name, samples) for name, samples in found.items() if samples) + "# EOF\n"
+
+
+def _family(name: str, samples: Mapping[str, float]) -> str:
+    kind, unit, words = FAMILIES[name]
+    lines = [f"# TYPE {name} {kind}\n", f"# UNIT {name} {unit}\n" if unit else "", f"# HELP {name} {words}\n"]
+    return "".join([*lines, *(f"{name}{{{labels}}} {value!r}\n" for labels, value in samples.items())])
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items())
+
+
+def escaped(value: str) -> str:
+    """A label's value, on one line, in bytes that are UTF-8."""
+    whole = str(value).encode(errors="backslashreplace").decode()
+    return whole.replace("\\", r"\\").replace('"', r"\"").replace("\r", " ").replace("\n", r"\n")
+
+
+def bounds(
+    family: str, labels: Mapping[str, str], values: Sequence[float | None], unit: float = 1.0
+) -> Iterator[Sample]:
+    for bound, value in zip(BOUNDS, values, strict=True):
+        known = finite(value)
+        yield Sample(family, {**labels, "bound": bound}, None if known is None else known * unit)
+
+
+def _verdicts(result: dict) -> Iterator[Sample]:
+    for case in judgements(result):
+        for state in VERDICTS:
+            yield Sample("hak_verdict", {"name": case.name, "hak_verdict": state}, int(case.verdict == state))
+    yield Sample("hak_final", {}, int(bool(result["final"])))
+    yield Sample("hak_blocks", {}, result["blocks"])
+
+
+def _comparisons(result: dict) -> Iterator[Sample]:
+    for row in result.get("comparisons") or []:
+        labels = {key: row[key] for key in ("control", "treatment", "metric")}
+        yield from bounds("hak_effect_ratio", labels, [row[key] for key in ("estimate", "ci_low", "ci_high")])
+    for row in result.get("guardrails") or []:
+        values = [row[key] for key in ("estimate", "ci_low", "ci_high")]
+        labels = {key: row[key] for key in ("arm", "metric") if key in row}
+        yield from bounds("hak_guardrail_ratio", labels, values)
+
+
+def _arms(result: dict) -> Iterator[Sample]:
+    for arm in result["arms"]:
+        labels = {"arm": arm["name"]}
+        metric = result["metric"]
+        yield Sample("hak_arm_value", {**labels, "metric": metric["name"], "unit": metric["unit"]}, arm.get("median"))
+        yield Sample("hak_arm_wall_seconds", labels, arm.get("wall_s"))
+        yield Sample("hak_arm_cpu_seconds", labels, arm.get("cpu_s"))
+        for name in ("rss_peak", "rss_mean"):
+            amount = finite(arm.get(f"{name}_kib"))
+            yield Sample(f"hak_arm_{name}_bytes", labels, None if amount is None else amount * BYTES_PER_KIB)
+
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
+# name -> (help, value of a reading)
+GAUGES = {
+    "allocated": ("In blocks that are handed out, as large as their class.", "_allocated"),
+    "active": ("In slabs and blocks, with all their free space.", "used_kib"),
+    "dirty": ("Free, and perhaps resident: what may go back to the system.", "dirty_kib"),
+    "metadata": ("Resident, of the allocator's own objects.", "metadata"),
+    "resident": ("Resident, of the heap: measured.", "_resident"),
+    "mapped": ("Mapped for blocks.", "mapped_kib"),
+    "retained": ("Mapped, free and given back: address space only.", "_retained"),
+}
+
+
+def heap_text(result: Mapping) -> str:
+    return "".join(
+        [*_heap_gauges(result), *_heap_owners(result), *_heap_sizes(result), *_heap_threads(result), "# EOF\n"]
+    )
+
+
+def _head(name: str, unit: str, kind: str, words: str) -> str:
+    full = f"hakmem_{name}_{unit}" if unit else f"hakmem_{name}"
+    return f"# TYPE {full} {kind}\n" + (f"# UNIT {full} {unit}\n" if unit else "") + f"# HELP {full} {words}\n"
+
+
+def _heap_gauges(result: Mapping) -> Iterator[str]:
+    rows = {row["owner"]: row["kib"] * BYTES_PER_KIB for row in result["rows"]}
+    counters = {name: kib * BYTES_PER_KIB for name, kib in result["counters"].items()}
+    values = rows | counters
+    values["_allocated"] = sum(row["live_bytes"] for row in result["classes"])
+    values["_resident"] = sum(rows.get(owner, 0) for owner in HEAP_OWNERS)
+    values["_retained"] = max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0)
+    for name, (words, key) in GAUGES.items():
+        yield _head(name, "bytes", "gauge", words) + f"hakmem_{name}_bytes {values[key]}\n"
+    yield (
+        _head("rss", "bytes", "gauge", "Resident, of the whole process.")
+        + f"hakmem_rss_bytes {result['rss_kib'] * BYTES_PER_KIB}\n"
+    )
+
+
+def _heap_owners(result: Mapping) -> Iterator[str]:
+    yield _head("owner_resident", "bytes", "gauge", "Resident memory by owner; the sum is that of the process.")
+    for row in result["rows"]:
+        yield f'hakmem_owner_resident_bytes{{owner="{escaped(row["owner"])}"}} {row["kib"] * BYTES_PER_KIB}\n'
+
+
+def _heap_sizes(result: Mapping) -> Iterator[str]:
+    """One histogram a state; every class has its bucket, so that they are the same at each scrape."""
+    rows = {row["block_bytes"]: row for row in result["classes"]}
+    yield _head("block_size", "bytes", "gaugehistogram", "Blocks by size: handed out, in caches, free in slabs.")
+    for state, names in STATES.items():
+        count = size = 0
+        for bytes_ in (*result["class_sizes"], None):
+            row = rows.get(bytes_, {})
+            blocks = sum(row.get(name, 0) for name in names)
+            count += blocks
+            if bytes_:
+                size += blocks * bytes_
+                yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="{bytes_}.0"}} {count}\n'
+            elif state == "live":
+                size += row.get("live_bytes", 0)
+        yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="+Inf"}} {count}\n'
+        yield f'hakmem_block_size_bytes_gcount{{state="{state}"}} {count}\n'
+        yield f'hakmem_block_size_bytes_gsum{{state="{state}"}} {size}\n'
+
+
+def _heap_threads(result: Mapping) -> Iterator[str]:
+    yield _head("threads", "", "gauge", "Threads that have a cache.") + f"hakmem_threads {len(result['threads'])}\n"

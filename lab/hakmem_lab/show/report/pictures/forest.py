@@ -1,0 +1,378 @@
+"""Rows of estimates with their intervals: comparisons with the margin's band, guardrails, effects, candidates, hosts.
+
+Labels stand above the interval, so that the picture stays readable at the width of a phone; the line of no change and
+the band of the margin run through the intervals only, never through a label.
+May import: answers, kinds.fleet, words, svg, numbers, model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import Style
+from hakmem_lab.show import answers, numbers
+from hakmem_lab.show.kinds import fleet as fleets
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report import svg
+from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.svg import SENTINELS, Picture, canvas, element, label, place
+
+ROW_IN = 0.5
+TITLE_IN = 0.3
+LINE_IN = 0.19
+LINE_CHARACTERS = 50
+STRIP = 0.15
+
+
+@dataclass
+class Row:
+    """One estimate; all values in the unit of the axis. A missing end of the interval is open."""
+
+    text: str
+    figure: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    colour: str = SENTINELS["ink"]
+    marker: str = "o"
+    hollow: bool = False
+
+
+@dataclass
+class Panel:
+    """Rows with a common axis. `how`: of log-ratios whose directions it names; None: a plain axis."""
+
+    rows: Sequence[Row]
+    bounds: tuple[float, float]
+    how: Style | None = None
+    title: str = ""
+    zero: float | None = 0.0
+    margin: float = 0.0
+    axis_label: str = ""
+    axes: Axes = field(init=False)
+
+
+VERDICT_MARKERS = {"GO": "^", "NO-GO": "v", "NEUTRAL": "s", "INCONCLUSIVE": "D"}
+VERDICT_COLOURS = {
+    "GO": SENTINELS["go"],
+    "NO-GO": SENTINELS["no-go"],
+    "NEUTRAL": SENTINELS["neutral"],
+    "INCONCLUSIVE": SENTINELS["inconclusive"],
+}
+
+
+def limits(values: Sequence[float | None], margin: float = 0.0) -> tuple[float, float]:
+    """An axis that holds the finite values, zero and the band of ±`margin`, with some air."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min([0.0, -1.6 * margin, *known]), max([0.0, 1.6 * margin, *known])
+    if low == high:
+        low, high = -0.01, 0.01
+    air = 0.06 * (high - low)
+    return low - air, high + air
+
+
+def two_lines(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether name and figure need a line each."""
+    return any(len(name) + len(figure) + 2 > LINE_CHARACTERS for name, figure in pairs)
+
+
+def head(axis: Axes, above: float, texts: tuple[str, str], step: float, muted: bool = False) -> None:
+    """The name of a row and its figure: on one line, or one below the other where `step` is above 0."""
+    side = axis.get_yaxis_transform()
+    colour = SENTINELS["muted" if muted else "ink"]
+    axis.text(0, above, label(texts[0], 44), transform=side, va="center", color=colour)
+    across, align = (0, "left") if step else (1, "right")
+    axis.text(across, above + step, texts[1], transform=side, ha=align, va="center", color=SENTINELS["muted"])
+
+
+def draw_panels(panels: Sequence[Panel]) -> Figure:
+    """Draw the panels from top to bottom; an end of an interval outside the bounds, or open, becomes an arrow."""
+    tall = {id(p): ROW_IN + LINE_IN * two_lines([(row.text, row.figure) for row in p.rows]) for p in panels}
+    heights = [len(p.rows) * tall[id(p)] + (TITLE_IN if p.title else 0.06) for p in panels]
+    figure, axes = canvas(*heights, left_in=0.2, bottom_in=0.56)
+    for panel, axis in zip(panels, axes, strict=True):
+        panel.axes = axis
+        _draw_panel(axis, panel, tall[id(panel)])
+    return figure
+
+
+def _draw_panel(axis: Axes, panel: Panel, row_in: float) -> None:
+    """The vertical axis is in inches from the top."""
+    top = TITLE_IN if panel.title else 0.06
+    axis.set_ylim(top + len(panel.rows) * row_in, 0)
+    axis.spines["left"].set_visible(False)
+    axis.set_yticks([])
+    if panel.how is not None:
+        svg.across(axis, *panel.bounds, panel.how)
+    else:
+        axis.set_xlim(*panel.bounds)
+        axis.set_xlabel(panel.axis_label)
+    if panel.title:
+        axis.text(0, 0.08, panel.title, transform=axis.get_yaxis_transform(), va="center", fontweight="bold")
+    for position, row in enumerate(panel.rows):
+        above = top + position * row_in + 0.08
+        step = LINE_IN if row_in > ROW_IN else 0.0
+        head(axis, above, (row.text, row.figure), step)
+        line = above + step + 0.23
+        if panel.margin > 0:
+            axis.fill_between(
+                [-panel.margin, panel.margin], line - STRIP, line + STRIP, color=SENTINELS["band"], linewidth=0
+            )
+        if panel.zero is not None:
+            axis.plot([panel.zero] * 2, [line - STRIP, line + STRIP], color=SENTINELS["muted"], linewidth=1)
+        _draw_row(axis, line, row, panel.bounds)
+
+
+def _draw_row(axis: Axes, line: float, row: Row, bounds: tuple[float, float]) -> None:
+    left, right = bounds
+    if row.value is None or not math.isfinite(row.value):
+        return
+    low = row.low if row.low is not None else row.value
+    high = row.high if row.high is not None else row.value
+    axis.plot([max(low, left), min(high, right)], [line, line], color=row.colour, linewidth=2.4)
+    for end, edge, shape in ((low, left, "<"), (high, right, ">")):
+        if (end < left) if shape == "<" else (end > right):
+            axis.plot([edge], [line], shape, color=row.colour, markersize=7, clip_on=False)
+    axis.plot(
+        [min(max(row.value, left), right)],
+        [line],
+        row.marker,
+        color=row.colour,
+        markersize=8,
+        markerfacecolor=SENTINELS["paper"] if row.hollow else row.colour,
+        markeredgewidth=1.6,
+    )
+
+
+DRAWN_ROWS = 24
+
+
+def _end(value: object, side: float) -> float:
+    """Where an end of an interval stands; one that is missing or infinite is open to its side."""
+    known = finite(value)
+    return side * math.inf if known is None else place(known)
+
+
+def _row(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -> Row:
+    verdict = str(record.get("verdict") or "")
+    found = answers.change_of(run.result, record)
+    has_interval = any(finite(record.get(end)) is not None for end in ("ci_low", "ci_high"))
+    value = finite(record.get("estimate"))
+    return Row(
+        text,
+        found.with_interval() if found else numbers.UNKNOWN,
+        place(value) if value is not None else None,
+        _end(record.get("ci_low"), -1) if has_interval else None,
+        _end(record.get("ci_high"), 1) if has_interval else None,
+        VERDICT_COLOURS.get(verdict, SENTINELS["ink"]),
+        VERDICT_MARKERS.get(verdict, "o"),
+        hollow or not has_interval,
+    )
+
+
+def _panel(rows: Sequence[Row], how: Style, margin: float, title: str = "") -> Panel:
+    values = [value for row in rows for value in (row.value, row.low, row.high)]
+    margin = math.log1p(margin)
+    return Panel(rows, limits(values, margin), how, title, margin=margin)
+
+
+def _describe(rows: Sequence[Row]) -> str:
+    return "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
+
+
+def _style(run: LoadedRun, record: Record) -> Style:
+    found = answers.change_of(run.result, record)
+    return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
+
+
+_PANEL_TITLES = {"time": "Time", "cpu": "CPU time", "memory": "Memory", "counts": "Counts", "latency": "Latency"}
+
+
+def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> list[Panel]:
+    """A panel for each family of metrics: time and memory have no common axis. The margin is the primary metric's."""
+    primary = (run.result.get("metric") or {}).get("name")
+    pair = len({(c.get("control"), c.get("treatment")) for c in comparisons}) == 1
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for comparison in comparisons:
+        how = _style(run, comparison)
+        own = how.noun if how.family in ("rate", "other") else ""
+        groups.setdefault((how.family, own), []).append(comparison)
+    panels = []
+    short = words.short_names(run.arm_names)
+    for (family, own), members in groups.items():
+        how = _style(run, members[0])
+        several = len({answers.metric(run.result, c) for c in members}) > 1
+        rows = []
+        for comparison in members:
+            noun = answers.metric(run.result, comparison)
+            treatment = str(comparison.get("treatment") or answers.comparison_name(comparison))
+            text = noun if pair else short.get(treatment, treatment)
+            rows.append(_row(run, comparison, text + (f" · {noun}" if several and not pair else "")))
+        title = _PANEL_TITLES.get(family, own)
+        if not pair and not several:
+            title = answers.metric(run.result, members[0])
+        shown = "" if len(groups) == 1 and pair else title[:1].upper() + title[1:]
+        has_primary = any(c.get("metric") in (None, primary) for c in members)
+        panels.append(_panel(rows, how, margin if has_primary else 0.0, shown))
+    return panels
+
+
+def forest(run: LoadedRun, key: str) -> Picture | None:
+    """Every comparison with its interval, a panel for each family of metrics, the band of ±margin in the primary's."""
+    comparisons = [c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None]
+    if not comparisons:
+        return None
+    margin = _margin(run)
+    names = {answers.comparison_name(comparison) for comparison in comparisons}
+    panels = _panels(run, comparisons[:DRAWN_ROWS], margin)
+    caption = "Point: estimate; line: interval; an arrow: the interval goes on."
+    subject = names.pop() if len(names) == 1 else f"Against {comparisons[0].get('control')}"
+    caption = f"{subject}. {caption}"
+    if margin:
+        caption += f" Grey: ±{answers.margin_text(run.result)}, too little to matter."
+    caption += " ▲ GO, ▼ NO-GO, ■ NEUTRAL, ◆ INCONCLUSIVE, ● no verdict asked."
+    if len(comparisons) > DRAWN_ROWS:
+        caption += f" The first {DRAWN_ROWS} of {len(comparisons)} comparisons are drawn; the table has all."
+    body = [
+        [answers.comparison_name(c), answers.metric(run.result, c), *_told(run, c),
+         str(c.get("verdict") or numbers.UNKNOWN)]
+        for c in comparisons
+    ]  # fmt: skip
+    columns = ["Comparison", "Metric", "Change", "Interval", "Verdict"]
+    table = Table("Comparisons: estimate and interval", columns, body)
+    return _picture("forest", key, "How much better or worse?", panels, table, caption)
+
+
+def _picture(name: str, key: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
+    said = _describe([row for panel in panels for row in panel.rows])
+    svg = element(draw_panels(panels), key, title, "Forest plot. " + said)
+    return Picture(name, title, said, svg, table, caption)
+
+
+def _margin(run: LoadedRun) -> float:
+    return finite(run.result.get("margin")) or 0.0
+
+
+def _told(run: LoadedRun, record: Record) -> list[str]:
+    """A change and its interval, in words."""
+    found = answers.change_of(run.result, record)
+    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
+
+
+def effects(run: LoadedRun, key: str) -> Picture | None:
+    """What the settings of a matrix do, at each level of the others first; the interaction has its own shape."""
+    records = [e for e in run.result.get("effects") or [] if finite(e.get("estimate")) is not None]
+    if not records:
+        return None
+    shapes = {"main": "o", "interaction": "D", "simple": "s", "combined": "s"}
+    rows = []
+    for record in records:
+        row = _row(run, record, str(record.get("name") or "effect"))
+        row.marker = shapes.get(str(record.get("kind")), "o")
+        row.hollow = record.get("kind") == "combined"
+        row.colour = SENTINELS["arm-4"] if record.get("kind") == "interaction" else SENTINELS["ink"]
+        rows.append(row)
+    table = Table(
+        "Effects of the matrix",
+        ["Effect", "Kind", "Change", "Interval", "Reading"],
+        [
+            [
+                str(e.get("name") or "effect"),
+                str(e.get("kind") or numbers.UNKNOWN),
+                *_told(run, e),
+                str(e.get("reading") or numbers.UNKNOWN),
+            ]
+            for e in records
+        ],
+    )
+    caption = (
+        "■ one setting at a level of the others, □ several against none, ◆ interaction, ● main effect, an average: "
+        "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
+    )
+    panel = _panel(rows, _style(run, records[0]), _margin(run))
+    return _picture("effects", key, "Effects and their interaction", [panel], table, caption)
+
+
+def selection(run: LoadedRun, key: str) -> Picture | None:
+    """A sweep: the candidates on the selection runs, and the chosen one on its fresh confirmation runs."""
+    chosen = run.result.get("selection") or {}
+    candidates = [c for c in chosen.get("candidates") or [] if finite(c.get("estimate")) is not None]
+    confirmation = chosen.get("confirmation") or {}
+    if not candidates and not confirmation:
+        return None
+    shown = [*candidates, *([confirmation] if confirmation else [])]
+    rows = []
+    for candidate in candidates[:DRAWN_ROWS]:
+        mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
+        rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
+    if confirmation:
+        rows.append(_row(run, confirmation, f"Confirmed: {confirmation.get('treatment') or chosen.get('chosen')}"))
+    table = Table(
+        "Candidates on the selection runs, then the confirmation on fresh runs",
+        ["Arm", "Runs", "Change", "Interval"],
+        [
+            [
+                str(c.get("arm", "?")),
+                "selection",
+                *_told(run, c),
+            ]
+            for c in candidates
+        ]
+        + (
+            [
+                [
+                    str(confirmation.get("treatment") or chosen.get("chosen") or "?"),
+                    "confirmation",
+                    *_told(run, confirmation),
+                ]
+            ]
+            if confirmation
+            else []
+        ),
+    )
+    most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
+    caption = (
+        f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
+        "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
+    )
+    panel = _panel(rows, _style(run, shown[0]), _margin(run))
+    return _picture("selection", key, "Candidates, and the one confirmed", [panel], table, caption)
+
+
+def hosts(run: LoadedRun, key: str) -> Picture | None:
+    """A fleet: the average, every host, every kind of host, and what a further host may expect."""
+    lines = list(fleets.lines(run.result))
+    mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
+    if not lines or mean is None:
+        return None
+    groups = [group for group in (fleets.OF_HOSTS, fleets.OF_KINDS) if any(line.group == group for line in lines)]
+    how, margin = lines[0].change.style, _margin(run)
+    further = [line for line in lines if line.group == fleets.OF_A_FURTHER]
+    whole = [_row(run, mean, "On average"), *(_row(run, line.record | {"metric": None}, line.name) for line in further)]
+    panels = [_panel(whole, how, margin, "Fleet")]
+    for group in groups:
+        drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
+        rows = [_row(run, line.record | {"metric": None}, line.name) for line in drawn]
+        panels.append(_panel(rows, how, margin, group))
+    bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
+    for panel in panels:
+        panel.bounds = bounds  # one axis for all, so that they can be compared
+    body = [
+        [line.name, line.group, str(line.blocks or numbers.UNKNOWN), line.change.short,
+         line.change.between or numbers.UNKNOWN, line.reading]
+        for line in lines
+    ]  # fmt: skip
+    table = Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], body)
+    caption = (
+        "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "
+        f"its own effect lies. {fleets.spread(run.result)}."
+    )
+    if any(len([line for line in lines if line.group == group]) > DRAWN_ROWS for group in groups):
+        caption += f" The first {DRAWN_ROWS} of each group are drawn; the table has all."
+    return _picture("hosts", key, "Which host gains, which loses?", panels, table, caption)

@@ -1,0 +1,178 @@
+"""A process on the terminal: what the doctor found, and a reading of `hak explain`."""
+
+import textwrap
+from collections.abc import Mapping
+
+from hakmem_lab.doctor.checks import Report
+from hakmem_lab.errors import one_line
+from hakmem_lab.show.terminal import add_row, new_table, number, output
+
+WIDTH, LEAST_WIDTH = 100, 60
+STATES = {"ok": "green", "note": "blue", "problem": "bold red", "unknown": "yellow"}
+STATE_WIDTH = 9
+MARK = "-> "
+
+
+def show_report(found: Report) -> None:
+    """The verdict, then a line a check, with what to do below it."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(LEAST_WIDTH, min(WIDTH, console.width)) if console.is_terminal else WIDTH
+    style = "bold green" if found.served else "bold red"
+    for line in _wrapped(one_line(found.verdict), "", width):
+        console.print(Text(line, style=style))
+    console.print()
+    names = max(len(check.name) for check in found.checks)
+    for check in found.checks:
+        margin = " " * (STATE_WIDTH + names + 2)
+        first, *rest = _wrapped(one_line(check.found), margin, width)
+        console.print(
+            Text(f"{check.state:<{STATE_WIDTH}}", STATES[check.state]).append(f"{check.name:<{names}}  ", "default"),
+            end="",
+        )
+        console.print(Text(first.removeprefix(margin)))
+        for line in rest:
+            console.print(Text(line))
+        if check.remedy:
+            for line in _wrapped(MARK + one_line(check.remedy), " " * STATE_WIDTH, width):
+                console.print(Text(line, style="bold"))
+
+
+def _wrapped(text: str, margin: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False) or [
+        margin
+    ]
+
+
+BAR = 30
+CLASSES = 20  # shown; --json has all
+REMEDY_WIDTH = 100
+
+
+def kib(value: int) -> str:
+    return f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    return f"{value:,}" if value else "above 1 MiB"
+
+
+def show_reading(result: Mapping) -> None:
+    console = output()
+    console.print(one_line(headline(result)), style="bold", markup=False, soft_wrap=True)
+    console.print()
+    console.print(owners(result))
+    console.print(classes(result))
+    if result["threads"]:
+        console.print(threads(result))
+    _wastes(console, result)
+    if "diff" in result:
+        _difference(console, result["diff"])
+
+
+def headline(result: Mapping) -> str:
+    what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
+    text = f"{what}: {kib(result['rss_kib'])} KiB resident, {kib(result['sum_kib'])} KiB by owner"
+    if "core" in result:
+        return text + "; of a core, the pages that are not all zeros"
+    if result["stopped"]:
+        return text + "; it was stopped meanwhile"
+    changed = result["counters"]["difference_kib"]
+    return text + f"; it ran meanwhile: its counters before and after differ by {kib(changed)} KiB"
+
+
+def owners(result: Mapping):
+    changes = {row["owner"]: row["change_kib"] for row in result.get("diff", {}).get("rows", ())}
+    table = new_table("", "owner", "KiB", "%", *(["change"] if changes else []), "")
+    table.columns[-1].justify = "left"
+    whole = max(result["rss_kib"], 1)
+    for row in result["rows"]:
+        share = row["kib"] / whole
+        change = [f"{changes.get(row['owner'], 0):+,}"] if changes else []
+        add_row(table, row["owner"], kib(row["kib"]), f"{100 * share:.1f}", *change, "█" * round(max(share, 0) * BAR))
+    add_row(table, "resident", kib(result["rss_kib"]), "100.0", *([""] if changes else []))
+    return table
+
+
+def classes(result: Mapping):
+    rows = sorted(result["classes"], key=lambda row: -row["resident_kib"])
+    shown = sorted(rows[:CLASSES], key=lambda row: row["block_bytes"] or 1 << 62)
+    left = f" (the {CLASSES} largest of {len(rows)}; --json has all)" if len(rows) > CLASSES else ""
+    table = new_table(
+        f"blocks by class{left}", "bytes", "slabs", "live", "cached", "free", "asked", "live KiB", "rounding",
+        "resident", "of free pages",
+    )  # fmt: skip
+    for row in shown:
+        cached = row["cached_blocks"] + row["depot_blocks"]
+        asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
+        blocks = (row["live_blocks"], cached, row["free_blocks"])
+        sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"], row["free_pages_kib"])
+        add_row(table, size(row["block_bytes"]), kib(row["slabs"]), *map(kib, blocks), asked, *map(kib, sizes))
+    return table
+
+
+def threads(result: Mapping, most: int = 8):
+    rows = result["threads"]
+    left = f" (the first {most} of {len(rows)})" if len(rows) > most else ""
+    table = new_table(f"caches by thread{left}", "thread", "name", "KiB", "blocks")
+    for row in rows[:most]:
+        name = one_line(row["name"] or "-")
+        add_row(table, str(row["thread"]), name, kib(row["cached_kib"]), kib(row["cached_blocks"]))
+    return table
+
+
+def _wastes(console, result: Mapping) -> None:
+    margin = " " * 11
+    console.print("largest wastes, and what to do", style="bold")
+    for row in result["wastes"]:
+        what = f"{number(row['kib'], 'KiB'):>9}  {one_line(row['what'])}"
+        console.print(what, markup=False, soft_wrap=True)
+        for line in textwrap.wrap(MARK + row["remedy"], REMEDY_WIDTH, initial_indent=margin, subsequent_indent=margin):
+            console.print(line, markup=False, soft_wrap=True, style="dim")
+    if not result["wastes"]:
+        console.print("none of 4 KiB or more")
+
+
+def _difference(console, diff: Mapping) -> None:
+    console.print()
+    table = new_table(
+        f"classes, since {diff['since']}: {diff['rss_change_kib']:+,} KiB",
+        "bytes",
+        "live",
+        "live KiB",
+        "free KiB",
+        "resident",
+    )
+    for row in diff["classes"][:CLASSES]:
+        figures = (row["live_blocks"], row["live_kib"], row["free_kib"], row["resident_kib"])
+        add_row(table, size(row["block_bytes"]), *(f"{each:+,}" for each in figures))
+    console.print(table)
+
+
+def show_block(found: Mapping) -> None:
+    console = output()
+
+    def say(text: str, style: str = "", margin: str = "") -> None:
+        console.print(margin + one_line(text), markup=False, soft_wrap=True, style=style)
+
+    if "block" not in found:
+        say(f"{found['address']}: {found['what']}", "bold")
+        return
+    inside = f", {found['offset']} bytes into it" if found["offset"] else ", its start"
+    say(f"{found['address']}: {found['what']} at {found['block']}{inside}", "bold")
+    say(f"{found['bytes']} bytes, {found['state']}")
+    if slab := found.get("slab"):
+        say(f"slab {slab['base']}: {slab['blocks']} blocks, {slab['carved']} ever handed out, {slab['free']} free")
+    for each in found.get("stack", ()):
+        say(f"allocated by {each}", margin="  ")
+    if found.get("begins"):
+        data = bytes.fromhex(found["begins"])
+        for at in range(0, len(data), 16):
+            part = data[at : at + 16]
+            words = " ".join(f"{byte:02x}" for byte in part)
+            shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+            say(f"+{at:<4}{words:<48} {shown}", margin="  ")
+    for row in found.get("neighbours", ()):
+        say(f"{row['block']}  {row['state']}", margin="  ")

@@ -1,0 +1,275 @@
+"""What a process and all that it starts use: read from /proc now, or told by a control group of one execution.
+
+Version 2 of control groups where its memory controller is at hand, else version 1. A group is made beside or below our
+own, in which we need the right to write. What the kernel charges to a group is more than resident memory: also the page
+cache that its processes were the first to touch, their page tables and the kernel's objects.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.system.files import number, rows, text
+
+PAGE_KIB = os.sysconf("SC_PAGESIZE") // 1024
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+# Fields of /proc/PID/stat, counted from the one after the program's name, which may itself hold blanks.
+MINOR_FAULTS, MAJOR_FAULTS, USER_TICKS, SYSTEM_TICKS, THREADS = 7, 9, 11, 12, 17
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Sums over a process and its living descendants. pss_kib: None where only the cheap figures were read."""
+
+    rss_kib: int
+    pss_kib: int | None
+    threads: int
+    cpu_s: float
+    minor_faults: int
+    major_faults: int
+    processes: int
+    tasks: frozenset[int] = field(repr=False, default=frozenset())
+
+
+def family(pid: int) -> dict[int, list[int]]:
+    """The process and its living descendants, each with its threads; empty when it is gone."""
+    found, waiting = {}, [pid]
+    while waiting:
+        each = waiting.pop()
+        try:
+            tasks = [int(name) for name in os.listdir(f"/proc/{each}/task")]
+        except OSError:
+            continue
+        found[each] = tasks
+        for task in tasks:
+            waiting += [int(child) for child in (text(f"/proc/{each}/task/{task}/children") or "").split()]
+    return found
+
+
+def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
+    """(RSS, PSS) in KiB. The exact figures cost a walk over the page tables; the kernel's own count lags by up to 64
+    pages for every processor."""
+    if exact and (fields := rows(f"/proc/{pid}/smaps_rollup")):
+        return int(fields.get("Rss", "0").split()[0]), int(fields.get("Pss", "0").split()[0])
+    pages = (text(f"/proc/{pid}/statm") or "0 0").split()[1]
+    return int(pages) * PAGE_KIB, None
+
+
+def usage(pid: int, exact: bool) -> Usage | None:
+    """What the process and its descendants use; None when it has no memory any more."""
+    rss, pss, threads, cpu, minor, major, processes = 0, 0, 0, 0.0, 0, 0, 0
+    complete, tasks = exact, []
+    for each, own_tasks in family(pid).items():
+        stat = text(f"/proc/{each}/stat")
+        own_rss, own_pss = _memory(each, exact)
+        if stat is None or own_rss == 0:
+            continue
+        fields = stat.rpartition(")")[2].split()
+        processes += 1
+        tasks += own_tasks
+        rss += own_rss
+        pss += own_pss or 0
+        complete = complete and own_pss is not None
+        threads += int(fields[THREADS])
+        cpu += (int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])) * TICK_S
+        minor += int(fields[MINOR_FAULTS])
+        major += int(fields[MAJOR_FAULTS])
+    if processes == 0:
+        return None
+    return Usage(rss, pss if complete else None, threads, cpu, minor, major, processes, frozenset(tasks))
+
+
+PROC = Path("/proc/self")
+PROCESSES = "cgroup.procs"
+MICRO, NANO, KIB = 1e-6, 1e-9, 1024
+REMOVE_TRIES, REMOVE_PAUSE_S = 50, 0.01
+
+
+class NoGroups(LabError):
+    """Why no group can be made here."""
+
+
+def _row(path: Path, name: str) -> int | None:
+    """The number after a name, one pair a line."""
+    value = rows(path).get(name, "")
+    return int(value) if value.isdecimal() else None
+
+
+def _stall_s(path: Path, kind: str) -> float | None:
+    """Seconds for which `some` or `full` of the processes waited, of a file such as memory.pressure."""
+    words = rows(path).get(kind, "").split()
+    return next((int(word[6:]) * MICRO for word in words if word.startswith("total=")), None)
+
+
+def _scaled(value: int | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+@dataclass
+class Group:
+    """One group in one hierarchy (version 2) or in several (version 1, by controller). To be closed after the run."""
+
+    version: int
+    folders: dict[str, Path]
+    _start: dict[str, float] = field(default_factory=dict)
+    _peak: int | None = None
+
+    def processes(self) -> list[str]:
+        """The files through which a process enters."""
+        return list(dict.fromkeys(str(folder / PROCESSES) for folder in self.folders.values()))
+
+    def mark(self) -> None:
+        """Times count from now on, and the peak where the kernel can begin it anew (version 2: since Linux 6.12, and
+        only for who reads through the same descriptor)."""
+        self._start = {name: value for name, value in self._now().items() if value is not None}
+        with contextlib.suppress(OSError):
+            self._peak = os.open(self._peak_file(), os.O_RDWR | os.O_CLOEXEC)
+            os.write(self._peak, b"0")
+
+    def _peak_file(self) -> Path:
+        return self.folders["memory"] / ("memory.peak" if self.version == 2 else "memory.max_usage_in_bytes")
+
+    def _peak_bytes(self) -> int | None:
+        if self._peak is None:
+            return number(self._peak_file())
+        text = os.pread(self._peak, 32, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    def _now(self) -> dict[str, float | None]:
+        """What only grows."""
+        memory = self.folders["memory"]
+        if self.version == 2:
+            usage, kills = _row(memory / "cpu.stat", "usage_usec"), _row(memory / "memory.events", "oom_kill")
+            return {
+                "cpu_s": _scaled(usage, MICRO),
+                "oom_kills": kills,
+                "memory_stall_s": _stall_s(memory / "memory.pressure", "some"),
+            }
+        used = self.folders.get("cpuacct")
+        return {
+            "cpu_s": _scaled(number(used / "cpuacct.usage"), NANO) if used else None,
+            "oom_kills": _row(memory / "memory.oom_control", "oom_kill"),
+            "memory_stall_s": None,
+        }
+
+    def read(self) -> dict:
+        """What the processes used together; None: this kernel does not say."""
+        now = self._now()
+        grown = {key: None if value is None else value - self._start.get(key, 0) for key, value in now.items()}
+        peak = _scaled(self._peak_bytes(), 1 / KIB)
+        return {"by": f"cgroup v{self.version}", "memory_peak_kib": peak, **grown}
+
+    def close(self) -> None:
+        """The kernel refuses while a process that was killed is still on its way out."""
+        if self._peak is not None:
+            os.close(self._peak)
+            self._peak = None
+        for folder in self.folders.values():
+            for _ in range(REMOVE_TRIES):
+                try:
+                    folder.rmdir()
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(REMOVE_PAUSE_S)
+                else:
+                    break
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Where groups can be made. parents: controller -> folder; version 2 has one folder for all."""
+
+    version: int
+    parents: dict[str, Path]
+
+    def new(self) -> Group:
+        """Raises OSError where the right has been withdrawn."""
+        name = f"hak-{os.getpid()}-{time.monotonic_ns()}"
+        group = Group(self.version, {})
+        for controller, parent in self.parents.items():
+            folder = parent / name
+            try:
+                folder.mkdir()
+            except OSError:
+                group.close()
+                raise
+            group.folders[controller] = folder
+        return group
+
+
+def _mounts(proc: Path) -> list[tuple[str, str, Path, set[str]]]:
+    """(version, root inside of the hierarchy, where it is mounted, options) of every mounted hierarchy."""
+    found = []
+    for line in (text(proc / "mountinfo") or "").splitlines():
+        words = line.split()
+        kind, options = words[words.index("-") + 1], words[-1]
+        if kind in ("cgroup", "cgroup2"):
+            found.append((kind, words[3], Path(words[4]), set(options.split(","))))
+    return found
+
+
+def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path, Path]]:
+    """Controller ('' = version 2) -> (our own group's folder, where its hierarchy is mounted).
+
+    process: the folder of another process, whose groups are wanted where we see them mounted.
+    """
+    own = {}
+    for line in (text((process or proc) / "cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            own[controller] = path
+    found = {}
+    for kind, root, mount, options in _mounts(proc):
+        for controller in [""] if kind == "cgroup2" else options & set(own):
+            # Above our own namespace a path begins with "/..", and leads to nothing that is mounted here.
+            inside = controller in own and not own[controller].startswith("/..")
+            if inside and os.path.commonpath((own[controller], root)) == root:
+                found[controller] = (mount / os.path.relpath(own[controller], root), mount)
+    return found
+
+
+def _may_write(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and os.access(folder / PROCESSES, os.W_OK)
+
+
+def _version_2(own: Path, mount: Path) -> Groups | None:
+    """Below our own group where it hands the controller on (only the root may hold processes, too), else beside it."""
+    for folder in (own, own.parent):
+        inside = folder == mount or mount in folder.parents
+        if inside and "memory" in (text(folder / "cgroup.subtree_control") or "").split() and _may_write(folder):
+            return Groups(2, {"memory": Path(os.path.normpath(folder))})
+    return None
+
+
+def find(proc: Path = PROC) -> Groups:
+    """Raises NoGroups with the reason."""
+    own = own_folders(proc)
+    if "" in own and (groups := _version_2(*own[""])):
+        return groups
+    names: list[str] = [name for name in ("memory", "cpuacct") if name in own]
+    below = {name: Path(os.path.normpath(own[name][0])) for name in names}
+    writable = {name: folder for name, folder in below.items() if _may_write(folder)}
+    if "memory" in writable:
+        return Groups(1, writable)
+    if not own:
+        raise NoGroups("no control groups are mounted here")
+    raise NoGroups(
+        "we may not make a control group here: be root, or begin the command with 'systemd-run --user --scope'"
+    )
+
+
+def tried(find_groups: Callable[[], Groups] = find) -> tuple[Groups | None, str | None]:
+    """(groups, None), or (None, why there are none): making one is tried, since a filter may refuse it."""
+    try:
+        groups = find_groups()
+        groups.new().close()
+    except NoGroups as error:
+        return None, str(error)
+    except OSError as error:
+        return None, f"a control group cannot be made here: {error.strerror}"
+    return groups, None
