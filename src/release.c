@@ -193,11 +193,12 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
     return 0;
   }
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES, gone = 0;
-  bool cleaned = !step->into && hak_os_discard(extent.base, bytes);
+  /* what was hardly written to costs more to move than to fault in: it goes back, wherever others move to */
+  bool moves = step->into && !hak_sparse_is(extent.base, bytes), cleaned = !moves && hak_os_discard(extent.base, bytes);
   if (!leave(held, slices)) {
     return 0;
   }
-  if (step->into) {
+  if (moves) {
     gone = move(extent.base, extent.chunks, step);
   } else if (hak_os_unmap(extent.base, bytes)) {
     gone = extent.chunks;
@@ -235,13 +236,7 @@ bool hak_release_into(char *base, size_t chunks, bool *filled) {
     hak_unlock(&hak_arena.lock);
     more = step.ranges == STEP_RANGES;
     for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
-      char *into = step.into;
-      /* what was hardly written to costs more to move than to fault in: it goes back */
-      if (hak_sparse_is(step.range[i]->base, step.range[i]->chunks << HAK_CHUNK_SHIFT)) {
-        step.into = NULL;
-      }
       more &= finish_extent(step.range[i], &step) > 0;
-      step.into = step.into ? step.into : into;
     }
   }
   *filled = step.into > base;
