@@ -53,7 +53,6 @@ test-long:
 	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
 	@scripts/mutate-lab --jobs 2
 	@scripts/test-packages
-	@scripts/check_rust
 	@$(MAKE) --no-print-directory test-musl
 
 # The whole suite there; `make test` runs what is quick of it.

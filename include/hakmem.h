@@ -7,9 +7,10 @@
  * function of the same name without the prefix does in glibc 2.36 and ISO C23:
  *   - failure returns NULL and sets errno to ENOMEM (EINVAL for a bad alignment);
  *   - hak_free() and the sized forms keep errno;
- *   - a request of 0 bytes returns a unique pointer that must be freed;
+ *   - a request of 0 bytes returns a unique pointer that must be freed; to read or write there is a fault, but where it
+ *     is aligned to more than 16, with HAKMEM_TRAP_EMPTY=0, and from 49,152 such blocks on;
  *   - a block of n >= 16 bytes, like every block under 16, is aligned to 16;
- *   - misuse (a pointer that is not a live block, a block freed twice, a free block whose second word was
+ *   - misuse (a pointer that is not a live block, a block freed twice, a free block whose first word was
  *     written to) prints one line on stderr that names the pointer and the reason, and calls abort().
  *
  * libhakmem.so and libhakmem.a also define malloc, free, … and the C++ operators new and delete.

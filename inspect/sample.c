@@ -28,7 +28,7 @@ hak_sample_totals_t hak_samples;
 
 /* Requests lead to grants, or, above these, to a bin that is always empty; or each to the bin of its class. */
 static void lead_requests_locked(bool granting) {
-  for (size_t i = 0; i < HAK_SMALL_STEPS; i++) {
+  for (size_t i = 1; i < HAK_SMALL_STEPS; i++) {
     uint32_t cls = hak_small_classes[i];
     uint32_t bin = granting ? 0 : cls, code = HAK_BINS_AT + bin * HAK_BIN_WORDS;
     code = granting && cls <= HAK_GRANT_LAST ? (cls - 1) * HAK_GRANT_WORDS : code;

@@ -33,7 +33,7 @@ void *hak_calloc(size_t count, size_t bytes) {
   if (HAK_UNLIKELY(__builtin_mul_overflow(count, bytes, &total))) {
     return hak_no_memory();
   }
-  if (HAK_LIKELY(total <= HAK_SMALL_MAX)) {
+  if (HAK_LIKELY(total - 1 < HAK_SMALL_MAX)) {
     void *block = hak_fast_alloc(total);
     return HAK_LIKELY(block != NULL) ? memset(block, 0, total < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : total) : NULL;
   }

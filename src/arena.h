@@ -65,6 +65,11 @@ hak_arena_totals_t hak_arena_totals(void);
  * mincore. */
 void hak_arena_try_medium(void);
 
+/* Slices that were taken clean (0: they were not), into which the caller is about to write every so many bytes. If no
+ * page stays untouched so and they are the first of a chunk of a large heap, all of the chunk may become resident at
+ * once, by one page of its size. */
+void hak_arena_fill(void *base, size_t slices, size_t every);
+
 /* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
 void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
 

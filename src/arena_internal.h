@@ -60,6 +60,7 @@ typedef struct hak_arena {
   hak_chunk_t *transit; /* chunks with slices in transit */
   hak_chunk_t *leaving; /* extents in transit that are still mapped: a descriptor each, with another one behind it */
   char *wish;           /* below, nothing was mapped yet: the place for what fits in none of these */
+  _Atomic(char *) little_end;     /* of what was mapped last in less than a chunk */
   hak_place_t places[HAK_PLACES]; /* that were unmapped */
   size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
   /* release policy */
@@ -67,12 +68,14 @@ typedef struct hak_arena {
   size_t stuck_slices;   /* dirty, but the system would not take them back */
   uint64_t epoch_ms;
   uint32_t epoch;
-  _Atomic uint32_t forks; /* that led here and ended what was in transit */
-  uint32_t first_slice;   /* of every chunk, as far as it is free */
-  bool decaying;          /* there may be something that was free for a decay time */
-  _Atomic bool tight;     /* the last chunk was refused, and none became free since */
-  _Atomic bool medium;    /* the kernel has pages as large as slabs, and chunks for slabs get them */
-  _Atomic bool locked;    /* what is mapped is resident at once, and counts as dirty */
+  _Atomic uint32_t forks;         /* that led here and ended what was in transit */
+  uint32_t huge_pause, huge_left; /* chunks that do without a huge page after such were slow; of these, to come */
+  uint64_t huge_debt_ms;          /* what they took too long */
+  uint32_t first_slice;           /* of every chunk, as far as it is free */
+  bool decaying;                  /* there may be something that was free for a decay time */
+  _Atomic bool tight;             /* the last chunk was refused, and none became free since */
+  _Atomic bool medium;            /* the kernel has pages as large as slabs, and chunks for slabs get them */
+  _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */
 } hak_arena_t;
 
 extern hak_arena_t hak_arena;

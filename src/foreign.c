@@ -1,6 +1,7 @@
 #include "foreign.h"
 
 #include "arena.h"
+#include "empty.h"
 #include "hakmem.h"
 #include "os.h"
 #include "pagemap.h"
@@ -12,7 +13,7 @@
 typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
-  return hak_class_at(block) != HAK_CLASS_NONE;
+  return hak_class_at(block) != HAK_CLASS_NONE || hak_empty_owns(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -63,6 +64,9 @@ void hak_foreign_start(void) {
 }
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
+  if (hak_empty_owns(block)) {
+    return &hak_empty_owner;
+  }
   const hak_owner_t *copy = atomic_load(copies);
   /* A record of this copy, or of an old version, whose functions' names led to us. */
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {

@@ -21,7 +21,7 @@ enum {
   HAK_SLAB_SLICES = HAK_SLAB_BYTES / HAK_SLICE_BYTES,
   HAK_CHUNK_SLABS = HAK_CHUNK_BYTES / HAK_SLAB_BYTES,
 
-  HAK_BLOCK_MIN = 16, /* room for a free block's tag, in its second word; also the alignment of every block */
+  HAK_BLOCK_MIN = 16, /* room for a free block's tag, in its first word; also the alignment of every block */
   HAK_BLOCK_SHIFT = 4,
   HAK_SMALL_MAX = 40960,       /* up to here blocks lie in slabs */
   HAK_CACHED_MAX = 1024 << 10, /* up to here they are runs; larger requests are huge blocks */

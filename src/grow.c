@@ -11,6 +11,10 @@ enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM =
 #define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
 #define FILLED_BELOW MEDIUM_PAGES_BELOW                         /* each chunk that moves may be one */
 enum { MEDIUM_PAGE_MAX = 128 << 10, FILLED_CHUNKS = 64 /* each may take a call */ };
+#define FRONT_FROM ((size_t)32 << 20 >> HAK_SLICE_SHIFT) /* a page is little of so much */
+#define FRONT_BELOW MEDIUM_PAGES_BELOW                   /* each such chunk may be a mapping */
+/* A clock's tick is 1 to 10 ms, so what faults take is known on average only. */
+enum { PRICE_MS = 2, DEBT_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
 enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
 
 static void count_mapped_locked(size_t slices) {
@@ -141,6 +145,57 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
   return base;
 }
 
+/* Huge pages where they are sure to be filled: at the front of a large heap, and as long as they are quick */
+
+static bool begins_chunk_locked(const hak_chunk_t *chunk, const char *base, size_t slices) {
+  size_t first = (size_t)(base - chunk->base) >> HAK_SLICE_SHIFT;
+  return chunk->present == HAK_MASK_ALL && !(chunk->dirty & ~hak_mask_of(first, slices)) && !hak_arena.locked;
+}
+
+/* Not inlined, for the sake of the stack. */
+HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
+  size_t used = hak_arena_used_slices();
+  if (used < FRONT_FROM || hak_arena.medium || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO) {
+    return false;
+  }
+  hak_lock(&hak_arena.lock);
+  bool begins = hak_arena.mapped_slices < FRONT_BELOW && begins_chunk_locked(hak_chunk_at(base), base, slices);
+  bool waits = begins && hak_arena.huge_left > 0;
+  hak_arena.huge_left -= waits;
+  hak_unlock(&hak_arena.lock);
+  return begins && !waits;
+}
+
+/* Small pages would have taken about a millisecond, and a little more may have been another program's turn. */
+HAK_NOINLINE static void count_price(uint64_t took_ms) {
+  hak_lock(&hak_arena.lock);
+  uint64_t debt = hak_arena.huge_debt_ms + took_ms;
+  uint32_t pause = hak_arena.huge_pause;
+  debt = debt > PRICE_MS ? debt - PRICE_MS : 0;
+  if (debt > DEBT_MAX_MS) {
+    pause = pause == 0 ? FIRST_PAUSE : pause < LAST_PAUSE ? 2 * pause : pause;
+    hak_arena.huge_left = pause;
+    debt = DEBT_MAX_MS;
+  }
+  hak_arena.huge_pause = debt > 0 ? pause : 0;
+  hak_arena.huge_debt_ms = debt;
+  hak_unlock(&hak_arena.lock);
+}
+
+/* It is asked for this chunk and this moment only: else the kernel would put such pages together later on, and make
+ * resident again what was given back. */
+HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
+  if (slices > 0 && every <= hak_os_page_bytes() && may_be_huge(base, slices)) {
+    char *chunk_base = (char *)base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
+    uint64_t before = hak_os_now_ms();
+    if (hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, true)) {
+      *(volatile char *)base = 0;
+      hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false);
+      count_price(hak_os_now_ms() - before);
+    }
+  }
+}
+
 /* Takes the lock, with all that adding the range needs. False: it is mapped no more, or never was (NULL). */
 static bool lock_to_add(char *base, size_t bytes) {
   bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
@@ -166,16 +221,20 @@ static void put_slices_locked(char *base, size_t slices) {
 }
 
 /* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
- * asked for, in one chunk. */
+ * asked for, in one chunk, and above the last such range if it can be: each further chunk costs its descriptors. */
 static bool grow_by_slices(size_t slices) {
   size_t page = hak_os_page_bytes(), bytes = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   while (bytes < slices << HAK_SLICE_SHIFT) {
     bytes *= 2;
   }
-  char *base = hak_os_map_aligned(NULL, bytes, bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES);
+  size_t align = bytes > HAK_SLAB_BYTES ? bytes : HAK_SLAB_BYTES;
+  char *end = atomic_load_explicit(&hak_arena.little_end, memory_order_relaxed);
+  char *wish = end ? end + (-(uintptr_t)end & (align - 1)) : hak_os_find_gap(HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
+  char *base = hak_os_map_aligned(wish, bytes, align);
   if (!lock_to_add(base, bytes)) {
     return false;
   }
+  atomic_store_explicit(&hak_arena.little_end, base + bytes, memory_order_relaxed);
   count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
   put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
   hak_unlock(&hak_arena.lock);

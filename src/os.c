@@ -82,6 +82,10 @@ void *hak_os_map(void *wish, size_t bytes) {
   return named(map(wish, bytes, PROT_READ | PROT_WRITE, 0), bytes);
 }
 
+void *hak_os_reserve(size_t bytes) {
+  return named(map(NULL, bytes, PROT_NONE, MAP_NORESERVE), bytes);
+}
+
 void *hak_os_map_readonly(size_t bytes) {
   return named(map(NULL, bytes, PROT_READ, MAP_NORESERVE), bytes);
 }

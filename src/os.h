@@ -23,6 +23,8 @@ void *hak_os_map(void *wish, size_t bytes);
 /* The same at a multiple of `align` (a power of two, of pages), at `wish` (such a multiple, or NULL) if it can be. */
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align);
 
+/* Map `bytes` that can neither be read nor written, and that cost nothing. NULL on failure. */
+void *hak_os_reserve(size_t bytes);
 /* Map `bytes` of zeros that can be read but not written, and that cost nothing until made writable. */
 void *hak_os_map_readonly(size_t bytes);
 /* Make pages of such a mapping writable. Not twice: where the kernel refuses to change them they are mapped anew. */

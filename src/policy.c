@@ -21,8 +21,14 @@ enum {
   CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
-  LIVE_SHARES = 3, /* a cache may hold so many times what its thread has in use: less costs faults, more feeds itself */
-  LIMIT_PART = 4,  /* and all caches together this part of a limit: nobody else can take what a thread keeps */
+  /* Quarters of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
+   * have slices of their own only one: who writes them gains more by memory that is still warm. */
+  SMALL_QUARTERS = 12,
+  LARGE_QUARTERS = 6,
+  FIRST_RUN_QUARTERS = 4,
+  RUN_QUARTERS = 1,
+  LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
+  RUN_LEAST_BYTES = 2 << 20,
   LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
   LENT_SHARE = 256,       /* this part of what is in use */
 };
@@ -150,18 +156,42 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
   return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
-/* What a thread's caches may hold. It has in use, as far as can be told, its share of all but for what lies in its
- * bins: a cache does not pay for another. */
-static size_t allowance(const hak_heap_t *heap) {
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT), cached = 0;
-  if (limit > 0 && atomic_load_explicit(&budgets_bytes, memory_order_relaxed) > limit / LIMIT_PART) {
-    return 0;
-  }
+/* The caches have their part of a limit. */
+static bool at_limit(void) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  return limit > 0 && atomic_load_explicit(&budgets_bytes, memory_order_relaxed) > limit / LIMIT_PART;
+}
+
+/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, so that a cache does
+ * not pay for another. */
+static size_t in_use(const hak_heap_t *heap) {
+  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open(), cached = 0;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     cached += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
   }
-  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
-  return share > cached ? (share - cached) * LIVE_SHARES : 0;
+  return share > cached ? share - cached : 0;
+}
+
+/* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
+ * none. */
+static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  bool first = hak_bin_capacity(&heap->info[cls]) + blocks == 1;
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes, least = BUDGET_MIN_BYTES;
+  if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
+    least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
+  }
+  if (!hak_class_is_run(cls)) {
+    size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
+    return first || kept <= least || (!at_limit() && kept <= in_use(heap) / 4 * quarters);
+  }
+  kept = bytes;
+  for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
+    kept += (size_t)hak_bin_capacity(&heap->info[c]) * hak_class_sizes[c];
+  }
+  bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
+  least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
+  return kept <= least ||
+         (!at_limit() && (only || kept <= in_use(heap) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
@@ -176,13 +206,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   info->returned -= again;
   size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES) / hak_class_sizes[cls],
          wanted = (size_t)hak_bin_capacity(info) + again;
-  size_t least = BUDGET_MIN_BYTES;
-  if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
-    least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
-  }
-  bool first = wanted == 1; /* one block makes the difference between a cache and none */
-  size_t budget = *budget_of(heap, cls) + (size_t)again * hak_class_sizes[cls];
-  if (wanted <= most && (first || budget <= least || budget <= allowance(heap))) {
+  if (wanted <= most && may_grow(heap, cls, again)) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
 }

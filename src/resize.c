@@ -30,6 +30,34 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   return hak_class_sizes[cls];
 }
 
+/* Where it fits, unless more than half would be idle. */
+static bool fits(size_t usable, size_t bytes) {
+  return bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN);
+}
+
+/* From a slab to a slab: what nearly every call is. */
+HAK_INLINE void *resize_small(void *block, uint32_t cls, size_t bytes) {
+  size_t usable = hak_class_sizes[cls];
+  if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls) || hak_is_marked_free(block))) {
+    checked_usable(block, cls, "realloc"); /* aborts, unless it only looks so */
+  }
+  if (fits(usable, bytes)) {
+    return block;
+  }
+  int saved = bytes < usable ? errno : 0;
+  void *fresh = hak_fast_alloc(bytes);
+  if (HAK_UNLIKELY(!fresh)) {
+    if (bytes > usable) {
+      return NULL;
+    }
+    errno = saved;
+    return block;
+  }
+  memcpy(fresh, block, usable < bytes ? usable : bytes);
+  hak_fast_free(block);
+  return fresh;
+}
+
 static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   bool zeroed = false;
   void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
@@ -51,8 +79,7 @@ static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t byt
     /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
     return (bytes > HAK_CACHED_MAX || bytes > usable) && hak_huge_resize(block, bytes);
   }
-  /* Where it fits, unless more than half would be idle. */
-  if (bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN)) {
+  if (fits(usable, bytes)) {
     return true;
   }
   return hak_class_is_run(cls) && bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX &&
@@ -101,7 +128,7 @@ static void *resize_sampled(void *block, size_t bytes) {
   return fresh;
 }
 
-void *hak_realloc(void *block, size_t bytes) {
+HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
   if (!block) {
     return hak_fast_alloc(bytes);
   }
@@ -109,7 +136,6 @@ void *hak_realloc(void *block, size_t bytes) {
     hak_fast_free(block);
     return NULL;
   }
-  uint32_t cls = hak_class_at(block);
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
@@ -117,6 +143,13 @@ void *hak_realloc(void *block, size_t bytes) {
     return hak_no_memory();
   }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
+}
+
+void *hak_realloc(void *block, size_t bytes) {
+  uint32_t cls = hak_class_at(block); /* NONE of NULL */
+  bool small = cls - 1 < HAK_RUN_FIRST - 1 && bytes - 1 < HAK_SMALL_MAX;
+  return HAK_LIKELY(small && !hak_heap_diverts(cls)) ? resize_small(block, cls, bytes)
+                                                     : resize_other(block, cls, bytes);
 }
 
 HAK_OWN(hak_own_realloc, hak_realloc);

@@ -124,6 +124,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
     return NULL;
   }
   hak_slab_t *slab = hak_slab_at(base);
+  hak_arena_fill(base, zeroed ? slices : 0, hak_class_sizes[cls]); /* each block gets its tag */
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
   slab->blocks = (uint32_t)(slices << HAK_SLICE_SHIFT) / hak_class_sizes[cls];

@@ -36,6 +36,8 @@ void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t c
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
 /* Whether the block (the start of one) lies in its slab. */
 bool hak_slab_holds(const void *block);
+/* The start of a block was never handed out, or it lies in its slab: aborts. */
+void hak_slab_expect_out(const void *block, const char *function);
 
 /* One block without any thread cache: marked as taken; as free. */
 void *hak_slab_take_one(uint32_t cls);

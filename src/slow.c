@@ -2,6 +2,7 @@
 #include "hakmem.h"
 
 #include "altered.h"
+#include "empty.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hook.h"
@@ -76,8 +77,14 @@ static void *find_after_trim(size_t bytes, bool *zeroed) {
 
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
+  void *block = bytes == 0 ? hak_empty_take() : NULL;
+  if (block) {
+    *zeroed = true;
+    errno = saved;
+    return block;
+  }
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
-  void *block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
+  block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
   if (!block) {
     block = find(bytes, zeroed);
     block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);

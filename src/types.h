@@ -5,15 +5,15 @@
  *                           └── chunks[chunk] ── masks of its 128 slices
  *                                                └─ slabs[32]  one descriptor a slab, far from the blocks it describes
  *
- * Nothing of ours lies in a block but, while it is free, the tag in its second word: its address ^ the key of the
+ * Nothing of ours lies in a block but, while it is free, the tag in its first word: its address ^ the key of the
  * process. */
 #pragma once
 
 #include "geometry.h"
 
 typedef struct hak_free_block {
-  uintptr_t untouched; /* as its last owner left it */
   uintptr_t tag;
+  uintptr_t untouched; /* as its last owner left it */
 } __attribute__((may_alias)) hak_free_block_t;
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its tag");

@@ -11,6 +11,16 @@ bool hak_slab_holds(const void *block) {
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
+void hak_slab_expect_out(const void *block, const char *function) {
+  const hak_slab_t *slab = hak_slab_at(block);
+  if (hak_block_index(block, slab->inverse) >= hak_slab_carved(slab)) {
+    hak_misuse(function, HAK_MISUSE_INVALID, block);
+  }
+  if (hak_slab_holds(block)) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+}
+
 /* They are marked as taken meanwhile, so that one which is in two places is met twice. */
 static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   for (uint32_t i = 0; i < count; i++) {

@@ -1,4 +1,5 @@
-//! Compiles the C sources that lie in `c/`, with the flags of the C project's own build (`cmake/library.cmake`).
+//! Compiles the C sources with the flags of the C project's own build (`cmake/library.cmake`). A package has them in `c/`
+//! (`scripts/crate` puts them there); in the C project's repository they are two folders up.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -9,10 +10,10 @@ const STANDARD_NAMES: [&str; 4] = ["override.c", "operators.c", "protection.c", 
 /// Of the preloadable library alone.
 const PRELOADED: [&str; 2] = ["deepbind.c", "atfork.c"];
 
-fn sources(folder: &str) -> Vec<PathBuf> {
-    println!("cargo:rerun-if-changed={folder}");
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    println!("cargo:rerun-if-changed={}", folder.display());
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{folder}: {error}"))
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a folder's entry").path())
         .filter(|path| path.extension().is_some_and(|end| end == "c"))
         .collect();
@@ -24,12 +25,10 @@ fn is_one_of(path: &Path, names: &[&str]) -> bool {
     names.iter().any(|name| path.ends_with(name))
 }
 
-fn compiler(machine: &str) -> cc::Build {
+fn compiler(root: &Path, machine: &str) -> cc::Build {
     let mut build = cc::Build::new();
     build
-        .include("c/include")
-        .include("c/src")
-        .include("c/inspect")
+        .includes(["include", "src", "inspect"].map(|folder| root.join(folder)))
         .define("_GNU_SOURCE", None)
         .define("NDEBUG", None)
         .define("HAKMEM_EMBEDDED", "1")
@@ -61,15 +60,16 @@ fn main() {
     }
     let everything = env::var_os("CARGO_FEATURE_STATIC").is_some();
     let machine = of_target("ARCH");
-    let (standard, core): (Vec<_>, Vec<_>) = ["c/src", "c/inspect"]
+    let root = Path::new(if Path::new("c").is_dir() { "c" } else { "../.." });
+    let (standard, core): (Vec<_>, Vec<_>) = ["src", "inspect"]
         .iter()
-        .flat_map(|folder| sources(folder))
+        .flat_map(|folder| sources(&root.join(folder)))
         .filter(|path| !is_one_of(path, &PRELOADED))
         .partition(|path| is_one_of(path, &STANDARD_NAMES));
     let objects = everything.then(|| {
-        compiler(&machine).flag("-fno-builtin").files(&standard).compile_intermediates()
+        compiler(root, &machine).flag("-fno-builtin").files(&standard).compile_intermediates()
     });
-    let mut library = compiler(&machine);
+    let mut library = compiler(root, &machine);
     library.files(&core).objects(objects.iter().flatten());
     // Nobody asks for the standard names by one of ours, so the linker takes all there is.
     library.link_lib_modifier("+whole-archive").compile("hakmem");

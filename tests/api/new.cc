@@ -52,6 +52,22 @@ void plain_forms() {
   ::operator delete[](nullptr);
 }
 
+void no_bytes_are_no_bytes() {
+  void *blocks[] = {::operator new(0), ::operator new[](0), ::operator new(0, std::nothrow),
+                    ::operator new(0, std::align_val_t{16}), new char[0]};
+  for (void *const &block : blocks) {
+    CHECK(block != nullptr && malloc_usable_size(block) == 0); // so any use of it is a fault
+    for (void *const &other : blocks) {
+      CHECK(&block == &other || block != other);
+    }
+  }
+  ::operator delete(blocks[0], std::size_t{0});
+  ::operator delete[](blocks[1]);
+  ::operator delete(blocks[2], std::nothrow);
+  ::operator delete(blocks[3], std::align_val_t{16});
+  delete[] static_cast<char *>(blocks[4]);
+}
+
 void aligned_forms() {
   for (std::size_t alignment = 8; alignment <= 65536; alignment *= 2) {
     for (const std::size_t bytes : sizes) {
@@ -178,6 +194,7 @@ void containers() {
 
 int main() {
   plain_forms();
+  no_bytes_are_no_bytes();
   aligned_forms();
   impossible_requests_throw();
   the_handler_is_called_until_it_gives_up();

@@ -72,7 +72,7 @@ void free_aba(size_t bytes) {
 }
 
 void drain(size_t bytes) {
-  size_t blocks = DRAIN_BYTES / bytes;
+  size_t blocks = bytes > 0 ? DRAIN_BYTES / bytes : DRAIN_BLOCKS_MAX;
   if (blocks > DRAIN_BLOCKS_MAX) {
     blocks = DRAIN_BLOCKS_MAX;
   }

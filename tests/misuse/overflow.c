@@ -1,4 +1,5 @@
-/* A block is overrun by BYTES bytes into the free block behind it. */
+/* A block is overrun by BYTES bytes into the free block behind it. Each byte there changes: a value of its own would be
+ * what is there already in one process of 256. */
 #include <stdint.h>
 #include <string.h>
 
@@ -21,7 +22,10 @@ int main(void) {
   CHECK(behind != NULL); /* two of the blocks are neighbours */
   announce(behind);
   give(behind);
-  memset(hide_pointer(front), 0x42, usable + BYTES);
+  memset(hide_pointer(front), 0x42, usable);
+  for (size_t i = 0; i < BYTES; i++) {
+    ((char *)hide_pointer(front))[usable + i] ^= 0x42;
+  }
   drain(BLOCK_BYTES);
   return 0;
 }

@@ -4,7 +4,7 @@
 int main(void) {
   char *block = take(BLOCK_BYTES);
   announce(block + OFFSET);
-  hide_pointer(hak_realloc(hide_pointer(block + OFFSET), BLOCK_BYTES));
+  hide_pointer(hak_realloc(hide_pointer(block + OFFSET), BLOCK_BYTES + 1));
   drain(BLOCK_BYTES);
   return 0;
 }

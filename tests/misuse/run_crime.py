@@ -3,13 +3,14 @@
 
 usage: run_crime.py [--preload LIBRARY] --says TEXT [--says TEXT] COMMAND...
        run_crime.py [--preload LIBRARY] --harmless COMMAND...
+       run_crime.py [--preload LIBRARY] --faults COMMAND...
        run_crime.py --selftest
 
 Right is: death by SIGABRT, and on stderr exactly one line
     hakmem: TEXT: 0xPOINTER
 to the letter, where POINTER is what the program announced on stdout before its crime. TEXT is `FUNCTION(): REASON`;
 where more than one is given, any of them is right. Of a harmless crime right is that nothing comes of it: it ends with 0 and
-says nothing.
+says nothing. Of one that faults right is death by SIGSEGV, without a word, after a pointer was announced.
 """
 import argparse
 import os
@@ -19,22 +20,26 @@ import subprocess
 import sys
 
 EXIT_HANDED_OUT_TWICE = 3
+FAULT = "fault"
 
 
 def complaint(result, promised):
-    """What is wrong with how the program ended; None where it is as promised."""
+    """What is wrong with how the program ended; None where it is as promised, which may be FAULT."""
     if not promised:
         return None if result.returncode == 0 and not result.stderr else "something came of a harmless crime"
     if result.returncode == 0:
         return "the crime was not noticed"
     if result.returncode == EXIT_HANDED_OUT_TWICE:
         return "a block was handed out twice"
-    if result.returncode not in (-signal.SIGABRT, 128 + signal.SIGABRT):
-        return "the program did not end by abort"
+    wanted = signal.SIGSEGV if promised == FAULT else signal.SIGABRT
+    if result.returncode not in (-wanted, 128 + wanted):
+        return "the program did not end by " + ("a fault" if promised == FAULT else "abort")
     announced = result.stdout.split()
     if len(announced) != 1:
         return "the program did not announce one pointer"
     lines = [line for line in result.stderr.splitlines() if not line.startswith("qemu: uncaught target signal")]
+    if promised == FAULT:
+        return "stderr is not empty" if lines else None
     right = [f"hakmem: {text}: {int(announced[0], 16):#x}" for text in promised]
     if len(lines) != 1 or lines[0] not in right:
         return f"stderr is not the one line {' or '.join(map(repr, right))}"
@@ -45,6 +50,8 @@ def judge(command, preload, promised):
     environment = dict(os.environ)
     if preload:
         environment["LD_PRELOAD"] = preload
+    for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):  # a fault is the program's end, and no report
+        environment[name] = environment.get(name, "") + ":handle_segv=0"
     result = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100
     )
@@ -78,6 +85,16 @@ def selftest():
     for printed, end in (("", "exit 3"), ("", "kill -ABRT $$"), (line, "exit 0")):
         assert judge(["sh", "-c", f'printf "{printed}" >&2; {end}'], None, []), (printed, end)
     assert judge(["sh", "-c", "echo 0x7f10"], None, []) is None
+    for said, printed, end, expected in (
+        ("0x7f10", "", "kill -SEGV $$", None),
+        ("0x7f10", "qemu: uncaught target signal 11 (Segmentation fault)", "exit 139", None),
+        ("0x7f10", "", "exit 0", "the crime was not noticed"),
+        ("0x7f10", line, "kill -ABRT $$", "the program did not end by a fault"),
+        ("0x7f10", line, "kill -SEGV $$", "stderr is not empty"),
+        ("", "", "kill -SEGV $$", "the program did not announce one pointer"),
+    ):
+        found = judge(["sh", "-c", f'printf "{said}"; printf "{printed}" >&2; {end}'], None, FAULT)
+        assert found is None if expected is None else found and found.startswith(expected), (printed, end, found)
     print("selftest: passed")
 
 
@@ -91,6 +108,7 @@ def main():
     promise = parser.add_mutually_exclusive_group(required=True)
     promise.add_argument("--says", action="append", default=[])
     promise.add_argument("--harmless", action="store_true")
+    promise.add_argument("--faults", dest="says", action="store_const", const=FAULT)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     sys.exit(judge(options.command, options.preload, options.says))

@@ -26,6 +26,9 @@ static void check_same_heap(void) {
   hak_free(valloc(1));
   hak_free(memalign(64, 64));
   hak_free(reallocarray(NULL, 10, 10));
+  block = malloc(0);
+  CHECK(block != NULL && hak_malloc_usable_size(block) == 0);
+  hak_free(block);
 }
 
 int main(void) {

@@ -135,6 +135,10 @@ static void arena_step(void) {
   explore_point(STEP_WRITE, &arena_lock);
 }
 
+void hak_arena_fill(void *base, size_t slices, size_t every) {
+  EXPECT(base && slices == 0 && every >= HAK_BLOCK_MIN);
+}
+
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   EXPECT(slices <= HAK_SLAB_SLICES && align == HAK_SLAB_SLICES);
   arena_step();

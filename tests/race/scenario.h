@@ -20,5 +20,6 @@ void blocks_outlive_threads(void);
 void late_destructors(void);
 void sampler_storm(void);
 void profile_writers(void);
+void empty_blocks(void);
 
 #endif

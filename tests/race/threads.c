@@ -185,3 +185,36 @@ void late_destructors(void) {
   }
   CHECK(atomic_load(&destructor_runs) >= 8 * 20 * 2);
 }
+
+enum { EMPTY_MOST = 1 << 16, EMPTY_SLOTS = 1000 };
+static atomic_uchar empty_owned[EMPTY_MOST]; /* by address: those without bytes lie in 16 * EMPTY_MOST */
+static _Atomic(void *) empty_slots[EMPTY_SLOTS];
+
+static atomic_uchar *owned_of(const void *block) {
+  return &empty_owned[(uintptr_t)block / 16 % EMPTY_MOST];
+}
+
+/* What one thread took another may give. */
+static void *take_and_give_empty(void *argument) {
+  Prng prng = prng_seeded((size_t)argument);
+  pthread_barrier_wait(&start);
+  for (int i = 0; i < 300000; i++) {
+    void *block = hak_malloc(0);
+    CHECK(block != NULL && hak_malloc_usable_size(block) == 0 && atomic_exchange(owned_of(block), 1) == 0);
+    block = atomic_exchange(&empty_slots[prng_below(&prng, EMPTY_SLOTS)], block);
+    if (block) {
+      CHECK(atomic_exchange(owned_of(block), 0) == 1);
+      hak_free(block);
+    }
+  }
+  return NULL;
+}
+
+void empty_blocks(void) {
+  enum { THREADS = 8 };
+  CHECK(pthread_barrier_init(&start, NULL, THREADS) == 0);
+  run_threads(THREADS, take_and_give_empty);
+  for (size_t i = 0; i < EMPTY_SLOTS; i++) {
+    hak_free(atomic_load(&empty_slots[i]));
+  }
+}

@@ -101,7 +101,7 @@ int main(int count, char **arguments) {
   memcpy(cached, hide_pointer(blocks[1]), sizeof cached); /* the third block keeps the memory where it is */
   HAK(hak_thread_flush)();
   memcpy(in_slab, hide_pointer(blocks[1]), sizeof in_slab);
-  in_slab[0] = (uintptr_t)blocks[1];
+  cached[1] = in_slab[1] = (uintptr_t)blocks[1];
   CHECK(!leaks(cached));
   CHECK(!leaks(in_slab));
   return 0;

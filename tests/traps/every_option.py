@@ -26,6 +26,7 @@ SETTINGS = [
     {"MEMORY_LIMIT": "512M"},
     {"KEEP_DEEPBIND": "1"},
     {"CHECK_FREES": "1"},
+    {"TRAP_EMPTY": "0"},
     *({f"TINY_UNIFIED_C{band}": blocks} for band in range(8) for blocks in ("0", "1")),
     {f"TINY_UNIFIED_C{band}": "0" for band in range(8)},
     {f"TINY_UNIFIED_C{band}": "1" for band in range(8)},

@@ -38,12 +38,12 @@ static void give_back(int state) {
   }
 }
 
-/* Of the secret, as far as it can be read: the block's second word and its address. */
+/* Of the secret, as far as it can be read: the block's first word and its address. */
 static void forge(char *block, int way, const char *wanted) {
   uint64_t *words = hide_pointer(block);
-  uint64_t secret = words[1] ^ (uint64_t)block, to = (uint64_t)wanted;
-  const uint64_t pairs[WAYS][2] = {{to, words[1]},    {to, to ^ secret}, {to, to ^ words[1]},
-                                   {to ^ secret, to}, {to, to},          {words[0] ^ to, secret}};
+  uint64_t secret = words[0] ^ (uint64_t)block, to = (uint64_t)wanted;
+  const uint64_t pairs[WAYS][2] = {{words[0], to},    {to ^ secret, to}, {to ^ words[0], to},
+                                   {to, to ^ secret}, {to, to},          {secret, words[1] ^ to}};
   words[0] = pairs[way][0];
   words[1] = pairs[way][1];
 }

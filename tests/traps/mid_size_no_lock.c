@@ -54,6 +54,8 @@ int main(void) {
     trap_skip("no single steps on this processor");
   }
   trap_watchdog(60);
+  void *in_use = hak_malloc(16 << 20); /* of which caches keep a part */
+  CHECK(in_use != NULL);
   CHECK(pthread_create(&other, NULL, answer, NULL) == 0);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     atomic_store(&bytes, sizes[i]);
@@ -68,5 +70,6 @@ int main(void) {
   atomic_store(&bytes, 0);
   atomic_fetch_add(&asked, 1);
   CHECK(pthread_join(other, NULL) == 0);
+  hak_free(in_use);
   return 0;
 }

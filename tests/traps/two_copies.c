@@ -17,7 +17,7 @@ static void *other(const char *name) {
 #define OTHER(name) ((__typeof__(&(name)))other(#name))
 
 int main(int count, char **arguments) {
-  static const size_t sizes[] = {1, 100, 5000, 40000, 200 << 10, 3 << 20};
+  static const size_t sizes[] = {0, 1, 100, 5000, 40000, 200 << 10, 3 << 20};
   trap_watchdog(60);
   handle = count > 1 ? dlopen(arguments[1], RTLD_LAZY | RTLD_NOLOAD) : RTLD_NEXT;
   CHECK(count == 1 || handle != NULL);
@@ -36,8 +36,8 @@ int main(int count, char **arguments) {
       CHECK(blocks[k] != NULL);
       memset(blocks[k], (int)k, bytes);
       CHECK(malloc_usable_size(blocks[k]) >= bytes && OTHER(malloc_usable_size)(blocks[k]) >= bytes);
-      blocks[k] = (k % 2 ? realloc : OTHER(realloc))(blocks[k], 2 * bytes);
-      CHECK(blocks[k] != NULL && blocks[k][bytes - 1] == (char)k);
+      blocks[k] = (k % 2 ? realloc : OTHER(realloc))(blocks[k], 2 * bytes + 1);
+      CHECK(blocks[k] != NULL && (bytes == 0 || blocks[k][bytes - 1] == (char)k));
       (k % 3 == 0 ? free : k % 3 == 1 ? OTHER(free) : OTHER(hak_free))(blocks[k]);
     }
   }

@@ -82,18 +82,19 @@ static void caches_do_not_feed_each_other(void) {
 }
 
 /* All adaptive classes of a thread together stay within three times what the process has in use, or a least budget; the
- * large ones within the same once more, or what the arena would retain, but for one block each. */
+ * large ones within half of that and runs within what is in use, or what the arena would retain and 2 MiB, but for one
+ * block each. */
 static void growth_ends_at_the_budget(void) {
   open_both();
   size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
-  size_t retained = (size_t)hak_option(HAK_OPTION_RETAIN);
+  size_t retained = (size_t)hak_option(HAK_OPTION_RETAIN) + ((size_t)2 << 20);
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
-    size_t part = 3 * peak_bytes;
+    size_t part = 3 * peak_bytes, large_part = part / 2 + peak_bytes;
     CHECK(mine.budget_bytes <= (part > least_bytes ? part : least_bytes));
     first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
-    CHECK(mine.large_budget_bytes <= (part > retained ? part : retained) + first_blocks);
+    CHECK(mine.large_budget_bytes <= (large_part > retained ? large_part : retained) + first_blocks);
   }
   bins_budgets_add_up(&mine);
   CHECK(mine.budget_bytes > start_bytes && mine.large_budget_bytes > 0);

@@ -24,7 +24,7 @@ static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     size_t bytes = hak_class_sizes[cls];
     open_both();
-    void *large = bins_alloc(&other, 8 << 20); /* so that there is some to share */
+    hak_cache_set_open(50); /* nothing else is in use, and its share of that would be less than nothing */
     bins_free(&mine, bins_alloc(&mine, bytes));
     CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_run_out(cls) == 0));
     void *block = bins_alloc(&mine, bytes);
@@ -38,7 +38,6 @@ static void a_run_that_is_wanted_again_stays(void) {
       bins_free(&mine, block);
     }
     hak_cache_check(&mine);
-    bins_free(&other, large);
     bins_return(&mine, &other);
     CHECK(bins_empty(&mine, cls) && hak_run_out(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
     CHECK(hak_arena_used_slices() == 0);
@@ -82,6 +81,21 @@ static void no_more_is_kept_than_the_option_says(void) {
       CHECK(bins_length(&mine, cls) * hak_class_sizes[cls] <= 256 << 10);
     }
   }
+  hak_cache_check(&mine);
+}
+
+/* A thread that went through all sizes, some of each at a time, and then has nothing in use: it kept a quarter of what
+ * it had, and blocks that were the first of their class within that. */
+static void many_classes_keep_little(void) {
+  enum { AT_A_TIME = 4 };
+  open_both();
+  for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
+    for (int round = 0; round < 10; round++) {
+      alloc_many(&mine, hak_class_sizes[cls], AT_A_TIME);
+      free_many(&mine, AT_A_TIME);
+    }
+  }
+  CHECK(hak_arena_used_slices() << HAK_SLICE_SHIFT <= AT_A_TIME * HAK_CACHED_MAX);
   hak_cache_check(&mine);
 }
 
@@ -220,6 +234,7 @@ int main(void) {
   child_succeeds(capacity_follows_use);
   child_succeeds(what_others_made_goes_back);
   child_succeeds(no_more_is_kept_than_the_option_says);
+  child_succeeds(many_classes_keep_little);
   child_succeeds(without_caches_nothing_is_kept);
   child_succeeds(calloc_clears_what_was_used);
   child_succeeds(an_orphan_returns_its_runs);

@@ -17,9 +17,11 @@ static void a_request_gets_the_smallest_class_that_holds_it(void) {
   CHECK(!hak_class_is_run(HAK_CLASS_NONE) && !hak_class_is_run(HAK_CLASS_HUGE));
 }
 
-/* What the fast paths add to the address of the bins. */
+/* What the fast paths add to the address of the bins. That of class 0 is always empty: blocks of no bytes are the slow
+ * path's. */
 static void codes_lead_to_bins(void) {
-  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+  CHECK(hak_small_code(0) == HAK_BINS_AT);
+  for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     CHECK(hak_small_code(bytes) == HAK_BINS_AT + hak_class_of(bytes) * HAK_BIN_WORDS);
   }
 }

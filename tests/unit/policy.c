@@ -1,7 +1,6 @@
 /* Capacities: what a new cache grants, what is earned and lost, what the options fix, and how much a refill fetches. */
 #include "cache.h"
 
-#include "arena.h"
 #include "bins.h"
 #include "child.h"
 #include "setting.h"
@@ -179,105 +178,6 @@ static void what_is_fetched_again_is_earned(void) {
   bins_budgets_add_up(&heap);
 }
 
-static void what_is_earned_has_limits(void) {
-  set_variable("HAKMEM_CACHE_CLASS_MAX=64K");
-  const uint32_t cls = open_one(BYTES);
-  heap.info[cls].returned = 1000;
-  for (int round = 0; round < 1000; round++) {
-    hak_policy_fetched(&heap, cls, 1);
-  }
-  CHECK(capacity(cls) == 64);
-  set_variable("HAKMEM_CACHE_CLASS_MAX=64M");
-  hak_cache_open(&heap);
-  hak_cache_set_open(1);
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* the process has nothing in use: the least budget holds */
-    heap.info[c].returned = 1 << 20;
-    for (int round = 0; round < 5000; round++) {
-      hak_policy_fetched(&heap, c, c < hak_class_of(4097) ? 16 : 1);
-    }
-    CHECK(heap.budget_bytes <= 1 << 20);
-  }
-  size_t first_blocks = 0; /* each class has one, whatever it costs */
-  for (uint32_t c = hak_class_of(4097); c < HAK_CLASS_COUNT; c++) {
-    CHECK(capacity(c) >= 1);
-    first_blocks += hak_class_sizes[c];
-  }
-  CHECK(heap.large_budget_bytes <= (hak_option_slices(HAK_OPTION_RETAIN) << HAK_SLICE_SHIFT) + first_blocks);
-  bins_budgets_add_up(&heap);
-}
-
-/* Caches share three times what the process has in use. */
-static void caches_share_the_budget(void) {
-  bool zeroed;
-  const uint32_t cls = open_one(HAK_CACHED_MAX), small = hak_class_of(4096);
-  for (int i = 0; i < 64; i++) {
-    CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
-  }
-  heap.info[cls].returned = heap.info[small].returned = 10000;
-  hak_cache_set_open(3 * 127);
-  hak_policy_fetched(&heap, cls, 1);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 1); /* 128 MiB / 127, and a little */
-  hak_cache_set_open(3 * 63);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 2);
-  hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 2);
-  hak_cache_set_open(3 * 16);
-  for (int i = 0; i < 10000; i++) {
-    hak_policy_fetched(&heap, small, 16);
-  }
-  CHECK(heap.budget_bytes <= 8 << 20 && capacity(small) <= (4 << 20) / 4096); /* the option holds first */
-  CHECK(capacity(small) > 1000);
-  bins_budgets_add_up(&heap);
-}
-
-/* And all of them keep a quarter of a limit at most, beyond what each has without asking. */
-static void caches_leave_room_below_a_limit(void) {
-  enum { LIMIT = 64 << 20, MORE = 4 };
-  bool zeroed;
-  set_variable("HAKMEM_MEMORY_LIMIT=64M");
-  const uint32_t cls = open_one(HAK_CACHED_MAX);
-  for (int i = 0; i < 16; i++) {
-    CHECK(hak_arena_take(HAK_CHUNK_SLICES, 1, &zeroed) != NULL);
-  }
-  heap.info[cls].returned = 10000;
-  for (int i = 0; i < 100; i++) {
-    hak_policy_fetched(&heap, cls, 1);
-  }
-  size_t kept = (size_t)capacity(cls) * hak_class_sizes[cls];
-  CHECK(kept <= 4 << 20); /* the option of a class */
-  const uint32_t next = hak_class_of(HAK_CACHED_MAX * 3 / 4);
-  for (uint32_t c = next; c > next - MORE; c--) {
-    heap.info[c].returned = 10000;
-    for (int i = 0; i < 100; i++) {
-      hak_policy_fetched(&heap, c, 1);
-    }
-  }
-  CHECK(heap.large_budget_bytes >= LIMIT / 8 && heap.large_budget_bytes <= LIMIT / 4 + HAK_CACHED_MAX);
-  bins_budgets_add_up(&heap);
-}
-
-/* What threads may keep of large blocks, the arena does not: as long as they are there. */
-static void the_arena_keeps_the_rest(void) {
-  set_number("WARM_POOL_SIZE", 0);
-  set_number("RETAIN", 8 << 20);
-  size_t retained = hak_arena_totals().target_slices;
-  CHECK(retained == (8 << 20) >> HAK_SLICE_SHIFT);
-  for (int thread = 0; thread < 20; thread++) {
-    const uint32_t cls = open_one(HAK_CACHED_MAX);
-    heap.info[cls].returned = 3;
-    hak_policy_fetched(&heap, cls, 1);
-    hak_policy_fetched(&heap, cls, 2);
-    CHECK(capacity(cls) == 3);
-    CHECK(hak_arena_totals().target_slices == retained - 3 * (HAK_CACHED_MAX >> HAK_SLICE_SHIFT));
-    if (thread % 2 == 0) {
-      hak_cache_close(&heap, "free");
-      CHECK(hak_arena_totals().target_slices == retained);
-    }
-  }
-}
-
 /* Of the capacity that the class has now, or of what it had before. */
 static void who_only_frees_loses(void) {
   const uint32_t cls = open_one(BYTES);
@@ -347,10 +247,6 @@ int main(void) {
   child_succeeds(unearned_room_is_little);
   child_succeeds(the_option_holds_for_unearned_room_too);
   child_succeeds(what_is_fetched_again_is_earned);
-  child_succeeds(what_is_earned_has_limits);
-  child_succeeds(caches_share_the_budget);
-  child_succeeds(caches_leave_room_below_a_limit);
-  child_succeeds(the_arena_keeps_the_rest);
   child_succeeds(who_only_frees_loses);
   child_succeeds(idle_classes_lose_what_they_earned);
   child_succeeds(what_is_lent_comes_back);

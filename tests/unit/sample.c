@@ -39,7 +39,8 @@ static void chances_are_right(void) {
 }
 
 static void table_leads_to_bins(void) {
-  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+  CHECK(hak_small_code(0) == HAK_BINS_AT);
+  for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     CHECK(hak_small_code(bytes) == HAK_BINS_AT + hak_class_of(bytes) * HAK_BIN_WORDS);
   }
 }
@@ -48,7 +49,8 @@ static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
   CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
   CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_hook_is_on());
-  for (size_t bytes = 0; bytes <= HAK_SMALL_MAX; bytes++) {
+  CHECK(hak_small_code(0) == HAK_BINS_AT); /* nobody counts blocks of no bytes */
+  for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
     CHECK(hak_small_code(bytes) == (bytes <= 4096 ? (cls - 1) * HAK_GRANT_WORDS : HAK_BINS_AT));
   }
@@ -90,7 +92,7 @@ static void see(const hak_sample_t *sample, void *argument) {
   seen->weight += sample->weight_bytes;
 }
 
-static const size_t sizes[] = {0,     1,     16,    17,    100,    1000,    4096,          4097,   10000,
+static const size_t sizes[] = {1,     16,    17,    100,   1000,   4096,    4097,          10000,
                                16384, 32768, 32769, 65536, 300000, 1 << 20, (1 << 20) + 1, 5 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
@@ -142,7 +144,7 @@ static void many_are_sampled(void) {
   CHECK(hak_sample_start(ALL));
   for (int round = 0; round < 2; round++) {
     for (size_t i = 0; i < MANY; i++) {
-      blocks[i] = hak_malloc(i % 3000);
+      blocks[i] = hak_malloc(1 + i % 3000);
       CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED);
     }
     hak_check();

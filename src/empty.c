@@ -1,0 +1,111 @@
+#include "empty.h"
+
+#include "fast.h"
+#include "foreign.h"
+#include "options.h"
+#include "os.h"
+
+enum {
+  BLOCKS = 1 << 16,
+  WORD_BITS = 10,
+  WORDS = BLOCKS / 64,
+  FULL_MOST = WORDS / 4 * 3, /* so that one that is not full is near */
+};
+#define BYTES ((size_t)BLOCKS << HAK_BLOCK_SHIFT)
+
+static _Atomic(char *) range; /* NULL: nobody asked yet */
+static _Atomic uint64_t taken[WORDS];
+static _Atomic uint32_t full; /* words; no thread writes to what all others read while they have few such blocks */
+_Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
+
+static char *the_range(void) {
+  char *at = atomic_load_explicit(&range, memory_order_relaxed), *made = at ? NULL : hak_os_reserve(BYTES);
+  if (made && !atomic_compare_exchange_strong(&range, &at, made)) {
+    hak_os_unmap(made, BYTES);
+    made = NULL;
+  }
+  return made ? made : at;
+}
+
+static void *take_of_word(char *base, uint32_t word) {
+  uint64_t bits = atomic_load_explicit(&taken[word], memory_order_relaxed);
+  while (~bits != 0) {
+    uint64_t bit = ~bits & (bits + 1);
+    bits = atomic_fetch_or_explicit(&taken[word], bit, memory_order_acquire);
+    if (!(bits & bit)) {
+      if ((bits | bit) == UINT64_MAX) {
+        atomic_fetch_add_explicit(&full, 1, memory_order_relaxed);
+      }
+      size_t index = (size_t)word * 64 + (size_t)__builtin_ctzll(bit);
+      return base + (index << HAK_BLOCK_SHIFT);
+    }
+  }
+  return NULL;
+}
+
+void *hak_empty_take(void) {
+  char *base = hak_option(HAK_OPTION_TRAP_EMPTY) ? the_range() : NULL;
+  if (!base || atomic_load_explicit(&full, memory_order_relaxed) >= FULL_MOST) {
+    return NULL;
+  }
+  uint32_t first = (uint32_t)((uintptr_t)hak_heap >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> (32 - WORD_BITS);
+  void *block = NULL;
+  for (uint32_t i = 0; i < WORDS && !block; i++) {
+    block = take_of_word(base, (first + i) % WORDS);
+  }
+  return block;
+}
+
+bool hak_empty_owns(const void *block) {
+  uintptr_t base = (uintptr_t)atomic_load_explicit(&range, memory_order_relaxed);
+  return base != 0 && (uintptr_t)block - base < BYTES;
+}
+
+/* Aborts where the block is not live. */
+static _Atomic uint64_t *word_of(const void *block, uint64_t *bit, const char *function) {
+  size_t offset = (size_t)((const char *)block - atomic_load_explicit(&range, memory_order_relaxed));
+  if (offset % HAK_BLOCK_MIN != 0) {
+    hak_misuse(function, HAK_MISUSE_NOT_START, block);
+  }
+  size_t index = offset >> HAK_BLOCK_SHIFT;
+  *bit = 1ULL << index % 64;
+  if (!(atomic_load_explicit(&taken[index / 64], memory_order_relaxed) & *bit)) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  return &taken[index / 64];
+}
+
+static void give(void *block, const char *function) {
+  uint64_t bit;
+  _Atomic uint64_t *word = word_of(block, &bit, function);
+  uint64_t before = atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+  if (!(before & bit)) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* by two threads at a time */
+  }
+  if (before == UINT64_MAX) {
+    atomic_fetch_sub_explicit(&full, 1, memory_order_relaxed);
+  }
+}
+
+static void free_empty(void *block) {
+  give(block, "free");
+}
+
+static void *realloc_empty(void *block, size_t bytes) {
+  uint64_t bit;
+  word_of(block, &bit, "realloc");
+  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  if (fresh) {
+    give(block, "realloc");
+  }
+  return fresh;
+}
+
+static size_t usable_empty(const void *block) {
+  uint64_t bit;
+  word_of(block, &bit, "malloc_usable_size");
+  return 0;
+}
+
+const hak_owner_t hak_empty_owner = {
+    .owns = hak_empty_owns, .free = free_empty, .realloc = realloc_empty, .usable = usable_empty};

@@ -1,0 +1,155 @@
+/* Pages of 2 MiB at the front of a large heap: who is asked for one, for how long, and that they are given up where
+ * they are slow. The clock is set by hand. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "child.h"
+#include "setting.h"
+#include "slices.h"
+#include "system.h"
+
+enum { SLAB = HAK_SLAB_SLICES, FRONT_CHUNKS = 16, SLOW_MS = 6, TRIES_MAX = 16, PAUSE_MAX = 512 };
+#define FRONT_FROM ((size_t)FRONT_CHUNKS * CHUNK)
+
+static size_t block_bytes = 64;
+
+/* A slab, as slab.c takes it. */
+static char *slab_take(void) {
+  bool zeroed;
+  char *slab = hak_arena_take(SLAB, SLAB, &zeroed);
+  CHECK(slab != NULL);
+  hak_arena_fill(slab, zeroed ? SLAB : 0, block_bytes);
+  CHECK(!zeroed || all_zero(slab, SLAB << HAK_SLICE_SHIFT));
+  return slab;
+}
+
+static void fill_until(size_t used) {
+  while (hak_arena_used_slices() < used) {
+    slab_take();
+  }
+}
+
+static void begin(void) {
+  retain_everything();
+  system_set_clock_ms(1000);
+  slices_begin_here();
+}
+
+static void begin_large(void) {
+  begin();
+  fill_until(FRONT_FROM);
+}
+
+/* Of so many chunks that are filled, for how many a huge page was asked; no wish stays. */
+static size_t asked_in(size_t chunks) {
+  size_t asked = system_advices(MADV_HUGEPAGE), ended = system_advices(MADV_NOHUGEPAGE);
+  fill_until(hak_arena_used_slices() + chunks * CHUNK);
+  asked = system_advices(MADV_HUGEPAGE) - asked;
+  CHECK(system_advices(MADV_NOHUGEPAGE) - ended == asked);
+  return asked;
+}
+
+/* Between any two calls of the kind time goes by. */
+static void be_slow(void) {
+  system_advance_clock_ms(SLOW_MS);
+  system_during(SYSTEM_MADVISE, be_slow);
+}
+
+/* So many chunks, each of whose huge pages takes its time. How many were asked for. */
+static size_t asked_while_slow(size_t chunks) {
+  size_t asked = 0;
+  for (size_t i = 0; i < chunks; i++) {
+    system_during(SYSTEM_MADVISE, be_slow);
+    asked += asked_in(1);
+  }
+  system_during(SYSTEM_MADVISE, NULL);
+  return asked;
+}
+
+static void small_heaps_do_without(void) {
+  begin();
+  fill_until(FRONT_FROM - CHUNK);
+  CHECK(system_advices(MADV_HUGEPAGE) == 0);
+}
+
+static void each_chunk_of_a_large_one_asks_once(void) {
+  begin_large();
+  CHECK(asked_in(5) == 5);
+}
+
+static void blocks_above_a_page_do_without(void) {
+  begin_large();
+  block_bytes = hak_os_page_bytes() + 16;
+  CHECK(asked_in(3) == 0);
+  block_bytes = hak_os_page_bytes();
+  CHECK(asked_in(3) == 3);
+}
+
+static void a_chunk_that_was_begun_does_without(void) {
+  begin_large();
+  CHECK(slices_take(SLAB) != NULL);
+  size_t asked = system_advices(MADV_HUGEPAGE);
+  fill_until(hak_arena_used_slices() + CHUNK / 2);
+  CHECK(system_advices(MADV_HUGEPAGE) == asked);
+}
+
+/* What is given back and taken again begins anew. */
+static void a_chunk_that_went_back_asks_again(void) {
+  begin_large();
+  char *slabs[CHUNK / SLAB];
+  for (size_t i = 0; i < CHUNK / SLAB; i++) {
+    slabs[i] = slab_take();
+  }
+  for (size_t i = 0; i < CHUNK / SLAB; i++) {
+    hak_arena_give(slabs[i], SLAB);
+  }
+  hak_arena_purge(0);
+  CHECK(asked_in(1) == 1);
+}
+
+static void an_option_switches_them_off(void) {
+  begin_large();
+  CHECK(hak_option_set("HUGE_PAGES", "off") == 0);
+  CHECK(asked_in(3) == 0);
+  CHECK(hak_option_set("HUGE_PAGES", "auto") == 0);
+  CHECK(asked_in(3) == 3);
+}
+
+static void a_refusal_is_for_one_chunk(void) {
+  begin_large();
+  system_refuse(SYSTEM_MADVISE, 0, 1);
+  size_t asked = system_advices(MADV_HUGEPAGE);
+  fill_until(hak_arena_used_slices() + CHUNK);
+  CHECK(system_advices(MADV_HUGEPAGE) == asked + 1);
+  system_allow();
+  CHECK(asked_in(3) == 3);
+}
+
+/* A tick of the clock now and then is another program's turn. */
+static void slow_ones_are_given_up(void) {
+  begin_large();
+  CHECK(asked_while_slow(1) == 1 && asked_in(4) == 4);
+  size_t asked = asked_while_slow(TRIES_MAX);
+  CHECK(asked > 1 && asked < TRIES_MAX / 2);
+  asked = asked_while_slow(PAUSE_MAX);
+  CHECK(asked > 1 && asked < PAUSE_MAX / 32);
+  CHECK(asked_in(2 * PAUSE_MAX) > PAUSE_MAX); /* quick once more, they are asked for as before */
+  CHECK(asked_in(5) == 5);
+  CHECK(asked_while_slow(5 * 8) > 3); /* nor are they given up for longer than at first */
+  slices_add_up();
+}
+
+int main(void) {
+  if (hak_os_page_bytes() << 9 != HAK_CHUNK_BYTES) {
+    return 77; /* a chunk is no huge page there */
+  }
+  child_succeeds(small_heaps_do_without);
+  child_succeeds(each_chunk_of_a_large_one_asks_once);
+  child_succeeds(blocks_above_a_page_do_without);
+  child_succeeds(a_chunk_that_was_begun_does_without);
+  child_succeeds(a_chunk_that_went_back_asks_again);
+  child_succeeds(an_option_switches_them_off);
+  child_succeeds(a_refusal_is_for_one_chunk);
+  child_succeeds(slow_ones_are_given_up);
+  return 0;
+}
