@@ -184,7 +184,10 @@ static void step_rare(Walker *walker, Slot *slot) {
     if (slot->block != NULL) {
       size_t usable = hak_malloc_usable_size(slot->block);
       CHECK(usable >= slot->bytes);
-      slot->block[usable > slot->bytes ? usable - 1 : 0] ^= 0;
+      if (usable > 0) { /* a block of no bytes may be without access */
+        volatile unsigned char *last = slot->block + usable - 1;
+        *last = *last;
+      }
     }
     hak_free(NULL);
   }
