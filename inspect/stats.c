@@ -60,7 +60,7 @@ void hak_stats_read(hak_stats_t *stats) {
     class->slabs = slabs[c].slabs;
     class->free_blocks = slabs[c].free_blocks;
     if (hak_class_is_run((uint32_t)c)) {
-      slabs[c].carved_blocks = hak_run_out((uint32_t)c);
+      slabs[c].carved_blocks = hak_arena_runs((uint32_t)c);
     }
     class->cached_blocks = at_most(heaps[c].cached_blocks, slabs[c].carved_blocks - slabs[c].free_blocks);
     class->live_blocks =

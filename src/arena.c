@@ -211,8 +211,22 @@ static bool is_slab(size_t slices, size_t align) {
   return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
 }
 
-/* What can be had without mapping more. */
-static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
+static void begin_run_locked(void *base, uint32_t cls) {
+  hak_arena.runs[cls]++;
+  hak_set_class(base, 1, cls);
+}
+
+static bool end_run_locked(void *base, uint32_t cls) {
+  bool is = hak_class_at(base) == cls;
+  if (HAK_LIKELY(is)) {
+    hak_arena.runs[cls]--;
+    hak_set_class(base, 1, HAK_CLASS_NONE);
+  }
+  return is;
+}
+
+/* What can be had without mapping more, as a run if it is of a class. */
+static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool *zeroed) {
   void *base = NULL;
   bool stocked = hak_arena_lock_stocked();
   if (!stocked) {
@@ -226,12 +240,15 @@ static void *take_now(size_t slices, size_t align, bool need, bool *zeroed) {
   if (place.chunk) {
     base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
     take_locked(place.chunk, place.first, slices, zeroed);
+    if (cls != HAK_CLASS_NONE) {
+      begin_run_locked(base, cls);
+    }
   }
   hak_unlock(&hak_arena.lock);
   return base;
 }
 
-void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
+static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   void *base = NULL;
   size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
@@ -240,7 +257,7 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   }
   for (bool need = false; !base; need = true) {
     do {
-      base = take_now(slices, align, need, zeroed);
+      base = take_now(slices, align, cls, need, zeroed);
     } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (base || need) {
       break;
@@ -254,19 +271,57 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
   return base;
 }
 
+void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
+  return take(slices, align, HAK_CLASS_NONE, zeroed);
+}
+
+static size_t slices_of_run(uint32_t cls) {
+  return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
+}
+
+void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed) {
+  return take(slices_of_run(cls), align, cls, zeroed);
+}
+
 static uint32_t slice_in_chunk(const void *address) {
   return (uint32_t)(hak_slice_of(address) & (HAK_CHUNK_SLICES - 1));
 }
 
-bool hak_arena_put(void *base, size_t slices) {
+/* True: more is to be given back to the system. */
+static bool put_locked(void *base, size_t slices) {
   hak_chunk_t *chunk = hak_chunk_at(base);
   uint32_t first = slice_in_chunk(base);
-  hak_lock(&hak_arena.lock);
   HAK_ASSERT(chunk->state == HAK_CHUNK_SLICED && (chunk->free & hak_mask_of(first, slices)) == 0);
   give_locked(chunk, first, slices);
-  bool due = hak_release_due_locked();
+  return hak_release_due_locked();
+}
+
+bool hak_arena_put(void *base, size_t slices) {
+  hak_lock(&hak_arena.lock);
+  bool due = put_locked(base, slices);
   hak_unlock(&hak_arena.lock);
   return due;
+}
+
+bool hak_arena_give_run(void *base, uint32_t cls) {
+  hak_lock(&hak_arena.lock);
+  bool is = end_run_locked(base, cls), due = is && put_locked(base, slices_of_run(cls));
+  hak_unlock(&hak_arena.lock);
+  if (due) {
+    hak_release_after_give(slices_of_run(cls));
+  }
+  return is;
+}
+
+void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other) {
+  hak_lock(&hak_arena.lock);
+  end_run_locked(base, cls);
+  begin_run_locked(base, other);
+  hak_unlock(&hak_arena.lock);
+}
+
+size_t hak_arena_runs(uint32_t cls) {
+  return hak_lock_read(&hak_arena.lock, &hak_arena.runs[cls]);
 }
 
 void hak_arena_give(void *base, size_t slices) {
@@ -294,76 +349,14 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   return ok;
 }
 
-hak_misuse_t hak_arena_why(const void *address) {
-  hak_misuse_t why = HAK_MISUSE_INVALID;
-  hak_lock(&hak_arena.lock);
-  const hak_chunk_t *chunk = hak_chunk_at(address);
-  if (chunk) {
-    hak_mask_t slice = (hak_mask_t)1 << slice_in_chunk(address);
-    bool freed = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_GONE || (chunk->free & slice);
-    bool ours = chunk->state != HAK_CHUNK_SLICED || (chunk->present & slice);
-    bool touched = chunk->state != HAK_CHUNK_SLICED || ((chunk->dirty | chunk->purged) & slice);
-    why = !ours || !touched ? HAK_MISUSE_INVALID : freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
-  }
-  hak_unlock(&hak_arena.lock);
-  return why;
-}
-
 void hak_arena_count_cached(size_t bytes) {
   atomic_fetch_add_explicit(&hak_arena.cached_bytes, bytes, memory_order_relaxed);
 }
 
+size_t hak_arena_cached_bytes(void) {
+  return atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed);
+}
+
 size_t hak_arena_used_slices(void) {
   return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
-}
-
-hak_arena_totals_t hak_arena_totals(void) {
-  hak_lock(&hak_arena.lock);
-  hak_arena_totals_t totals = {.used_slices = hak_arena.used_slices,
-                               .dirty_slices = hak_arena.dirty_slices,
-                               .target_slices = hak_target_locked(),
-                               .mapped_slices = hak_arena.mapped_slices,
-                               .mapped_ever = hak_arena.mapped_ever,
-                               .unmapped_ever = hak_arena.unmapped_ever};
-  hak_unlock(&hak_arena.lock);
-  return totals;
-}
-
-void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context) {
-  hak_lock(&hak_arena.lock);
-  for (hak_chunk_t *chunk = NULL; (chunk = hak_pagemap_next_sliced(chunk));) {
-    for (size_t i = 0; i < HAK_CHUNK_SLABS; i++) {
-      visit(&chunk->slabs->slab[i], context);
-    }
-  }
-  hak_unlock(&hak_arena.lock);
-}
-
-static size_t check_chunk(const hak_chunk_t *chunk) {
-  HAK_VERIFY((chunk->free & ~chunk->present) == 0 && (chunk->free & chunk->transit) == 0);
-  HAK_VERIFY(chunk->run >= longest_row(chunk->free));
-  HAK_VERIFY(chunk->dirty_run >= longest_row(chunk->free & chunk->dirty));
-  HAK_VERIFY(chunk->free_slices == hak_mask_count(chunk->free));
-  HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
-  for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
-    HAK_VERIFY(!(chunk->free >> i & 1) || hak_class_at(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);
-  }
-  return hak_mask_count(chunk->free & chunk->dirty);
-}
-
-void hak_arena_check(void) {
-  size_t dirty = 0;
-  hak_lock(&hak_arena.lock);
-  for (hak_chunk_t *chunk = NULL; (chunk = hak_pagemap_next_sliced(chunk));) {
-    dirty += check_chunk(chunk);
-  }
-  for (size_t i = 0; i < HAK_EXTENT_LISTS; i++) {
-    HAK_VERIFY((hak_arena.extents[1][i] != NULL) == (hak_arena.extents_listed[1] >> i & 1));
-    for (hak_chunk_t *first = hak_arena.extents[1][i]; first; first = first->next) {
-      HAK_VERIFY(first->state == HAK_CHUNK_FREE && first->mate->mate == first && first->mate->chunks == first->chunks);
-      dirty += first->chunks * HAK_CHUNK_SLICES;
-    }
-  }
-  HAK_VERIFY(dirty == hak_arena.dirty_slices);
-  hak_unlock(&hak_arena.lock);
 }

@@ -22,6 +22,13 @@ void hak_arena_give(void *base, size_t slices);
 bool hak_arena_put(void *base, size_t slices);
 /* After so many slices became free, without the lock: give back to the system as much as they are worth. */
 void hak_release_after_give(size_t slices);
+/* The same for a run: its class is in the page map from the one to the other, and how many there are is counted. */
+void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
+/* False: no run of the class begins there; of two threads that free the same one, one gets this answer. */
+bool hak_arena_give_run(void *base, uint32_t cls);
+/* It is one of another class now. */
+void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
+size_t hak_arena_runs(uint32_t cls);
 /* Take `more` slices right behind a range, in the same chunk. False: they are not to be had. */
 bool hak_arena_extend(void *base, size_t slices, size_t more);
 
@@ -55,6 +62,7 @@ bool hak_arena_is_tight(void);
 /* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64): the target is less by
  * as much. */
 void hak_arena_count_cached(size_t bytes);
+size_t hak_arena_cached_bytes(void);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);

@@ -48,6 +48,7 @@ typedef struct hak_arena {
   size_t dirty_slices;         /* free and dirty */
   size_t extent_slices;        /* of whole free chunks */
   size_t given_blocks;         /* huge ones, freed */
+  size_t runs[HAK_BIN_COUNT];  /* taken, by class */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
   /* FREE extents; [1]: dirty ones */

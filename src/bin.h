@@ -82,6 +82,8 @@ typedef struct hak_heap {
   size_t used_seen;          /* slices in use at the last look */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* and over those above */
+  size_t cached_bytes;       /* what lay in the bins when it was last counted, */
+  uint32_t cached_at;        /* at this event */
   size_t unearned_bytes;     /* of both, what was granted before any need was shown */
   uint64_t looked_ms;        /* when idle magazines were last looked for */
 } hak_heap_t;

@@ -1,7 +1,7 @@
 /* Duty: blocks that no slab holds: runs of slices, 48 KiB .. 1 MiB (run.c), taken from the arena one by one; and above
  * these huge ones (huge.c): slices of one chunk, or whole chunks and the first slices of the next.
  * Data: a run, and as far as a huge block goes the descriptor of its first chunk, in which no second one begins, belong
- * to whoever has the block; counts of what is out (relaxed atomics). Layers below: slab, arena, pagemap, types. */
+ * to whoever has the block. Layers below: slab, arena, pagemap, types. */
 #pragma once
 
 #include "types.h"
@@ -14,9 +14,6 @@ void hak_run_give(void *block, uint32_t cls, const char *function);
 void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function);
 /* Make the block one of another class where it is. False: it stays as it was. */
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);
-
-/* Blocks handed out or cached, by class. */
-size_t hak_run_out(uint32_t cls);
 
 /* `align`: a power of two; `bytes` > HAK_CACHED_MAX or `align` > HAK_CHUNK_BYTES. *zeroed: all of it reads as zeros.
  * NULL: no memory, or a size beyond PTRDIFF_MAX. */

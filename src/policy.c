@@ -27,13 +27,14 @@ enum {
   LARGE_QUARTERS = 6,
   FIRST_RUN_QUARTERS = 4,
   RUN_QUARTERS = 1,
+  EVENTS_PER_COUNT = 16,
   LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
   RUN_LEAST_BYTES = 2 << 20,
   LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
   LENT_SHARE = 256,       /* this part of what is in use */
 };
 
-static _Atomic size_t caches_open, lent_bytes, budgets_bytes; /* of all threads */
+static _Atomic size_t caches_open, lent_bytes, small_budgets_bytes; /* of all threads */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -69,11 +70,12 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   size_t change = ((size_t)capacity - hak_bin_capacity(info)) * hak_class_sizes[cls]; /* may be below 0 */
   atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
   hak_bin_set_end(heap, cls);
-  if (info->adaptive) {
+  if (info->adaptive && change != 0) {
     *budget_of(heap, cls) += change;
-    atomic_fetch_add_explicit(&budgets_bytes, change, memory_order_relaxed);
     if (is_large(cls)) {
       hak_arena_count_cached(change);
+    } else {
+      atomic_fetch_add_explicit(&small_budgets_bytes, change, memory_order_relaxed);
     }
   }
 }
@@ -132,7 +134,7 @@ void hak_policy_close(hak_heap_t *heap) {
     forget_lent(&heap->info[c], c);
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
-  atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
   heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
 }
 
@@ -159,17 +161,22 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
 /* The caches have their part of a limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  return limit > 0 && atomic_load_explicit(&budgets_bytes, memory_order_relaxed) > limit / LIMIT_PART;
+  size_t small = atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed);
+  return limit > 0 && small + hak_arena_cached_bytes() > limit / LIMIT_PART;
 }
 
 /* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, so that a cache does
- * not pay for another. */
-static size_t in_use(const hak_heap_t *heap) {
-  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open(), cached = 0;
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    cached += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
+ * not pay for another. What lies there is counted every few refills and overflows. */
+static size_t in_use(hak_heap_t *heap) {
+  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+  if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
+    heap->cached_at = heap->events;
+    heap->cached_bytes = 0;
+    for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+      heap->cached_bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
+    }
   }
-  return share > cached ? share - cached : 0;
+  return share > heap->cached_bytes ? share - heap->cached_bytes : 0;
 }
 
 /* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and

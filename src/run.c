@@ -1,38 +1,25 @@
 #include "large.h"
 
 #include "arena.h"
-#include "pagemap.h"
 #include "slab.h"
-
-static _Atomic size_t out[HAK_BIN_COUNT];
 
 static size_t slices_of(uint32_t cls) {
   return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
 }
 
-static void count(uint32_t cls, size_t blocks) {
-  atomic_fetch_add_explicit(&out[cls], blocks, memory_order_relaxed);
-}
-
 void *hak_run_take(uint32_t cls, size_t align, bool *zeroed) {
   size_t align_slices = align > HAK_SLICE_BYTES ? align >> HAK_SLICE_SHIFT : 1;
-  void *block = hak_arena_take(slices_of(cls), align_slices, zeroed);
-  if (block) {
-    count(cls, 1);
-    hak_set_class(block, 1, cls);
-    if (!*zeroed) {
-      hak_mark_taken(block); /* it may be what a block that began here carried */
-    }
+  void *block = hak_arena_take_run(cls, align_slices, zeroed);
+  if (block && !*zeroed) {
+    hak_mark_taken(block); /* it may be what a block that began here carried */
   }
   return block;
 }
 
 void hak_run_give(void *block, uint32_t cls, const char *function) {
-  if (HAK_UNLIKELY(!hak_clear_class(block, cls))) {
+  if (HAK_UNLIKELY(!hak_arena_give_run(block, cls))) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
-  count(cls, (size_t)-1);
-  hak_arena_give(block, slices_of(cls));
 }
 
 void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
@@ -46,15 +33,9 @@ bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {
   if (wants > has && !hak_arena_extend(block, has, wants - has)) {
     return false;
   }
-  count(cls, (size_t)-1);
-  count(wanted, 1);
-  hak_set_class(block, 1, wanted);
+  hak_arena_turn_run(block, cls, wanted);
   if (wants < has) {
     hak_arena_give((char *)block + (wants << HAK_SLICE_SHIFT), has - wants);
   }
   return true;
-}
-
-size_t hak_run_out(uint32_t cls) {
-  return atomic_load_explicit(&out[cls], memory_order_relaxed);
 }

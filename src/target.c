@@ -70,7 +70,7 @@ void hak_target_begin_locked(void) {
 size_t hak_target_locked(void) {
   size_t target = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
   size_t share = hak_arena.used_slices * hak_option_size(HAK_OPTION_RETAIN_SHARE) / 100;
-  size_t cached = atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed) >> HAK_SLICE_SHIFT;
+  size_t cached = hak_arena_cached_bytes() >> HAK_SLICE_SHIFT;
   size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   hak_arena.learned_slices = learned_locked();
   return larger(larger(target, least), share + hak_arena.learned_slices);

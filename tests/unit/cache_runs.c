@@ -26,20 +26,20 @@ static void a_run_that_is_wanted_again_stays(void) {
     open_both();
     hak_cache_set_open(50); /* nothing else is in use, and its share of that would be less than nothing */
     bins_free(&mine, bins_alloc(&mine, bytes));
-    CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_run_out(cls) == 0));
+    CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_arena_runs(cls) == 0));
     void *block = bins_alloc(&mine, bytes);
-    CHECK(hak_class_at(block) == cls && hak_run_out(cls) == 1);
+    CHECK(hak_class_at(block) == cls && hak_arena_runs(cls) == 1);
     bins_free(&mine, block);
     CHECK(mine.bin[cls].head == block && hak_class_at(block) == cls);
     size_t used = hak_arena_used_slices();
     for (int i = 0; i < 100; i++) {
       CHECK(bins_alloc(&mine, bytes - (size_t)i) == block);
-      CHECK(hak_arena_used_slices() == used && hak_run_out(cls) == 1);
+      CHECK(hak_arena_used_slices() == used && hak_arena_runs(cls) == 1);
       bins_free(&mine, block);
     }
     hak_cache_check(&mine);
     bins_return(&mine, &other);
-    CHECK(bins_empty(&mine, cls) && hak_run_out(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
+    CHECK(bins_empty(&mine, cls) && hak_arena_runs(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
     CHECK(hak_arena_used_slices() == 0);
   }
   hak_arena_check();
@@ -67,7 +67,7 @@ static void what_others_made_goes_back(void) {
   alloc_many(&other, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
   hak_cache_check(&mine);
-  CHECK(bins_length(&mine, cls) == 0 && hak_run_out(cls) == 0 && hak_arena_used_slices() == 0);
+  CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_arena_used_slices() == 0);
   CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
 }
 
@@ -135,7 +135,7 @@ static void an_orphan_returns_its_runs(void) {
   CHECK(kept >= 3);
   atomic_store(&mine.bin[cls].top, mine.bin[cls].top - 1); /* a block was about to be handed out */
   hak_cache_close(&mine, NULL);
-  CHECK(bins_empty(&mine, cls) && hak_run_out(cls) == 1);
+  CHECK(bins_empty(&mine, cls) && hak_arena_runs(cls) == 1);
   hak_arena_check();
 }
 

@@ -27,7 +27,7 @@ static bool holds(const char *block, uint32_t cls) {
 static size_t out_in_all(void) {
   size_t blocks = 0;
   for (uint32_t cls = 0; cls < HAK_BIN_COUNT; cls++) {
-    blocks += hak_run_out(cls);
+    blocks += hak_arena_runs(cls);
   }
   return blocks;
 }
@@ -40,13 +40,13 @@ static void only_the_first_slice_has_the_class(void) {
     for (size_t i = 1; i < hak_class_sizes[cls] / HAK_SLICE_BYTES; i++) {
       CHECK(hak_class_at(slice_of(blocks[cls], i)) == HAK_CLASS_NONE);
     }
-    CHECK(hak_run_out(cls) == 1);
+    CHECK(hak_arena_runs(cls) == 1);
   }
   CHECK(out_in_all() == LAST - FIRST + 1);
   for (uint32_t cls = FIRST; cls <= LAST; cls++) {
     CHECK(holds(blocks[cls], cls));
     hak_run_give(blocks[cls], cls, "test");
-    CHECK(hak_class_at(blocks[cls]) == HAK_CLASS_NONE && hak_run_out(cls) == 0);
+    CHECK(hak_class_at(blocks[cls]) == HAK_CLASS_NONE && hak_arena_runs(cls) == 0);
   }
   CHECK(hak_arena_used_slices() == 0);
   slices_add_up();
@@ -78,7 +78,7 @@ static void a_run_shrinks_where_it_is(void) {
   for (uint32_t cls = LAST - 1; cls >= FIRST; cls--) {
     CHECK(hak_run_resize(block, cls + 1, cls) && hak_class_at(block) == cls);
     CHECK(hak_arena_used_slices() == hak_class_sizes[cls] / HAK_SLICE_BYTES);
-    CHECK(hak_run_out(cls) == 1 && out_in_all() == 1);
+    CHECK(hak_arena_runs(cls) == 1 && out_in_all() == 1);
     CHECK(pattern_holds(block, hak_class_sizes[cls], hak_class_sizes[LAST], LAST));
   }
   slices_add_up();
@@ -88,11 +88,11 @@ static void a_run_grows_where_slices_are_free(void) {
   slices_begin_here();
   char *block = take(FIRST), *behind = take(FIRST);
   CHECK(behind == block + hak_class_sizes[FIRST]);
-  CHECK(!hak_run_resize(block, FIRST, FIRST + 1) && hak_class_at(block) == FIRST && hak_run_out(FIRST) == 2);
+  CHECK(!hak_run_resize(block, FIRST, FIRST + 1) && hak_class_at(block) == FIRST && hak_arena_runs(FIRST) == 2);
   CHECK(hak_run_resize(block, FIRST, FIRST) && holds(block, FIRST) && holds(behind, FIRST));
   hak_run_give(behind, FIRST, "test");
   for (uint32_t cls = FIRST; cls < LAST; cls++) {
-    CHECK(hak_run_resize(block, cls, cls + 1) && hak_class_at(block) == cls + 1 && hak_run_out(cls + 1) == 1);
+    CHECK(hak_run_resize(block, cls, cls + 1) && hak_class_at(block) == cls + 1 && hak_arena_runs(cls + 1) == 1);
     CHECK(holds(block, FIRST) && out_in_all() == 1);
     pattern_fill(block, hak_class_sizes[cls + 1], cls);
     pattern_fill(block, hak_class_sizes[FIRST], FIRST);
@@ -169,7 +169,7 @@ static void without_memory_there_is_no_run(void) {
   char *block = take(FIRST);
   set_number("MEMORY_LIMIT", hak_class_sizes[FIRST] + 2 * HAK_SLICE_BYTES);
   CHECK(hak_run_take(FIRST, 1, &zeroed) == NULL && !hak_run_resize(block, FIRST, LAST));
-  CHECK(hak_class_at(block) == FIRST && hak_run_out(FIRST) == 1 && hak_run_out(LAST) == 0 && holds(block, FIRST));
+  CHECK(hak_class_at(block) == FIRST && hak_arena_runs(FIRST) == 1 && hak_arena_runs(LAST) == 0 && holds(block, FIRST));
   CHECK(hak_run_resize(block, FIRST, FIRST + 2));
   CHECK(!hak_run_resize(block, FIRST + 2, FIRST + 3));
   set_number("MEMORY_LIMIT", 0);

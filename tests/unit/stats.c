@@ -30,7 +30,7 @@ static void sums_hold(void) {
     CHECK(class->block_bytes == hak_class_sizes[cls] && class->slabs == slabs[cls].slabs);
     CHECK(class->live_blocks == live_of_class[cls]);
     bool is_run = hak_class_is_run(cls);
-    size_t all = is_run ? hak_run_out(cls) : slabs[cls].carved_blocks;
+    size_t all = is_run ? hak_arena_runs(cls) : slabs[cls].carved_blocks;
     CHECK(class->live_blocks + class->cached_blocks + class->free_blocks == all);
     CHECK(!is_run || (class->slabs == 0 && class->free_blocks == 0));
     CHECK(class->rounding_bytes <= class->live_blocks * class->block_bytes);
@@ -38,7 +38,7 @@ static void sums_hold(void) {
     cached_bytes += class->cached_blocks * class->block_bytes;
     free_bytes += class->free_blocks * class->block_bytes;
     rounding_bytes += class->rounding_bytes;
-    used_slices += is_run ? hak_run_out(cls) * hak_slices_for(class->block_bytes) : class->slabs * HAK_SLAB_SLICES;
+    used_slices += is_run ? hak_arena_runs(cls) * hak_slices_for(class->block_bytes) : class->slabs * HAK_SLAB_SLICES;
   }
   CHECK(stats.live_bytes == live_bytes && stats.cached_bytes == cached_bytes && stats.free_bytes == free_bytes);
   CHECK(stats.rounding_bytes == rounding_bytes);
