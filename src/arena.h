@@ -42,8 +42,9 @@ void hak_arena_give_chunks(void *base);
  * is no memory for descriptors. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 
-/* Make such an extent `chunks` chunks, more than it has: where it is, if nothing is mapped behind it; or where the
- * kernel finds room, with its contents but without its tail. Where that is; NULL: nothing changed. */
+/* Make such an extent `chunks` chunks, more than it has: where it is, if nothing is mapped behind it or, for a small
+ * one, what lies there is free; or where the kernel finds room, with its contents but without its tail. Where that is;
+ * NULL: nothing changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
 /* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */

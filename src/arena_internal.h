@@ -113,6 +113,9 @@ extern hak_chunk_t hak_chunk_gone;
 void hak_extent_put_locked(hak_extent_t extent);
 /* Take an extent out of the lists, by its first descriptor; in the page map all of it is GONE. */
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first);
+/* So many chunks of a free extent that lies right behind become part of a small huge block, for which they had been
+ * promised. False: there is none, or it is too large. */
+bool hak_extent_join(hak_chunk_t *huge, size_t more);
 /* One whole chunk, SLICED now, with every slice free; in no list. NULL: there is no extent. */
 hak_chunk_t *hak_extent_slice_locked(void);
 

@@ -73,18 +73,18 @@ typedef struct hak_heap {
   hak_bin_info_t info[HAK_CLASS_COUNT];
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
-  bool busy;                  /* a thread has it */
   uint32_t thread;            /* by its number in the system: the one that has it, or had it last */
   uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
+  uint32_t cached_at;        /* the event at which what lay in the bins was last counted, */
+  bool busy;                 /* a thread has it */
   bool heap_shrinks;         /* the process used less at this look than at the one before */
   size_t used_seen;          /* slices in use at the last look */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* and over those above */
-  size_t cached_bytes;       /* what lay in the bins when it was last counted, */
-  uint32_t cached_at;        /* at this event */
-  size_t unearned_bytes;     /* of both, what was granted before any need was shown */
+  size_t cached_bytes;       /* and how much it was */
+  size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
   uint64_t looked_ms;        /* when idle magazines were last looked for */
 } hak_heap_t;
 

@@ -232,11 +232,15 @@ static void take_tail_locked(hak_extent_t extent, size_t tail) {
   hak_arena_settle_locked(rest);
 }
 
+/* One that grows has a mapping of its own, which is clean and which the kernel makes longer. Up to so many chunks it is
+ * made of what was kept, which may be several mappings: such a block can only be copied, once. */
+enum { PATCHED_CHUNKS = 8 };
+
 /* Not inlined, for the sake of the stack. */
 HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
-  /* One that grows has a mapping of its own, which is clean, but for locked memory. */
-  hak_chunk_t *first = grows && !hak_arena.locked ? NULL : find_extent(true, all, align, &offset);
+  bool alone = grows && chunks > PATCHED_CHUNKS && !hak_arena.locked;
+  hak_chunk_t *first = alone ? NULL : find_extent(true, all, align, &offset);
   first = first ? first : find_extent(false, all, align, &offset);
   if (!first) {
     return NULL;
@@ -246,7 +250,7 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   huge->chunks = chunks;
   huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
-  if (grows) {
+  if (grows && !extent.dirty) {
     hak_target_grow_locked(chunks * HAK_CHUNK_SLICES);
   }
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
@@ -313,6 +317,23 @@ void hak_arena_give_chunks(void *base) {
   if (due) {
     hak_release_after_give(chunks * HAK_CHUNK_SLICES);
   }
+}
+
+bool hak_extent_join(hak_chunk_t *huge, size_t more) {
+  if (huge->chunks + more > PATCHED_CHUNKS || !hak_arena_lock_stocked()) {
+    return false;
+  }
+  char *end = huge->base + (huge->chunks << HAK_CHUNK_SHIFT);
+  hak_chunk_t *behind = hak_chunk_at(end);
+  bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
+  if (free) {
+    take_part_locked(behind, 0, more);
+    huge->chunks += more;
+    hak_set_chunk(end, more, huge);
+    hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);
+  }
+  hak_unlock(&hak_arena.lock);
+  return free;
 }
 
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {

@@ -109,6 +109,9 @@ static bool resize(void *block, size_t bytes) {
   extent_t has = extent_of(chunk), wants = extent_for(bytes, has.chunks > 0 ? 2 * HAK_CHUNK_BYTES : 1);
   char *tail = tail_of(block, has.chunks);
   bool grows = bytes > chunk->huge_bytes, fewer = wants.chunks < has.chunks;
+  if (bytes == chunk->huge_bytes) { /* within its last page: what it has beyond, to grow, stays its own */
+    return true;
+  }
   if (has.chunks > 0 && has.tail == 0 && grows) {
     size_t chunks = extent_to_grow(bytes).chunks;
     return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);

@@ -54,6 +54,9 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   if (!hak_release_promise(more)) {
     return NULL;
   }
+  if (!may_move && hak_extent_join(huge, chunks - huge->chunks)) {
+    return base;
+  }
   char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
   if (!place) {
     hak_release_end_promise(more);

@@ -57,7 +57,8 @@ void hak_target_use_locked(size_t used) {
 }
 
 void hak_target_grow_locked(size_t slices) {
-  hak_arena.low_slices += slices;
+  size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  hak_arena.low_slices += slices * LEAST_RISE <= high ? slices : 0;
 }
 
 void hak_target_begin_locked(void) {

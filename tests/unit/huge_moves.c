@@ -69,6 +69,52 @@ static void a_block_grows_where_nothing_is_behind_it(void) {
   nothing_is_left();
 }
 
+/* A request within its last page takes nothing from a block that had room to grow. */
+static void a_block_keeps_its_room(void) {
+  char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
+  CHECK(hak_huge_resize(block, 3 * MIB - 1) && hak_arena_used_slices() == 2 * CHUNK);
+  CHECK(hak_huge_resize(block, 4 * MIB) && hak_arena_used_slices() == 2 * CHUNK);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* Slices, ever. */
+static size_t mapped(void) {
+  return hak_arena_totals().mapped_ever;
+}
+
+/* A small one; what is large stays one mapping. */
+static void a_block_grows_into_what_is_free(void) {
+  set_number("RETAIN", 64 * MIB);
+  char *block = alloc(16 * MIB);
+  CHECK(hak_huge_resize(block, 4 * MIB));
+  size_t before = mapped();
+  for (size_t bytes = 6 * MIB; bytes <= 16 * MIB; bytes += 2 * MIB) {
+    CHECK(hak_huge_resize(block, bytes - 7) && hak_huge_usable(block) == bytes);
+    CHECK(hak_arena_used_slices() == hak_slices_for(bytes) && pattern_holds(block, 4 * MIB, 16 * MIB, 16 * MIB));
+    slices_add_up();
+  }
+  CHECK(mapped() == before);
+  hak_huge_free(block, "test");
+  block = alloc(20 * MIB);
+  CHECK(hak_huge_resize(block, 16 * MIB) && !hak_huge_resize(block, 18 * MIB));
+  CHECK(hak_arena_used_slices() == 8 * CHUNK);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
+/* What was kept serves the next one. */
+static void a_block_that_grows_is_made_of_what_is_free(void) {
+  set_number("RETAIN", 64 * MIB);
+  hak_huge_free(alloc(6 * MIB), "test");
+  char *block = alloc(2 * MIB);
+  size_t before = mapped();
+  block = move(block, 2 * MIB, 4 * MIB);
+  CHECK(mapped() == before);
+  hak_huge_free(block, "test");
+  nothing_is_left();
+}
+
 /* Another thread may map what was left, and get blocks there, as soon as the kernel has moved the pages. */
 static char *left, *taken;
 
@@ -214,6 +260,9 @@ int main(void) {
   child_succeeds(a_block_moves_with_its_contents);
   child_succeeds(a_move_may_end_anywhere);
   child_succeeds(a_block_grows_where_nothing_is_behind_it);
+  child_succeeds(a_block_keeps_its_room);
+  child_succeeds(a_block_grows_into_what_is_free);
+  child_succeeds(a_block_that_grows_is_made_of_what_is_free);
   child_succeeds(what_another_thread_maps_there_is_its_own);
   child_succeeds(a_block_of_several_mappings_is_copied);
   child_succeeds(a_block_of_pieces_is_copied_once);
