@@ -2,36 +2,70 @@
 
 #include "hook.h"
 #include "large.h"
-#include "os.h"
 #include "pagemap.h"
 
-/* Of the blocks in the range. What begins before a chunk is huge. */
-static uint64_t classes_of(uintptr_t at, uintptr_t end) {
-  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE);
-  at &= ~(uintptr_t)(HAK_SLICE_BYTES - 1);
+static _Atomic uint32_t ways; /* in which pages were altered so far: hak_os_altered_t */
+
+/* What one bit or word of a chunk's `altered` is about: a huge block's chunks have one descriptor, and one bit. */
+typedef struct part {
+  hak_chunk_t *chunk;
+  _Atomic uint64_t *word;
+  uint64_t bits;
+  uintptr_t end;
+} part_t;
+
+/* The part at `at`, a multiple of a slice, with the bits of those of its pages that lie in the range. */
+static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
+  part_t part = {.chunk = hak_chunk_at((void *)at), .bits = 1, .end = at + HAK_SLICE_BYTES};
+  if (!part.chunk) {
+    return part;
+  }
+  part.word = &part.chunk->altered[0];
+  if (part.chunk->state == HAK_CHUNK_HUGE) {
+    part.end = (uintptr_t)part.chunk->base + (part.chunk->chunks << HAK_CHUNK_SHIFT);
+    return part;
+  }
+  uintptr_t page = at % HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT;
+  part.word += page / 64;
+  part.bits = 0;
+  for (; at < part.end; at += 1 << HAK_PAGE_SHIFT, page++) {
+    part.bits |= (uint64_t)(at >= first && at < last) << page % 64;
+  }
+  return part;
+}
+
+void hak_altered_note(const void *address, size_t bytes, hak_os_altered_t how) {
+  uintptr_t first = (uintptr_t)address & -((uintptr_t)1 << HAK_PAGE_SHIFT), last = (uintptr_t)address + bytes;
+  const hak_chunk_t *chunk = hak_chunk_at(address);
+  if (!chunk || chunk->state == HAK_CHUNK_GONE) {
+    return;
+  }
+  atomic_fetch_or_explicit(&ways, how, memory_order_relaxed);
+  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* what begins before a chunk is huge */
+  uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
   while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
   }
-  for (const hak_chunk_t *chunk; at < end && (chunk = hak_chunk_at((void *)at)); at += HAK_SLICE_BYTES) {
-    if (chunk->state == HAK_CHUNK_HUGE) {
-      break; /* the rest is the same block's */
-    }
+  for (part_t part; at < last && (part = part_of(at, first, last)).chunk; at = part.end) {
     uint32_t cls = hak_class_at((void *)at);
     classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* of any class */
+    atomic_fetch_or_explicit(part.word, part.bits, memory_order_relaxed);
   }
-  return classes;
-}
-
-void hak_altered_note(const void *at, size_t bytes) {
-  const hak_chunk_t *chunk = hak_chunk_at(at);
-  if (chunk && chunk->state != HAK_CHUNK_GONE) {
-    hak_heap_divert(classes_of((uintptr_t)at, (uintptr_t)at + bytes));
-  }
+  hak_heap_divert(classes);
 }
 
 bool hak_altered_restore(void *block, uint32_t cls, const char *function) {
   size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
   uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
-  uintptr_t end = ((uintptr_t)block + usable) & ~(page - 1);
-  return first >= end || hak_os_make_ordinary((void *)first, end - first);
+  uintptr_t last = ((uintptr_t)block + usable) & -page;
+  uint64_t altered = 0;
+  part_t part;
+  for (uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES; at < last; at = part.end) {
+    part = part_of(at, first, last);
+    if (atomic_load_explicit(part.word, memory_order_relaxed) & part.bits) {
+      altered |= atomic_fetch_and_explicit(part.word, ~part.bits, memory_order_relaxed) & part.bits;
+    }
+  }
+  return altered == 0 ||
+         hak_os_make_ordinary((void *)first, last - first, atomic_load_explicit(&ways, memory_order_relaxed));
 }

@@ -52,6 +52,7 @@ static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
     uint32_t was = chunk->dirty_list - 1U;
     *(chunk->prev_dirty ? &chunk->prev_dirty->next_dirty : &lists->dirty[was].first) = chunk->next_dirty;
     *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &lists->dirty[was].last) = chunk->prev_dirty;
+    lists->dirty_listed &= ~((uint32_t)!lists->dirty[was].first << was);
   }
   chunk->dirty_list = (uint8_t)list;
   if (list) {
@@ -59,6 +60,7 @@ static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
     chunk->next_dirty = lists->dirty[list - 1].first;
     *(chunk->next_dirty ? &chunk->next_dirty->prev_dirty : &lists->dirty[list - 1].last) = chunk;
     lists->dirty[list - 1].first = chunk;
+    lists->dirty_listed |= 1U << (list - 1);
   }
 }
 
@@ -130,7 +132,9 @@ static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   if (run > chunk->run) {
     relist_run(chunk, run);
   }
-  relist_dirty(chunk, 0); /* so that it comes first */
+  if (chunk->prev_dirty) {
+    relist_dirty(chunk, 0); /* so that it comes first */
+  }
   list_dirty(chunk);
 }
 
@@ -150,8 +154,9 @@ static uint32_t choose(hak_mask_t starts, size_t slices) {
 /* Resident slices come before any that would become so; those of the fullest chunks, so that others become empty. */
 static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
   int probes = PROBES;
-  for (size_t i = 0; i < HAK_DIRTY_LISTS; i++) {
-    for (hak_chunk_t *chunk = in->dirty[i].first; chunk && probes > 0; chunk = chunk->next_dirty, probes--) {
+  for (uint32_t lists = in->dirty_listed; lists; lists &= lists - 1) {
+    hak_chunk_t *chunk = in->dirty[__builtin_ctz(lists)].first;
+    for (; chunk && probes > 0; chunk = chunk->next_dirty, probes--) {
       if (chunk->dirty_run >= slices) {
         hak_mask_t starts = hak_mask_starts(chunk->free & chunk->dirty, slices);
         if (starts & aligned) {
@@ -189,7 +194,7 @@ static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t 
 /* What is clean in chunks of the other kind only in need. */
 static place_t find_locked(size_t slices, size_t align, bool slab, bool need) {
   hak_chunk_lists_t *own = &hak_arena.lists[slab], *other = &hak_arena.lists[!slab];
-  hak_mask_t aligned = hak_mask_aligned(align);
+  hak_mask_t aligned = align == 1 ? HAK_MASK_ALL : hak_mask_aligned(align);
   place_t place = find_dirty(own, slices, aligned);
   place = place.chunk || !hak_arena.medium ? place : find_dirty(other, slices, aligned);
   place = place.chunk ? place : find_free(own, slices, aligned);

@@ -20,11 +20,12 @@ typedef struct hak_place {
   size_t bytes; /* 0: none */
 } hak_place_t;
 
-/* SLICED chunks by their longest run, a bit tells which lists are not empty; and those with free dirty slices, of which
- * what became free last stands first. */
+/* SLICED chunks by their longest run; and those with free dirty slices, of which what became free last stands first. A
+ * bit for each list that is not empty. */
 typedef struct hak_chunk_lists {
   hak_chunk_t *runs[HAK_CHUNK_SLICES];
   hak_mask_t runs_listed;
+  uint32_t dirty_listed;
   struct {
     hak_chunk_t *first, *last;
   } dirty[HAK_DIRTY_LISTS];

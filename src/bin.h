@@ -82,7 +82,8 @@ typedef struct hak_heap {
   bool heap_shrinks;         /* the process used less at this look than at the one before */
   size_t used_seen;          /* slices in use at the last look */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
-  size_t large_budget_bytes; /* and over those above */
+  size_t large_budget_bytes; /* and over those above, of which */
+  size_t run_budget_bytes;   /* so much over runs */
   size_t cached_bytes;       /* and how much it was */
   size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
   uint64_t looked_ms;        /* when idle magazines were last looked for */

@@ -13,6 +13,7 @@
 enum {
   HAK_SLICE_SHIFT = 14,
   HAK_SLICE_BYTES = 1 << HAK_SLICE_SHIFT,
+  HAK_PAGE_SHIFT = 12, /* of the smallest pages that a system has */
   HAK_CHUNK_SHIFT = 21,
   HAK_CHUNK_BYTES = 1 << HAK_CHUNK_SHIFT,
   HAK_CHUNK_SLICES = HAK_CHUNK_BYTES / HAK_SLICE_BYTES,

@@ -147,17 +147,23 @@ hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
   return HAK_OS_OCCUPIED;
 }
 
-bool hak_os_make_ordinary(void *at, size_t bytes) {
-  count(&counters.mprotect, 1);
-  count(&counters.madvise, 3);
-  bool ok = syscall(SYS_pkey_mprotect, at, bytes, PROT_READ | PROT_WRITE, 0) == 0 ||
-            mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
-  if (!ok) { /* in the child of a fork */
-    return succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED);
+bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways) {
+  bool ok = true;
+  if (ways & (HAK_OS_PROTECTED | HAK_OS_KEYED)) {
+    count(&counters.mprotect, 1);
+    ok = (ways & HAK_OS_KEYED && syscall(SYS_pkey_mprotect, at, bytes, PROT_READ | PROT_WRITE, 0) == 0) ||
+         mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
   }
-  madvise(at, bytes, MADV_KEEPONFORK); /* older kernels know neither this nor what it undoes */
-  madvise(at, bytes, MADV_GUARD_REMOVE);
-  return succeeded(madvise(at, bytes, MADV_DOFORK) == 0);
+  if (ways & HAK_OS_GUARDED) {
+    count(&counters.madvise, 1);
+    madvise(at, bytes, MADV_GUARD_REMOVE);
+  }
+  if (ways & HAK_OS_UNFORKED) {
+    count(&counters.madvise, 2);
+    madvise(at, bytes, MADV_KEEPONFORK); /* older kernels know neither this nor what it undoes */
+    ok = madvise(at, bytes, MADV_DOFORK) == 0 && ok;
+  }
+  return ok || succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED); /* in the child of a fork */
 }
 
 bool hak_os_unmap(void *at, size_t bytes) {

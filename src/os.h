@@ -34,9 +34,16 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
-/* Readable, writable, without a key or guards, and as any other in the child of a fork; where nothing is mapped,
+/* What may be done to pages. */
+typedef enum hak_os_altered {
+  HAK_OS_PROTECTED = 1,
+  HAK_OS_KEYED = 2,    /* has a protection key */
+  HAK_OS_UNFORKED = 4, /* not there, or empty, in the child of a fork */
+  HAK_OS_GUARDED = 8
+} hak_os_altered_t;
+/* As all others again, whichever of these `ways` was taken, with no call of another kind; where nothing is mapped,
  * mapped. False: some of it may not be so. */
-bool hak_os_make_ordinary(void *at, size_t bytes);
+bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways);
 /* Drop the contents: the pages read as zeros afterwards. False: some of them may, say before one that is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether what was just mapped is locked in memory, by mlockall(MCL_FUTURE), and so resident at once. */

@@ -72,6 +72,7 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   hak_bin_set_end(heap, cls);
   if (info->adaptive && change != 0) {
     *budget_of(heap, cls) += change;
+    heap->run_budget_bytes += hak_class_is_run(cls) ? change : 0;
     if (is_large(cls)) {
       hak_arena_count_cached(change);
     } else {
@@ -135,7 +136,7 @@ void hak_policy_close(hak_heap_t *heap) {
   }
   hak_arena_count_cached(-heap->large_budget_bytes);
   atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
-  heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
+  heap->budget_bytes = heap->large_budget_bytes = heap->run_budget_bytes = heap->unearned_bytes = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
@@ -191,10 +192,7 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
     return first || kept <= least || (!at_limit() && kept <= in_use(heap) / 4 * quarters);
   }
-  kept = bytes;
-  for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
-    kept += (size_t)hak_bin_capacity(&heap->info[c]) * hak_class_sizes[c];
-  }
+  kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
   return kept <= least ||

@@ -117,4 +117,6 @@ typedef struct hak_chunk {
   uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
   bool for_slabs;      /* SLICED: others take dirty slices only, but in need */
   bool moved;          /* realloc moved pages to the huge block that begins here */
+  /* A bit a page of 4 KiB: the program altered it, and the block there was not freed since. HUGE: one for all. */
+  _Atomic uint64_t altered[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];
 } hak_chunk_t;

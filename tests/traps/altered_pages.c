@@ -1,5 +1,5 @@
 /* Blocks whose pages the program protected, or kept from the children of a fork, and freed so: the next owner can write
- * to them, and so can its child.
+ * to them, and so can its child. The pages are made ordinary once: after that, blocks of the class need no system call.
  *
  * argument: what is done to the pages */
 #include <pthread.h>
@@ -95,6 +95,15 @@ static void blocks_of(size_t bytes, size_t alignment, size_t from) {
   verify_and_free(bytes);
 }
 
+static void then_no_calls(size_t bytes) {
+  enum { TIMES = 100, OTHERS = 20 }; /* what decays meanwhile goes back */
+  uint64_t before = trap_os_calls();
+  for (int i = 0; i < TIMES; i++) {
+    hak_free(hak_malloc(bytes));
+  }
+  CHECK(trap_os_calls() - before <= OTHERS);
+}
+
 int main(int argument_count, char **arguments) {
   static const size_t sizes[] = {4096, 10240, 32768, 65536, 500000, 1 << 20, 2 << 20, 5 << 20, 6500000};
   CHECK(argument_count == 2);
@@ -106,6 +115,9 @@ int main(int argument_count, char **arguments) {
       blocks_of(sizes[i], PAGE, PAGE);
     }
     blocks_of(sizes[i], i % 2 ? 65536 : 2 << 20, 0);
+    if (sizes[i] <= 1 << 20) {
+      then_no_calls(sizes[i]);
+    }
   }
   HAK(hak_check)();
   return 0;
