@@ -77,7 +77,7 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
   if (cls == HAK_CLASS_HUGE) {
     /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
-    return (bytes > HAK_CACHED_MAX || bytes > usable) && hak_huge_resize(block, bytes);
+    return bytes > HAK_CACHED_MAX || bytes > usable ? hak_huge_resize(block, bytes) : fits(usable, bytes);
   }
   if (fits(usable, bytes)) {
     return true;

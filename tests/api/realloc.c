@@ -135,6 +135,22 @@ static void shrinking_a_huge_block_gives_memory_back(void) {
   hak_free(block);
 }
 
+/* Who goes back and forth over the size from which on blocks are huge does not pay for a copy each time. */
+static void over_the_border_in_place(void) {
+  size_t large = (1 << 20) + (200 << 10), small = 900 << 10;
+  unsigned char *block = hak_malloc(large);
+  CHECK(block != NULL);
+  pattern_fill(block, large, 1);
+  for (int i = 0; i < 3; i++) {
+    CHECK(hak_realloc(block, small) == block && hak_malloc_usable_size(block) >= small);
+    CHECK(hak_realloc(block, large) == block && hak_malloc_usable_size(block) >= large);
+  }
+  CHECK(pattern_holds(block, small, large, 1));
+  block = hak_realloc(block, 100 << 10);
+  CHECK(block != NULL && hak_malloc_usable_size(block) < 200 << 10);
+  hak_free(block);
+}
+
 /* A block that is huge by its alignment alone, and those of the size of a chunk beside it. */
 static void a_little_block_of_huge_alignment(void) {
   enum { NEIGHBOURS = 12 };
@@ -190,6 +206,7 @@ int main(void) {
   data_survives_growth_to_200_mib();
   growing_by_small_steps();
   shrinking_a_huge_block_gives_memory_back();
+  over_the_border_in_place();
   a_little_block_of_huge_alignment();
   failure_keeps_the_block();
   return 0;
