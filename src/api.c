@@ -98,7 +98,7 @@ void *hak_aligned_alloc(size_t alignment, size_t bytes) {
 }
 
 void *hak_memalign(size_t alignment, size_t bytes) {
-  if (alignment > PTRDIFF_MAX) {
+  if (alignment > PTRDIFF_MAX + (size_t)1) {
     errno = EINVAL;
     return NULL;
   }

@@ -129,6 +129,8 @@ void hak_place_remember_locked(char *base, size_t bytes);
  * `slices` slices. `special`: slices are for slabs, which should get
  * pages as large; chunks are to be one mapping, made of nothing that was used. False: no memory. */
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special);
+/* Mapped slices, which read as zeros, of one chunk. False: there is no memory to know them, and they are unmapped. */
+bool hak_arena_add_slices(char *base, size_t slices);
 
 /* target.c */
 

@@ -220,6 +220,16 @@ static void put_slices_locked(char *base, size_t slices) {
   hak_arena_settle_locked(chunk);
 }
 
+bool hak_arena_add_slices(char *base, size_t slices) {
+  if (!lock_to_add(base, slices << HAK_SLICE_SHIFT)) {
+    return false;
+  }
+  count_mapped_locked(slices);
+  put_slices_locked(base, slices);
+  hak_unlock(&hak_arena.lock);
+  return true;
+}
+
 /* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
  * asked for, in one chunk, and above the last such range if it can be: each further chunk costs its descriptors. */
 static bool grow_by_slices(size_t slices) {
@@ -231,13 +241,10 @@ static bool grow_by_slices(size_t slices) {
   char *end = atomic_load_explicit(&hak_arena.little_end, memory_order_relaxed);
   char *wish = end ? end + (-(uintptr_t)end & (align - 1)) : hak_os_find_gap(HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   char *base = hak_os_map_aligned(wish, bytes, align);
-  if (!lock_to_add(base, bytes)) {
+  if (!hak_arena_add_slices(base, bytes >> HAK_SLICE_SHIFT)) {
     return false;
   }
   atomic_store_explicit(&hak_arena.little_end, base + bytes, memory_order_relaxed);
-  count_mapped_locked(bytes >> HAK_SLICE_SHIFT);
-  put_slices_locked(base, bytes >> HAK_SLICE_SHIFT);
-  hak_unlock(&hak_arena.lock);
   return true;
 }
 

@@ -137,7 +137,48 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
   hak_arena_settle_locked(chunk);
 }
 
+/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its slices
+ * are unmapped. Before that they are nobody's, also to the child of a fork. */
+static size_t unmap_slices_locked(hak_chunk_t *chunk) {
+  hak_mask_t mask = whole_pages(chunk->transit);
+  size_t count = hak_mask_count(mask);
+  char *base = chunk->base;
+  chunk->present &= ~mask;
+  chunk->transit &= ~mask;
+  chunk->dirty &= ~mask;
+  hak_arena.mapped_slices -= count;
+  hak_arena.unmapped_ever += count;
+  out_of_transit(chunk, 0);
+  if (chunk->present == 0) {
+    hak_set_chunk(base, 1, &hak_chunk_gone);
+    hak_chunk_spare_locked(chunk);
+    atomic_store_explicit(&hak_arena.little_end, base, memory_order_relaxed);
+  }
+  hak_unlock(&hak_arena.lock);
+  while (mask) {
+    uint32_t slices, first = hak_mask_row(mask, &slices);
+    char *row = base + ((size_t)first << HAK_SLICE_SHIFT);
+    size_t bytes = (size_t)slices << HAK_SLICE_SHIFT;
+    if (!hak_os_unmap(row, bytes) && hak_os_discard(row, bytes)) {
+      hak_arena_add_slices(row, slices);
+    }
+    mask &= ~hak_mask_of(first, slices);
+  }
+  hak_lock(&hak_arena.lock);
+  return count;
+}
+
 static size_t finish_slices(hak_chunk_t *chunk) {
+  size_t gone = 0;
+  hak_lock(&hak_arena.lock);
+  bool unmaps = chunk->transit != 0 && chunk->present != HAK_MASK_ALL;
+  if (unmaps) {
+    gone = unmap_slices_locked(chunk);
+  }
+  hak_unlock(&hak_arena.lock);
+  if (unmaps) {
+    return gone;
+  }
   hak_mask_t done = discard_slices(chunk, chunk->transit);
   hak_lock(&hak_arena.lock);
   done &= chunk->transit; /* 0 in the child of a fork out of a signal handler: there they are free again */

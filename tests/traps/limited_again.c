@@ -25,6 +25,17 @@ static void release(size_t from, size_t to, size_t step) {
   }
 }
 
+/* What is mapped at the limit in less than whole chunks does not stay so, round by round. */
+static void nothing_is_lost_by_rounds(void) {
+  enum { TIMES = 20, LARGE_BYTES = 40 << 20 };
+  for (int i = 0; i < TIMES; i++) {
+    release(0, fill(SMALL_BYTES, 0), 1);
+  }
+  char *large = HAK(hak_malloc)(LARGE_BYTES);
+  CHECK(large != NULL);
+  HAK(hak_free)(large);
+}
+
 int main(void) {
   static const size_t sizes[] = {20000, 9000, 40000};
   struct rlimit limit = {LIMIT_BYTES, LIMIT_BYTES};
@@ -43,5 +54,6 @@ int main(void) {
   size_t small = fill(SMALL_BYTES, 0);
   release(0, small, 1);
   CHECK(small * SMALL_BYTES > LIMIT_BYTES / 2);
+  nothing_is_lost_by_rounds();
   return 0;
 }
