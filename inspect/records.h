@@ -33,11 +33,8 @@ extern hak_lock_t hak_samples_lock;
 /* Every piece; only ever prepended to. */
 extern _Atomic(hak_records_t *) hak_records;
 
-/* One for the caller alone, who does not write to it: others may look whether it is live. NULL: no memory. */
-hak_sample_t *hak_record_new(void);
-/* The same under the lock, if there is an unused one; else NULL. */
-hak_sample_t *hak_record_new_locked(void);
-void hak_record_drop(hak_sample_t *record);
+/* One for the caller alone, and the lock is held now. NULL: no memory, and it is not. */
+hak_sample_t *hak_record_new_and_lock(void);
 void hak_record_drop_locked(hak_sample_t *record);
 /* From now on it is found. */
 void hak_record_put_locked(hak_sample_t *record);
@@ -46,4 +43,6 @@ hak_sample_t *hak_record_take_locked(const void *block);
 /* A copy. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);
+/* Live blocks that are neither runs nor huge, of a class: those whose memory is the sampler's. */
+size_t hak_records_out(uint32_t cls);
 void hak_record_check(void);

@@ -74,7 +74,7 @@ uint32_t hak_hook_free(void *block) {
   uncount_locked(&was);
   hak_record_drop_locked(record);
   bool slot = was.cls < HAK_RUN_FIRST && !was.guard;
-  bool slices = slot && hak_slot_give_locked(block, was.cls, was.home);
+  bool slices = slot && hak_slot_give_locked(block, was.home);
   hak_unlock(&hak_samples_lock);
   if (was.guard) {
     hak_guard_give(was.guard);
