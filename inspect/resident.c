@@ -8,6 +8,8 @@
 #include "sites.h"
 #include "stats.h"
 
+#include <string.h>
+
 #define HAK_RESIDENT_ROW(name, text) text,
 const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
 #include "resident.def"
@@ -107,22 +109,24 @@ static void count_chunk(char *base) {
   }
 }
 
-static void count_chunks(void) {
-  for (size_t index = 0; index < HAK_LEAVES; index++) {
-    uintptr_t first = (uintptr_t)index << HAK_LEAF_SHIFT;
-    if (hak_leaves[index] == 0) {
-      continue;
+/* A leaf of the page map, and the chunks that it leads to. */
+static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
+  double *row = &picture->told.row[HAK_RESIDENT_METADATA];
+  for (size_t i = 0; i < HAK_LEAF_PIECES; i++) {
+    if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
+      *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
     }
-    for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
-      char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
-      if (hak_chunk_at(base)) {
-        count_chunk(base);
-      }
+  }
+  *row += (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES);
+  for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
+    char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
+    if (hak_chunk_at(base)) {
+      count_chunk(base);
     }
   }
 }
 
-static void count_metadata(void) {
+static void count_all(void) {
   double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   hak_lock(&hak_meta_lock);
   hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
@@ -133,13 +137,9 @@ static void count_metadata(void) {
   for (size_t index = 0; index < HAK_LEAVES; index++) {
     uintptr_t biased = atomic_load_explicit(&hak_leaves[index], memory_order_acquire);
     uintptr_t slices = (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
-    hak_leaf_t *leaf = (hak_leaf_t *)(biased + slices); /* NOLINT(performance-no-int-to-ptr) */
-    for (size_t i = 0; biased != 0 && i < HAK_LEAF_PIECES; i++) {
-      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
-        *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
-      }
+    if (biased != 0) {
+      count_leaf((hak_leaf_t *)(biased + slices), slices << HAK_SLICE_SHIFT); /* NOLINT(performance-no-int-to-ptr) */
     }
-    *row += biased != 0 ? (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
   }
 }
 
@@ -200,15 +200,11 @@ hak_resident_t hak_resident_look(void) {
   if (!picture) {
     return (hak_resident_t){0};
   }
-  for (uint32_t k = 0; k < KINDS; k++) {
-    picture->bytes[k] = picture->weight[k] = 0;
-  }
-  picture->told = (hak_resident_t){0};
+  memset(picture, 0, sizeof *picture);
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     site->resident_bytes = 0;
   }
-  count_metadata();
-  count_chunks();
+  count_all();
   hak_stats_read(&picture->stats);
   hak_sample_each(add_weight, NULL);
   take_out_cached();
