@@ -16,7 +16,7 @@ enum {
   LEFT_ONE_IN = 4, /* blocks begin their page */
 };
 
-static struct {
+static struct pool {
   char *base;
   size_t bytes, page, slots;
   hak_guard_slot_t *slot;
@@ -57,11 +57,7 @@ bool hak_guard_make_pool(size_t slots) {
     hak_os_unmap(base, bytes);
     return false;
   }
-  pool.base = base;
-  pool.bytes = bytes;
-  pool.page = page;
-  pool.slots = slots;
-  pool.slot = all;
+  pool = (struct pool){.base = base, .bytes = bytes, .page = page, .slots = slots, .slot = all};
   for (size_t i = 0; i < slots; i++) {
     all[i].page = base + (2 * i + 1) * page;
     all[i].shut = shut;

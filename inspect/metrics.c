@@ -4,27 +4,26 @@
 #include "stats.h"
 
 static void put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
-  hak_text_put(text, "# TYPE hakmem_%s%s%s %s\n", name, *unit ? "_" : "", unit, type);
+  hak_text_put(text, "# TYPE hakmem_%s %s\n", name, type);
   if (*unit) {
-    hak_text_put(text, "# UNIT hakmem_%s_%s %s\n", name, unit, unit);
+    hak_text_put(text, "# UNIT hakmem_%s %s\n", name, unit);
   }
-  hak_text_put(text, "# HELP hakmem_%s%s%s %s\n", name, *unit ? "_" : "", unit, help);
+  hak_text_put(text, "# HELP hakmem_%s %s\n", name, help);
 }
 
-static void put_gauge(hak_text_t *text, const char *name, const char *help, size_t value) {
-  put_head(text, name, "bytes", "gauge", help);
-  hak_text_put(text, "hakmem_%s_bytes %zu\n", name, value);
+static void put_gauge(hak_text_t *text, const char *name, const char *unit, const char *help, size_t value) {
+  put_head(text, name, unit, "gauge", help);
+  hak_text_put(text, "hakmem_%s %zu\n", name, value);
 }
 
 static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
   size_t resident = (stats->arena.used_slices + stats->arena.dirty_slices) << HAK_SLICE_SHIFT;
   size_t mapped = stats->arena.mapped_slices << HAK_SLICE_SHIFT;
-#define HAK_TOTAL(name, metric, help, value) put_gauge(text, metric, help, value);
+#define HAK_TOTAL(name, metric, help, value) put_gauge(text, metric "_bytes", "bytes", help, value);
 #define HAK_TEXT_TOTAL(name, value)
-#define HAK_GAUGE(metric, help, value) put_gauge(text, metric, help, value);
+#define HAK_GAUGE(metric, help, value) put_gauge(text, metric "_bytes", "bytes", help, value);
 #include "totals.def"
-  put_head(text, "threads", "", "gauge", "Threads that have a cache.");
-  hak_text_put(text, "hakmem_threads %zu\n", stats->threads);
+  put_gauge(text, "threads", "", "Threads that have a cache.", stats->threads);
 }
 
 static void put_calls(hak_text_t *text, const hak_os_counts_t *os) {
@@ -43,7 +42,8 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
 /* Blocks by size, one histogram a state. */
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
-  put_head(text, "block_size", "bytes", "gaugehistogram", "Blocks by size: handed out, in caches, free in slabs.");
+  put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
+           "Blocks by size: handed out, in caches, free in slabs.");
   for (state_t state = LIVE; state < STATES; state++) {
     size_t count = 0, bytes = 0;
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {

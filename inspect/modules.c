@@ -57,40 +57,30 @@ static hak_mapping_t parse(char *row) {
   return mapping;
 }
 
-/* The whole rows of buffer[0..used). Returns how many bytes they are, or SIZE_MAX when `visit` has enough. */
-static size_t visit_rows(char *buffer, size_t used, bool (*visit)(const hak_mapping_t *mapping, void *argument),
-                         void *argument) {
-  size_t done = 0;
-  char *end;
-  while ((end = memchr(buffer + done, '\n', used - done))) {
-    *end = '\0';
-    hak_mapping_t mapping = parse(buffer + done);
-    if (!visit(&mapping, argument)) {
-      return SIZE_MAX;
-    }
-    done = (size_t)(end + 1 - buffer);
-  }
-  return done;
-}
-
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]) {
   int fd = hak_file_open("/proc/self/maps");
-  size_t used = 0, got = 0, done = 0;
+  size_t used = 0, got = 0; /* of the buffer; at last, which is 0 at the end */
+  bool any = false, more = true;
   if (fd < 0) {
     return false;
   }
-  while (used < HAK_MAPS_BUFFER_BYTES && (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
-    used += got;
-    done = visit_rows(buffer, used, visit, argument);
-    if (done == SIZE_MAX) {
-      break;
+  while (more && used < HAK_MAPS_BUFFER_BYTES &&
+         (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
+    char *row = buffer, *behind = buffer + used + got, *end;
+    for (; more && (end = memchr(row, '\n', (size_t)(behind - row))); row = end + 1) {
+      *end = '\0';
+      hak_mapping_t mapping = parse(row);
+      any = true;
+      more = visit(&mapping, argument);
     }
-    used -= done;
-    memmove(buffer, buffer + done, used);
+    used = (size_t)(behind - row);
+    if (more) {
+      memmove(buffer, row, used);
+    }
   }
   hak_file_close(fd);
-  return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
+  return any && (!more || (used == 0 && got == 0));
 }
 
 typedef struct search {

@@ -13,10 +13,9 @@ typedef struct hak_sample {
   size_t asked;               /* bytes of the request */
   size_t bytes;               /* that it counts with: its class's, or a huge block's */
   double weight_bytes;        /* of allocations that it stands for; divided by `bytes`: how many. 0: only guarded */
-  uint64_t setting;           /* under which it was taken: hak_sample_request */
   uint32_t cls;               /* which the page map would have: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT */
   uint32_t thread;            /* which allocated it: its hak_lock_id */
-  struct hak_site *site;      /* set by hak_profile_allocated; NULL before */
+  struct hak_site *site;      /* NULL: only guarded */
   struct hak_slot_home *home; /* where its memory is from; NULL: slices of its own */
   struct hak_sample *next;    /* in the table, or among those that are not used */
   uint32_t live;              /* it stands in the table */

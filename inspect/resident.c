@@ -31,23 +31,14 @@ static struct picture {
   hak_stats_t stats;
 } *picture; /* made at the first look */
 
-/* What lies in a chunk, as it was while the arena's lock was held. */
-typedef struct chunk_view {
-  char *base;
-  size_t bytes;
-  hak_chunk_state_t state;
-  hak_mask_t present, free;
-} chunk_view_t;
-
-/* A chunk of an extent of several counts with the first. False: nothing of ours is there, or it was counted. */
-static bool view_chunk(char *base, chunk_view_t *view) {
+/* A chunk as it was while the arena's lock was held; one of an extent of several counts with the first. False: nothing
+ * of ours is there, or it was counted. */
+static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_chunk_at(base);
   bool ok = chunk && chunk->state != HAK_CHUNK_SPARE && chunk->state != HAK_CHUNK_GONE && chunk->base == base;
   if (ok) {
-    bool many = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_HUGE;
-    *view = (chunk_view_t){base, (many ? chunk->chunks : 1) << HAK_CHUNK_SHIFT, (hak_chunk_state_t)chunk->state,
-                           chunk->present, chunk->free};
+    *view = *chunk;
     ok = chunk->state != HAK_CHUNK_FREE || chunk->chunks == 1 || chunk->mate->base > base;
   }
   hak_unlock(&hak_arena.lock);
@@ -55,7 +46,7 @@ static bool view_chunk(char *base, chunk_view_t *view) {
 }
 
 /* Whose the slice is. */
-static double *owner_of(const chunk_view_t *view, size_t slice) {
+static double *owner_of(const hak_chunk_t *view, size_t slice) {
   if (view->free >> slice & 1) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
@@ -83,7 +74,7 @@ static size_t resident_bytes(void *at, size_t bytes) {
   return pages * page;
 }
 
-static void count_slices(const chunk_view_t *view) {
+static void count_slices(const hak_chunk_t *view) {
   unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
   size_t page = hak_os_page_bytes();
   hak_os_residency(view->base, HAK_CHUNK_BYTES, resident);
@@ -96,16 +87,16 @@ static void count_slices(const chunk_view_t *view) {
 }
 
 static void count_chunk(char *base) {
-  chunk_view_t view;
+  hak_chunk_t view;
   if (!view_chunk(base, &view)) {
     return;
   }
   if (view.state == HAK_CHUNK_SLICED) {
     count_slices(&view);
-  } else if (view.state == HAK_CHUNK_HUGE) {
-    picture->bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
   } else {
-    picture->told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
+    bool huge = view.state == HAK_CHUNK_HUGE;
+    double *whose = huge ? &picture->bytes[LARGE] : &picture->told.row[HAK_RESIDENT_RETAINED];
+    *whose += (double)resident_bytes(base, view.chunks << HAK_CHUNK_SHIFT);
   }
 }
 

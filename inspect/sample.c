@@ -112,11 +112,12 @@ typedef struct chances {
   double profile, guard, any;
 } chances_t;
 
+static uint64_t guard_mean_of(uint64_t setting) {
+  return setting & HAK_SAMPLE_GUARDS ? atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) : 0;
+}
+
 static chances_t chances_of(size_t bytes, uint64_t setting) {
-  uint64_t mean = hak_sample_mean_of(setting), guard_mean = 0;
-  if (setting & HAK_SAMPLE_GUARDS) {
-    guard_mean = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
-  }
+  uint64_t mean = hak_sample_mean_of(setting), guard_mean = guard_mean_of(setting);
   chances_t chances = {mean ? hak_chance_of(bytes, mean) : 0, guard_mean ? hak_chance_of(bytes, guard_mean) : 0, 0};
   chances.any = chances.profile + chances.guard - chances.profile * chances.guard;
   return chances;
@@ -134,13 +135,12 @@ static double random_unit(hak_heap_t *heap) {
 
 /* Blocks of the class before the next one that is sampled. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
-  uint64_t setting = heap->sample_setting;
-  double mean = (double)hak_sample_mean_of(setting);
+  double mean = (double)hak_sample_mean_of(heap->sample_setting);
+  double guard_mean = (double)guard_mean_of(heap->sample_setting);
   if (mean == 1) {
     return 0;
   }
-  if (setting & HAK_SAMPLE_GUARDS) {
-    double guard_mean = (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+  if (guard_mean > 0) {
     mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
   double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
@@ -200,7 +200,7 @@ static hak_site_t *site_here(void) {
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
 HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
+  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .cls = cls};
   bool profile = true;
   if (HAK_UNLIKELY(setting & HAK_SAMPLE_GUARDS)) {
     chances_t chances = chances_of(bytes, setting);

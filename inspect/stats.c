@@ -209,9 +209,8 @@ void hak_stats_print(FILE *out) {
   hak_stats_give(stats);
 }
 
-static void report_os_calls(const hak_stats_t *stats) {
-  char buffer[256];
-  hak_text_t text = hak_text_on(buffer, sizeof buffer);
+static void report_os_calls(hak_stats_t *stats) {
+  hak_text_t text = hak_text_on(stats->text, sizeof stats->text);
   const hak_os_counts_t *os = &stats->os;
   hak_text_put(&text, "[SS_OS_STATS] alloc=%zu free=%zu madvise=%zu mmap_total=%zu munmap=%zu mprotect=%zu ",
                stats->arena.mapped_ever / HAK_CHUNK_SLICES, stats->arena.unmapped_ever / HAK_CHUNK_SLICES, os->madvise,

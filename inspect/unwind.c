@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -163,9 +164,7 @@ static size_t drop_own(uintptr_t pcs[HAK_UNWIND_MAX], size_t count) {
   while (own < count && hak_modules_is_mine(pcs[own])) {
     own++;
   }
-  for (size_t i = own; i < count; i++) {
-    pcs[i - own] = pcs[i];
-  }
+  memmove(pcs, pcs + own, (count - own) * sizeof *pcs);
   return count - own;
 }
 
