@@ -34,23 +34,19 @@ static access_t access_of(const ucontext_t *context) {
 #endif
 }
 
-static size_t stack_of(const access_t *access, uintptr_t pcs[HAK_GUARD_FRAMES]) {
-  size_t count = 0;
+static hak_guard_event_t event_of(const access_t *access) {
+  hak_guard_event_t event = {.thread = hak_lock_id, .count = access->pc != 0, .pcs = {access->pc}};
   uintptr_t frame[2], at = access->frame, last = 0;
-  if (access->pc != 0) {
-    pcs[count++] = access->pc;
-  }
-  while (count > 0 && count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 &&
+  while (event.count > 0 && event.count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 &&
          hak_pages_read(at, frame, sizeof frame) && hak_modules_is_code(frame[1])) {
-    pcs[count++] = frame[1];
+    event.pcs[event.count++] = frame[1];
     last = at;
     at = frame[0];
   }
-  return count;
+  return event;
 }
 
 static void say(const hak_guard_slot_t *slot, const char *address, const access_t *access) {
-  uintptr_t pcs[HAK_GUARD_FRAMES];
   const char *what = "overflow", *where = "behind the end", *start = slot->block, *end = start + slot->bytes;
   size_t distance = (size_t)(address - end);
   if (address < end) {
@@ -67,7 +63,8 @@ static void say(const hak_guard_slot_t *slot, const char *address, const access_
     hak_text_say("hakmem: %s: %s at 0x%zx, %zu bytes %s of a block\n", what, access->kind, (uintptr_t)address, distance,
                  where);
   }
-  hak_guard_say_stack("accessed", hak_lock_id, pcs, stack_of(access, pcs));
+  hak_guard_event_t accessed = event_of(access);
+  hak_guard_say_event("accessed", &accessed);
   hak_guard_explain(slot);
 }
 

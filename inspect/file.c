@@ -88,8 +88,7 @@ static void flush(hak_sink_t *sink, bool last) {
 }
 
 hak_sink_t hak_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]) {
-  hak_sink_t sink = {.fd = fd, .gzip = gzip};
-  sink.buffer = buffer;
+  hak_sink_t sink = {.fd = fd, .gzip = gzip, .buffer = buffer};
   if (gzip) {
     static const unsigned char header[GZIP_HEADER_BYTES] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff};
     write_all(&sink, header, sizeof header);

@@ -6,7 +6,6 @@
 #include "os.h"
 #include "pagemap.h"
 #include "pages.h"
-#include "slots.h"
 #include "text.h"
 #include "unwind.h"
 
@@ -17,7 +16,7 @@ enum {
   LEFT_ONE_IN = 4, /* blocks begin their page */
 };
 
-static struct {
+static struct pool {
   char *base;
   size_t bytes, page, slots;
   hak_guard_slot_t *slot;
@@ -41,12 +40,6 @@ static void append(hak_guard_slot_t *slot) {
   hak_unlock(&hak_samples_lock);
 }
 
-static void count_blocks(uint32_t cls, size_t blocks) {
-  hak_lock(&hak_samples_lock);
-  hak_slot_count_locked(cls, blocks);
-  hak_unlock(&hak_samples_lock);
-}
-
 static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL: places have no names */
 
 bool hak_guard_make_pool(size_t slots) {
@@ -64,11 +57,7 @@ bool hak_guard_make_pool(size_t slots) {
     hak_os_unmap(base, bytes);
     return false;
   }
-  pool.base = base;
-  pool.bytes = bytes;
-  pool.page = page;
-  pool.slots = slots;
-  pool.slot = all;
+  pool = (struct pool){.base = base, .bytes = bytes, .page = page, .slots = slots, .slot = all};
   for (size_t i = 0; i < slots; i++) {
     all[i].page = base + (2 * i + 1) * page;
     all[i].shut = shut;
@@ -93,7 +82,7 @@ static hak_guard_slot_t *oldest(void) {
   return slot;
 }
 
-uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block) {
+uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
   size_t usable = hak_guard_usable(bytes), rounded = hak_round_up(usable, HAK_BLOCK_MIN);
   if (rounded > pool.page) {
     return 0;
@@ -110,13 +99,10 @@ uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block)
   slot->shut = HAK_PAGES_OPEN;
   slot->block = slot->page + (bits % LEFT_ONE_IN == 0 ? 0 : pool.page - rounded);
   slot->bytes = usable;
-  slot->cls = cls;
   slot->freed.count = 0;
   note_event(&slot->allocated);
   atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
   atomic_fetch_add_explicit(&hak_guards.taken, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&hak_guards.live, 1, memory_order_relaxed);
-  count_blocks(cls, 1);
   *block = slot->block;
   return (uint32_t)(slot - pool.slot) + 1;
 }
@@ -141,10 +127,8 @@ void hak_guard_give(uint32_t number) {
     hak_guard_explain(slot);
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
-  count_blocks(slot->cls, (size_t)-1);
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
   slot->shut = hak_pages_shut(slot->page, pool.page);
-  atomic_fetch_sub_explicit(&hak_guards.live, 1, memory_order_relaxed);
   append(slot);
 }
 
@@ -152,11 +136,8 @@ void hak_guard_give(uint32_t number) {
 static size_t choose(size_t left, bool left_is_nearer) {
   const hak_guard_slot_t *slots = pool.slot;
   uint32_t before = slots[left].state, behind = slots[left + 1].state;
-  if ((before == HAK_GUARD_LIVE) != (behind == HAK_GUARD_LIVE)) {
-    return before == HAK_GUARD_LIVE ? left : left + 1;
-  }
-  if ((before == HAK_GUARD_UNUSED) != (behind == HAK_GUARD_UNUSED)) {
-    return before == HAK_GUARD_UNUSED ? left + 1 : left;
+  if (before != behind) {
+    return behind > before ? left + 1 : left;
   }
   return left_is_nearer ? left : left + 1;
 }
@@ -175,14 +156,15 @@ const hak_guard_slot_t *hak_guard_slot_of(const void *address) {
 
 /* The report, on stderr. */
 
-void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count) {
-  hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)thread);
-  for (size_t i = 0; i < count; i++) {
+void hak_guard_say_event(const char *what, const hak_guard_event_t *event) {
+  hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)event->thread);
+  for (size_t i = 0; i < event->count; i++) {
     hak_mapping_t in;
-    hak_text_say("hakmem:     0x%zx", pcs[i]);
-    if (rows && hak_modules_find(pcs[i], &in, rows) && in.name[0]) {
+    uintptr_t pc = event->pcs[i];
+    hak_text_say("hakmem:     0x%zx", pc);
+    if (rows && hak_modules_find(pc, &in, rows) && in.name[0]) {
       hak_text_say(" %s", in.name);
-      hak_text_say("+0x%zx", pcs[i] - in.start + in.offset);
+      hak_text_say("+0x%zx", pc - in.start + in.offset);
     }
     hak_text_say("\n");
   }
@@ -193,8 +175,8 @@ void hak_guard_explain(const hak_guard_slot_t *slot) {
     return;
   }
   hak_text_say("hakmem:   block of %zu bytes at 0x%zx\n", slot->bytes, (uintptr_t)slot->block);
-  hak_guard_say_stack("allocated", slot->allocated.thread, slot->allocated.pcs, slot->allocated.count);
+  hak_guard_say_event("allocated", &slot->allocated);
   if (slot->freed.count > 0 || slot->state == HAK_GUARD_FREED) {
-    hak_guard_say_stack("freed", slot->freed.thread, slot->freed.pcs, slot->freed.count);
+    hak_guard_say_event("freed", &slot->freed);
   }
 }

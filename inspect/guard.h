@@ -2,7 +2,7 @@
  * its end, or, of every few one, at its start, and the rest of the page holds a pattern. A slot that is freed may not
  * be touched either, until all others have been used.
  * Data: the slots, in a queue by age; lock: the samples', under which no system call is made. What a slot was used for
- * last is read without the lock, by the report of a fault. Layers below: slots, unwind, records, pagemap, os. */
+ * last is read without the lock, by the report of a fault. Layers below: unwind, records, pagemap, os. */
 #pragma once
 
 #include "records.h"
@@ -16,14 +16,14 @@ typedef struct hak_guard_event {
   uintptr_t pcs[HAK_GUARD_FRAMES];
 } hak_guard_event_t;
 
-typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_LIVE, HAK_GUARD_FREED } hak_guard_state_t;
+/* In the order of likelihood: of two neighbours the one whose state is the larger is meant. */
+typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_FREED, HAK_GUARD_LIVE } hak_guard_state_t;
 
 typedef struct hak_guard_slot {
   struct hak_guard_slot *next; /* the one freed after this */
   char *page;
   char *block; /* the last that was there */
   size_t bytes;
-  uint32_t cls;
   _Atomic uint32_t state;
   uint32_t shut; /* hak_pages_t */
   hak_guard_event_t allocated, freed;
@@ -32,9 +32,9 @@ typedef struct hak_guard_slot {
 /* A pool of so many slots. False: no memory, or there is one. */
 bool hak_guard_make_pool(size_t slots);
 
-/* A block of so many bytes, which the class would serve; `bits`: random ones. Its slot's number + 1; 0: there is none,
- * or the block is larger than a page. */
-uint32_t hak_guard_take(size_t bytes, uint32_t cls, uint64_t bits, void **block);
+/* A block of so many bytes; `bits`: random ones. Its slot's number + 1; 0: there is none, or the block is larger than a
+ * page. */
+uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block);
 /* Back; aborts, with a report, if the page was written to outside of the block. */
 void hak_guard_give(uint32_t number);
 /* As many bytes as may be used. */
@@ -47,10 +47,10 @@ void hak_guard_explain(const hak_guard_slot_t *slot);
 /* Explains faults in the pool from now on, before the program's own handlers are set. One that it sets later replaces
  * this one, and then nothing is told. */
 bool hak_fault_watch(void);
-/* A stack, on stderr; not by two threads at once. */
-void hak_guard_say_stack(const char *what, uint32_t thread, const uintptr_t *pcs, size_t count);
+/* An event, on stderr; not by two threads at once. */
+void hak_guard_say_event(const char *what, const hak_guard_event_t *event);
 
 typedef struct hak_guard_totals {
-  _Atomic size_t taken, refused, live; /* refused: every slot was in use */
+  _Atomic size_t taken, refused; /* refused: every slot was in use */
 } hak_guard_totals_t;
 extern hak_guard_totals_t hak_guards;

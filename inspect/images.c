@@ -2,7 +2,6 @@
 
 #include "file.h"
 #include "meta.h"
-#include "modules.h"
 
 #include <elf.h>
 #include <string.h>
@@ -13,25 +12,25 @@ enum { NAMES_BYTES = 64 << 10, HEADERS_MAX = 128, NOTES_BYTES = 1024 };
 /* Made when it is first needed: a library's own data counts against limits that small programs run under. */
 static struct table {
   size_t count, names_used;
-  hak_image_t image[HAK_IMAGES_MAX];
+  hak_mapping_t image[HAK_IMAGES_MAX];
   char names[NAMES_BYTES], rows[HAK_MAPS_BUFFER_BYTES];
 } *table;
 
 static bool add(const hak_mapping_t *mapping, void *unused) {
   size_t length = strlen(mapping->name) + 1;
-  uintptr_t program = getauxval(AT_ENTRY);
   (void)unused;
   if (!mapping->executable || table->count == HAK_IMAGES_MAX) {
     return true;
   }
-  hak_image_t *image = &table->image[table->count++];
-  *image = (hak_image_t){mapping->start, mapping->end, mapping->offset, ""};
+  hak_mapping_t *image = &table->image[table->count++];
+  *image = *mapping;
+  image->name = "";
   if (length <= NAMES_BYTES - table->names_used) {
     image->name = memcpy(table->names + table->names_used, mapping->name, length);
     table->names_used += length;
   }
-  if (program >= image->start && program < image->end) {
-    hak_image_t first = table->image[0];
+  if (hak_mapping_holds(image, getauxval(AT_ENTRY))) {
+    hak_mapping_t first = table->image[0];
     table->image[0] = *image;
     *image = first;
   }
@@ -50,13 +49,13 @@ size_t hak_images_count(void) {
   return table ? table->count : 0;
 }
 
-const hak_image_t *hak_images_at(size_t i) {
+const hak_mapping_t *hak_images_at(size_t i) {
   return &table->image[i];
 }
 
 size_t hak_images_find(uintptr_t address) {
   size_t i = 0, count = hak_images_count();
-  while (i < count && (address < table->image[i].start || address >= table->image[i].end)) {
+  while (i < count && !hak_mapping_holds(&table->image[i], address)) {
     i++;
   }
   return i;

@@ -2,20 +2,14 @@
  * the profile that is being written; lock: that of profiles. Layers below: modules, file. */
 #pragma once
 
-#include "base.h"
+#include "modules.h"
 
 enum { HAK_IMAGES_MAX = 1024, HAK_BUILD_ID_MAX = 32 };
-
-typedef struct hak_image {
-  uintptr_t start, end;
-  size_t offset; /* in the file, of the start */
-  const char *name;
-} hak_image_t;
 
 /* Learn all of them; the program's own is the first. */
 void hak_images_look(void);
 size_t hak_images_count(void);
-const hak_image_t *hak_images_at(size_t i);
+const hak_mapping_t *hak_images_at(size_t i);
 /* Number of the image of an address; hak_images_count(): of none. */
 size_t hak_images_find(uintptr_t address);
 

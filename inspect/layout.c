@@ -10,14 +10,30 @@
 #include "sites.h"
 #include "slab.h"
 
-#define ROOT(object) \
-  { "&" #object, (uintptr_t) & (object) }
-#define SIZE(type) \
-  { "size." #type, sizeof(type) }
-#define FIELD(type, field) \
-  { #type "." #field, offsetof(type, field) }
-#define CONSTANT(constant) \
-  { #constant, (uintptr_t)(constant) }
+#define ROW(text, number) \
+  { text, (uintptr_t)(number) }
+/* The first argument is the type of all, which only fields have. */
+#define ROOT(none, object) ROW("&" #object, &(object))
+#define CONSTANT(none, constant) ROW(#constant, constant)
+#define FIELD(type, field) ROW(#type "." #field, offsetof(type, field))
+#define EACH_1(row, type, a) row(type, a)
+#define EACH_2(row, type, a, ...) row(type, a), EACH_1(row, type, __VA_ARGS__)
+#define EACH_3(row, type, a, ...) row(type, a), EACH_2(row, type, __VA_ARGS__)
+#define EACH_4(row, type, a, ...) row(type, a), EACH_3(row, type, __VA_ARGS__)
+#define EACH_5(row, type, a, ...) row(type, a), EACH_4(row, type, __VA_ARGS__)
+#define EACH_6(row, type, a, ...) row(type, a), EACH_5(row, type, __VA_ARGS__)
+#define EACH_7(row, type, a, ...) row(type, a), EACH_6(row, type, __VA_ARGS__)
+#define EACH_8(row, type, a, ...) row(type, a), EACH_7(row, type, __VA_ARGS__)
+#define EACH_9(row, type, a, ...) row(type, a), EACH_8(row, type, __VA_ARGS__)
+#define TENTH(a, b, c, d, e, f, g, h, i, tenth, ...) tenth
+/* A row for each of up to nine names. */
+#define EACH(row, type, ...) \
+  TENTH(__VA_ARGS__, EACH_9, EACH_8, EACH_7, EACH_6, EACH_5, EACH_4, EACH_3, EACH_2, EACH_1, ) \
+  (row, type, __VA_ARGS__)
+#define ROOTS(...) EACH(ROOT, , __VA_ARGS__)
+#define CONSTANTS(...) EACH(CONSTANT, , __VA_ARGS__)
+#define FIELDS(type, ...) EACH(FIELD, type, __VA_ARGS__)
+#define OBJECT(type, ...) ROW("size." #type, sizeof(type)), FIELDS(type, __VA_ARGS__)
 
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) {name, #kind, #when, low, high},
 #define HAK_CLASS(index, bytes, below, band) [index] = (bytes),
@@ -44,138 +60,32 @@ HAK_EXPORT const hak_layout_t hak_layout = {
         },
     .rows =
         {
+            ROOTS(hak_leaves, hak_heaps_all, hak_depots, hak_arena, hak_meta_pieces, hak_no_block),
+            ROOTS(hak_option_values, hak_option_given, hak_records, hak_sites, hak_sample_request, hak_class_codes),
 
-            ROOT(hak_leaves),
-            ROOT(hak_heaps_all),
-            ROOT(hak_depots),
-            ROOT(hak_arena),
-            ROOT(hak_meta_pieces),
-            ROOT(hak_no_block),
-            ROOT(hak_option_values),
-            ROOT(hak_option_given),
+            CONSTANTS(HAK_SLICE_SHIFT, HAK_CHUNK_SHIFT, HAK_SLAB_SHIFT, HAK_CLASS_COUNT, HAK_CLASS_HUGE),
+            CONSTANTS(HAK_CLASS_SAMPLED, HAK_BIN_WORDS, HAK_CODE_HUGE, HAK_BINS_AT, HAK_GRANT_LAST, HAK_RUN_FIRST),
+            CONSTANTS(HAK_BITS_WORDS, HAK_LEAF_SHIFT, HAK_LEAVES, HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECES),
+            CONSTANTS(HAK_CHUNK_SLICED, HAK_CHUNK_FREE, HAK_CHUNK_HUGE, HAK_SMALL_STEPS, HAK_SAMPLE_MEAN_BITS),
+            CONSTANTS(HAK_RECORDS, HAK_SITE_BYTE_PARTS, HAK_SITE_OBJECT_PARTS, HAK_FRAMES_PER_PIECE, HAK_FRAME_PIECES),
 
-            CONSTANT(HAK_SLICE_SHIFT),
-            CONSTANT(HAK_CHUNK_SHIFT),
-            CONSTANT(HAK_SLAB_SHIFT),
-            CONSTANT(HAK_CLASS_COUNT),
-            CONSTANT(HAK_CLASS_HUGE),
-            CONSTANT(HAK_BIN_WORDS),
-            CONSTANT(HAK_CODE_HUGE),
-            CONSTANT(HAK_BINS_AT),
-            CONSTANT(HAK_RUN_FIRST),
-            CONSTANT(HAK_BITS_WORDS),
-            CONSTANT(HAK_LEAF_SHIFT),
-            CONSTANT(HAK_LEAVES),
-            CONSTANT(HAK_LEAF_PIECE_BYTES),
-            CONSTANT(HAK_LEAF_PIECES),
-            CONSTANT(HAK_CHUNK_SLICED),
-            CONSTANT(HAK_CHUNK_FREE),
-            CONSTANT(HAK_CHUNK_HUGE),
-
-            SIZE(hak_leaf_t),
-            FIELD(hak_leaf_t, codes),
-            FIELD(hak_leaf_t, chunks),
-            FIELD(hak_leaf_t, pieces),
-
-            SIZE(hak_chunk_t),
-            FIELD(hak_chunk_t, present),
-            FIELD(hak_chunk_t, free),
-            FIELD(hak_chunk_t, dirty),
-            FIELD(hak_chunk_t, transit),
-            FIELD(hak_chunk_t, base),
-            FIELD(hak_chunk_t, slabs),
-            FIELD(hak_chunk_t, chunks),
-            FIELD(hak_chunk_t, huge_bytes),
-            FIELD(hak_chunk_t, state),
-
-            SIZE(hak_slabs_t),
-            FIELD(hak_slabs_t, slab),
-            SIZE(hak_slab_t),
-            FIELD(hak_slab_t, cls),
-            FIELD(hak_slab_t, slices),
-            FIELD(hak_slab_t, zeroed),
-            FIELD(hak_slab_t, carved),
-            FIELD(hak_slab_t, blocks),
-            FIELD(hak_slab_t, base),
-            FIELD(hak_slab_t, bits),
-
-            SIZE(hak_heap_t),
-            FIELD(hak_heap_t, bin),
-            FIELD(hak_heap_t, info),
-            FIELD(hak_heap_t, next),
-            FIELD(hak_heap_t, busy),
-            FIELD(hak_heap_t, thread),
-            FIELD(hak_heap_t, events),
-            SIZE(hak_bin_t),
-            FIELD(hak_bin_t, head),
-            FIELD(hak_bin_t, top),
-            SIZE(hak_grant_t),
-            FIELD(hak_grant_t, head),
-            FIELD(hak_grant_t, top),
-            FIELD(hak_heap_t, grant),
-            CONSTANT(HAK_GRANT_LAST),
-            SIZE(hak_bin_info_t),
-            FIELD(hak_bin_info_t, magazine),
-            FIELD(hak_bin_info_t, granted),
-            FIELD(hak_bin_info_t, outgoing),
-            FIELD(hak_bin_info_t, asked_bytes),
-            FIELD(hak_bin_info_t, asked_count),
-
-            SIZE(hak_magazine_t),
-            FIELD(hak_magazine_t, slots),
-            FIELD(hak_magazine_t, size),
-            SIZE(hak_depot_t),
-            FIELD(hak_depot_t, count),
-            FIELD(hak_depot_t, magazine),
-
-            FIELD(hak_arena_t, used_slices),
-            FIELD(hak_arena_t, dirty_slices),
-            FIELD(hak_arena_t, mapped_slices),
-            FIELD(hak_arena_t, mapped_ever),
-            FIELD(hak_arena_t, unmapped_ever),
-            FIELD(hak_arena_t, cached_bytes),
-            FIELD(hak_arena_t, learned_slices),
-
-            ROOT(hak_records),
-            CONSTANT(HAK_RECORDS),
-            CONSTANT(HAK_CLASS_SAMPLED),
-            FIELD(hak_records_t, next),
-            FIELD(hak_records_t, sample),
-            SIZE(hak_sample_t),
-            FIELD(hak_sample_t, block),
-            FIELD(hak_sample_t, asked),
-            FIELD(hak_sample_t, bytes),
-            FIELD(hak_sample_t, weight_bytes),
-            FIELD(hak_sample_t, cls),
-            FIELD(hak_sample_t, thread),
-            FIELD(hak_sample_t, site),
-            FIELD(hak_sample_t, live),
-
-            ROOT(hak_sites),
-            ROOT(hak_sample_request),
-            ROOT(hak_class_codes),
-            CONSTANT(HAK_SMALL_STEPS),
-            CONSTANT(HAK_SAMPLE_MEAN_BITS),
-            CONSTANT(HAK_SITE_BYTE_PARTS),
-            CONSTANT(HAK_SITE_OBJECT_PARTS),
-            CONSTANT(HAK_FRAMES_PER_PIECE),
-            CONSTANT(HAK_FRAME_PIECES),
-            FIELD(hak_sites_t, latest),
-            FIELD(hak_sites_t, frame_count),
-            FIELD(hak_sites_t, frames),
-            SIZE(hak_site_t),
-            FIELD(hak_site_t, older),
-            FIELD(hak_site_t, objects),
-            FIELD(hak_site_t, bytes),
-            FIELD(hak_site_t, freed_objects),
-            FIELD(hak_site_t, freed_bytes),
-            FIELD(hak_site_t, frame_count),
-            FIELD(hak_site_t, frame),
-            SIZE(hak_frame_t),
-            FIELD(hak_frame_t, pc),
-
-            SIZE(hak_meta_piece_t),
-            FIELD(hak_meta_piece_t, before),
-            FIELD(hak_meta_piece_t, bytes),
+            OBJECT(hak_leaf_t, codes, chunks, pieces),
+            OBJECT(hak_chunk_t, present, free, dirty, transit, base, slabs, chunks, huge_bytes, state),
+            OBJECT(hak_slabs_t, slab),
+            OBJECT(hak_slab_t, cls, slices, zeroed, carved, blocks, base, bits),
+            OBJECT(hak_heap_t, bin, grant, info, next, busy, thread, events),
+            OBJECT(hak_bin_t, head, top),
+            OBJECT(hak_grant_t, head, top),
+            OBJECT(hak_bin_info_t, magazine, granted, outgoing, asked_bytes, asked_count),
+            OBJECT(hak_magazine_t, slots, size),
+            OBJECT(hak_depot_t, count, magazine),
+            FIELDS(hak_arena_t, used_slices, dirty_slices, mapped_slices, mapped_ever, unmapped_ever),
+            FIELDS(hak_arena_t, cached_bytes, learned_slices),
+            FIELDS(hak_records_t, next, sample),
+            OBJECT(hak_sample_t, block, asked, bytes, weight_bytes, cls, thread, site, live),
+            FIELDS(hak_sites_t, latest, frame_count, frames),
+            OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, frame_count, frame),
+            OBJECT(hak_frame_t, pc),
+            OBJECT(hak_meta_piece_t, before, bytes),
         },
 };

@@ -3,44 +3,34 @@
 #include "hakmem.h"
 #include "stats.h"
 
-typedef struct metric {
-  const char *name, *help;
-  size_t value;
-} metric_t;
-
 static void put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
-  hak_text_put(text, "# TYPE hakmem_%s%s%s %s\n", name, *unit ? "_" : "", unit, type);
+  hak_text_put(text, "# TYPE hakmem_%s %s\n", name, type);
   if (*unit) {
-    hak_text_put(text, "# UNIT hakmem_%s_%s %s\n", name, unit, unit);
+    hak_text_put(text, "# UNIT hakmem_%s %s\n", name, unit);
   }
-  hak_text_put(text, "# HELP hakmem_%s%s%s %s\n", name, *unit ? "_" : "", unit, help);
+  hak_text_put(text, "# HELP hakmem_%s %s\n", name, help);
+}
+
+static void put_gauge(hak_text_t *text, const char *name, const char *unit, const char *help, size_t value) {
+  put_head(text, name, unit, "gauge", help);
+  hak_text_put(text, "hakmem_%s %zu\n", name, value);
 }
 
 static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
   size_t resident = (stats->arena.used_slices + stats->arena.dirty_slices) << HAK_SLICE_SHIFT;
   size_t mapped = stats->arena.mapped_slices << HAK_SLICE_SHIFT;
-#define HAK_TOTAL(name, metric, help, value) {metric, help, value},
+#define HAK_TOTAL(name, metric, help, value) put_gauge(text, metric "_bytes", "bytes", help, value);
 #define HAK_TEXT_TOTAL(name, value)
-#define HAK_GAUGE(metric, help, value) {metric, help, value},
-  const metric_t gauges[] = {
+#define HAK_GAUGE(metric, help, value) put_gauge(text, metric "_bytes", "bytes", help, value);
 #include "totals.def"
-  };
-  for (size_t i = 0; i < sizeof gauges / sizeof *gauges; i++) {
-    put_head(text, gauges[i].name, "bytes", "gauge", gauges[i].help);
-    hak_text_put(text, "hakmem_%s_bytes %zu\n", gauges[i].name, gauges[i].value);
-  }
-  put_head(text, "threads", "", "gauge", "Threads that have a cache.");
-  hak_text_put(text, "hakmem_threads %zu\n", stats->threads);
+  put_gauge(text, "threads", "", "Threads that have a cache.", stats->threads);
 }
 
 static void put_calls(hak_text_t *text, const hak_os_counts_t *os) {
-  const metric_t calls[] = {{"mmap", "", os->mmap},         {"munmap", "", os->munmap}, {"madvise", "", os->madvise},
-                            {"mprotect", "", os->mprotect}, {"mremap", "", os->mremap}, {"failed", "", os->failed}};
   put_head(text, "os_calls", "", "counter",
            "System calls that concern memory; failed: those of all that were refused.");
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    hak_text_put(text, "hakmem_os_calls_total{call=\"%s\"} %zu\n", calls[i].name, calls[i].value);
-  }
+#define CALL(name) hak_text_put(text, "hakmem_os_calls_total{call=\"%s\"} %zu\n", #name, os->name);
+  HAK_OS_CALLS(CALL)
 }
 
 typedef enum state { LIVE, CACHED, FREE, STATES } state_t;
@@ -52,7 +42,8 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
 /* Blocks by size, one histogram a state. */
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
-  put_head(text, "block_size", "bytes", "gaugehistogram", "Blocks by size: handed out, in caches, free in slabs.");
+  put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
+           "Blocks by size: handed out, in caches, free in slabs.");
   for (state_t state = LIVE; state < STATES; state++) {
     size_t count = 0, bytes = 0;
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {

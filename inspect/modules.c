@@ -40,57 +40,47 @@ static uintptr_t number(char **at) {
   return n;
 }
 
+static char *next_column(char *row) {
+  row += strcspn(row, " ");
+  return row + strspn(row, " ");
+}
+
 /* "start-end rwxp offset device inode   name" */
 static hak_mapping_t parse(char *row) {
   hak_mapping_t mapping = {0};
   mapping.start = number(&row);
   mapping.end = number(&row);
   mapping.executable = strnlen(row, 3) == 3 && row[2] == 'x';
-  row += strcspn(row, " ");
-  row += strspn(row, " ");
+  row = next_column(row);
   mapping.offset = number(&row);
-  for (int column = 0; column < 2; column++) {
-    row += strcspn(row, " ");
-    row += strspn(row, " ");
-  }
-  mapping.name = row;
+  mapping.name = next_column(next_column(row));
   return mapping;
-}
-
-/* The whole rows of buffer[0..used). Returns how many bytes they are, or SIZE_MAX when `visit` has enough. */
-static size_t visit_rows(char *buffer, size_t used, bool (*visit)(const hak_mapping_t *mapping, void *argument),
-                         void *argument) {
-  size_t done = 0;
-  char *end;
-  while ((end = memchr(buffer + done, '\n', used - done))) {
-    *end = '\0';
-    hak_mapping_t mapping = parse(buffer + done);
-    if (!visit(&mapping, argument)) {
-      return SIZE_MAX;
-    }
-    done = (size_t)(end + 1 - buffer);
-  }
-  return done;
 }
 
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]) {
   int fd = hak_file_open("/proc/self/maps");
-  size_t used = 0, got = 0, done = 0;
+  size_t used = 0, got = 0; /* of the buffer; at last, which is 0 at the end */
+  bool any = false, more = true;
   if (fd < 0) {
     return false;
   }
-  while (used < HAK_MAPS_BUFFER_BYTES && (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
-    used += got;
-    done = visit_rows(buffer, used, visit, argument);
-    if (done == SIZE_MAX) {
-      break;
+  while (more && used < HAK_MAPS_BUFFER_BYTES &&
+         (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
+    char *row = buffer, *behind = buffer + used + got, *end;
+    for (; more && (end = memchr(row, '\n', (size_t)(behind - row))); row = end + 1) {
+      *end = '\0';
+      hak_mapping_t mapping = parse(row);
+      any = true;
+      more = visit(&mapping, argument);
     }
-    used -= done;
-    memmove(buffer, buffer + done, used);
+    used = (size_t)(behind - row);
+    if (more) {
+      memmove(buffer, row, used);
+    }
   }
   hak_file_close(fd);
-  return done == SIZE_MAX || (done > 0 && used == 0 && got == 0);
+  return any && (!more || (used == 0 && got == 0));
 }
 
 typedef struct search {
@@ -100,7 +90,7 @@ typedef struct search {
 
 static bool is_elsewhere(const hak_mapping_t *mapping, void *argument) {
   const search_t *search = argument;
-  bool around = search->address >= mapping->start && search->address < mapping->end;
+  bool around = hak_mapping_holds(mapping, search->address);
   if (around) {
     *search->found = *mapping;
   }
@@ -125,11 +115,11 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   if (!mapping->executable || count == RANGES_MAX) {
     return true;
   }
-  uintptr_t program = getauxval(AT_ENTRY), here = (uintptr_t)&hak_modules_look;
   store(&table->start[count], mapping->start);
   store(&table->end[count], mapping->end);
   atomic_store_explicit(&table->count, count + 1, memory_order_relaxed);
-  if (here >= mapping->start && here < mapping->end && !(program >= mapping->start && program < mapping->end)) {
+  bool mine = hak_mapping_holds(mapping, (uintptr_t)&hak_modules_look);
+  if (mine && !hak_mapping_holds(mapping, getauxval(AT_ENTRY))) {
     store(&code.mine_start, mapping->start);
     store(&code.mine_end, mapping->end);
   }
@@ -145,16 +135,7 @@ static known_t *known_locked(void) {
   return known;
 }
 
-bool hak_modules_look(void) {
-  uint64_t since_ns = hak_os_now_ns();
-  if (!hak_lock_try(&hak_modules_lock)) {
-    return false;
-  }
-  known_t *known = known_locked();
-  if (!known) {
-    hak_unlock(&hak_modules_lock);
-    return false;
-  }
+static bool learn_locked(known_t *known) {
   uint32_t version = atomic_load_explicit(&code.version, memory_order_relaxed) + 1;
   table_t *table = &known->table[version % 2];
   atomic_store_explicit(&table->count, 0, memory_order_relaxed);
@@ -162,6 +143,16 @@ bool hak_modules_look(void) {
   if (ok) {
     atomic_store_explicit(&code.version, version, memory_order_release); /* pairs with find */
   }
+  return ok;
+}
+
+bool hak_modules_look(void) {
+  uint64_t since_ns = hak_os_now_ns();
+  if (!hak_lock_try(&hak_modules_lock)) {
+    return false;
+  }
+  known_t *known = known_locked();
+  bool ok = known && learn_locked(known);
   uint64_t took_ms = (hak_os_now_ns() - since_ns) / 1000000;
   atomic_store_explicit(&code.next_look_ms, hak_os_now_ms() + PAUSE_MS + PAUSE_FACTOR * took_ms, memory_order_relaxed);
   hak_unlock(&hak_modules_lock);

@@ -13,6 +13,10 @@ typedef struct hak_mapping {
   const char *name; /* empty: none */
 } hak_mapping_t;
 
+HAK_INLINE bool hak_mapping_holds(const hak_mapping_t *mapping, uintptr_t address) {
+  return address >= mapping->start && address < mapping->end;
+}
+
 enum { HAK_MAPS_BUFFER_BYTES = 8 << 10 }; /* more than the longest row */
 
 /* Every row, in ascending order, until `visit` says false. False: they cannot be read. */

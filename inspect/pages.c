@@ -32,12 +32,8 @@ hak_pages_t hak_pages_shut(void *at, size_t bytes) {
 }
 
 bool hak_pages_open(void *at, size_t bytes, hak_pages_t how) {
-  switch (how) {
-  case HAK_PAGES_ADVISED:
+  if (how == HAK_PAGES_ADVISED) {
     return madvise(at, bytes, MADV_GUARD_REMOVE) == 0;
-  case HAK_PAGES_PROTECTED:
-    return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
-  default:
-    return true;
   }
+  return how == HAK_PAGES_OPEN || mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
 }

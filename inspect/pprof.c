@@ -95,23 +95,21 @@ static void write_type(writer_t *writer, unsigned field, uint64_t name, uint64_t
 }
 
 static void write_mapping(writer_t *writer, size_t i) {
-  static const char digits[] = "0123456789abcdef";
-  const hak_image_t *image = hak_images_at(i);
+  const hak_mapping_t *image = hak_images_at(i);
   unsigned char id[HAK_BUILD_ID_MAX];
-  char text[2 * HAK_BUILD_ID_MAX + 1];
+  char digits[2 * HAK_BUILD_ID_MAX + 1];
+  hak_text_t text = hak_text_on(digits, sizeof digits);
   size_t length = hak_images_build_id(image->name, id);
   for (size_t at = 0; at < length; at++) {
-    text[2 * at] = digits[id[at] >> 4];
-    text[2 * at + 1] = digits[id[at] & 15];
+    hak_text_put(&text, "%zx%zx", (size_t)id[at] >> 4, (size_t)id[at] & 15);
   }
-  text[2 * length] = '\0';
   message_t mapping = {0};
   put_number(&mapping, MAPPING_ID, i + 1);
   put_number(&mapping, MAPPING_START, image->start);
   put_number(&mapping, MAPPING_LIMIT, image->end);
   put_number(&mapping, MAPPING_OFFSET, image->offset);
   put_number(&mapping, MAPPING_FILE, write_string(writer, image->name));
-  put_number(&mapping, MAPPING_BUILD_ID, write_string(writer, text));
+  put_number(&mapping, MAPPING_BUILD_ID, write_string(writer, digits));
   write_message(writer, PROFILE_MAPPING, &mapping);
 }
 

@@ -6,11 +6,13 @@ enum { BUCKETS_MIN = 256, BUCKETS_MAX = 1 << 22, GROWTH = 4 };
 
 hak_lock_t hak_samples_lock = HAK_LOCK_INIT;
 _Atomic(hak_records_t *) hak_records;
+static hak_sample_t *only_bucket; /* until there is memory for more */
 static struct {
   hak_sample_t **bucket;
-  size_t buckets, live; /* a power of two, or 0; records in them */
+  size_t buckets, live; /* a power of two; records in them */
   hak_sample_t *unused;
-} table;
+} table = {.bucket = &only_bucket, .buckets = 1};
+static _Atomic size_t out[HAK_BIN_COUNT]; /* of the live ones, by class; written under the lock */
 
 static hak_sample_t **bucket_of(const void *block) {
   uint64_t hash = ((uintptr_t)block >> HAK_BLOCK_SHIFT) * 0x9e3779b97f4a7c15U;
@@ -27,8 +29,14 @@ static void add_piece(hak_records_t *piece) {
   hak_unlock(&hak_samples_lock);
 }
 
-/* The memory of the buckets before is lost: a third of what there is in the end. */
-static bool grow_table(size_t buckets) {
+static void link_locked(hak_sample_t *record) {
+  hak_sample_t **bucket = bucket_of(record->block);
+  record->next = *bucket;
+  *bucket = record;
+}
+
+/* Without memory searches take longer. That of the buckets before is lost: a third of what there is in the end. */
+static void grow_table(size_t buckets) {
   hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
   hak_lock(&hak_samples_lock);
   if (fresh && table.buckets < buckets) {
@@ -36,52 +44,42 @@ static bool grow_table(size_t buckets) {
     size_t count = table.buckets;
     table.bucket = fresh;
     table.buckets = buckets;
-    table.live = 0;
     for (size_t i = 0; i < count; i++) {
       for (hak_sample_t *record = old[i], *next; record; record = next) {
         next = record->next;
-        hak_record_put_locked(record);
+        link_locked(record);
       }
     }
   }
   hak_unlock(&hak_samples_lock);
-  return fresh != NULL;
-}
-
-hak_sample_t *hak_record_new_locked(void) {
-  hak_sample_t *record = table.buckets > 0 ? table.unused : NULL;
-  if (record) {
-    table.unused = record->next;
-  }
-  return record;
 }
 
 /* False: no memory for records. */
-static bool stock(void) {
-  hak_lock(&hak_samples_lock);
-  size_t buckets = table.buckets, live = table.live;
-  bool enough = table.unused != NULL;
-  hak_unlock(&hak_samples_lock);
-  if (buckets == 0 && !grow_table(BUCKETS_MIN)) {
-    return false;
+static bool stock(size_t buckets, size_t live) {
+  if (buckets < BUCKETS_MIN) {
+    grow_table(BUCKETS_MIN);
+  } else if (live > buckets && buckets < BUCKETS_MAX) {
+    grow_table(buckets * GROWTH);
   }
-  if (live > buckets && buckets > 0 && buckets < BUCKETS_MAX) {
-    grow_table(buckets * GROWTH); /* without memory, searches take longer */
-  }
-  hak_records_t *piece = enough ? NULL : hak_meta_alloc(sizeof *piece);
+  hak_records_t *piece = hak_meta_alloc(sizeof *piece);
   if (piece) {
     add_piece(piece);
   }
-  return enough || piece;
+  return piece != NULL;
 }
 
-hak_sample_t *hak_record_new(void) {
+hak_sample_t *hak_record_new_and_lock(void) {
   for (;;) {
     hak_lock(&hak_samples_lock);
-    hak_sample_t *record = hak_record_new_locked();
-    hak_unlock(&hak_samples_lock);
-    if (record || !stock()) {
+    hak_sample_t *record = table.unused;
+    if (record) {
+      table.unused = record->next;
       return record;
+    }
+    size_t buckets = table.buckets, live = table.live;
+    hak_unlock(&hak_samples_lock);
+    if (!stock(buckets, live)) {
+      return NULL;
     }
   }
 }
@@ -91,18 +89,15 @@ void hak_record_drop_locked(hak_sample_t *record) {
   table.unused = record;
 }
 
-void hak_record_drop(hak_sample_t *record) {
-  hak_lock(&hak_samples_lock);
-  hak_record_drop_locked(record);
-  hak_unlock(&hak_samples_lock);
+static void count_locked(uint32_t cls, size_t more) {
+  table.live += more;
+  atomic_store_explicit(&out[cls], atomic_load_explicit(&out[cls], memory_order_relaxed) + more, memory_order_relaxed);
 }
 
 void hak_record_put_locked(hak_sample_t *record) {
-  hak_sample_t **bucket = bucket_of(record->block);
-  record->next = *bucket;
+  link_locked(record);
   record->live = 1;
-  *bucket = record;
-  table.live++;
+  count_locked(record->cls, 1);
 }
 
 /* The link that leads to the block's record; to NULL where there is none. */
@@ -115,18 +110,18 @@ static hak_sample_t **link_of(const void *block) {
 }
 
 hak_sample_t *hak_record_take_locked(const void *block) {
-  hak_sample_t **link = table.buckets > 0 ? link_of(block) : NULL, *record = link ? *link : NULL;
+  hak_sample_t **link = link_of(block), *record = *link;
   if (record) {
     *link = record->next;
     record->live = 0;
-    table.live--;
+    count_locked(record->cls, (size_t)-1);
   }
   return record;
 }
 
 bool hak_record_find(const void *block, hak_sample_t *copy) {
   hak_lock(&hak_samples_lock);
-  const hak_sample_t *record = table.buckets > 0 ? *link_of(block) : NULL;
+  const hak_sample_t *record = *link_of(block);
   if (record) {
     *copy = *record;
   }
@@ -136,6 +131,10 @@ bool hak_record_find(const void *block, hak_sample_t *copy) {
 
 size_t hak_records_live(void) {
   return hak_lock_read(&hak_samples_lock, &table.live);
+}
+
+size_t hak_records_out(uint32_t cls) {
+  return cls < HAK_RUN_FIRST ? atomic_load_explicit(&out[cls], memory_order_relaxed) : 0;
 }
 
 void hak_record_check(void) {

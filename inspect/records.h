@@ -13,10 +13,9 @@ typedef struct hak_sample {
   size_t asked;               /* bytes of the request */
   size_t bytes;               /* that it counts with: its class's, or a huge block's */
   double weight_bytes;        /* of allocations that it stands for; divided by `bytes`: how many. 0: only guarded */
-  uint64_t setting;           /* under which it was taken: hak_sample_request */
   uint32_t cls;               /* which the page map would have: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT */
   uint32_t thread;            /* which allocated it: its hak_lock_id */
-  struct hak_site *site;      /* set by hak_profile_allocated; NULL before */
+  struct hak_site *site;      /* NULL: only guarded */
   struct hak_slot_home *home; /* where its memory is from; NULL: slices of its own */
   struct hak_sample *next;    /* in the table, or among those that are not used */
   uint32_t live;              /* it stands in the table */
@@ -33,11 +32,8 @@ extern hak_lock_t hak_samples_lock;
 /* Every piece; only ever prepended to. */
 extern _Atomic(hak_records_t *) hak_records;
 
-/* One for the caller alone, who does not write to it: others may look whether it is live. NULL: no memory. */
-hak_sample_t *hak_record_new(void);
-/* The same under the lock, if there is an unused one; else NULL. */
-hak_sample_t *hak_record_new_locked(void);
-void hak_record_drop(hak_sample_t *record);
+/* One for the caller alone, and the lock is held now. NULL: no memory, and it is not. */
+hak_sample_t *hak_record_new_and_lock(void);
 void hak_record_drop_locked(hak_sample_t *record);
 /* From now on it is found. */
 void hak_record_put_locked(hak_sample_t *record);
@@ -46,4 +42,6 @@ hak_sample_t *hak_record_take_locked(const void *block);
 /* A copy. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);
+/* Live blocks that are neither runs nor huge, of a class: those whose memory is the sampler's. */
+size_t hak_records_out(uint32_t cls);
 void hak_record_check(void);

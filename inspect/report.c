@@ -28,7 +28,7 @@ static void put_place(hak_sink_t *sink, uintptr_t pc) {
   if (i == hak_images_count()) {
     hak_text_put(&text, "0x%zx", pc - 1);
   } else {
-    const hak_image_t *image = hak_images_at(i);
+    const hak_mapping_t *image = hak_images_at(i);
     const char *slash = strrchr(image->name, '/');
     hak_text_put(&text, "%s+0x%zx", slash ? slash + 1 : image->name, pc - 1 - image->start + image->offset);
   }
@@ -71,33 +71,25 @@ static hak_site_t *merge(hak_site_t *a, hak_site_t *b) {
   return first;
 }
 
-/* The first `count` of a list, the largest first; *rest is behind them then. */
-static hak_site_t *sort(hak_site_t **rest, size_t count) {
-  hak_site_t *first = *rest;
-  if (count > 1) {
-    first = sort(rest, count / 2);
-    return merge(first, sort(rest, count - count / 2));
-  }
-  if (count == 1) {
-    *rest = first->next_sorted;
-    first->next_sorted = NULL;
-  }
-  return count == 1 ? first : NULL;
-}
-
 /* Those with something in use, the largest first. */
 static hak_site_t *sorted_sites(size_t *count) {
-  hak_site_t *all = NULL, **last = &all;
+  hak_site_t *runs[64] = {NULL}, *all = NULL; /* sorted: 2^i sites each, where bit i of the count is set */
   *count = 0;
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     if (hak_rounded(hak_site_counts(site).in_use_bytes) > 0) {
-      *last = site;
-      last = &site->next_sorted;
+      hak_site_t *run = site;
+      size_t i = 0;
+      for (run->next_sorted = NULL; *count >> i & 1; i++) {
+        run = merge(runs[i], run);
+      }
+      runs[i] = run;
       ++*count;
     }
   }
-  *last = NULL;
-  return sort(&all, *count);
+  for (size_t i = 0; *count >> i > 0; i++) {
+    all = *count >> i & 1 ? merge(runs[i], all) : all;
+  }
+  return all;
 }
 
 static void write_totals(hak_sink_t *sink, const hak_profile_facts_t *facts) {

@@ -8,6 +8,8 @@
 #include "sites.h"
 #include "stats.h"
 
+#include <string.h>
+
 #define HAK_RESIDENT_ROW(name, text) text,
 const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
 #include "resident.def"
@@ -29,23 +31,14 @@ static struct picture {
   hak_stats_t stats;
 } *picture; /* made at the first look */
 
-/* What lies in a chunk, as it was while the arena's lock was held. */
-typedef struct chunk_view {
-  char *base;
-  size_t bytes;
-  hak_chunk_state_t state;
-  hak_mask_t present, free;
-} chunk_view_t;
-
-/* A chunk of an extent of several counts with the first. False: nothing of ours is there, or it was counted. */
-static bool view_chunk(char *base, chunk_view_t *view) {
+/* A chunk as it was while the arena's lock was held; one of an extent of several counts with the first. False: nothing
+ * of ours is there, or it was counted. */
+static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_chunk_at(base);
   bool ok = chunk && chunk->state != HAK_CHUNK_SPARE && chunk->state != HAK_CHUNK_GONE && chunk->base == base;
   if (ok) {
-    bool many = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_HUGE;
-    *view = (chunk_view_t){base, (many ? chunk->chunks : 1) << HAK_CHUNK_SHIFT, (hak_chunk_state_t)chunk->state,
-                           chunk->present, chunk->free};
+    *view = *chunk;
     ok = chunk->state != HAK_CHUNK_FREE || chunk->chunks == 1 || chunk->mate->base > base;
   }
   hak_unlock(&hak_arena.lock);
@@ -53,7 +46,7 @@ static bool view_chunk(char *base, chunk_view_t *view) {
 }
 
 /* Whose the slice is. */
-static double *owner_of(const chunk_view_t *view, size_t slice) {
+static double *owner_of(const hak_chunk_t *view, size_t slice) {
   if (view->free >> slice & 1) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
@@ -81,7 +74,7 @@ static size_t resident_bytes(void *at, size_t bytes) {
   return pages * page;
 }
 
-static void count_slices(const chunk_view_t *view) {
+static void count_slices(const hak_chunk_t *view) {
   unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
   size_t page = hak_os_page_bytes();
   hak_os_residency(view->base, HAK_CHUNK_BYTES, resident);
@@ -94,35 +87,37 @@ static void count_slices(const chunk_view_t *view) {
 }
 
 static void count_chunk(char *base) {
-  chunk_view_t view;
+  hak_chunk_t view;
   if (!view_chunk(base, &view)) {
     return;
   }
   if (view.state == HAK_CHUNK_SLICED) {
     count_slices(&view);
-  } else if (view.state == HAK_CHUNK_HUGE) {
-    picture->bytes[LARGE] += (double)resident_bytes(view.base, view.bytes);
   } else {
-    picture->told.row[HAK_RESIDENT_RETAINED] += (double)resident_bytes(view.base, view.bytes);
+    bool huge = view.state == HAK_CHUNK_HUGE;
+    double *whose = huge ? &picture->bytes[LARGE] : &picture->told.row[HAK_RESIDENT_RETAINED];
+    *whose += (double)resident_bytes(base, view.chunks << HAK_CHUNK_SHIFT);
   }
 }
 
-static void count_chunks(void) {
-  for (size_t index = 0; index < HAK_LEAVES; index++) {
-    uintptr_t first = (uintptr_t)index << HAK_LEAF_SHIFT;
-    if (hak_leaves[index] == 0) {
-      continue;
+/* A leaf of the page map, and the chunks that it leads to. */
+static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
+  double *row = &picture->told.row[HAK_RESIDENT_METADATA];
+  for (size_t i = 0; i < HAK_LEAF_PIECES; i++) {
+    if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
+      *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
     }
-    for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
-      char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
-      if (hak_chunk_at(base)) {
-        count_chunk(base);
-      }
+  }
+  *row += (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES);
+  for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
+    char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
+    if (hak_chunk_at(base)) {
+      count_chunk(base);
     }
   }
 }
 
-static void count_metadata(void) {
+static void count_all(void) {
   double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   hak_lock(&hak_meta_lock);
   hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
@@ -133,13 +128,9 @@ static void count_metadata(void) {
   for (size_t index = 0; index < HAK_LEAVES; index++) {
     uintptr_t biased = atomic_load_explicit(&hak_leaves[index], memory_order_acquire);
     uintptr_t slices = (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
-    hak_leaf_t *leaf = (hak_leaf_t *)(biased + slices); /* NOLINT(performance-no-int-to-ptr) */
-    for (size_t i = 0; biased != 0 && i < HAK_LEAF_PIECES; i++) {
-      if (atomic_load_explicit(&leaf->pieces[i], memory_order_relaxed) != 0) {
-        *row += (double)resident_bytes((char *)leaf + i * HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECE_BYTES);
-      }
+    if (biased != 0) {
+      count_leaf((hak_leaf_t *)(biased + slices), slices << HAK_SLICE_SHIFT); /* NOLINT(performance-no-int-to-ptr) */
     }
-    *row += biased != 0 ? (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES) : 0;
   }
 }
 
@@ -200,15 +191,11 @@ hak_resident_t hak_resident_look(void) {
   if (!picture) {
     return (hak_resident_t){0};
   }
-  for (uint32_t k = 0; k < KINDS; k++) {
-    picture->bytes[k] = picture->weight[k] = 0;
-  }
-  picture->told = (hak_resident_t){0};
+  memset(picture, 0, sizeof *picture);
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     site->resident_bytes = 0;
   }
-  count_metadata();
-  count_chunks();
+  count_all();
   hak_stats_read(&picture->stats);
   hak_sample_each(add_weight, NULL);
   take_out_cached();

@@ -17,7 +17,6 @@
 _Atomic uint64_t hak_sample_request;
 static struct {
   uint64_t setting;            /* in force; lock: the samples' */
-  bool granting;               /* the table of requests leads to grants; the same lock */
   _Atomic uint64_t random;     /* of threads without a heap */
   _Atomic uint64_t seed;       /* 0: none */
   _Atomic uint64_t guard_mean; /* 0: no block is guarded */
@@ -34,7 +33,6 @@ static void lead_requests_locked(bool granting) {
     code = granting && cls <= HAK_GRANT_LAST ? (cls - 1) * HAK_GRANT_WORDS : code;
     atomic_store_explicit(&hak_class_codes[i], (uint8_t)code, memory_order_relaxed);
   }
-  sampler.granting = granting;
 }
 
 static void put_into_force(void) {
@@ -42,13 +40,13 @@ static void put_into_force(void) {
   hak_slab_init();
   hak_lock(&hak_samples_lock);
   while ((setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed)) != sampler.setting) {
-    bool guards = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) != 0, granting;
+    bool guards = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) != 0;
     if (guards != ((setting & HAK_SAMPLE_GUARDS) != 0)) { /* another process wrote the word */
       atomic_compare_exchange_strong(&hak_sample_request, &setting, setting ^ HAK_SAMPLE_GUARDS);
       continue;
     }
-    granting = hak_sample_takes(setting);
-    if (granting != sampler.granting) {
+    bool granting = hak_sample_takes(setting);
+    if (granting != hak_sample_takes(sampler.setting)) {
       lead_requests_locked(granting);
     }
     sampler.setting = setting;
@@ -66,11 +64,12 @@ static void request(size_t mean) {
 }
 
 bool hak_sample_start(size_t mean_bytes) {
-  hak_sample_t *first = hak_record_new(); /* and the table with it */
+  hak_sample_t *first = hak_record_new_and_lock(); /* and the table with it */
   if (!first) {
     return false;
   }
-  hak_record_drop(first);
+  hak_record_drop_locked(first);
+  hak_unlock(&hak_samples_lock);
   request(mean_bytes < HAK_SAMPLE_MEAN_MAX ? mean_bytes : HAK_SAMPLE_MEAN_MAX);
   return true;
 }
@@ -113,11 +112,12 @@ typedef struct chances {
   double profile, guard, any;
 } chances_t;
 
+static uint64_t guard_mean_of(uint64_t setting) {
+  return setting & HAK_SAMPLE_GUARDS ? atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) : 0;
+}
+
 static chances_t chances_of(size_t bytes, uint64_t setting) {
-  uint64_t mean = hak_sample_mean_of(setting), guard_mean = 0;
-  if (setting & HAK_SAMPLE_GUARDS) {
-    guard_mean = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
-  }
+  uint64_t mean = hak_sample_mean_of(setting), guard_mean = guard_mean_of(setting);
   chances_t chances = {mean ? hak_chance_of(bytes, mean) : 0, guard_mean ? hak_chance_of(bytes, guard_mean) : 0, 0};
   chances.any = chances.profile + chances.guard - chances.profile * chances.guard;
   return chances;
@@ -135,13 +135,12 @@ static double random_unit(hak_heap_t *heap) {
 
 /* Blocks of the class before the next one that is sampled. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
-  uint64_t setting = heap->sample_setting;
-  double mean = (double)hak_sample_mean_of(setting);
+  double mean = (double)hak_sample_mean_of(heap->sample_setting);
+  double guard_mean = (double)guard_mean_of(heap->sample_setting);
   if (mean == 1) {
     return 0;
   }
-  if (setting & HAK_SAMPLE_GUARDS) {
-    double guard_mean = (double)atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed);
+  if (guard_mean > 0) {
     mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
   double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
@@ -191,41 +190,6 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* Samples */
 
-/* NULL: there is no slot for it, or no record. */
-static hak_sample_t *take_guarded(hak_heap_t *heap, hak_sample_t *made) {
-  hak_sample_t *record = hak_record_new();
-  void *block;
-  if (record && (made->guard = hak_guard_take(made->asked, made->cls, random_bits(heap), &block)) == 0) {
-    hak_record_drop(record);
-    return NULL;
-  }
-  if (record) {
-    made->block = block;
-  }
-  return record;
-}
-
-static void put_locked(hak_sample_t *record, const hak_sample_t *made) {
-  *record = *made;
-  hak_record_put_locked(record);
-  if (made->weight_bytes > 0) {
-    atomic_fetch_add_explicit(&hak_samples.taken, 1, memory_order_relaxed);
-    hak_site_add_locked(made->site, made->weight_bytes, made->bytes);
-  }
-}
-
-/* It has one, or gets a slot. NULL: there is no memory; else the lock is held. */
-static hak_sample_t *record_and_lock(hak_sample_t *record, hak_sample_t *made) {
-  if (!record && !made->block) {
-    return hak_slot_take_and_lock(made->cls, made);
-  }
-  record = record ? record : hak_record_new();
-  if (record) {
-    hak_lock(&hak_samples_lock);
-  }
-  return record;
-}
-
 /* Where the calling thread allocates: a stack that has a site was looked at before. */
 static hak_site_t *site_here(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
@@ -236,15 +200,14 @@ static hak_site_t *site_here(void) {
 /* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
  */
 HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .setting = setting, .cls = cls};
-  hak_sample_t *record = NULL;
+  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .cls = cls};
   bool profile = true;
   if (HAK_UNLIKELY(setting & HAK_SAMPLE_GUARDS)) {
     chances_t chances = chances_of(bytes, setting);
     profile = chances.guard == 0 || random_unit(heap) * chances.any < chances.profile;
     bool guard = chances.guard != 0 && !block && (!profile || random_unit(heap) < chances.guard);
-    record = guard ? take_guarded(heap, &made) : NULL;
-    if (!record && !profile) {
+    made.guard = guard ? hak_guard_take(asked, random_bits(heap), &made.block) : 0;
+    if (!made.guard && !profile) {
       return NULL;
     }
   }
@@ -253,14 +216,23 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
     made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
     made.site = site_here();
   }
-  if (!(record = record_and_lock(record, &made))) {
-    atomic_fetch_add_explicit(&hak_samples.dropped, 1, memory_order_relaxed);
+  hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_slot_take_and_lock(&made);
+  if (!record) {
+    atomic_fetch_add_explicit(&hak_samples.dropped, profile, memory_order_relaxed);
+    if (made.guard) {
+      hak_guard_give(made.guard);
+    }
     return NULL;
   }
   if (block) {
     hak_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
-  put_locked(record, &made);
+  *record = made;
+  hak_record_put_locked(record);
+  if (profile) {
+    atomic_fetch_add_explicit(&hak_samples.taken, 1, memory_order_relaxed);
+    hak_site_add_locked(made.site, made.weight_bytes, bytes);
+  }
   hak_unlock(&hak_samples_lock);
   if (profile && hak_probe_alloc_semaphore) {
     hak_probe_alloc(made.block, asked, (size_t)(made.weight_bytes + 0.5));

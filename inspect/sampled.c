@@ -6,10 +6,11 @@
 #include "sites.h"
 #include "slots.h"
 
-static void uncount_locked(const hak_sample_t *was) {
+static void forget_locked(hak_sample_t *was) {
   if (was->weight_bytes > 0) {
     hak_site_remove_locked(was->site, was->weight_bytes, was->bytes);
   }
+  hak_record_drop_locked(was);
 }
 
 /* The block is none that is live, or none at all. */
@@ -37,8 +38,7 @@ void hak_hook_put_back(hak_sample_t *record, bool changed) {
   }
   hak_lock(&hak_samples_lock);
   if (changed) {
-    uncount_locked(record);
-    hak_record_drop_locked(record);
+    forget_locked(record);
   } else {
     hak_record_put_locked(record);
   }
@@ -71,10 +71,9 @@ uint32_t hak_hook_free(void *block) {
     refuse(block, "free");
   }
   was = *record;
-  uncount_locked(&was);
-  hak_record_drop_locked(record);
+  forget_locked(record);
   bool slot = was.cls < HAK_RUN_FIRST && !was.guard;
-  bool slices = slot && hak_slot_give_locked(block, was.cls, was.home);
+  bool slices = slot && hak_slot_give_locked(block, was.home);
   hak_unlock(&hak_samples_lock);
   if (was.guard) {
     hak_guard_give(was.guard);

@@ -23,7 +23,7 @@ hak_sites_t hak_sites = {.latest = &nowhere};
 /* Made with the first site: a library's own data counts against limits that small programs run under. */
 typedef struct buckets {
   _Atomic(hak_site_t *) sites[HAK_SITE_BUCKETS];
-  _Atomic(hak_frame_t *) frames[HAK_SITE_BUCKETS];
+  hak_frame_t *frames[HAK_SITE_BUCKETS]; /* of the lock */
 } buckets_t;
 static _Atomic(buckets_t *) buckets;
 static struct {
@@ -106,10 +106,9 @@ static void *cut_locked(size_t bytes) {
 /* NULL: there are as many as can be numbered. */
 static hak_frame_t *intern_locked(uintptr_t pc) {
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
-  _Atomic(hak_frame_t *) *bucket = &all->frames[mix(0, pc) % HAK_SITE_BUCKETS];
-  hak_frame_t *first = atomic_load_explicit(bucket, memory_order_relaxed), *frame = first;
+  hak_frame_t **bucket = &all->frames[mix(0, pc) % HAK_SITE_BUCKETS], *frame = *bucket;
   while (frame && frame->pc != pc) {
-    frame = atomic_load_explicit(&frame->next, memory_order_relaxed);
+    frame = frame->next;
   }
   size_t index = atomic_load_explicit(&hak_sites.frame_count, memory_order_relaxed);
   if (frame || index == (size_t)HAK_FRAME_PIECES * HAK_FRAMES_PER_PIECE) {
@@ -121,10 +120,8 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
     atomic_store_explicit(piece, cut_locked(HAK_FRAMES_PER_PIECE * sizeof(hak_frame_t)), memory_order_release);
   }
   frame = frame_at(index);
-  frame->pc = pc;
-  frame->index = (uint32_t)index;
-  atomic_store_explicit(&frame->next, first, memory_order_relaxed);
-  atomic_store_explicit(bucket, frame, memory_order_relaxed);
+  *frame = (hak_frame_t){pc, *bucket, (uint32_t)index};
+  *bucket = frame;
   atomic_store_explicit(&hak_sites.frame_count, index + 1, memory_order_release); /* pairs with hak_frames_count */
   return frame;
 }

@@ -23,7 +23,7 @@ enum {
 /* A return address that occurs in a stack; numbered from 0 in the order in which they came. */
 typedef struct hak_frame {
   uintptr_t pc;
-  _Atomic(struct hak_frame *) next; /* in its bucket */
+  struct hak_frame *next; /* in its bucket; lock: of additions */
   uint32_t index;
 } hak_frame_t;
 

@@ -16,7 +16,7 @@ static struct {
   hak_slot_home_t *last[SIZES];
   hak_slot_home_t *unused;
 } homes;
-static _Atomic size_t out[HAK_RUN_FIRST], slices_held;
+static _Atomic size_t slices_held;
 
 static uint32_t slots_in(const hak_slot_home_t *home) {
   return (uint32_t)HAK_SLICE_BYTES >> home->shift;
@@ -26,11 +26,6 @@ static bool has_some(const hak_slot_home_t *home) {
 }
 static bool is_whole(const hak_slot_home_t *home) {
   return home->count == home->carved;
-}
-
-void hak_slot_count_locked(uint32_t cls, size_t blocks) {
-  size_t before = atomic_load_explicit(&out[cls], memory_order_relaxed);
-  atomic_store_explicit(&out[cls], before + blocks, memory_order_relaxed);
 }
 
 static void link_locked(hak_slot_home_t *home, bool first) {
@@ -46,26 +41,28 @@ static void unlink_locked(hak_slot_home_t *home) {
   *(home->next ? &home->next->prev : &homes.last[home->shift - SHIFT_MIN]) = home->prev;
 }
 
-/* *used: it was before, so its tag is to be looked at. */
-static void *take_slot_locked(hak_slot_home_t *home, bool *used) {
-  uint32_t index = home->carved;
-  *used = home->count > 0;
-  if (*used) {
-    uint32_t w = 0;
-    while (!home->free[w]) {
-      w++;
-    }
-    index = w * 64 + (uint32_t)__builtin_ctzll(home->free[w]);
-    home->free[w] &= home->free[w] - 1;
-    home->count--;
-  } else {
-    home->carved++;
+static void put_slot_locked(hak_slot_home_t *home, size_t index) {
+  hak_mark_free((void *)(home->base + (index << home->shift)));
+  home->free[index / 64] |= 1ULL << index % 64;
+  home->count++;
+}
+
+static void *take_slot_locked(hak_slot_home_t *home) {
+  size_t w = 0;
+  if (home->count == 0) {
+    put_slot_locked(home, home->carved++);
   }
+  while (!home->free[w]) {
+    w++;
+  }
+  size_t index = w * 64 + (size_t)__builtin_ctzll(home->free[w]);
+  home->free[w] &= home->free[w] - 1;
+  home->count--;
   if (!has_some(home)) {
     unlink_locked(home);
     link_locked(home, false);
   }
-  return home->base + ((size_t)index << home->shift);
+  return home->base + (index << home->shift);
 }
 
 static void *take_slices(size_t slices, size_t align) {
@@ -84,71 +81,58 @@ static void give_slices(void *base, size_t slices) {
   hak_arena_give(base, slices);
 }
 
-static void spare_home(hak_slot_home_t *home) {
+/* With a slice, into its list; without, among those that are not used. */
+static void put_home(hak_slot_home_t *home, char *base, uint32_t shift) {
   hak_lock(&hak_samples_lock);
-  home->next = homes.unused;
-  homes.unused = home;
+  *home = (hak_slot_home_t){.base = base, .shift = shift};
+  if (base) {
+    link_locked(home, true);
+  } else {
+    home->next = homes.unused;
+    homes.unused = home;
+  }
   hak_unlock(&hak_samples_lock);
 }
 
-/* Not listed yet. NULL: no memory. */
-static hak_slot_home_t *make_home(uint32_t shift) {
+/* False: no memory. */
+static bool make_home(uint32_t shift) {
   hak_lock(&hak_samples_lock);
   hak_slot_home_t *home = homes.unused;
   homes.unused = home ? home->next : NULL;
   hak_unlock(&hak_samples_lock);
   home = home ? home : hak_meta_alloc(sizeof *home);
-  if (!home) {
-    return NULL;
+  char *base = home ? take_slices(1, 1) : NULL;
+  if (home) {
+    put_home(home, base, shift);
   }
-  *home = (hak_slot_home_t){.base = take_slices(1, 1), .shift = shift};
-  if (!home->base) {
-    spare_home(home);
-    return NULL;
-  }
-  return home;
+  return base != NULL;
 }
 
-/* Unlike the others the lock is held afterwards, if there is one. */
-static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample, bool *used) {
-  hak_slot_home_t *fresh = NULL, *home;
-  for (hak_sample_t *record = NULL;;) {
-    hak_lock(&hak_samples_lock);
-    if (fresh) {
-      link_locked(fresh, true);
-    }
-    record = record ? record : hak_record_new_locked();
-    home = homes.first[shift - SHIFT_MIN];
-    bool some = home && has_some(home);
-    if (record && some) {
-      sample->block = take_slot_locked(home, used);
+static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample) {
+  hak_sample_t *record;
+  while ((record = hak_record_new_and_lock())) {
+    hak_slot_home_t *home = homes.first[shift - SHIFT_MIN];
+    if (home && has_some(home)) {
+      sample->block = take_slot_locked(home);
       sample->home = home;
-      return record;
+      break;
     }
+    hak_record_drop_locked(record);
     hak_unlock(&hak_samples_lock);
-    fresh = NULL;
-    if (!record && !(record = hak_record_new())) {
-      return NULL;
-    }
-    if (!some && !(fresh = make_home(shift))) {
-      hak_record_drop(record);
+    if (!make_home(shift)) {
       return NULL;
     }
   }
+  return record;
 }
 
-static hak_sample_t *take_slices_for(uint32_t cls, hak_sample_t *sample) {
-  size_t slices = hak_slices_for(hak_class_sizes[cls]);
-  hak_sample_t *record = hak_record_new();
-  sample->home = NULL;
-  sample->block = record ? take_slices(slices, slices & -slices) : NULL;
-  if (!sample->block) {
-    if (record) {
-      hak_record_drop(record);
-    }
-    return NULL;
+static hak_sample_t *take_slices_for(hak_sample_t *sample) {
+  size_t slices = hak_slices_for(hak_class_sizes[sample->cls]);
+  sample->block = take_slices(slices, slices & -slices);
+  hak_sample_t *record = sample->block ? hak_record_new_and_lock() : NULL;
+  if (sample->block && !record) {
+    give_slices(sample->block, slices);
   }
-  hak_lock(&hak_samples_lock);
   return record;
 }
 
@@ -157,30 +141,24 @@ static uint32_t shift_for(uint32_t cls) {
   return shift < SHIFT_MIN ? SHIFT_MIN : shift;
 }
 
-hak_sample_t *hak_slot_take_and_lock(uint32_t cls, hak_sample_t *sample) {
-  bool used = false;
-  uint32_t shift = shift_for(cls);
-  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(cls, sample) : take_slot(shift, sample, &used);
-  if (record && used && !hak_is_marked_free(sample->block)) {
+hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample) {
+  uint32_t shift = shift_for(sample->cls);
+  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(sample) : take_slot(shift, sample);
+  if (record && sample->home && !hak_is_marked_free(sample->block)) {
     hak_unlock(&hak_samples_lock);
     hak_slab_damaged("malloc", sample->block);
   }
   if (record) {
-    hak_slot_count_locked(cls, 1);
     hak_mark_taken(sample->block);
   }
   return record;
 }
 
-bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home) {
-  hak_slot_count_locked(cls, (size_t)-1);
+bool hak_slot_give_locked(void *block, hak_slot_home_t *home) {
   if (!home) {
     return true;
   }
-  hak_mark_free(block);
-  size_t index = (size_t)((const char *)block - home->base) >> home->shift;
-  home->free[index / 64] |= 1ULL << index % 64;
-  home->count++;
+  put_slot_locked(home, (size_t)((const char *)block - home->base) >> home->shift);
   const hak_slot_home_t *first = homes.first[home->shift - SHIFT_MIN];
   bool other = first != home ? has_some(first) : home->next && has_some(home->next);
   unlink_locked(home);
@@ -197,28 +175,26 @@ void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
     return;
   }
   give_slices(home->base, 1);
-  spare_home(home);
-}
-
-/* Out of its list. NULL: none of the size is whole. */
-static hak_slot_home_t *take_whole(uint32_t size) {
-  hak_lock(&hak_samples_lock);
-  hak_slot_home_t *home = homes.first[size];
-  while (home && !is_whole(home)) {
-    home = home->next;
-  }
-  if (home) {
-    unlink_locked(home);
-  }
-  hak_unlock(&hak_samples_lock);
-  return home;
+  put_home(home, NULL, 0);
 }
 
 void hak_slots_release(void) {
+  hak_slot_home_t *whole = NULL, *next;
+  hak_lock(&hak_samples_lock);
   for (uint32_t i = 0; i < SIZES; i++) {
-    for (hak_slot_home_t *home; (home = take_whole(i));) {
-      hak_slot_give_slices(NULL, 0, home);
+    for (hak_slot_home_t *home = homes.first[i]; home; home = next) {
+      next = home->next;
+      if (is_whole(home)) {
+        unlink_locked(home);
+        home->next = whole;
+        whole = home;
+      }
     }
+  }
+  hak_unlock(&hak_samples_lock);
+  for (; whole; whole = next) {
+    next = whole->next;
+    hak_slot_give_slices(NULL, 0, whole);
   }
 }
 
@@ -238,10 +214,6 @@ hak_misuse_t hak_slot_why(const void *address) {
   }
   hak_unlock(&hak_samples_lock);
   return why;
-}
-
-size_t hak_slots_out(uint32_t cls) {
-  return cls < HAK_RUN_FIRST ? atomic_load_explicit(&out[cls], memory_order_relaxed) : 0;
 }
 
 size_t hak_slot_bytes(void) {

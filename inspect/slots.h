@@ -15,11 +15,12 @@ typedef struct hak_slot_home {
   uint32_t shift, carved, count;            /* of a slot's bytes; slots used so far; bits set */
 } hak_slot_home_t;
 
-/* A block for the class (< HAK_RUN_FIRST), aligned as any of the class: sample->block and ->home; and a record for it.
- * The lock is held now, so that one passage does for all that is noted of a sample. NULL: no memory, and it is not. */
-hak_sample_t *hak_slot_take_and_lock(uint32_t cls, hak_sample_t *sample);
+/* A block for the sample's class (< HAK_RUN_FIRST), aligned as any of it: sample->block and ->home; and a record for
+ * it. The lock is held now, so that one passage does for all that is noted of a sample. NULL: no memory, and it is not.
+ */
+hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample);
 /* True: then, without the lock, its slices go back. */
-bool hak_slot_give_locked(void *block, uint32_t cls, hak_slot_home_t *home);
+bool hak_slot_give_locked(void *block, hak_slot_home_t *home);
 void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
 /* The slices whose slots are all free go back to the arena: always, or while none is wanted. */
 void hak_slots_release(void);
@@ -27,8 +28,5 @@ void hak_slots_release(void);
 /* Why no live sample begins at an address of the class SAMPLED. */
 hak_misuse_t hak_slot_why(const void *address);
 
-/* Blocks out, of a class: so many more, modulo 2^64; and how many. */
-void hak_slot_count_locked(uint32_t cls, size_t blocks);
-size_t hak_slots_out(uint32_t cls);
 size_t hak_slot_bytes(void);
 void hak_slot_check(void);

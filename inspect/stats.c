@@ -6,8 +6,8 @@
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
+#include "records.h"
 #include "slab.h"
-#include "slots.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,7 +64,7 @@ void hak_stats_read(hak_stats_t *stats) {
     }
     class->cached_blocks = at_most(heaps[c].cached_blocks, slabs[c].carved_blocks - slabs[c].free_blocks);
     class->live_blocks =
-        slabs[c].carved_blocks - class->free_blocks - class->cached_blocks + hak_slots_out((uint32_t)c);
+        slabs[c].carved_blocks - class->free_blocks - class->cached_blocks + hak_records_out((uint32_t)c);
     if (heaps[c].asked_count > 0) {
       size_t mean = heaps[c].asked_bytes / heaps[c].asked_count;
       class->rounding_bytes = (class->block_bytes - at_most(mean, class->block_bytes)) * class->live_blocks;
@@ -123,20 +123,13 @@ static void make_tables(const hak_stats_t *stats, table_t tables[TABLES]) {
 #define HAK_TOTAL(name, metric, help, value) {name, value},
 #define HAK_TEXT_TOTAL(name, value) {name, value},
 #define HAK_GAUGE(metric, help, value)
+#define CALL(name) {#name, os->name},
   tables[0] = (table_t){"totals",
                         "hakmem statistics (bytes, blocks)",
                         {
 #include "totals.def"
                         }};
-  tables[1] = (table_t){"os_calls",
-                        "system calls",
-                        {{"mmap", os->mmap},
-                         {"munmap", os->munmap},
-                         {"madvise", os->madvise},
-                         {"mprotect", os->mprotect},
-                         {"mremap", os->mremap},
-                         {"failed", os->failed},
-                         {"bytes_mapped", os->bytes_mapped_total}}};
+  tables[1] = (table_t){"os_calls", "system calls", {HAK_OS_CALLS(CALL){"bytes_mapped", os->bytes_mapped_total}}};
   tables[2] = (table_t){"lock_waits",
                         "waits for locks",
                         {{"below_1us", waits[0]},
@@ -216,9 +209,8 @@ void hak_stats_print(FILE *out) {
   hak_stats_give(stats);
 }
 
-static void report_os_calls(const hak_stats_t *stats) {
-  char buffer[256];
-  hak_text_t text = hak_text_on(buffer, sizeof buffer);
+static void report_os_calls(hak_stats_t *stats) {
+  hak_text_t text = hak_text_on(stats->text, sizeof stats->text);
   const hak_os_counts_t *os = &stats->os;
   hak_text_put(&text, "[SS_OS_STATS] alloc=%zu free=%zu madvise=%zu mmap_total=%zu munmap=%zu mprotect=%zu ",
                stats->arena.mapped_ever / HAK_CHUNK_SLICES, stats->arena.unmapped_ever / HAK_CHUNK_SLICES, os->madvise,

@@ -45,6 +45,9 @@ typedef struct hak_stats {
   struct hak_stats *next;
 } hak_stats_t;
 
+/* The system calls that are counted one by one; failed: those of all that were refused. */
+#define HAK_OS_CALLS(CALL) CALL(mmap) CALL(munmap) CALL(madvise) CALL(mprotect) CALL(mremap) CALL(failed)
+
 void hak_stats_read(hak_stats_t *stats);
 /* The same where a thread's stack may not have the room: to be given back. NULL: no memory. */
 hak_stats_t *hak_stats_take(void);

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -157,20 +158,10 @@ static int collect(void *context, void *argument) {
   return END_OF_STACK;
 }
 
-/* What an unwinder tells begins in the library. */
-static size_t drop_own(uintptr_t pcs[HAK_UNWIND_MAX], size_t count) {
-  size_t own = 0;
-  while (own < count && hak_modules_is_mine(pcs[own])) {
-    own++;
-  }
-  for (size_t i = own; i < count; i++) {
-    pcs[i - own] = pcs[i];
-  }
-  return count - own;
-}
-
+/* What it tells begins in the library. */
 static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) {
   collected_t collected = {pcs, 0};
+  size_t own = 0;
   unwinding = true;
   if (which == HAK_UNWIND_LIBUNWIND) {
     int n = libunwind_backtrace((void **)pcs, HAK_UNWIND_MAX);
@@ -179,7 +170,11 @@ static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) 
     libgcc_backtrace(collect, &collected);
   }
   unwinding = false;
-  return drop_own(pcs, collected.count);
+  while (own < collected.count && hak_modules_is_mine(pcs[own])) {
+    own++;
+  }
+  memmove(pcs, pcs + own, (collected.count - own) * sizeof *pcs);
+  return collected.count - own;
 }
 
 READS_FRAMES HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
