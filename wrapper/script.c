@@ -33,7 +33,7 @@ static char *asked_of_env(char *line, bool *without_environment) {
   for (char *word; (word = next_word(&line));) {
     if (strcmp(word, "-i") == 0 || strcmp(word, "-") == 0 || strcmp(word, "--ignore-environment") == 0) {
       *without_environment = true;
-    } else if (*word == '-') {
+    } else if (*word == '-' || strpbrk(word, "\"'\\$")) { /* an option with an argument, quotes, variables */
       return NULL;
     } else if (!strchr(word, '=')) {
       return word;

@@ -1,5 +1,6 @@
-"""Evaluates the Bazel files by a Starlark interpreter, with stand-ins for what Bazel provides that write down how they are
-called: bazel_module.py MODULE BUILD EXAMPLE_MODULE EXAMPLE_BUILD VERSION.
+"""Evaluates the Bazel files by a Starlark interpreter, with stand-ins that note down their calls.
+
+usage: bazel_module.py MODULE BUILD EXAMPLE_MODULE EXAMPLE_BUILD VERSION.
 
 An old Bazel reads no MODULE.bazel, and knows rules for C without being told where they are; a current one does neither.
 """

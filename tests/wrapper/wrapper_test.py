@@ -84,7 +84,7 @@ class Wrapper(unittest.TestCase):
     def test_scripts_that_env_starts(self) -> None:
         script = self.folder / "script"
         script.touch(0o755)
-        for first in ("env -S LEVEL=1 sh", "env  sh \t", "env -S sh -e", "env -vS sh", "env -S -u LEVEL sh"):
+        for first in ("env -S LEVEL=1 sh", "env  sh \t", "env -S sh -e", "env -vS sh", "env -S -u LEVEL sh", "env -S 'sh'"):
             script.write_text(f"#!/usr/bin/{first}\necho $LD_PRELOAD\n")
             self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
         script.write_text("#!/usr/bin/env sh -e\n")  # the system makes one word of it
