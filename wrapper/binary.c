@@ -129,7 +129,7 @@ const char *binary_open(const char *path, binary_t *file) {
   }
   if (file->size < sizeof(header_t) || memcmp(file->bytes, ELFMAG, SELFMAG) != 0) {
     binary_close(file);
-    return "it is no ELF file";
+    return "it is no ELF file, and no script that begins with #!";
   }
   file->class = file->bytes[EI_CLASS];
   file->data = file->bytes[EI_DATA];

@@ -1,6 +1,7 @@
 /* hakmem COMMAND: runs a command on this allocator, or says why it cannot be served. */
 #include "hakmem.h"
 #include "binary.h"
+#include "script.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +17,7 @@
 enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
 enum { SCRIPTS_MAX = 5 }; /* a script whose interpreter is one, as deep as the kernel follows */
 
+#define SEPARATORS ": \t\n" /* of LD_PRELOAD, which knows no quotes */
 #define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
 
 _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, const char *format, ...) {
@@ -42,6 +44,9 @@ _Noreturn static void help(FILE *out, int status) {
 /* The file of a command, as the shell would find it. */
 static void find_program(const char *name, char found[PATH_MAX]) {
   const char *path = getenv("PATH");
+  if (!*name) {
+    refuse(EXIT_NOT_FOUND, "the command's name is empty");
+  }
   if (strchr(name, '/')) {
     if (!realpath(name, found)) {
       refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", name, strerror(errno));
@@ -62,27 +67,38 @@ static void find_program(const char *name, char found[PATH_MAX]) {
   refuse(EXIT_NOT_FOUND, "%s: no such command in PATH", name);
 }
 
-/* The interpreter that the first line of a script names; false: it is none. */
-static bool is_script(const char *path, char interpreter[PATH_MAX]) {
-  char line[PATH_MAX];
-  FILE *file = fopen(path, "re");
-  if (!file) {
+/* What no call of the system would start, however it is preloaded. */
+static void refuse_unstartable(const char *path) {
+  struct stat status;
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    refuse(EXIT_REFUSED, "%s is a folder", path);
+  }
+  if (access(path, X_OK) != 0) {
+    refuse(EXIT_REFUSED, "%s: %s%s", path, strerror(errno), errno == EACCES ? ": it may not be run (chmod +x)" : "");
+  }
+}
+
+/* A file that is no program itself; false: it is one, or nothing that can be told. */
+static bool find_interpreter(const char *path, char found[PATH_MAX]) {
+  script_t script;
+  if (!script_read(path, &script)) {
     return false;
   }
-  char *got = fgets(line, sizeof line, file);
-  fclose(file);
-  if (!got || strncmp(line, "#!", 2) != 0) {
-    return false;
+  if (script.without_environment) {
+    refuse(EXIT_REFUSED, "%s: its first line has env start %s without an environment, so nothing can be preloaded",
+           path, script.interpreter);
   }
-  char *begin = line + 2 + strspn(line + 2, " \t"), *end = begin + strcspn(begin, " \t\n");
-  bool env = end - begin >= 4 && strncmp(end - 4, "/env", 4) == 0 && *end != '\n';
-  if (env) { /* the program that it runs is served as well; which one that is counts here */
-    begin = end + strspn(end, " \t");
-    begin += strncmp(begin, "-S", 2) == 0 ? 2 + strspn(begin + 2, " \t") : 0;
-    end = begin + strcspn(begin, " \t\n");
+  if (strchr(script.interpreter, '\r')) {
+    refuse(EXIT_NOT_FOUND,
+           "%s: its first line ends in a carriage return, as of Windows, which is no part of an interpreter's name",
+           path);
   }
-  *end = '\0';
-  find_program(begin, interpreter);
+  if (script.by_name) {
+    find_program(script.interpreter, found);
+  } else if (!realpath(script.interpreter, found)) {
+    refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: its interpreter %s: %s", path, script.interpreter,
+           strerror(errno));
+  }
   return true;
 }
 
@@ -138,8 +154,10 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   char path[PATH_MAX], interpreter[PATH_MAX];
   binary_t file;
   find_program(name, path);
-  for (int i = 0; i < SCRIPTS_MAX && is_script(path, interpreter); i++) {
+  refuse_unstartable(path);
+  for (int i = 0; i < SCRIPTS_MAX && find_interpreter(path, interpreter); i++) {
     memcpy(path, interpreter, sizeof path);
+    refuse_unstartable(path);
   }
   const char *why = binary_open(path, &file);
   if (why) {
@@ -160,14 +178,31 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   binary_close(&file);
 }
 
+/* Whether a list as LD_PRELOAD has this path in it. */
+static bool names(const char *list, const char *path) {
+  for (size_t length; *list; list += length + (list[length] != '\0')) {
+    length = strcspn(list, SEPARATORS);
+    if (length == strlen(path) && strncmp(list, path, length) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void set_environment(const char *library, const char *profile) {
   const char *before = getenv("LD_PRELOAD");
   char *preload = NULL;
   if (profile && setenv("HAKMEM_PROFILE", profile, 1) != 0) {
     refuse(EXIT_USAGE, "%s", strerror(errno));
   }
-  if (!*library || (before && strstr(before, library))) {
+  if (!*library || (before && names(before, library))) {
     return;
+  }
+  if (library[strcspn(library, SEPARATORS)] != '\0') {
+    refuse(EXIT_REFUSED,
+           "%s: LD_PRELOAD ends a name at a space or a colon: move this folder, or set LD_PRELOAD to a link to the "
+           "file that has none",
+           library);
   }
   if (asprintf(&preload, "%s%s%s", library, before && *before ? ":" : "", before ? before : "") < 0 ||
       setenv("LD_PRELOAD", preload, 1) != 0) {
@@ -209,7 +244,8 @@ static int tell_status(const char *pid) {
   snprintf(program, sizeof program, "/proc/%s/exe", pid);
   const char *why = binary_open(program, &file);
   if (why) {
-    refuse(EXIT_REFUSED, "process %s: its program cannot be read: %s", pid, why);
+    refuse(EXIT_REFUSED, "process %s: its program cannot be read: %s", pid,
+           access(program, F_OK) != 0 ? "it is a thread of the kernel, or is ending" : why);
   }
   bool embedded = binary_holds_hakmem(&file);
   if (embedded) {

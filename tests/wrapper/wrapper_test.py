@@ -73,6 +73,48 @@ class Wrapper(unittest.TestCase):
             self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
         script.write_text("#!/no/such/interpreter\n")
         self.refused(NOT_FOUND, "/no/such/interpreter", script)
+        script.write_text("#!/bin/sh\r\n")
+        self.refused(NOT_FOUND, "carriage return", script)
+        script.write_text("#!sh\n")  # a path, not a name
+        self.refused(NOT_FOUND, "its interpreter sh", script)
+        for nothing in ("#!\n", "echo without a first line\n"):
+            script.write_text(nothing)
+            self.refused(REFUSED, "no script that begins with #!", script)
+
+    def test_scripts_that_env_starts(self) -> None:
+        script = self.folder / "script"
+        script.touch(0o755)
+        for first in ("env -S LEVEL=1 sh", "env  sh \t", "env -S sh -e", "env -vS sh", "env -S -u LEVEL sh", "env -S 'sh'"):
+            script.write_text(f"#!/usr/bin/{first}\necho $LD_PRELOAD\n")
+            self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
+        script.write_text("#!/usr/bin/env sh -e\n")  # the system makes one word of it
+        self.refused(NOT_FOUND, "sh -e: no such command", script)
+        script.write_text("#!/usr/bin/env -S -i sh\n")
+        self.refused(REFUSED, "without an environment", script)
+
+    def test_words_that_are_no_programs(self) -> None:
+        self.refused(REFUSED, "is a folder", self.folder)
+        self.refused(NOT_FOUND, "name is empty", "")
+        program = Path(shutil.copy("/bin/true", self.folder / "program"))
+        program.chmod(0o644)
+        self.refused(REFUSED, "chmod +x", program)
+
+    def test_folders_that_LD_PRELOAD_cannot_name(self) -> None:
+        for name in ("with space", "with:colon"):
+            for folder in ("bin", "lib"):
+                (self.folder / name / folder).mkdir(parents=True)
+            command = shutil.copy(COMMAND, self.folder / name / "bin")
+            shutil.copy(LIBRARY, self.folder / name / "lib/libhakmem.so.0")
+            done = subprocess.run([command, "true"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, REFUSED)
+            self.assertIn("ends a name at a space or a colon", done.stderr)
+
+    def test_another_path_that_ends_alike_is_not_taken_for_the_library(self) -> None:
+        other = self.folder / str(LIBRARY)[1:]
+        other.parent.mkdir(parents=True)
+        subprocess.run([CC, "-shared", "-fPIC", "-o", other, "-x", "c", "/dev/null"], check=True)
+        done = self.run_it("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=str(other))
+        self.assertEqual(done.stdout, f"{LIBRARY}:{other}\n")
 
     def test_refuses_what_cannot_be_served(self) -> None:
         static = self.compile("int main(void) { return 0; }\n", "-static", name="static")
