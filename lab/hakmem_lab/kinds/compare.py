@@ -3,7 +3,7 @@
 import shlex
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import failing, guardrails, planning, two_arms, words
+from hakmem_lab.judge import failing, planning, two_arms, words
 from hakmem_lab.judge.analysis import (
     COMPARED,
     base_result,
@@ -120,7 +120,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
     result["final"] = ended and len(blocks) >= planning.least_blocks(records)
     result["headline"] = _headline(first, found, metric_of(header), result)
-    result["guardrails"] = guardrails.rows({name: decision.guardrails for name, decision in found.items()})
+    result["guardrails"] = two_arms.guardrail_rows({name: decision.guardrails for name, decision in found.items()})
     if len(others) == 1:
         decision = found[others[0]]
         result |= {"verdict": str(decision.verdict), "headline": decision.reason}

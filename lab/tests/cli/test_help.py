@@ -1,4 +1,4 @@
-"""What the help of a command shows is there: every option is a key of what the command runs, or of the command itself."""
+"""What the help of a command shows is there: every option is a key of the spec, or the command's own."""
 
 import pytest
 import typer

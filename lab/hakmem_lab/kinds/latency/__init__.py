@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.judge import planning, two_arms
@@ -81,13 +81,8 @@ class Spec(BlockSpec):
     repeat: Literal[1] = 1
     rate: Annotated[float, Field(gt=0)] | None = None
     duration: Duration | None = None
-    histogram: str = DEFAULT_PATTERN
+    histogram: Annotated[str, AfterValidator(check_pattern)] = DEFAULT_PATTERN
     value_unit: Literal["ns", "us", "ms", "s"] = "ns"
-
-    @field_validator("histogram")
-    @classmethod
-    def _histogram(cls, value: str) -> str:
-        return check_pattern(value)
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Spec":
