@@ -31,8 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def system(action: Action = "check", json: JsonFile = None) -> None:
     """Is the machine set up to measure: clock, layout, huge pages, other load? tune sets it, undo puts it back."""
-    from hakmem_lab.doctor import quiet
-    from hakmem_lab.doctor.checks import NOTE, Report
+    from hakmem_lab.doctor import NOTE, Report, quiet
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 

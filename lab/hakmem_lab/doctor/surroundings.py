@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
+from hakmem_lab.doctor import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
 from hakmem_lab.inside import links
 from hakmem_lab.system import usage
 from hakmem_lab.system.files import number, rows, text
