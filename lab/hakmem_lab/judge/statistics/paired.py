@@ -132,7 +132,7 @@ class WalshAverages:
         self.size = self.n * (self.n + 1) // 2
         self._all: np.ndarray | None = None
         if self.n <= DIRECT_LIMIT:
-            first, second = _pair_indices(self.n)
+            first, second = (indices[: self.size] for indices in _pair_indices(1 << (self.n - 1).bit_length()))
             self._all = np.sort((self._sorted[first] + self._sorted[second]) / 2)
 
     def count_at_most(self, value: float) -> int:
@@ -168,7 +168,8 @@ class WalshAverages:
 
 @lru_cache(maxsize=8)
 def _pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(n)
+    """By their greater index, so that those of fewer values come first: few powers of two serve every n."""
+    return np.tril_indices(n)
 
 
 @lru_cache(maxsize=EXACT_LIMIT)
