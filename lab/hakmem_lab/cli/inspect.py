@@ -94,8 +94,7 @@ def list_runs(store: StoreFolder = None) -> None:
 
 def export(
     runs: Annotated[
-        list[str] | None,
-        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs),
+        list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs)
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
     sql: Annotated[

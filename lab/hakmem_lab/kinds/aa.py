@@ -80,8 +80,7 @@ def _propose(session: Session, sigma: float, least: int) -> None:
         text += f", more than the {spec.max_blocks} of max-blocks"
     if blocks_for(spec.margin) > SHORT_BLOCKS and short:
         text += f"; --margin {100 * short[0]:g}% about {said(short[0])}"
-    session.event("proposal", text)
-    session.progress.say(text)
+    session.tell("proposal", text)
 
 
 def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:

@@ -139,12 +139,7 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
         return {"final": True}
     still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
     still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
-    ended = not still or count >= planning.most_blocks(header, records)
-    return {
-        "settled": not still,
-        "final": ended and count >= planning.least_blocks(records),
-        "open": list(still),
-    }
+    return planning.ending(header, records, count, not still) | {"open": list(still)}
 
 
 def _outlook(result: dict) -> str:

@@ -243,12 +243,8 @@ def _open_change(found: Change, treatment: str, control: str) -> str:
 
 def tolerated(result: Record, guardrail: Record) -> str:
     """What a guardrail allows: 5 % more."""
-    limit = finite(guardrail.get("limit"))
-    return (
-        ""
-        if limit is None
-        else words.tolerated(limit, words.style_of(words.described(result, guardrail.get("metric"))))
-    )
+    limit, described = finite(guardrail.get("limit")), words.described(result, guardrail.get("metric"))
+    return "" if limit is None else words.tolerated(limit, words.style_of(described))
 
 
 def margin_text(result: Record) -> str:
@@ -294,12 +290,7 @@ def _shown(result: Record, row: Record, found: Change) -> str:
 
 
 def _alike(result: Record, row: Record, found: Change) -> str:
-    ends = {
-        "estimate": row.get("estimate"),
-        "ci_low": row.get("equivalence_low"),
-        "ci_high": row.get("equivalence_high"),
-    }
-    narrow = change_of(result, ends | {"metric": row.get("metric")})
+    narrow = change_of(result, row | {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")})
     between = f": {narrow.between}" if narrow and narrow.between else ""
     return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
 

@@ -168,12 +168,7 @@ def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
 
 
-def headline_of(
-    spec: SuiteSpec,
-    rows: Sequence[dict],
-    reached: Sequence[dict],
-    unfit: Sequence[str] = (),
-) -> str:
+def headline_of(spec: SuiteSpec, rows: Sequence[dict], reached: Sequence[dict], unfit: Sequence[str] = ()) -> str:
     """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
     if not any(row["blocks"] or row["verdict"] for row in rows):
         return "No block was finished."

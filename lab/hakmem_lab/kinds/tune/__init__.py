@@ -84,18 +84,15 @@ class TuneSession(Session):
 
         super().begin(folder, source, counted)
         for name, why in self.left_out.items():
-            self.event(LEFT_OUT, f"{name} is left out: {why}", arm=name)
+            self.tell(LEFT_OUT, f"{name} is left out: {why}", arm=name)
         for text in self.notes:
-            self.event(NOTE, text)
-        for text in [*(f"{name} is left out: {why}" for name, why in self.left_out.items()), *self.notes]:
-            self.progress.say(text)
+            self.tell(NOTE, text)
         if self.brought:
             self.event(BROUGHT, f"the program brings an allocator of its own, {self.brought}")
         if self.search:
             tries, size = self.search
             text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
-            self.event(SEARCH, text, tries=tries, of=size)
-            self.progress.say(text)
+            self.tell(SEARCH, text, tries=tries, of=size)
         if self.planned is not None:
             text = f"the budget has time for {self.planned} blocks of the confirmation"
             self.event(planning.PLANNED, text, blocks=self.planned)
@@ -231,15 +228,13 @@ class TuneSession(Session):
             for blocks in self.each_block(SELECT, lambda _: [DEFAULT, *names], until):
                 if blocks and time.monotonic() > self.chosen_by:
                     text = f"half of the budget was over after {len(blocks)} blocks: the choice is made by these"
-                    self.event(OVER, text)
-                    self.progress.say(text)
+                    self.tell(OVER, text)
                     return
         except ArmFailed as failed:
             if failed.arm == DEFAULT:
                 raise
             text = f"{failed.arm} failed in block {failed.index} ({failed.why}), and takes no further part"
-            self.event(GONE, text, arm=failed.arm, block=failed.index)
-            self.progress.say(text)
+            self.tell(GONE, text, arm=failed.arm, block=failed.index)
 
 
 def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
