@@ -11,7 +11,7 @@ from hakmem_lab.errors import LabError
 EXTRAS = {
     "fleet": (("distributed", "distributed"),),
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
-    "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib")),
+    "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib"), ("tomli_w", "tomli-w")),
     "soak": (("ruptures", "ruptures"),),
     "sql": (("duckdb", "duckdb"),),
     "tune": (("optuna", "optuna"),),

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+from hakmem_lab import trace
 from hakmem_lab.system import launcher
-from hakmem_lab.trace import native
 
 folder, machine = Path(sys.argv[1]), sys.argv[2]
 os.uname = lambda: SimpleNamespace(machine=machine)  # the names tell machines apart by it
 folder.mkdir(parents=True, exist_ok=True)
-for make in (launcher.helper_path, native.recorder, native.collector, native.replayer, native.reader):
+for make in (launcher.helper_path, trace.recorder, trace.collector, trace.replayer, trace.reader):
     shutil.copy2(make(), folder)

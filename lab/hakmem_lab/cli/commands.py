@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import fleet, heap, inspect, kinds, programs, suites, traces
+from hakmem_lab.cli import fleet, heap, inspect, kinds, programs, traces
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
 # Group -> command -> (what it does, an example).
@@ -110,7 +110,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, suites, fleet, inspect):
+for module in (programs, heap, traces, kinds, fleet, inspect):
     module.register(app)
 
 

@@ -69,8 +69,7 @@ Format = Annotated[
     str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
 ]
 Require = Annotated[
-    str | None,
-    typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=_verdicts),
+    str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=_verdicts)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 

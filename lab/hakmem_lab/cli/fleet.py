@@ -62,7 +62,7 @@ def _fleet(params: dict[str, Any]) -> None:
 
 def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file, the spec). Raises LabError."""
-    from hakmem_lab.kinds.fleet.job import FleetSpec, check
+    from hakmem_lab.kinds.fleet.part import FleetSpec, check
     from hakmem_lab.plan.spec import build, read_toml
 
     words, engine = params["words"] or [], params["engine"]

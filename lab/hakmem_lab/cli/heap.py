@@ -49,7 +49,7 @@ def explain(
     """Where the memory of a process went: every resident kilobyte by owner."""
     from hakmem_lab.inside import explain
     from hakmem_lab.inside.explain import between
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import process
 
     if block is not None:
@@ -62,7 +62,7 @@ def explain(
     if before is not None:
         result["diff"] = between(before, result)
     if json is not None:
-        emit.write_object(result, json)
+        formats.write_object(result, json)
     if html is not None:
         from hakmem_lab.show import report
 

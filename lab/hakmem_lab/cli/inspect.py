@@ -94,8 +94,7 @@ def list_runs(store: StoreFolder = None) -> None:
 
 def export(
     runs: Annotated[
-        list[str] | None,
-        typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs),
+        list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs)
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
     sql: Annotated[
@@ -105,7 +104,7 @@ def export(
     store: StoreFolder = None,
 ) -> None:
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
     from hakmem_lab.store import query
 
     if format_ not in FORMATS:
@@ -116,17 +115,17 @@ def export(
     if output is None:
         sys.stdout.write(text)
     else:
-        emit.write_text(text, output, "--output")
+        formats.write_text(text, output, "--output")
 
 
 def _metrics(files: list, sql: str | None) -> str:
     """The runs' results, analysed again."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
-    return emit.text("openmetrics", [kinds.analyse(file) for file in files])
+    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
 
 
 def report(
@@ -144,7 +143,7 @@ def report(
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
     from hakmem_lab import kinds
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
     from hakmem_lab.show import report as pages
 
     check_format(format_)
@@ -154,7 +153,7 @@ def report(
         return
     files = [_store(store).find(name) for name in names]
     if format_ is not None:
-        emit.write_format([kinds.analyse(file) for file in files], format_)
+        formats.write_format([kinds.analyse(file) for file in files], format_)
         return
     pages.write_files(files, output)
     print(output)

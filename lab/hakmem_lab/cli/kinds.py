@@ -1,15 +1,16 @@
-"""The commands that measure or judge by a kind: ab, compare, aa and its like, tune, judge, baseline."""
+"""The commands that measure or judge by a kind: a row each; what is a command's own below it, in its order."""
 
 import tomllib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import arms, command, metrics, option
+from hakmem_lab.cli.flags import arms, beginning, command, metrics, option
 from hakmem_lab.cli.measure import check_json, check_require, measure, meet, named, overrides, spec_of
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, nearest
 
 METRIC = "metric label unit higher_is_better margin alpha"
 STEPS = "setup prepare cleanup"
@@ -28,38 +29,44 @@ COMMANDS = {
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
-        f"words allocators input_ set_ detect {BLOCKS}",
+        f"words input_ set_ detect {BLOCKS}",
     ),
     "latency": ("Open-loop tail latency, p50 to p99.99.", f"words allocators input_ set_ detect {BLOCKS}"),
-    "sweep": (
-        "Choose the best of several arms, then confirm it on fresh runs.",
-        f"words allocators input_ set_ {BLOCKS}",
-    ),
+    "sweep": ("Choose the best of several arms, then confirm it on fresh runs.", f"words input_ set_ {BLOCKS}"),
     "soak": (
         "One process for minutes to hours: does memory grow, does throughput sag?",
-        f"words allocators input_ set_ {BLOCKS}",
+        f"words allocator input_ set_ seed {RESULT}",
     ),
     "syscalls": (
         "System calls per operation in the steady state, per allocator.",
-        f"words allocators input_ set_ {BLOCKS}",
+        f"words allocators input_ set_ seed {RESULT}",
     ),
     "aa": (
         "Is this machine fit to measure? One arm against itself.",
         f"words allocator {METRIC} max_blocks repeat pin duet input_ seed {STEPS} store json format_ quiet",
     ),
+    "tune": (
+        "Search allocators and their options, confirm the best one; ends with the line for the service file.",
+        "words least most subject_to read allocators default combine budget margin alpha max_blocks repeat pin input_ "
+        f"timeout seed env question set_ {RESULT}",
+    ),
+    "judge": (
+        "What other tools have measured, as verdicts with intervals; and what cannot be known of it.",
+        "files only metric higher_is_better margin alpha interleaved question store json format_ require",
+    ),
+    "suite": (
+        'Workloads of your own on several allocators, with bars to reach: see "A suite of your own" in docs/lab.md.',
+        f"words allocators only budget set_ {BLOCKS}",
+    ),
+    "scorecard": (
+        "The project's suite: its workloads against all peers, milestones and history.",
+        f"words allocators only budget set_ {BLOCKS}",
+    ),
+    "gallery": (
+        "Which allocator for which program? What was found, losses first; with ROW: measured on this machine.",
+        "row allocators set_ max_blocks seed store json format_ quiet",
+    ),
 }
-
-
-def register(app: typer.Typer) -> None:
-    for kind, (what, names) in COMMANDS.items():
-        app.command(kind, help=what)(command(names, _ab if kind == "ab" else _of_kind(kind)))
-    _register_tune(app)
-    _register_judge(app)
-    _register_baseline(app)
-
-
-def _of_kind(kind: str) -> Callable[[dict[str, Any]], None]:
-    return lambda params: measure(kind, params)
 
 
 def _ab(params: dict[str, Any]) -> None:
@@ -96,10 +103,10 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
 def _show_instructions(result: dict, json_file: Path | None) -> None:
     """On the terminal, or as one JSON object."""
-    from hakmem_lab.show import emit, terminal
+    from hakmem_lab.show import formats, terminal
 
     if json_file is not None:
-        emit.write_object(result, json_file)
+        formats.write_object(result, json_file)
         if str(json_file) == "-":
             return
     console = terminal.output()
@@ -110,45 +117,6 @@ def _show_instructions(result: dict, json_file: Path | None) -> None:
     for arm in result["arms"]:
         terminal.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
     console.print(table)
-
-
-# hak tune
-
-
-def _register_tune(app: typer.Typer) -> None:
-    what = "Search allocators and their options, confirm the best one; ends with the line for the service file."
-    names = (
-        "words least most subject_to read allocators default combine budget margin alpha max_blocks repeat pin input_ "
-        f"timeout seed env question set_ {RESULT}"
-    )
-    app.command("tune", help=what)(
-        command(
-            names,
-            _tune,
-            least=option(
-                str | None, metavar="METRIC", help="What to have the least of: wall, rss, p99 …", autocompletion=metrics
-            ),
-            most=option(str | None, metavar="METRIC", help="What to have the most of: a figure that it prints"),
-            subject_to=option(
-                list[str] | None,
-                "--subject-to",
-                metavar="METRIC=+N%",
-                help="May grow by so much; of a rate -N%: may fall; repeatable",
-            ),
-            read=option(
-                list[str] | None,
-                "--read",
-                metavar="NAME=regex:PATTERN",
-                help="A figure that the program prints; repeatable",
-            ),
-            allocators=option(
-                list[str] | None, help="Those whose options are tried, or arms as they are", autocompletion=arms
-            ),
-            default=option(str | None, metavar="ARM", help="What it runs on now", autocompletion=arms),
-            combine=option(bool | None, "--combine", help="Also several options of an allocator at once"),
-            budget=option(str | None, help="Time for all of it, such as 30m"),
-        )
-    )
 
 
 def _tune(params: dict[str, Any]) -> None:
@@ -207,25 +175,6 @@ def limit(text: str) -> tuple[str, dict]:
     return name, {"limit": 1 / (1 - share) - 1, "higher-is-better": True}
 
 
-# hak judge: what Google Benchmark, go test, pytest-benchmark or hyperfine has measured
-
-
-def _register_judge(app: typer.Typer) -> None:
-    what = "What other tools have measured, as verdicts with intervals; and what cannot be known of it."
-    app.command("judge", help=what)(
-        command(
-            "files only metric higher_is_better margin alpha interleaved question store json format_ require",
-            lambda params: measure("judge", params | {"words": None, "quiet": True}),
-            files=Annotated[
-                list[str], typer.Argument(metavar="OLD [NEW]", help="Two files, or one with several benchmarks; -")
-            ],
-            only=option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
-            metric=option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
-            interleaved=option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
-        )
-    )
-
-
 # hak baseline: what a change is compared with, kept as a file
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline, such as main.baseline")]
@@ -252,8 +201,7 @@ def _save(
     spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
-    from hakmem_lab.plan import baseline
-    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.plan.arms import parse_arm, save_baseline
     from hakmem_lab.plan.spec import read_toml
 
     text = None
@@ -261,14 +209,140 @@ def _save(
         if read_toml(spec).get("kind", "ab") != "ab":
             raise LabError(f"{spec}: a baseline is compared by a spec of the kind ab")
         text = spec.read_text(encoding="utf-8")
-    facts = baseline.save(file, parse_arm(allocator, where="--allocator"), text)
+    facts = save_baseline(file, parse_arm(allocator, where="--allocator"), text)
     print(f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}")
 
 
 def _compare(params: dict[str, Any]) -> None:
-    from hakmem_lab.plan import baseline
+    from hakmem_lab.plan.arms import BASELINE, load_baseline
 
     file, words = params.pop("file"), params["words"]
-    params |= {"control": f"{baseline.PREFIX}{file}", "treatment": params["treatment"] or DEFAULT_ARM}
+    params |= {"control": f"{BASELINE}{file}", "treatment": params["treatment"] or DEFAULT_ARM}
     own_spec = words and words[0].endswith(".toml")
-    measure("ab", params, {} if own_spec else tomllib.loads(baseline.load(file, "baseline").spec or ""))
+    measure("ab", params, {} if own_spec else tomllib.loads(load_baseline(file).spec or ""))
+
+
+OWN_SPEC = Path("experiments") / "scorecard.toml"
+
+
+def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
+    from hakmem_lab.plan.spec import read_toml
+
+    before, comma, last = incomplete.rpartition(",")
+    # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
+    named = [word for word in (*(ctx.params.get("words") or ()), *ctx.args) if word.endswith(".toml")]
+    try:
+        spec = read_toml(Path(named[0]) if named or ctx.info_name != "scorecard" else own_spec())
+    except (LabError, IndexError):
+        return []
+    rows = [row for row in spec.get("workload", []) if isinstance(row, dict)]
+    known = dict.fromkeys(str(row[key]) for row in rows for key in ("key", "group") if key in row)
+    return [before + comma + name for name in beginning(last, known)]
+
+
+def row_names(incomplete: str) -> list[str]:
+    from hakmem_lab.show import gallery
+
+    try:
+        return beginning(incomplete, gallery.names())
+    except LabError:
+        return []
+
+
+def own_spec() -> Path:
+    """The project's. Raises LabError outside of a checkout."""
+    from hakmem_lab.plan import project
+
+    top = project.root()
+    if top is None:
+        raise LabError("a scorecard without a spec is the project's own: start hak inside a checkout, or name a spec")
+    path = top / OWN_SPEC
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _gallery(params: dict[str, Any]) -> None:
+    from hakmem_lab.show import gallery
+
+    row, known = params.pop("row"), gallery.names()
+    if row is None:
+        _show_gallery()
+    elif row not in known:
+        raise LabError(f"the gallery has no row '{row}': {nearest(row, known)}")
+    else:
+        spec = gallery.top() / gallery.SPEC
+        measure("suite", params | {"words": [str(spec)], "only": row, "budget": None, "require": None})
+
+
+def _show_gallery() -> None:
+    from hakmem_lab.show import gallery
+
+    found = gallery.rows()
+    for standing in gallery.STANDINGS:
+        chosen = [row for row in found if row.standing() == standing]
+        if chosen:
+            print(f"\n{standing}:")
+        for row in chosen:
+            print("\n".join([f"  {row.key}: {row.title}", *(f"    {line}" for line in row.sentences())]))
+    left = [key for key in gallery.names() if key not in {row.key for row in found}]
+    if left:
+        print(f"\nNot measured yet: {', '.join(left)}.")
+    print("\nhak gallery ROW measures one here; how, and all figures: docs/gallery/README.md")
+
+
+def _words(metavar: str, what: str) -> Any:
+    return Annotated[list[str] | None, typer.Argument(metavar=metavar, help=what, show_default=False)]
+
+
+ONLY = option(str | None, metavar="KEY,KEY...", help="These workloads or groups alone", autocompletion=workloads)
+ROUNDS = option(str | None, help="No further round of blocks beyond this time, such as 10m")
+# Flags that are a command's own, or other ones there: tables of arms stand in specs alone; what would be asked in vain
+# is not shown, but answered.
+OWN: dict[str, dict[str, Any]] = {
+    "matrix": {"words": _words("SPEC.toml", "The spec"), "require": option(str | None, hidden=True)},
+    "sweep": {"words": _words("SPEC.toml", "The spec")},
+    "tune": {
+        "least": option(
+            str | None, metavar="METRIC", help="What to have the least of: wall, rss, p99 …", autocompletion=metrics
+        ),
+        "most": option(str | None, metavar="METRIC", help="What to have the most of: a figure that it prints"),
+        "subject_to": option(
+            list[str] | None, metavar="METRIC=+N%", help="May grow by so much; of a rate -N%: may fall; repeatable"
+        ),
+        "read": option(
+            list[str] | None, metavar="NAME=regex:PATTERN", help="A figure that the program prints; repeatable"
+        ),
+        "allocators": option(
+            list[str] | None, help="Those whose options are tried, or arms as they are", autocompletion=arms
+        ),
+        "default": option(str | None, metavar="ARM", help="What it runs on now", autocompletion=arms),
+        "combine": option(bool | None, "--combine", help="Also several options of an allocator at once"),
+        "budget": option(str | None, help="Time for all of it, such as 30m"),
+    },
+    "judge": {
+        "files": Annotated[
+            list[str], typer.Argument(metavar="OLD [NEW]", help="Two files, or one with several benchmarks; -")
+        ],
+        "only": option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
+        "metric": option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
+        "interleaved": option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
+    },
+    "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
+    "scorecard": {"words": _words("[SPEC.toml]", "Default: the project's own"), "only": ONLY, "budget": ROUNDS},
+    "gallery": {
+        "row": Annotated[str | None, typer.Argument(metavar="[ROW]", help="Measure this one", autocompletion=row_names)]
+    },
+}
+RUN: dict[str, Callable[[dict[str, Any]], None]] = {
+    "ab": _ab,
+    "tune": _tune,
+    "judge": lambda params: measure("judge", params | {"words": None, "quiet": True}),
+    "scorecard": lambda params: measure("suite", params | {"words": params["words"] or [str(own_spec())]}),
+    "gallery": _gallery,
+}
+
+
+def register(app: typer.Typer) -> None:
+    for kind, (what, names) in COMMANDS.items():
+        app.command(kind, help=what)(command(names, RUN.get(kind, partial(measure, kind)), **OWN.get(kind, {})))
+    _register_baseline(app)

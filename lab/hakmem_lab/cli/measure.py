@@ -111,13 +111,13 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
 
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
     """One line a value; in JSON a list of results."""
-    from hakmem_lab.show import answers, emit
+    from hakmem_lab.show import answers, formats
     from hakmem_lab.store.runs import plain
 
     if (file := params["json"]) is not None:
-        emit.write_object(plain([emit.summary(result) for result in results]), file)
+        formats.write_object(plain([formats.summary(result) for result in results]), file)
     if params["format_"] is not None:
-        emit.write_format(results, params["format_"])
+        formats.write_format(results, params["format_"])
     elif str(file) != "-":
         for result in results:
             print(f"{title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
@@ -195,24 +195,24 @@ def check_json(path: Path | None) -> None:
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:
     """Raises LabError for an unknown format, and where two things would stand on standard output."""
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
 
-    if name is not None and name not in emit.FORMATS:
-        raise LabError(f"--format: there is no format '{name}': {nearest(name, emit.FORMATS)}")
+    if name is not None and name not in formats.FORMATS:
+        raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.FORMATS)}")
     if name is not None and str(json_file) == "-":
         raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
 
 
 def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
     """To the file, and on standard output in the format, or as tables."""
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import render
 
     check_format(format_, json_file)
     if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
-        emit.write_json(result, json_file)
+        formats.write_json(result, json_file)
     if format_ is not None:
-        emit.write_format([result], format_)
+        formats.write_format([result], format_)
     elif json_file is None or str(json_file) != "-":
         render.show(result)
 

@@ -31,9 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def system(action: Action = "check", json: JsonFile = None) -> None:
     """Is the machine set up to measure: clock, layout, huge pages, other load? tune sets it, undo puts it back."""
-    from hakmem_lab.doctor import quiet
-    from hakmem_lab.doctor.checks import NOTE, Report
-    from hakmem_lab.show import emit
+    from hakmem_lab.doctor import NOTE, Report, quiet
+    from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
     if action not in ("check", "tune", "undo"):
@@ -44,7 +43,7 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
         text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
         report = Report(text, not found, False, tuple(checks))
         if json is not None:
-            emit.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
+            formats.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
         if str(json) != "-":
             show_report(report)
         raise typer.Exit(EXIT_DISTURBED if found else 0)
@@ -106,7 +105,7 @@ def doctor(
     """Is a program, or a process, served by hakmem? If not: why not, and what to do."""
     from hakmem_lab.doctor import examine
     from hakmem_lab.plan.arms import parse_arm
-    from hakmem_lab.show import emit
+    from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
     arm = parse_arm(allocator, where="--allocator")
@@ -115,7 +114,7 @@ def doctor(
         raise LabError(f"one process at a time: hak doctor {subject[0]}")
     found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm)
     if json is not None:  # first: whoever reads the terminal's lines may stop reading
-        emit.write_object(found.record(), json)
+        formats.write_object(found.record(), json)
     if str(json) != "-":
         show_report(found)
     if not found.served:

@@ -115,7 +115,7 @@ def trace(
     html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
-    from hakmem_lab.show import emit, report
+    from hakmem_lab.show import formats, report
     from hakmem_lab.show.terminal import traced
     from hakmem_lab.trace.contents import counts
 
@@ -139,6 +139,6 @@ def trace(
         if html is not None:
             report.write_reading(result, html, "--html")
     if json is not None:
-        emit.write_object(result, json)
+        formats.write_object(result, json)
     if str(json) != "-":
         (traced.show_stacks if by else traced.show)(result)

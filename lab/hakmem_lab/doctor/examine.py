@@ -12,9 +12,22 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, live, program, surroundings
+from hakmem_lab.doctor import (
+    NOTE,
+    NOTHING,
+    OK,
+    PROBLEM,
+    UNKNOWN,
+    WHO,
+    Check,
+    Report,
+    binary,
+    live,
+    program,
+    report,
+    surroundings,
+)
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PROBLEM, UNKNOWN, WHO, Check, Report, report
 from hakmem_lab.doctor.program import Program
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm

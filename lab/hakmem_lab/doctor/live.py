@@ -10,9 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hakmem_lab.doctor import binary, surroundings
+from hakmem_lab.doctor import (
+    NOTE,
+    NOTHING,
+    OK,
+    PART,
+    PROBLEM,
+    ROOT,
+    UNKNOWN,
+    WHO,
+    Check,
+    binary,
+    count,
+    listed,
+    surroundings,
+)
 from hakmem_lab.doctor.binary import is_elf, readable
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, ROOT, UNKNOWN, WHO, Check, count, listed
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.inside import links, memory

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.doctor import binary
+from hakmem_lab.doctor import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, binary, count, listed
 from hakmem_lab.doctor.binary import Binary
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, UNKNOWN, Check, count, listed
 from hakmem_lab.system import allocators
 from hakmem_lab.system.scripts import Damaged
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import NOTE, OK, ROOT, UNKNOWN, Check
+from hakmem_lab.doctor import NOTE, OK, ROOT, UNKNOWN, Check
 from hakmem_lab.errors import LabError
 from hakmem_lab.system import files, machine
 from hakmem_lab.system.files import text

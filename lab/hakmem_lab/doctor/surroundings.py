@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hakmem_lab.doctor.checks import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
+from hakmem_lab.doctor import KIB, NOTE, OK, PROBLEM, ROOT, UNKNOWN, Check, amount, count, kib
 from hakmem_lab.inside import links
 from hakmem_lab.system import usage
 from hakmem_lab.system.files import number, rows, text
@@ -19,10 +19,7 @@ MIB = KIB * KIB
 LEAST_DATA = 512 * KIB
 NEARLY = 0.9
 # (line of /proc/PID/limits, its name here, what is used of it, the flag of prlimit)
-LIMITS = (
-    ("Max address space", "address space", "VmSize", "--as"),
-    ("Max data size", "data", "VmData", "--data"),
-)
+LIMITS = (("Max address space", "address space", "VmSize", "--as"), ("Max data size", "data", "VmData", "--data"))
 UNLIMITED_V1 = 1 << 60
 # A process that sits below these names was put there by something that runs containers.
 CONTAINER_WORDS = ("docker", "kubepods", "libpod", "lxc", "containerd", "crio")

@@ -140,16 +140,17 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
+def begun(header: dict, records: Sequence[dict]) -> dict:
     """What every kind's result begins with."""
+    kept = {key: header[key] for key in ("kind", "id", "question")}
+    kept |= {"verdict": None, "headline": "", "final": False, "margin": None, "arms": []}
+    return kept | {"failures": failures(records), "warnings": warnings(header, records)}
+
+
+def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
+    """The same of the kinds in blocks."""
     spec, metric = header["spec"], metric_of(header)
-    return {
-        "kind": header["kind"],
-        "id": header["id"],
-        "question": header["question"],
-        "verdict": None,
-        "headline": "",
-        "final": False,
+    return begun(header, records) | {
         "metric": metric.record(),
         "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
         "margin": spec["margin"],
@@ -158,8 +159,6 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "max_blocks": most_blocks(header, records),
         "earlier": header.get("earlier", []),
         "arms": arm_rows(header, blocks, metric),
-        "failures": failures(records),
-        "warnings": warnings(header, records),
     }
 
 

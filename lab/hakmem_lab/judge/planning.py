@@ -51,6 +51,12 @@ def least_blocks(records: Sequence[dict]) -> int:
     return max([event["until"] for event in _events(records, MORE) if event["settled"]], default=0)
 
 
+def ending(header: dict, records: Sequence[dict], count: int, settled: bool) -> dict:
+    """Whether a run is over after so many blocks: keys of its result. settled: nothing that is asked is open."""
+    ended = settled or count >= most_blocks(header, records)
+    return {"settled": settled, "final": ended and count >= least_blocks(records)}
+
+
 def by_block(records: Sequence[dict]) -> list[str]:
     """The percentiles that a latency run judges after every block; the others have planned looks alone."""
     found = _events(records, BY_BLOCK)

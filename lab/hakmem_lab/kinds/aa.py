@@ -21,6 +21,8 @@ Spec = AaSpec
 SIDES = ("A", "B")
 MARGINS, SHORT_BLOCKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.5), 40
 PLANNED_BLOCKS = (20, 40, 60, 120, 180)
+SHOWN = ("fit", "state", "spread", "false_go", "false_no_go", "neutral", "inconclusive", "resamples", "rate", "bound",
+         "autocorrelation", "sequential_rate", "blocks_per_verdict", "advice")  # fmt: skip
 
 
 def default_values() -> dict:
@@ -78,8 +80,7 @@ def _propose(session: Session, sigma: float, least: int) -> None:
         text += f", more than the {spec.max_blocks} of max-blocks"
     if blocks_for(spec.margin) > SHORT_BLOCKS and short:
         text += f"; --margin {100 * short[0]:g}% about {said(short[0])}"
-    session.event("proposal", text)
-    session.progress.say(text)
+    session.tell("proposal", text)
 
 
 def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
@@ -102,38 +103,19 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if metric_of(header).higher_is_better:
         rows = [[-value for value in row] for row in rows]
     found = aa.aa_false_verdicts(
-        rows,
-        spec["margin"],
-        spec["alpha"],
-        spec["resamples"],
-        header["seed"],
-        executed_abba=abba,
+        rows, spec["margin"], spec["alpha"], spec["resamples"], header["seed"], executed_abba=abba,
         plan=Plan((spec["max-blocks"],)),
-    )
+    )  # fmt: skip
     counts = sorted({*PLANNED_BLOCKS, len(blocks)})
     smallest = {str(n): 100 * power.smallest_effect(found.spread, n, spec["alpha"]) for n in counts}
     result["final"] = len(blocks) >= spec["max-blocks"] or found.fit
     bias = found.bias.ratio()
-    result["aa"] = {
-        "fit": found.fit,
-        "state": found.state,
+    result["aa"] = {name: getattr(found, name) for name in SHOWN} | {
         "bias": bias.estimate,
         "bias_low": bias.low,
         "bias_high": bias.high,
-        "spread": found.spread,
-        "false_go": found.false_go,
-        "false_no_go": found.false_no_go,
-        "neutral": found.neutral,
-        "inconclusive": found.inconclusive,
-        "resamples": found.resamples,
-        "rate": found.rate,
-        "bound": found.bound,
         "noise_percent": 100 * found.coefficient_of_variation,
-        "autocorrelation": found.autocorrelation,
-        "sequential_rate": found.sequential_rate,
-        "blocks_per_verdict": found.blocks_per_verdict,
         "smallest_effect_percent": smallest,
-        "advice": found.advice,
     }
     result["headline"] = _headline(found, spec["margin"], loaded(records))
     return result

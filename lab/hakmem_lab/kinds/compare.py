@@ -1,18 +1,11 @@
 """`hak compare`: several allocators on one program, each against a baseline, with simultaneous intervals."""
 
 import shlex
+from collections.abc import Callable
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import failing, guardrails, planning, two_arms, words
-from hakmem_lab.judge.analysis import (
-    COMPARED,
-    base_result,
-    comparison,
-    log_ratios,
-    measured,
-    metric_of,
-    unfinished,
-)
+from hakmem_lab.judge import failing, planning, two_arms, words
+from hakmem_lab.judge.analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished
 from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
@@ -66,31 +59,48 @@ def measure(session: Session) -> None:
     session.check_fitness()
     everyone = list(session.arms)
     plan_detection(session, everyone, len(everyone) - 1)
-    header, records = session.file.header(), session.records()
-    least, most = planning.least_blocks(records), planning.most_blocks(header, records)
-    plan = planning.plan_of(header, records)
+    until_all_are_settled(session)
+
+
+def until_all_are_settled(session: Session) -> None:
+    """The blocks, each arm judged after every one."""
+    header = session.file.header()
+    plan = planning.plan_of(header, session.records())
+
+    def settled(blocks: Blocks, name: str) -> verdict.Verdict | None:
+        found = decisions(header, blocks, plan, name).get(name)
+        return found.verdict if found and found.verdict is not verdict.Verdict.INCONCLUSIVE else None
+
+    fewer_and_fewer(session, settled if plan.share else None)
+
+
+def fewer_and_fewer(session: Session, settled: Callable[[Blocks, str], verdict.Verdict | None] | None) -> None:
+    """Blocks of the baseline and of every arm that is still open. settled(blocks so far, arm): the verdict on it, None
+    while it has none; without it, all blocks have all arms."""
+    records, (first, *others) = session.records(), session.arms
+    least, most = planning.least_blocks(records), planning.most_blocks(session.file.header(), records)
+    gone: set[str] = set()
 
     def wanted(blocks: Blocks) -> list[str]:
-        if len(blocks) < least or not plan.share or not blocks:
-            return everyone
-        return [everyone[0], *(name for name in everyone[1:] if name not in gone)]
+        return [first, *(name for name in others if len(blocks) < least or name not in gone)]
 
-    gone: dict[str, int] = {}
     for blocks in session.each_block("measure", wanted, most):
-        if not blocks or not plan.share:
+        if not blocks or settled is None:
             continue
-        for name, decision in decisions(header, blocks, plan).items():
-            if decision.verdict is not verdict.Verdict.INCONCLUSIVE and name not in gone:
-                gone[name] = len(blocks)
-                session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
-        if len({*gone, *session.gone}) == len(everyone) - 1 and len(blocks) >= least:
+        gone |= {*session.gone}
+        for name in (name for name in others if name not in gone):
+            if (found := settled(blocks, name)) is not None:
+                gone.add(name)
+                session.progress.say(f"{len(blocks)} blocks: {name}: {found}")
+        if len(gone) == len(others) and len(blocks) >= least:
             return
 
 
-def decisions(header: dict, blocks: Blocks, plan: Plan) -> dict[str, verdict.Decision]:
-    """Of every arm against the baseline, from the blocks in which it took part; the comparisons share alpha."""
+def decisions(header: dict, blocks: Blocks, plan: Plan, *only: str) -> dict[str, verdict.Decision]:
+    """Of every arm, or of these, against the baseline, from the blocks in which it took part; the comparisons share
+    alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
-    there = [name for name in others if two_arms.shared(blocks, first, name)]
+    there = [name for name in only or others if two_arms.shared(blocks, first, name)]
     return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in there}
 
 
@@ -115,12 +125,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
     ]
     result["comparisons"] += _secondary(blocks, first, list(found), spec)
     done = {*result["failed"], *failing.gone(records)}
-    open_ones = [d for name, d in found.items() if d.verdict is verdict.Verdict.INCONCLUSIVE and name not in done]
-    result["settled"] = not open_ones
-    ended = not open_ones or len(blocks) >= planning.most_blocks(header, records)
-    result["final"] = ended and len(blocks) >= planning.least_blocks(records)
+    settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
+    result |= planning.ending(header, records, len(blocks), settled)
     result["headline"] = _headline(first, found, metric_of(header), result)
-    result["guardrails"] = guardrails.rows({name: decision.guardrails for name, decision in found.items()})
+    result["guardrails"] = two_arms.guardrail_rows({name: decision.guardrails for name, decision in found.items()})
     if len(others) == 1:
         decision = found[others[0]]
         result |= {"verdict": str(decision.verdict), "headline": decision.reason}

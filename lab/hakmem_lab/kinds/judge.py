@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.analysis import ARM_MEDIANS, comparison
@@ -17,7 +17,7 @@ from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan import foreign
 from hakmem_lab.plan.foreign import Benchmark, File
 from hakmem_lab.plan.metrics import UNITS
-from hakmem_lab.plan.spec import Alpha, Model, Ratio, normalised, spec_hash
+from hakmem_lab.plan.spec import Alpha, Model, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.store.runs import RunFile, plain
 
@@ -39,21 +39,12 @@ class Spec(Model):
     kind: Literal["judge"] = "judge"
     question: str = ""
     files: Annotated[list[str], Field(min_length=1, max_length=2)]
-    only: str = ""
+    only: Annotated[str, AfterValidator(lambda text: compiled(text).pattern)] = ""
     metric: str = "wall"
     higher_is_better: bool = False
     margin: Ratio = 0.01
     alpha: Alpha = 0.05
     interleaved: bool = False
-
-    @field_validator("only")
-    @classmethod
-    def _pattern(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"the regular expression is not valid: {error}") from None
-        return value
 
 
 Pair = tuple[str, Benchmark, Benchmark]  # what it is called, control, treatment

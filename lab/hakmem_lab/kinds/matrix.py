@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import failing, guardrails, planning, words
+from hakmem_lab.judge import failing, planning, two_arms, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
 from hakmem_lab.judge.statistics import factorial, verdict
 from hakmem_lab.judge.statistics.factorial import Effect, Question
@@ -93,7 +93,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["effects"] = [_row(one, failed) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
     result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
     result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
-    result["guardrails"] = guardrails.rows(guardrails.judged(header, blocks, plan if plan.share else None))
+    result["guardrails"] = two_arms.guardrail_rows(
+        two_arms.guardrails_judged(header, blocks, plan if plan.share else None)
+    )
     result |= _ending(found, len(blocks), header, records)
     unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
     read = [one.effect for one in kept if one.effect.name not in unread]
@@ -137,12 +139,7 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
         return {"final": True}
     still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
     still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
-    ended = not still or count >= planning.most_blocks(header, records)
-    return {
-        "settled": not still,
-        "final": ended and count >= planning.least_blocks(records),
-        "open": list(still),
-    }
+    return planning.ending(header, records, count, not still) | {"open": list(still)}
 
 
 def _outlook(result: dict) -> str:

@@ -4,17 +4,28 @@ A value may hold commas: what follows one and does not begin with NAME= belongs 
 ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), `baseline:FILE`
 (what `hak baseline save` kept), or the path of a library. NAME is a variable of the environment; one that is a
 research gate of REVISION selects how it is built.
+
+A baseline is a library with its settings in one file, to be run again, in the same blocks, beside what came after it. A
+figure of another day is no yardstick: another machine, kernel, load and temperature are in it. So what is kept is not a
+figure but the thing itself: a compressed archive of `baseline.json`, the library, and, where one was given, the spec.
 """
 
+import hashlib
+import io
+import json
 import os
 import re
 import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.plan import baseline, peers, project
+from hakmem_lab.plan import peers, project
+from hakmem_lab.store.runs import now_utc
+from hakmem_lab.system import files
+from hakmem_lab.system.compiled import cache_folder
 
 OPTION_PREFIX = "HAKMEM_"
 # Of the caller's variables, those by which an allocator is chosen and set; an arm's own ones decide that.
@@ -151,12 +162,6 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
     return peers.Library(path, revision or peers.hakmem_library().version, configuration), gates
 
 
-def _kept(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
-    """Library and variables of `baseline:FILE`; what the arm sets itself comes before what was kept."""
-    kept = baseline.load(Path(allocator.removeprefix(baseline.PREFIX)), where)
-    return peers.Library(kept.path, kept.version, kept.configuration, kept.environment), kept.variables | variables
-
-
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
     """An arm from its text. `where` names the flag or the key in messages. Builds an earlier revision of hakmem.
 
@@ -166,8 +171,9 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
     for setting in settings:
         _add_setting(variables, setting, "--set")
     gates: dict[str, str] = {}
-    if allocator.startswith(baseline.PREFIX):
-        library, variables = _kept(allocator, variables, where)
+    if allocator.startswith(BASELINE):
+        kept = load_baseline(Path(allocator.removeprefix(BASELINE)), where)
+        library, variables = kept.library, kept.variables | variables  # what the arm sets itself comes first
     elif "/" in allocator:
         file = _library_file(allocator, where)
         library = peers.Library(file, peers.version_of(file))
@@ -179,3 +185,102 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
         raise LabError(f"{where}: there is no allocator '{allocator}': {nearest(allocator, peers.names())}")
     own = {key: value for key, value in variables.items() if key not in gates}
     return Arm(name or text, text, allocator, library, own, gates)
+
+
+BASELINE = "baseline:"
+FORMAT = 1
+FACTS, LIBRARY, SPEC = "baseline.json", "library.so", "spec.toml"
+MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a file holds; the library is unpacked into the user's cache."""
+
+    library: peers.Library
+    variables: dict[str, str]
+    spec: str | None
+
+
+def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
+    """Writes the arm's library and settings; spec: the text of a spec to compare by. Returns the facts.
+
+    Raises LabError where the arm has no library that could run elsewhere, or the file cannot be written.
+    """
+    if arm.library.path is None or arm.allocator == "glibc":
+        raise LabError(f"baseline: '{arm.allocator}' is the system's own and cannot be kept; name a library or hakmem")
+    library = arm.library.path.read_bytes()
+    facts = {
+        "format": FORMAT,
+        "created": now_utc(),
+        "text": arm.text,
+        "sha256": hashlib.sha256(library).hexdigest(),
+        "version": arm.library.version,
+        "configuration": arm.library.configuration,
+        "environment": arm.library.environment,
+        "variables": arm.variables,
+        "git": project.git_state(project.root()),
+    }
+    members = {FACTS: (json.dumps(facts, indent=1) + "\n").encode(), LIBRARY: library}
+    if spec is not None:
+        members[SPEC] = spec.encode()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            for name, data in members.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(data), 0o644
+                archive.addfile(entry, io.BytesIO(data))
+        files.write(file, packed.getvalue())
+    except OSError as error:
+        raise LabError(f"baseline: cannot write {file}: {error.strerror}") from None
+    return facts
+
+
+def load_baseline(file: Path, where: str = "baseline") -> Baseline:
+    """The baseline of a file, its library in the user's cache. Raises LabError where it is none."""
+    members = _members(file, where)
+    try:
+        facts = json.loads(members[FACTS])
+        known = facts["format"] == FORMAT and facts["sha256"] == hashlib.sha256(members[LIBRARY]).hexdigest()
+    except (KeyError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise LabError(
+            f"{where}: {file} is no baseline of this laboratory, or damaged: make one with hak baseline save"
+        )
+    path = _unpacked(members[LIBRARY], facts["sha256"])
+    spec = members[SPEC].decode() if SPEC in members else None
+    library = peers.Library(path, facts["version"], facts["configuration"], facts["environment"])
+    return Baseline(library, facts["variables"], spec)
+
+
+def _members(file: Path, where: str) -> dict[str, bytes]:
+    """The contents of the archive's files, by name; nothing is written by the names in it."""
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(file, "r:gz") as archive:
+            for entry in archive:
+                if entry.isfile() and entry.name in (FACTS, LIBRARY, SPEC) and entry.size <= MOST_BYTES:
+                    opened = archive.extractfile(entry)
+                    found[entry.name] = opened.read() if opened else b""
+    except FileNotFoundError:
+        raise LabError(f"{where}: there is no baseline {file}") from None
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise LabError(f"{where}: {file} is no baseline: {error}") from None
+    return found
+
+
+def _unpacked(library: bytes, digest: str) -> Path:
+    """The library under a name that says what is in it: two baselines never share a path."""
+    cache = cache_folder() / "baselines"
+    path = cache / f"{digest[:32]}.so"
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+        return path
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        files.write(path, library)
+    except OSError as error:
+        raise LabError(f"baseline: cannot unpack into {cache}: {error.strerror}") from None
+    return path

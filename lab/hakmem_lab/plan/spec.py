@@ -100,14 +100,18 @@ def check_timeout(value: float) -> float:
     return value
 
 
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Raises ValueError."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"the regular expression is not valid: {error}") from None
+
+
 def check_metric(value: str) -> str:
     """Returns the metric, or raises ValueError."""
     if value.startswith("regex:"):
-        try:
-            groups = re.compile(value[6:]).groups
-        except re.error as error:
-            raise ValueError(f"the regular expression is not valid: {error}") from None
-        if groups != 1:
+        if compiled(value[6:]).groups != 1:
             raise ValueError("the regular expression needs exactly one group, the number, in parentheses")
         return value
     if value not in (*BUILT_IN_METRICS, *SERVER_METRICS):

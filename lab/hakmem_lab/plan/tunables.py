@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MALLOPT = "mallopt(3)"
 TUNABLES = "The GNU C Library manual, Memory Allocation Tunables"
 OPTIONS_DEF = "hakmem(3); HAKMEM_HELP=1"
-JEMALLOC = "jemalloc(3), opt."
+JEMALLOC = "jemalloc(3), opt.{}"
 MIMALLOC_2_0 = "mimalloc 2.0: mimalloc.h, readme.md; MIMALLOC_VERBOSE=1"
 MIMALLOC = "mimalloc documentation, Environment Options; MIMALLOC_VERBOSE=1"
 GPERFTOOLS = "gperftools: docs/tcmalloc.html, Modifying Runtime Behavior"
@@ -35,67 +35,66 @@ class Option:
         return self.key or self.variable
 
 
-def _glibc(variable: str, values: tuple[str, ...], usual: str, source: str = MALLOPT, key: str = "") -> Option:
-    return Option(("glibc",), variable, values, usual, source, key)
-
-
-def _hakmem(name: str, values: tuple[str, ...], usual: str) -> Option:
-    return Option(("hakmem",), f"HAKMEM_{name}", values, usual, OPTIONS_DEF)
-
-
-def _jemalloc(key: str, values: tuple[str, ...], usual: str) -> Option:
-    return Option(("jemalloc", "jemalloc5"), "MALLOC_CONF", values, usual, JEMALLOC + key, key)
-
-
-def _old_mimalloc(name: str, values: tuple[str, ...], usual: str) -> Option:
-    return Option(("mimalloc",), f"MIMALLOC_{name}", values, usual, MIMALLOC_2_0)
-
-
-def _mimalloc(name: str, values: tuple[str, ...], usual: str) -> Option:
-    return Option(("mimalloc2", "mimalloc3"), f"MIMALLOC_{name}", values, usual, MIMALLOC)
-
-
-def _tcmalloc(name: str, values: tuple[str, ...], usual: str) -> Option:
-    return Option(("tcmalloc",), f"TCMALLOC_{name}", values, usual, GPERFTOOLS)
-
-
-TABLE = (
-    _hakmem("PROFILE", ("balanced", "lean"), "speed"),
-    _hakmem("CACHE_CLASS_MAX", ("256K", "32K"), "4M"),
-    _hakmem("DECAY_MS", ("50", "10000"), "1000"),
-    _hakmem("RETAIN", ("0", "64M"), "8M"),
-    _hakmem("RETAIN_PERCENT", ("0", "100"), "25"),
-    _hakmem("RETAIN_LEARNED", ("0",), "128M"),
-    _hakmem("WARM_POOL_SIZE", ("0", "256"), "16"),
-    _hakmem("HUGE_PAGES", ("off", "dense"), "auto"),
-    _hakmem("SS_MEM_LEAN", ("1",), "0"),
-    _glibc("MALLOC_ARENA_MAX", ("1", "2", "4"), "8 for each processor"),
-    _glibc("MALLOC_TRIM_THRESHOLD_", ("65536", "67108864"), "131072, adjusted"),
-    _glibc("MALLOC_MMAP_THRESHOLD_", ("65536", "33554432"), "131072, adjusted"),
-    _glibc("MALLOC_TOP_PAD_", ("16777216",), "131072"),
-    _glibc("GLIBC_TUNABLES", ("0", "127"), "7", TUNABLES, "glibc.malloc.tcache_count"),
-    _glibc("GLIBC_TUNABLES", ("1",), "0", TUNABLES, "glibc.malloc.hugetlb"),
-    _jemalloc("dirty_decay_ms", ("0", "1000", "-1"), "10000"),
-    _jemalloc("muzzy_decay_ms", ("10000",), "0"),
-    _jemalloc("narenas", ("1", "2"), "4 for each processor"),
-    _jemalloc("background_thread", ("true",), "false"),
-    _jemalloc("metadata_thp", ("auto",), "disabled"),
-    _jemalloc("thp", ("always", "never"), "default"),
-    _jemalloc("tcache_max", ("4096",), "32768"),
-    _old_mimalloc("DECOMMIT_DELAY", ("0", "1000"), "25"),
-    _old_mimalloc("ALLOW_DECOMMIT", ("0",), "1"),
-    _old_mimalloc("PAGE_RESET", ("1",), "0"),
-    _old_mimalloc("EAGER_COMMIT_DELAY", ("0",), "1"),
-    _old_mimalloc("LARGE_OS_PAGES", ("1",), "0"),
-    _mimalloc("PURGE_DELAY", ("0", "100", "10000"), "10 (2.x), 1000 (3.x)"),
-    _mimalloc("PURGE_DECOMMITS", ("0",), "1"),
-    _mimalloc("ARENA_EAGER_COMMIT", ("0",), "2"),
-    _mimalloc("ALLOW_LARGE_OS_PAGES", ("1",), "0"),
-    _mimalloc("ALLOW_THP", ("0",), "1"),
-    _tcmalloc("RELEASE_RATE", ("0", "10"), "1"),
-    _tcmalloc("AGGRESSIVE_DECOMMIT", ("1",), "0"),
-    _tcmalloc("MAX_TOTAL_THREAD_CACHE_BYTES", ("8388608", "134217728"), "33554432"),
-    Option(("scudo",), "SCUDO_OPTIONS", ("0", "-1"), "5000", SCUDO, "release_to_os_interval_ms"),
+# (allocators, what begins the name of a variable or the variable that holds options, where they are documented; a
+# row an option: its name, the values worth trying, the usual one).
+FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...], str], ...]], ...] = (
+    (("hakmem",), "HAKMEM_", OPTIONS_DEF, (
+        ("PROFILE", ("balanced", "lean"), "speed"),
+        ("CACHE_CLASS_MAX", ("256K", "32K"), "4M"),
+        ("DECAY_MS", ("50", "10000"), "1000"),
+        ("RETAIN", ("0", "64M"), "8M"),
+        ("RETAIN_PERCENT", ("0", "100"), "25"),
+        ("RETAIN_LEARNED", ("0",), "128M"),
+        ("WARM_POOL_SIZE", ("0", "256"), "16"),
+        ("HUGE_PAGES", ("off", "dense"), "auto"),
+        ("SS_MEM_LEAN", ("1",), "0"),
+    )),
+    (("glibc",), "MALLOC_", MALLOPT, (
+        ("ARENA_MAX", ("1", "2", "4"), "8 for each processor"),
+        ("TRIM_THRESHOLD_", ("65536", "67108864"), "131072, adjusted"),
+        ("MMAP_THRESHOLD_", ("65536", "33554432"), "131072, adjusted"),
+        ("TOP_PAD_", ("16777216",), "131072"),
+    )),
+    (("glibc",), "GLIBC_TUNABLES", TUNABLES, (
+        ("glibc.malloc.tcache_count", ("0", "127"), "7"),
+        ("glibc.malloc.hugetlb", ("1",), "0"),
+    )),
+    (("jemalloc", "jemalloc5"), "MALLOC_CONF", JEMALLOC, (
+        ("dirty_decay_ms", ("0", "1000", "-1"), "10000"),
+        ("muzzy_decay_ms", ("10000",), "0"),
+        ("narenas", ("1", "2"), "4 for each processor"),
+        ("background_thread", ("true",), "false"),
+        ("metadata_thp", ("auto",), "disabled"),
+        ("thp", ("always", "never"), "default"),
+        ("tcache_max", ("4096",), "32768"),
+    )),
+    (("mimalloc",), "MIMALLOC_", MIMALLOC_2_0, (
+        ("DECOMMIT_DELAY", ("0", "1000"), "25"),
+        ("ALLOW_DECOMMIT", ("0",), "1"),
+        ("PAGE_RESET", ("1",), "0"),
+        ("EAGER_COMMIT_DELAY", ("0",), "1"),
+        ("LARGE_OS_PAGES", ("1",), "0"),
+    )),
+    (("mimalloc2", "mimalloc3"), "MIMALLOC_", MIMALLOC, (
+        ("PURGE_DELAY", ("0", "100", "10000"), "10 (2.x), 1000 (3.x)"),
+        ("PURGE_DECOMMITS", ("0",), "1"),
+        ("ARENA_EAGER_COMMIT", ("0",), "2"),
+        ("ALLOW_LARGE_OS_PAGES", ("1",), "0"),
+        ("ALLOW_THP", ("0",), "1"),
+    )),
+    (("tcmalloc",), "TCMALLOC_", GPERFTOOLS, (
+        ("RELEASE_RATE", ("0", "10"), "1"),
+        ("AGGRESSIVE_DECOMMIT", ("1",), "0"),
+        ("MAX_TOTAL_THREAD_CACHE_BYTES", ("8388608", "134217728"), "33554432"),
+    )),
+    (("scudo",), "SCUDO_OPTIONS", SCUDO, (("release_to_os_interval_ms", ("0", "-1"), "5000"),)),
+)  # fmt: skip
+TABLE = tuple(
+    Option(allocators, begin, values, usual, source.format(name), name)
+    if begin in JOINED
+    else Option(allocators, begin + name, values, usual, source)
+    for allocators, begin, source, rows in FAMILIES
+    for name, values, usual in rows
 )
 # Whose documentation names no variable of the environment for speed or memory.
 WITHOUT = {

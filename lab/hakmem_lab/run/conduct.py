@@ -40,8 +40,7 @@ def plan_rare(session: Session) -> None:
     if rare is not None and not any(record.get("what") == planning.MORE for record in session.records()):
         blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
-        session.event(planning.MORE, text, until=blocks, settled=True)
-        session.progress.say(text)
+        session.tell(planning.MORE, text, until=blocks, settled=True)
 
 
 def plan_detection(
@@ -84,8 +83,7 @@ def _fix_plan(
     text += f", about {endings.duration(runs * session.run_s)}" if session.run_s else ""
     if needed is None or needed > blocks:
         text += f"; {needed or f'more than {power.MOST_BLOCKS}'} would be needed for it, and max-blocks is {blocks}"
-    session.event(planning.PLANNED, text, blocks=blocks)
-    session.progress.say(text)
+    session.tell(planning.PLANNED, text, blocks=blocks)
 
 
 @dataclass(frozen=True)

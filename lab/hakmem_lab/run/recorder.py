@@ -124,12 +124,7 @@ def folder_hash() -> str:
 
 
 def record_header(
-    spec: CommonSpec,
-    arms: Sequence[Arm],
-    workload: Workload,
-    source: str,
-    seed: int,
-    written: Collection[Path] = (),
+    spec: CommonSpec, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
 ) -> dict:
     """Everything that a result depends on. written: files named by a command that its program writes."""
     top = project.root()
@@ -267,8 +262,13 @@ class Recorder:
     def event(self, what: str, text: str, **more: object) -> None:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
+    def tell(self, what: str, text: str, **more: object) -> None:
+        """An event that the user should hear of now."""
+        self.event(what, text, **more)
+        self.progress.say(text)
+
     def warn(self, what: str, text: str) -> None:
-        """An event that the user should see now."""
+        """The same of what may spoil the figures."""
         self.event(what, text)
         self.progress.say(f"warning: {text}")
 

@@ -93,6 +93,14 @@ class Workload:
         return any(SEED in word for word in words)
 
 
+def single(outcome: Outcome, arm: str, block: int, started: float, why: str | None, **more: object) -> dict:
+    """The record of one execution that is a block of its own, of the kinds that compare none; more: further keys."""
+    record = {"type": "run", "block": block, "attempt": 0, "position": 0, "arm": arm, "phase": "measure"}
+    record |= {"started": started, "repeat": 1, "value": None, "metrics": {}, "pad_bytes": 0}
+    record |= {name: getattr(outcome, name) for name in (*MEASURES, "exit", "signal", "timed_out", "mapped")}
+    return record | {"ok": why is None, "why": why} | more
+
+
 def _failed(outcome: Outcome) -> str | None:
     why = outcome.failure()
     if why is None and outcome.mapped is False:

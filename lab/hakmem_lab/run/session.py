@@ -241,8 +241,7 @@ class Session(Recorder):
                 if self.needed is None or failed.arm in self.needed or len(there) <= 2:
                     raise
                 text = f"{failed.arm} failed too often in block {index} ({failed.why}), and takes no further part"
-                self.event(failing.GONE, text, arm=failed.arm, block=index)
-                self.progress.say(text)
+                self.tell(failing.GONE, text, arm=failed.arm, block=index)
                 self.gone[failed.arm], attempt = index, attempt + ATTEMPTS
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.planning import RUNS_FOR_ONE
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
-from hakmem_lab.show import kinds, numbers, unseen
+from hakmem_lab.show import kinds, numbers
 from hakmem_lab.show.numbers import finite
 
 Record = dict[str, Any]
@@ -242,12 +243,8 @@ def _open_change(found: Change, treatment: str, control: str) -> str:
 
 def tolerated(result: Record, guardrail: Record) -> str:
     """What a guardrail allows: 5 % more."""
-    limit = finite(guardrail.get("limit"))
-    return (
-        ""
-        if limit is None
-        else words.tolerated(limit, words.style_of(words.described(result, guardrail.get("metric"))))
-    )
+    limit, described = finite(guardrail.get("limit")), words.described(result, guardrail.get("metric"))
+    return "" if limit is None else words.tolerated(limit, words.style_of(described))
 
 
 def margin_text(result: Record) -> str:
@@ -258,7 +255,7 @@ def margin_text(result: Record) -> str:
 
 def detail(result: Record) -> str:
     """How sure the answer is, and what would settle it; of what the laboratory withholds, why."""
-    said, seen = _detail(result), "" if _withheld(result) or torn(result) else unseen.sentence(result)
+    said, seen = _detail(result), "" if _withheld(result) or torn(result) else unseen(result)
     return _plain(f"{said} {seen}" if said and seen else said or seen)
 
 
@@ -293,12 +290,7 @@ def _shown(result: Record, row: Record, found: Change) -> str:
 
 
 def _alike(result: Record, row: Record, found: Change) -> str:
-    ends = {
-        "estimate": row.get("estimate"),
-        "ci_low": row.get("equivalence_low"),
-        "ci_high": row.get("equivalence_high"),
-    }
-    narrow = change_of(result, ends | {"metric": row.get("metric")})
+    narrow = change_of(result, row | {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")})
     between = f": {narrow.between}" if narrow and narrow.between else ""
     return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
 
@@ -374,3 +366,22 @@ def _several(result: Record, rows: Sequence[Record]) -> str:
             parts.append(f"{listed(names)} {text}")
     parts += (result.get("failed") or {}).values()
     return about + "; ".join(parts) if parts else ""
+
+
+def one_in(result: dict) -> int | None:
+    """Slow runs that are rarer than this would not have been seen; None where nothing is called better, or reached."""
+    rows = [row for row in result.get("comparisons") or [] if row.get("verdict") == "GO"]
+    if rows:
+        names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}
+        counts = [row["runs_each"] for row in rows if row.get("runs_each")]
+        counts = counts or [arm["n"] for arm in result.get("arms") or [] if arm.get("name") in names and arm.get("n")]
+    else:
+        reached = [row for row in (result.get("suite") or {}).get("rows") or [] if row.get("verdict") == "pass"]
+        counts = [row["blocks"] for row in reached if row.get("blocks")]
+    return max(1, min(counts) // RUNS_FOR_ONE) if counts else None
+
+
+def unseen(result: dict) -> str:
+    """What a GO cannot have seen: what happens to fewer than 3 in n runs leaves no trace in n of them with 5 %."""
+    found = one_in(result)
+    return f"Slow runs rarer than 1 in {found:,} would not have been seen." if found else ""

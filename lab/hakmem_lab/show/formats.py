@@ -1,17 +1,59 @@
-"""A result in the words of other tools: a comment on a change, annotations of a build, a test report. Pure.
+"""What --json, --format and --output write: a result as one object, and in the words of other tools, as a comment on a
+change, annotations of a build, a test report.
 
 What a result judges, whatever its kind, is a list of judgements: a name, one of the four verdicts, and why.
 """
 
+import importlib
+import json
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from hakmem_lab.errors import one_line
+from hakmem_lab.errors import LabError, one_line
 from hakmem_lab.judge import words
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show import answers, kinds, numbers
 from hakmem_lab.show.kinds import tune
+from hakmem_lab.store import runs
+from hakmem_lab.system import files
+
+SUMMARY_KEYS = ("verdict", "headline", "final", "margin", "alpha", "blocks", "metric", "question", "kind")
+PARTS = [kind.part for kind in KINDS.values() if kind.part]
+DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "hidden", "selection", *PARTS, "scan", "earlier",
+               "failures", "warnings")  # fmt: skip
+
+
+def summary(result: dict) -> dict:
+    """The object of --json: the first comparison's figures on top, everything else below."""
+    first = (result.get("comparisons") or [{}])[0]
+    found = {key: result.get(key) for key in SUMMARY_KEYS} | {"answer": answers.explain(result).words}
+    found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
+    found |= {"slow_runs_unseen_one_in": answers.one_in(result)}
+    found |= {"arms": result.get("arms", []), "run": result["id"]}
+    return found | {key: result[key] for key in DETAIL_KEYS if key in result}
+
+
+def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
+    """Raises LabError, which names the option that gave the path."""
+    try:
+        files.write(path, text)
+    except OSError as error:
+        raise LabError(f"{option}: cannot write {path}: {error.strerror}{hint}") from None
+
+
+def write_object(found: object, path: Path, hint: str = "") -> None:
+    """One JSON object to the path of --json; - is standard output."""
+    text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(text, path, "--json", hint)
+
 
 GO, NEUTRAL, NO_GO, INCONCLUSIVE = VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")
 OF_GUARDRAIL = {"held": GO, "failed": NO_GO, "open": INCONCLUSIVE}
@@ -225,3 +267,27 @@ def _notes(result: dict) -> Iterator[str]:
     yield from notes
     if notes:
         yield ""
+
+
+WRITERS = {"markdown": markdown, "junit": junit, "github": github}
+FORMATS = (*WRITERS, "openmetrics", "json")
+
+
+def write_json(result: dict, path: Path) -> None:
+    write_object(runs.plain(summary(result)), path, f"; the result is kept: hak show {result['id']}")
+
+
+def write_format(results: Sequence[dict], name: str) -> None:
+    """On standard output, in one of FORMATS; as JSON, one object a result."""
+    if name == "json":
+        for result in results:
+            write_json(result, Path("-"))
+    else:
+        sys.stdout.write(text(name, results))
+
+
+def text(name: str, results: Sequence[Any]) -> str:
+    """The results in one of the texts; an infinite end of an interval becomes one that is not there."""
+    written = WRITERS.get(name) or importlib.import_module("hakmem_lab.show.openmetrics").openmetrics
+    found: Any = runs.plain(list(results))
+    return written(found)

@@ -18,7 +18,7 @@ from hakmem_lab.inside.links import Linked
 from hakmem_lab.inside.memory import Gone, Process, Unreadable
 from hakmem_lab.inside.ptrace import Calls, Thread, machine
 from hakmem_lab.system import files, signals
-from hakmem_lab.trace import native, reach
+from hakmem_lab.trace import reach, recorder
 from hakmem_lab.trace.reach import ATTACH, START, Reach, Refused
 from hakmem_lab.trace.record import Collector, Recorded, information, stopped_after, stopped_by_signals
 
@@ -48,7 +48,7 @@ REASONS = (
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
     """Until it ends, the seconds are over or a signal comes; the process goes on. Raises LabError."""
-    library = native.recorder()
+    library = recorder()
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
     reach.check_folders(pid, Path("/") if foreign else library)

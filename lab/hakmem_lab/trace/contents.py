@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, one_line
-from hakmem_lab.trace import native
+from hakmem_lab.trace import reader
 
 DAMAGED = 2  # exit status of the reader
 
@@ -103,7 +103,7 @@ def _recorded(end: Mapping[str, Any]) -> dict[int, dict[str, int]]:
 
 
 def _ask(path: Path, *options: str) -> dict[str, Any]:
-    command = [str(native.reader()), str(path), *options]
+    command = [str(reader()), str(path), *options]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode == DAMAGED:
         raise LabError(one_line(done.stderr.decode(errors="replace")))

@@ -20,7 +20,7 @@ from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
-from hakmem_lab.trace import native, reach
+from hakmem_lab.trace import collector, reach, recorder
 from hakmem_lab.trace.contents import counts
 
 SOCKET = "HAK_RECORD_SOCKET"
@@ -86,7 +86,7 @@ class Collector:
         self.socket = folder / "socket"
         (folder / "info").write_text(json.dumps(info), encoding="utf-8")
         self._process = subprocess.Popen(
-            [native.collector(), self.socket, output, folder / "info", str(info["stacks"])],
+            [collector(), self.socket, output, folder / "info", str(info["stacks"])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -201,7 +201,7 @@ def command(
 
 
 def _preloadable() -> Path:
-    library = native.recorder()
+    library = recorder()
     if re.search("[ :]", str(library)):
         raise LabError(
             f"{library.parent}: a library there cannot be preloaded, as its path has a space or a colon in it; "

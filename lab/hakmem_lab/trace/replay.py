@@ -10,7 +10,7 @@ from hakmem_lab.plan.metrics import MetricMissing
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
 from hakmem_lab.system.launcher import Outcome
-from hakmem_lab.trace import native
+from hakmem_lab.trace import replayer
 from hakmem_lab.trace.contents import Contents, words
 
 RECORDER_VARIABLES = ("LD_PRELOAD", "HAK_RECORD_SOCKET")
@@ -24,7 +24,7 @@ def command(
     """The words that replay a trace. stack_mean: bytes between two of its stacks; 0: time is not told by stack."""
     chosen = [f"--processes={','.join(map(str, processes))}"] if processes else []
     chosen += [f"--stacks={stack_mean}"] if stack_mean else []
-    return [str(native.replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
+    return [str(replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
 
 
 def recorded(found: Contents) -> dict[str, Any]:

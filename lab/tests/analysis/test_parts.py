@@ -5,8 +5,7 @@ import math
 import pytest
 
 from hakmem_lab.judge import analysis
-from hakmem_lab.judge.statistics.intervals import quantile_interval
-from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.paired import Interval, quantile_interval
 from hakmem_lab.plan.metrics import COUNTERS, UNITS, Metric
 
 WALL = Metric("wall")

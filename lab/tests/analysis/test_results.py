@@ -8,7 +8,7 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds import ab, compare, matrix, sweep
 from hakmem_lab.plan import spec as specs
-from hakmem_lab.show import answers, emit
+from hakmem_lab.show import answers, formats
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
 from hakmem_lab.store.query import finished_blocks
@@ -263,7 +263,7 @@ def test_no_result_holds_a_second_answer_beside_its_interval() -> None:
         header("compare", order, allocators=order), records), matrix.analyse(
         header("matrix", order, factors={"A": "X=1", "B": "Y=1"}), records)]  # fmt: skip
     rows = [row for result in found for key in ("comparisons", "effects", "looks") for row in result.get(key) or []]
-    assert len(rows) > 20 and not any("p" in row for row in (*rows, *map(emit.summary, found)))
+    assert len(rows) > 20 and not any("p" in row for row in (*rows, *map(formats.summary, found)))
 
 
 def test_a_headline_names_what_gets_surely_worse() -> None:

@@ -131,6 +131,10 @@ class Session:
     def event(self, what, text, **more):
         self.events.append((what, text, more))
 
+    def tell(self, what, text, **more):
+        self.event(what, text, **more)
+        self.said.append(text)
+
 
 def needed(sigma, effect=0.02, alpha=0.04):
     return power.blocks_to_detect(sigma, effect, alpha)

@@ -9,12 +9,25 @@ FLAGS = ("--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", "12"
 BUILDS = ("--builds", "6")
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """The result of the run that all of these tests begin with, and the file that it left."""
+    return {}
+
+
 @pytest.fixture
-def measured(here, fakes):
+def measured(here, fakes, store, kept):
+    """Measured by the first test; every test has the file in a store of its own."""
+    if kept:
+        store.mkdir()
+        (store / kept["name"]).write_bytes(kept["data"])
+        return kept["result"]
     words = ["ab", "--control", "hakmem", "--treatment", "glibc", "--metric", "rss", *FLAGS, *BUILDS, "--json", "-"]
     answer = here(*words, "--", fakes.program, "burn", "1")
     assert answer.status == 0, answer.err
-    return answer.result()
+    (path,) = store.glob("*.jsonl")
+    kept |= {"result": answer.result(), "name": path.name, "data": path.read_bytes()}
+    return kept["result"]
 
 
 def test_a_run_says_which_build_took_part(measured, records, here):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hakmem_lab.doctor.checks import NOTE, NOTHING, OK, PART, PROBLEM, Check, amount, count, listed, report
+from hakmem_lab.doctor import NOTE, NOTHING, OK, PART, PROBLEM, Check, amount, count, listed, report
 
 TABLE = ("program", "privileges", "architecture", "C library", "linking", "own malloc", "built-in allocator",
          "other allocators", "language", "RTLD_DEEPBIND", "TLS space", "who serves malloc", "options", "limits",

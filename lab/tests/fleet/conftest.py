@@ -32,7 +32,7 @@ def spec_file(tmp_path, killing):
 @pytest.fixture
 def job(spec_file):
     """job(lines…): what every host of a fleet is told."""
-    from hakmem_lab.kinds.fleet.job import FleetSpec, Job
+    from hakmem_lab.kinds.fleet.part import FleetSpec, Job
     from hakmem_lab.plan.spec import build, read_toml
 
     def make(*lines, **more):

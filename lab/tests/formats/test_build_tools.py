@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_results import NASTY, made, row
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import answers, emit
+from hakmem_lab.show import answers, formats
 from hakmem_lab.show.formats import VERDICTS, judgements
 
 COMMAND = re.compile(r"^::(notice|warning|error) title=([^:,]*)::(.*)$")
@@ -18,12 +18,12 @@ RAIL = {"metric": "rss", "limit": 0.05, "estimate": -0.2, "ci_low": -0.3, "ci_hi
 
 
 def cases(result):
-    (suite,) = ET.fromstring(emit.text("junit", [result]).encode())
+    (suite,) = ET.fromstring(formats.text("junit", [result]).encode())
     return suite, suite.findall("testcase")
 
 
 def annotations(result):
-    found = [COMMAND.fullmatch(line) for line in emit.text("github", [result]).splitlines()]
+    found = [COMMAND.fullmatch(line) for line in formats.text("github", [result]).splitlines()]
     assert all(found)
     return [(level, urllib.parse.unquote(title), urllib.parse.unquote(words)) for level, title, words in map(
         re.Match.groups, found)]  # fmt: skip

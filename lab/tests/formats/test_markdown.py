@@ -8,7 +8,7 @@ from made_results import NASTY, made, row
 from markdown_it import MarkdownIt
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show import answers, emit
+from hakmem_lab.show import answers, formats
 from hakmem_lab.show.formats import code, plain
 from hakmem_lab.show.terminal import render
 
@@ -43,7 +43,7 @@ def test_a_programs_text_is_code(words):
 
 def test_a_comment_of_every_published_experiment(published):
     for name, result in published.items():
-        text = emit.text("markdown", [result])
+        text = formats.text("markdown", [result])
         shown = [squeezed(line) for line in said(text)]
         title = f"{result['verdict']}: " if result["verdict"] else ""
         assert shown[0] == squeezed(title + answers.explain(result).answer), name
@@ -70,7 +70,7 @@ def test_text_of_programs_stays_text():
     result = made(
         headline=NASTY, question=NASTY, warnings=[NASTY], failures=[failure], comparisons=[row(control=NASTY)]
     )
-    text = emit.text("markdown", [result])
+    text = formats.text("markdown", [result])
     shown = [squeezed(line) for line in said(text)]
     assert shown[0] == f"GO: t is 2.1 % faster than {NASTY}"
     assert NASTY in shown
@@ -83,13 +83,13 @@ def test_text_of_programs_stays_text():
 
 
 def test_open_ends_and_missing_figures():
-    text = emit.text("markdown", [made()])
+    text = formats.text("markdown", [made()])
     assert "| `t` | time | 2.1 % faster \\[at least 1.4 % faster\\] | GO |" in text
     assert "| `c` | 100\u00a0ms | – | 2.00\u00a0MiB | 1.00\u00a0MiB | 100 | 12 |" in text
 
 
 def test_several_runs_stand_one_below_the_other():
-    text = emit.text("markdown", [made(), made("NO-GO")])
+    text = formats.text("markdown", [made(), made("NO-GO")])
     assert [line for line in text.splitlines() if line.startswith("###")] == [
         "### GO: t is 2.1 % faster than c",
         "### NO-GO: t is 2.1 % faster than c",
@@ -98,4 +98,6 @@ def test_several_runs_stand_one_below_the_other():
 
 def test_builds_are_named():
     builds = {"pairs": [{}] * 6, "blocks_each": 2, "fixed": [], "least": -0.01, "most": 0.03}
-    assert "6 builds, 2 blocks each: from 1.0 % slower to 3.0 % faster" in emit.text("markdown", [made(builds=builds)])
+    assert "6 builds, 2 blocks each: from 1.0 % slower to 3.0 % faster" in formats.text(
+        "markdown", [made(builds=builds)]
+    )

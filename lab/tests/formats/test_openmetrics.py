@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from made_results import NASTY, made
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from hakmem_lab.show import emit
+from hakmem_lab.show import formats
 from hakmem_lab.show.openmetrics import FAMILIES
 
 
 def read(*results):
     """Family -> [(labels, value)]."""
-    families = list(text_string_to_metric_families(emit.text("openmetrics", results)))
+    families = list(text_string_to_metric_families(formats.text("openmetrics", results)))
     assert len({family.name for family in families}) == len(families)
     for family in families:
         assert (family.type, family.unit, family.documentation) == FAMILIES[family.name]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hakmem_lab.judge.words import NOTHING, finite
-from hakmem_lab.show import answers, emit
+from hakmem_lab.show import answers, formats
 from hakmem_lab.show.answers import explain
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.tables import facts, findings
@@ -51,7 +51,7 @@ def test_the_first_lines_of_the_terminal_are_those_of_the_page(kind: str, capsys
 @pytest.mark.parametrize("kind", ["ab", "compare", "sweep", "matrix"])
 def test_a_comment_begins_as_the_page(kind: str) -> None:
     result = MAKERS[kind]().result | {"guardrails": []}
-    heading = emit.text("markdown", [result]).splitlines()[0]
+    heading = formats.text("markdown", [result]).splitlines()[0]
     plain = re.sub(r"\\(.)", r"\1", heading).removeprefix("### ").removeprefix(f"{result.get('verdict')}: ")
     assert plain == explain(LoadedRun({}, result=result).result).answer
 
@@ -84,7 +84,7 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
     if found.sure and found.short != NOTHING:
         assert told.startswith(found.text)
         assert found.short in answers.explain(result).answer or found.text in answers.explain(result).answer
-    comment = re.sub(r"\\(.)", r"\1", emit.text("markdown", [result]))
+    comment = re.sub(r"\\(.)", r"\1", formats.text("markdown", [result]))
     assert f"| {told} |" in comment
     assert answers.explain(result).answer in comment
 

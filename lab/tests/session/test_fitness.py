@@ -74,12 +74,10 @@ class Told:
     """A session of which only the spec, the speed and the lines matter."""
 
     def __init__(self, margin: float, run_s: float):
-        self.spec, self.run_s, self.lines, self.progress = AaSpec(command=["x"], margin=margin), run_s, [], self
+        self.spec, self.run_s, self.lines = AaSpec(command=["x"], margin=margin), run_s, []
 
-    def event(self, what: str, text: str) -> None:
+    def tell(self, what: str, text: str) -> None:
         assert what == "proposal"
-
-    def say(self, text: str) -> None:
         self.lines.append(text)
 
 

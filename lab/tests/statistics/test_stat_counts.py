@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hakmem_lab.judge.statistics.intervals import rate_interval
+from hakmem_lab.judge.statistics.paired import rate_interval
 
 
 def test_interval_is_garwood_s():

@@ -10,7 +10,6 @@ from scipy.signal import lfilter
 from scipy.stats import binom, wilcoxon
 
 from hakmem_lab.judge.statistics import paired
-from hakmem_lab.judge.statistics.intervals import quantile_interval
 from hakmem_lab.judge.statistics.paired import (
     WalshAverages,
     as_log,
@@ -19,6 +18,7 @@ from hakmem_lab.judge.statistics.paired import (
     hodges_lehmann,
     median_interval,
     paired_interval,
+    quantile_interval,
 )
 
 SIMULATIONS = 2000

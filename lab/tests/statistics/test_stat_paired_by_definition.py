@@ -8,8 +8,13 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from hakmem_lab.judge.statistics import paired
-from hakmem_lab.judge.statistics.intervals import quantile_interval
-from hakmem_lab.judge.statistics.paired import Interval, WalshAverages, paired_interval, paired_intervals
+from hakmem_lab.judge.statistics.paired import (
+    Interval,
+    WalshAverages,
+    paired_interval,
+    paired_intervals,
+    quantile_interval,
+)
 from hakmem_lab.judge.statistics.plan import obrien_fleming_levels, planned_looks
 
 INF = math.inf

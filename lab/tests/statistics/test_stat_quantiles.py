@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.intervals import quantile_interval
+from hakmem_lab.judge.statistics.paired import quantile_interval
 
 
 def enumerated(n, q, level):

@@ -15,13 +15,13 @@ from scipy.signal import lfilter
 from hakmem_lab.judge.statistics.aa import coefficient_of_variation
 from hakmem_lab.judge.statistics.drift import theil_sen
 from hakmem_lab.judge.statistics.factorial import Interaction, classify_interaction, effects, simple_effects
-from hakmem_lab.judge.statistics.intervals import rate_interval
 from hakmem_lab.judge.statistics.paired import (
     as_log,
     as_ratio,
     block_log_ratio,
     hodges_lehmann,
     paired_interval,
+    rate_interval,
     select_best,
     simultaneous_intervals,
 )

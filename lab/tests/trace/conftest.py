@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.trace import native
+from hakmem_lab.trace import READER, SOURCES, WRITER, sources
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # pytest's importlib mode does not: `crafted` lies beside the tests
@@ -26,9 +26,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def make(source: str | None, *patterns: str, beside: Sequence[str] = ()) -> Path:
         path = folder / (Path(source).stem if source else Path(patterns[0]).parent.name)
         if not path.exists():
-            units = [each for each in native.sources(*patterns) if each.suffix == ".c"]
+            units = [each for each in sources(*patterns) if each.suffix == ".c"]
             units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
-            words = ["cc", *FLAGS, *SANITIZE, "-I", native.SOURCES, "-o", path, *units]
+            words = ["cc", *FLAGS, *SANITIZE, "-I", SOURCES, "-o", path, *units]
             subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-lm", "-pthread"]], check=True)
         return path
 
@@ -60,7 +60,7 @@ def written(built, tmp_path: Path) -> Callable[..., Path]:
 
     def write(lines: Sequence[str], refused: str | None = "", name: str = "trace", **keywords) -> Path:
         path = tmp_path / name
-        program = built("write_trace.c", native.WRITER)
+        program = built("write_trace.c", WRITER)
         script = "".join(f"{line}\n" for line in lines)
         done = subprocess.run([program, path], input=script, capture_output=True, text=True, check=False, **keywords)
         assert (done.returncode, done.stderr) == (0, "")
@@ -75,7 +75,7 @@ def printed(built) -> Callable[..., list[str]]:
     """printed(path): its lines. With `mistake` in place of them where it is damaged: the one line that says so."""
 
     def read(path: Path, batch: int = 4096) -> list[str]:
-        program = built("print_trace.c", native.READER)
+        program = built("print_trace.c", READER)
         done = subprocess.run([program, path, str(batch)], capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1), done.stderr
         if done.returncode == 1:
@@ -89,4 +89,4 @@ def printed(built) -> Callable[..., list[str]]:
 @pytest.fixture(scope="session")
 def counter(built) -> Path:
     """The program that counts what is in a trace, under sanitizers."""
-    return built(None, "stats/*.c", native.READER)
+    return built(None, "stats/*.c", READER)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from hakmem_lab.kinds.replay import result as by_stack
-from hakmem_lab.trace import native
+from hakmem_lab.trace import replayer
 
 MALLOC, FREE, FREE_FOREIGN, REALLOC, WAIT, STACK = 0, 3, 4, 5, 8, 10
 MAPPED = "glibc,MALLOC_MMAP_THRESHOLD_=65536"  # glibc itself learns not to map what is freed soon
@@ -18,7 +18,7 @@ LOOK = ("--allocators", "glibc", MAPPED, "--max-blocks", "8", "--alpha", "0.1", 
 
 def stacks_of(trace: Path, mean: int) -> dict[int, list]:
     """Node -> [samples, blocks, ns], as the replay reports them."""
-    done = subprocess.run([native.replayer(), f"--stacks={mean}", trace], capture_output=True, text=True, check=True)
+    done = subprocess.run([replayer(), f"--stacks={mean}", trace], capture_output=True, text=True, check=True)
     return {node: rest for node, *rest in json.loads(done.stdout.splitlines()[0])["stacks"]}
 
 

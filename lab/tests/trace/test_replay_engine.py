@@ -19,12 +19,10 @@ def op(thread, kind, size=0, slot=0, other=0, time=0, process=0):
 @pytest.fixture
 def replayed():
     """replayed(trace, *flags): the records of its processes, and that of the whole."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> tuple[list[dict], dict]:
-        done = subprocess.run(
-            [native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60
-        )
+        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
         *processes, whole = [json.loads(line) for line in done.stdout.splitlines()]
         return processes, whole
@@ -35,12 +33,10 @@ def replayed():
 @pytest.fixture
 def refused():
     """refused(trace, *flags): the one line with which it ends."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> str:
-        done = subprocess.run(
-            [native.replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60
-        )
+        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr.strip()
@@ -51,11 +47,11 @@ def refused():
 @pytest.fixture
 def synthetic(tmp_path):
     """synthetic(operations, threads, live, foreign, most, …): a trace of blocks that live by chance."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import SOURCES, WRITER, sources
 
     program = tmp_path / "synthetic"
-    units = [each for each in native.sources(native.WRITER) if each.suffix == ".c"]
-    words = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O1", "-I", native.SOURCES, "-o", program]
+    units = [each for each in sources(WRITER) if each.suffix == ".c"]
+    words = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O1", "-I", SOURCES, "-o", program]
     words += [Path(__file__).parent / "synthetic.c", *units, "-lzstd", "-lz"]
     subprocess.run([str(word) for word in words], check=True)
 
@@ -194,11 +190,11 @@ def test_a_thread_begins_when_those_it_waits_for_are_gone(written, replayed):
 def test_the_first_thread_is_the_process_s_own(written, tmp_path):
     """glibc serves it from the heap; a thread that it starts, from an arena that grows by calls of mprotect."""
     from hakmem_lab.kinds.syscalls import parse_summary
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     lines = [op(0, MALLOC, 4096, slot) for slot in range(2000)] + [op(0, FREE, slot=slot) for slot in range(2000)]
     summary = tmp_path / "calls"
-    words = ["strace", "-f", "-c", "-o", summary, native.replayer(), written([*lines, END])]
+    words = ["strace", "-f", "-c", "-o", summary, replayer(), written([*lines, END])]
     if subprocess.run(words, capture_output=True, check=False).returncode != 0:
         pytest.skip("strace cannot trace here")
     calls = parse_summary(summary.read_text())

@@ -31,12 +31,12 @@ def large_again_and_again(count: int, size: int) -> bytes:
 @pytest.fixture
 def ended(tmp_path: Path):
     """ended(bytes of a trace, options…): status, and the one line that it says."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     def run(data: bytes, *options: str) -> tuple[int, str]:
         path = tmp_path / "trace"
         path.write_bytes(data)
-        words = [str(native.replayer()), *options, str(path)]
+        words = [str(replayer()), *options, str(path)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
         assert len(done.stderr.splitlines()) <= 1, done.stderr
         return done.returncode, done.stderr.strip()
@@ -60,7 +60,7 @@ def test_thousands_of_threads_that_wait_for_one_are_replayed(ended):
 
 def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
     """500 at once, of which each has 8 bytes: the replay's own memory at the peak, and not that at the end, counts."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     count, path = 500, tmp_path / "trace"
     codes = bytes([c.WAIT, NEW, c.FREE]) + bytes([c.MALLOC, c.FREE]) * 2000
@@ -69,7 +69,7 @@ def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
     path.write_bytes(c.trace(*many, c.thread(count - 1, bytes([NEW, c.FREE, c.THREAD_END]), c.leb(64), slots=1)))
     least = math.inf  # who measures may come late for what a thread gave back: that only adds
     for _ in range(4):
-        done = subprocess.run([native.replayer(), path], capture_output=True, text=True, check=True)
+        done = subprocess.run([replayer(), path], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[0])
         assert found["raw_peak_kib"] > 20 * 1024
         least = min(least, found["rss_peak_kib"])
@@ -86,12 +86,12 @@ def test_a_few_operations_that_touch_terabytes(ended):
 
 
 def test_a_replay_ends_with_the_one_who_asked_for_it(tmp_path):
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     path = tmp_path / "trace"
     late = c.thread(0, bytes([NEW, c.FREE | 2 << 6]), c.leb(64), b"", c.leb(300 * 10**9), slots=1)
     path.write_bytes(c.trace(late))
-    asked = subprocess.Popen([native.replayer(), "--pace", path], stdout=subprocess.DEVNULL)
+    asked = subprocess.Popen([replayer(), "--pace", path], stdout=subprocess.DEVNULL)
     children = Path(f"/proc/{asked.pid}/task/{asked.pid}/children")
     until = time.monotonic() + 60
     while not (child := children.read_text().split()) and time.monotonic() < until:
@@ -107,7 +107,7 @@ def test_a_replay_ends_with_the_one_who_asked_for_it(tmp_path):
 
 def test_memory_is_touched_and_counted_by_the_pages_of_the_system(tmp_path, written):
     """Told that pages are of 64 KiB, on a system where they are smaller."""
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import replayer
 
     (tmp_path / "pages.c").write_text(PAGES)
     library = tmp_path / "pages.so"
@@ -116,7 +116,7 @@ def test_memory_is_touched_and_counted_by_the_pages_of_the_system(tmp_path, writ
              for line in (f"o 0 0 0 {MIB} {slot} 0 0", f"o 0 0 7 {MIB} {slot} 0 0")]  # fmt: skip
     path = written([*lines, 'e 1 {"processes": []}'])
     for flags in ((), ("--touch=all",)):
-        done = subprocess.run([native.replayer(), "--only=0", *flags, path], capture_output=True, text=True, check=True,
+        done = subprocess.run([replayer(), "--only=0", *flags, path], capture_output=True, text=True, check=True,
                               env={"LD_PRELOAD": str(library)})  # fmt: skip
         raw_kib = int(done.stdout.partition('"raw_peak_kib": ')[2].partition(",")[0])
         assert raw_kib < 32 * 1024

@@ -242,15 +242,15 @@ def test_resident_memory_and_texts_are_read_without_operations(written):
 
 def test_without_the_libraries_one_line_says_what_to_install(monkeypatch, tmp_path):
     from hakmem_lab.errors import LabError
-    from hakmem_lab.trace import native
+    from hakmem_lab.trace import reader
 
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho 'zstd.h: no such file' >&2\nexit 1\n", encoding="utf-8")
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    native.reader.cache_clear()
+    reader.cache_clear()
     with pytest.raises(
         LabError, match="libzstd-dev and zlib1g-dev once, to compile its reader of traces: install that"
     ):
-        native.reader()
+        reader()

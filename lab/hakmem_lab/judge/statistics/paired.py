@@ -1,7 +1,7 @@
 """Paired comparison: Hodges–Lehmann estimate and the interval that inverts the signed-rank test.
 
 Duty: one number and its interval from per-block log-ratios; several arms against one baseline, where the family-wise
-error is kept. May import NumPy, SciPy and `intervals`.
+error is kept; the order statistics that enclose a quantile, the exact interval of a rate. May import NumPy and SciPy.
 
 The interval is a pair of order statistics of the Walsh averages (d_i + d_j) / 2, i <= j. Their ranks come from the
 exact null distribution of the signed-rank statistic up to `EXACT_LIMIT` blocks and from its normal approximation above.
@@ -19,9 +19,50 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import bdtr, gammaincinv, ndtri, stdtrit
 
-from hakmem_lab.judge.statistics.intervals import quantile_interval
+
+def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) -> tuple[float, float, float]:
+    """(quantile, low, high) of values in their own unit, 0 < q < 1.
+
+    The interval encloses the population's q-quantile with at least `level` for independent values of any distribution;
+    an end is infinite where no order statistic reaches it. ValueError for empty or non-finite values.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    if ordered.ndim != 1 or ordered.size == 0 or not np.isfinite(ordered).all():
+        raise ValueError("expected a non-empty one-dimensional sequence of finite numbers")
+    if not (0 < q < 1 and 0 < level < 1):
+        raise ValueError(f"quantile and level must lie between 0 and 1, got {q} and {level}")
+    n = ordered.size
+    tail = (1 - level) / 2
+    # The number of values below the quantile is binomial(n, q): the r-th value is above it with P(count <= r-1).
+    cumulative = bdtr(np.arange(n), n, q)
+    lower_rank = int(np.searchsorted(cumulative, tail, side="right"))
+    upper_rank = int(np.searchsorted(cumulative, 1 - tail, side="left")) + 1
+    low = float(ordered[lower_rank - 1]) if lower_rank else -math.inf
+    high = float(ordered[upper_rank - 1]) if upper_rank <= n else math.inf
+    return float(np.quantile(ordered, q)), low, high
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Events per unit of exposure with its interval."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+
+
+def rate_interval(count: int, exposure: float, level: float = 0.95) -> Rate:
+    """Exact (Garwood) interval of a Poisson rate: `count` events, 0 or more, over `exposure` units, above 0."""
+    if count < 0 or exposure <= 0 or not 0 < level < 1:
+        raise ValueError(f"expected a count >= 0, an exposure > 0 and a level in 0…1, got {count}, {exposure}, {level}")
+    tail = (1 - level) / 2
+    low = float(gammaincinv(count, tail)) if count else 0.0
+    high = float(gammaincinv(count + 1, 1 - tail))
+    return Rate(count / exposure, low / exposure, high / exposure, level)
+
 
 Values = Sequence[float] | np.ndarray  # of one dimension
 EXACT_LIMIT = 200
@@ -91,7 +132,7 @@ class WalshAverages:
         self.size = self.n * (self.n + 1) // 2
         self._all: np.ndarray | None = None
         if self.n <= DIRECT_LIMIT:
-            first, second = _pair_indices(self.n)
+            first, second = (indices[: self.size] for indices in _pair_indices(1 << (self.n - 1).bit_length()))
             self._all = np.sort((self._sorted[first] + self._sorted[second]) / 2)
 
     def count_at_most(self, value: float) -> int:
@@ -127,7 +168,8 @@ class WalshAverages:
 
 @lru_cache(maxsize=8)
 def _pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(n)
+    """By their greater index, so that those of fewer values come first: few powers of two serve every n."""
+    return np.tril_indices(n)
 
 
 @lru_cache(maxsize=EXACT_LIMIT)

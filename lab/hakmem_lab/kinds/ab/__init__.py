@@ -4,15 +4,7 @@ import shlex
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms
-from hakmem_lab.judge.analysis import (
-    COMPARED,
-    arm_rows,
-    base_result,
-    comparison,
-    log_ratios,
-    measured,
-    metric_of,
-)
+from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
@@ -147,8 +139,7 @@ def confirmation(header: dict, records: list[dict], pair: tuple[str, str], block
     if not blocks:
         return {}
     parts = verdict_parts(of_pair(header, pair), blocks, pair, plan)
-    ended = parts["settled"] or len(blocks) >= planning.most_blocks(header, records)
-    return parts | {"final": ended and len(blocks) >= planning.least_blocks(records)}
+    return parts | planning.ending(header, records, len(blocks), parts["settled"])
 
 
 def analyse(header: dict, records: list[dict]) -> dict:

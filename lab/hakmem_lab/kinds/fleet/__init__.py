@@ -3,7 +3,7 @@
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.fleet import cluster
 from hakmem_lab.kinds.fleet.gather import Gathering
-from hakmem_lab.kinds.fleet.job import FleetSpec, Job, check
+from hakmem_lab.kinds.fleet.part import FleetSpec, Job, check
 from hakmem_lab.kinds.fleet.result import analyse
 
 __all__ = ["Spec", "analyse", "run"]

@@ -17,7 +17,7 @@ from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped, one_line
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.gather import LOST, Gathering
-from hakmem_lab.kinds.fleet.job import FleetSpec
+from hakmem_lab.kinds.fleet.part import FleetSpec
 from hakmem_lab.run.endings import Progress
 
 CONNECT_S = 10.0

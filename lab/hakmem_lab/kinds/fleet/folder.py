@@ -26,7 +26,7 @@ from hakmem_lab.errors import LabError, Stopped, StoreError, one_line
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.gather import CLOSED, Gathering
 from hakmem_lab.kinds.fleet.gather import LEFT as LEFT_OUT
-from hakmem_lab.kinds.fleet.job import FleetSpec, Job
+from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.kinds.fleet.result import analyse
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.run.endings import Progress
@@ -233,7 +233,8 @@ def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
             },
         },
     ]
-    return _write(folder.path / MANIFEST, "---\n".join(_yaml(each) for each in objects))
+    # YAML contains JSON.
+    return _write(folder.path / MANIFEST, "\n---\n".join(json.dumps(each, indent=2) for each in objects) + "\n")
 
 
 def _pod(name: str, image: str, claim: str) -> dict:
@@ -263,26 +264,6 @@ def _pod(name: str, image: str, claim: str) -> dict:
             {"name": parts, "persistentVolumeClaim": {"claimName": claim}},
         ],
     }
-
-
-def _yaml(value: object, indent: int = 0) -> str:
-    """A tree of plain values in YAML's block style; its words are those of JSON, which YAML contains."""
-    lines = []
-    if isinstance(value, dict):
-        for key, each in value.items():
-            nested = isinstance(each, dict | list) and each
-            lines.append(f"{' ' * indent}{key}:" + (f"\n{_yaml(each, indent + 2)}" if nested else f" {_word(each)}\n"))
-    elif isinstance(value, list):
-        for each in value:
-            if isinstance(each, dict):
-                lines.append(f"{' ' * indent}- " + _yaml(each, indent + 2).lstrip())
-            else:
-                lines.append(f"{' ' * indent}- {_word(each)}\n")
-    return "".join(lines)
-
-
-def _word(value: object) -> str:
-    return json.dumps(value)
 
 
 def earlier(store: Path, job: str) -> RunFile | None:

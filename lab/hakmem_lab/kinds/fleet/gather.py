@@ -16,7 +16,7 @@ from typing import Self
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.kinds.fleet.job import FleetSpec, Job
+from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import folder_hash

@@ -5,15 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hakmem_lab.judge import failing, two_arms
-from hakmem_lab.judge.analysis import (
-    COMPARED,
-    arm_rows,
-    base_result,
-    comparison,
-    log_ratios,
-    measured,
-    metric_of,
-)
+from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
 from hakmem_lab.judge.statistics import hosts, verdict
 from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio

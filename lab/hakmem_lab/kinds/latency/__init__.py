@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.judge import planning, two_arms
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.ab import check_blocks
-from hakmem_lab.kinds.compare import arms
+from hakmem_lab.kinds.compare import arms, fewer_and_fewer
 from hakmem_lab.kinds.latency import verdict
 from hakmem_lab.kinds.latency.pool import (
     DEFAULT_PATTERN,
@@ -30,7 +30,7 @@ from hakmem_lab.kinds.latency.pool import (
     percentiles_us,
 )
 from hakmem_lab.kinds.latency.result import analyse, read_slow
-from hakmem_lab.kinds.latency.verdict import Asked, Decision, decide, whats
+from hakmem_lab.kinds.latency.verdict import Asked, decide, whats
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
@@ -81,13 +81,8 @@ class Spec(BlockSpec):
     repeat: Literal[1] = 1
     rate: Annotated[float, Field(gt=0)] | None = None
     duration: Duration | None = None
-    histogram: str = DEFAULT_PATTERN
+    histogram: Annotated[str, AfterValidator(check_pattern)] = DEFAULT_PATTERN
     value_unit: Literal["ns", "us", "ms", "s"] = "ns"
-
-    @field_validator("histogram")
-    @classmethod
-    def _histogram(cls, value: str) -> str:
-        return check_pattern(value)
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Spec":
@@ -148,34 +143,18 @@ def measure(session: LatencySession) -> None:
     plan_detection(
         session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
     )
-    header, records = session.file.header(), session.records()
-    law, least = verdict.recorded(header, records), planning.least_blocks(records)
+    header = session.file.header()
+    law = verdict.recorded(header, session.records())
     asked = Asked(header["spec"], law, session.spec.alpha / len(others))
-    gone: set[str] = set()
 
-    def wanted(blocks: Blocks) -> list[str]:
-        return [first, *others] if len(blocks) < least else [first, *(name for name in others if name not in gone)]
+    def settled(blocks: Blocks, name: str) -> Verdict | None:
+        pair = Pair(Pools(two_arms.shared(blocks, first, name), whats(asked.spec)), first, name)
+        if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
+            return None
+        found = decide(asked, pair).verdict
+        return None if found is Verdict.INCONCLUSIVE else found
 
-    for blocks in session.each_block("measure", wanted, planning.most_blocks(header, records)):
-        if not blocks or not law.often.share:
-            continue
-        gone |= {*session.gone}
-        for name in (name for name in others if name not in gone):
-            if (decision := settled(asked, blocks, first, name)) is not None:
-                gone.add(name)
-                session.progress.say(f"{len(blocks)} blocks: {name}: {decision.verdict}")
-        if len(gone) == len(others) and len(blocks) >= least:
-            return
-
-
-def settled(asked: Asked, blocks: Blocks, first: str, name: str) -> Decision | None:
-    """The verdict on an arm from the blocks in which it took part; None where it is still open."""
-    mine = two_arms.shared(blocks, first, name)
-    pair = Pair(Pools(mine, whats(asked.spec)), first, name)
-    if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
-        return None
-    decision = decide(asked, pair)
-    return None if decision.verdict is Verdict.INCONCLUSIVE else decision
+    fewer_and_fewer(session, settled if law.often.share else None)
 
 
 def note_rule(session: LatencySession) -> None:

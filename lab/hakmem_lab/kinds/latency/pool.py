@@ -18,6 +18,7 @@ from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.plan.metrics import MetricMissing
+from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.system.launcher import Outcome
 
@@ -34,10 +35,7 @@ SECOND = re.compile(r"^second \d+ (\d+)$", re.M)
 def check_pattern(text: str) -> str:
     """Returns the pattern without a leading 'regex:', or raises ValueError."""
     pattern = text.removeprefix("regex:")
-    try:
-        groups = set(re.compile(pattern).groupindex)
-    except re.error as error:
-        raise ValueError(f"the regular expression is not valid: {error}") from None
+    groups = set(compiled(pattern).groupindex)
     if unknown := groups - {"series", "value", "count", "encoded"}:
         raise ValueError(f"no group may be named '{min(unknown)}': there are series, value, count and encoded")
     if ("encoded" in groups) == ({"value", "count"} <= groups):

@@ -197,7 +197,8 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     if len(others) > 1:
         decisions, result["failed"] = failing.withheld_of(decisions, records, first, others)
     still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
-    result |= _ending(still, len(blocks), header, records)
+    settled = all(decision.verdict is not verdict.Verdict.INCONCLUSIVE for decision in still.values())
+    result |= planning.ending(header, records, len(blocks), settled)
     if not result["final"] and all(map(_unlimited, decisions.values())):
         return plain(result)
     result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
@@ -214,16 +215,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
 
 def _unlimited(decision: Decision) -> bool:
     return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
-
-
-def _ending(decisions: dict[str, Decision], count: int, header: dict, records: Sequence[dict]) -> dict:
-    """Whether the run is over, and what it would still take."""
-    wanted = [d for d in decisions.values() if d.verdict is verdict.Verdict.INCONCLUSIVE]
-    ended = not wanted or count >= planning.most_blocks(header, records)
-    return {
-        "settled": not wanted,
-        "final": ended and count >= planning.least_blocks(records),
-    }
 
 
 def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:

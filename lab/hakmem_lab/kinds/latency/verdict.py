@@ -157,11 +157,7 @@ class Asked:
 
 def whats(spec: dict) -> list[float | str]:
     """The statistics that a verdict needs."""
-    names = [
-        spec["metric"],
-        *BUILT_IN,
-        *(each.name for each in guardrails_of(spec) if each.name in METRICS),
-    ]
+    names = [spec["metric"], *BUILT_IN, *(each.name for each in guardrails_of(spec) if each.name in METRICS)]
     return list(dict.fromkeys([*(WHATS[split(name)[1]] for name in names), MEAN]))
 
 

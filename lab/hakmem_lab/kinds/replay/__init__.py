@@ -13,10 +13,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds import compare
 from hakmem_lab.kinds.ab import check_blocks
-from hakmem_lab.kinds.replay.result import LIVE, analyse, chosen, replayed
+from hakmem_lab.kinds.replay.result import LIVE, analyse, chosen
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.project import find_program
@@ -155,22 +154,14 @@ def run(spec: Spec, context: Context) -> dict:
 def measure(session: Session) -> None:
     """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
     session.check_fitness()
-    header, records = session.file.header(), session.records()
-    everyone = list(session.arms)
-    least, most = planning.least_blocks(records), planning.most_blocks(header, records)
-    plan, own = planning.plan_of(header, records), replayed(header)
-    gone: set[str] = set()
+    header = session.file.header()
+    if not header["spec"]["live"] and not header["spec"].get("by"):
+        compare.until_all_are_settled(session)
+        return
 
-    def wanted(blocks: Blocks) -> list[str]:
-        settled = {*session.gone, *(gone if len(blocks) >= least else ())}
-        return [
-            name for name in everyone if name not in settled and not settled & {name + LIVE, name.removesuffix(LIVE)}
-        ]
+    def wanted(_: Blocks) -> list[str]:
+        pairs = ((name, {name + LIVE, name.removesuffix(LIVE)}) for name in session.arms)
+        return [name for name, both in pairs if not both & {*session.gone}]
 
-    for blocks in session.each_block("measure", wanted, most):
-        if not blocks or header["spec"]["live"] or header["spec"].get("by"):
-            continue
-        found = compare.decisions(own, blocks, plan)
-        gone |= {name for name, decision in found.items() if decision.verdict is not Verdict.INCONCLUSIVE}
-        if len(gone | {*session.gone}) == len(everyone) - 1 and len(blocks) >= least:
-            return
+    for _ in session.each_block("measure", wanted, planning.most_blocks(header, session.records())):
+        pass

@@ -82,11 +82,7 @@ def rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> fl
 
 
 def rows(
-    columns: Mapping[str, Column],
-    base: str,
-    quantity: Quantity,
-    level: float | None,
-    cpu_level: float | None = None,
+    columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, cpu_level: float | None = None
 ) -> list[dict]:
     """An arm each: the prediction with its interval, and the live value where there is one. level: what the base used
     when it was recorded, where nothing was run live; None: then nothing can be predicted."""

@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
-from hakmem_lab.plan.spec import CommonSpec, Duration, Server
+from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import MEASURES, Workload
+from hakmem_lab.run.runner import Workload, single
 from hakmem_lab.run.server import Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
@@ -47,10 +47,7 @@ GROUPS = (*NAMES, *(f"{name}_{unit}" for name in PERCENTILES for unit in MICROSE
 
 def check_pattern(pattern: str) -> str:
     """Returns the pattern, or raises ValueError."""
-    try:
-        groups = re.compile(pattern).groupindex
-    except re.error as error:
-        raise ValueError(f"the regular expression is not valid: {error}") from None
+    groups = compiled(pattern).groupindex
     unknown = [name for name in groups if name not in GROUPS]
     if unknown or not groups:
         what = f"no group may be named '{unknown[0]}'" if unknown else "it names no group"
@@ -140,6 +137,7 @@ PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
 # Processor time that a reading may cost; beyond, the cheap figures are read.
 SAMPLING_SHARE, LEAST_SAMPLING_S = 0.02, 0.005
 END_GRACE_S = 10.0
+SAMPLED = ("rss_kib", "pss_kib", "threads", "processes", "cpu_s", "minor_faults", "major_faults")
 LAUNCHER_SAMPLE_MS = 1000
 OUTPUT_LIMIT_BYTES = 1 << 30
 
@@ -164,13 +162,8 @@ class Spec(CommonSpec):
     duration: Duration = 600.0
     sample_interval: Annotated[Duration, Field(ge=0.02, le=1.0)] = 1.0
     budget: Annotated[float, BeforeValidator(parse_growth), Field(gt=0)] = 1.0
-    line: str = DEFAULT_LINE
+    line: Annotated[str, AfterValidator(check_pattern)] = DEFAULT_LINE
     server: Server | None = None
-
-    @field_validator("line")
-    @classmethod
-    def _line(cls, value: str) -> str:
-        return check_pattern(value)
 
 
 def run(spec: Spec, context: Context) -> dict:
@@ -321,14 +314,8 @@ class _Segment:
             "type": "sample",
             "segment": self.number,
             "t_s": round(self.offset_s + t_s, 6),
-            "rss_kib": used.rss_kib,
-            "pss_kib": used.pss_kib,
             "exact": self.exact,
-            "threads": used.threads,
-            "processes": used.processes,
-            "cpu_s": used.cpu_s,
-            "minor_faults": used.minor_faults,
-            "major_faults": used.major_faults,
+            **{name: getattr(used, name) for name in SAMPLED},
             **lines,
         }
 
@@ -339,27 +326,7 @@ class _Segment:
             why = outcome.failure()
             if self.spec.server:
                 why = f"the server ended during the soak: {why or 'exit status 0'}"
-            if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-400:]):
-                why += f": {tail}"
-        kept = (*MEASURES, "exit", "signal", "timed_out", "mapped")
-        self.recorder.append(
-            {
-                "type": "run",
-                "block": self.number,
-                "attempt": 0,
-                "position": 0,
-                "arm": self.arm.name,
-                "phase": "measure",
-                "started": started,
-                "repeat": 1,
-                "value": None,
-                "metrics": {},
-                "pad_bytes": 0,
-                "ok": why is None,
-                "why": why,
-                "load_1m": machine.load_1m(),
-                "ended_by_itself": ended_early,
-            }
-            | {name: getattr(outcome, name) for name in kept}
-        )
+            why = outcome.explained(why)
+        more = {"load_1m": machine.load_1m(), "ended_by_itself": ended_early}
+        self.recorder.append(single(outcome, self.arm.name, self.number, started, why, **more))
         self.recorder.changed_file()

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from hakmem_lab.judge.analysis import failures, identity, warnings
+from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.soak.analysis import (
     ALPHA,
@@ -198,21 +198,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     INCONCLUSIVE."""
     spec, parts = header["spec"], segments(records)
     budget = spec["budget"]
-    result = {
-        "kind": "soak",
-        "id": header["id"],
-        "question": header["question"],
-        "verdict": None,
+    result = begun(header, records) | {
         "headline": "No sample was taken.",
-        "final": False,
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
-        "margin": None,
         "alpha": ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
-        "arms": [],
-        "failures": failures(records),
-        "warnings": [],
     }
     if not parts:
         return result

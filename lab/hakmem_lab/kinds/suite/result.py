@@ -8,7 +8,7 @@ workload do for its own.
 import statistics
 from collections.abc import Sequence
 
-from hakmem_lab.judge.analysis import failures, identity, warnings
+from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import rates
@@ -168,12 +168,7 @@ def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
 
 
-def headline_of(
-    spec: SuiteSpec,
-    rows: Sequence[dict],
-    reached: Sequence[dict],
-    unfit: Sequence[str] = (),
-) -> str:
+def headline_of(spec: SuiteSpec, rows: Sequence[dict], reached: Sequence[dict], unfit: Sequence[str] = ()) -> str:
     """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
     if not any(row["blocks"] or row["verdict"] for row in rows):
         return "No block was finished."
@@ -245,26 +240,18 @@ def analyse(header: dict, records: list[dict]) -> dict:
     blocks, planned = (sum(counts) for counts in block_counts(sheets))
     stopped = any(record["type"] == "event" and record["what"] == "budget" for record in records)
     final = blocks >= planned or stopped
-    return {
-        "kind": header["kind"],
-        "id": header["id"],
-        "question": spec.question,
+    result = begun(header, records)
+    return result | {
         "verdict": verdict_of(spec, rows) if final else None,
         "headline": headline_of(spec, rows, reached, unfit_reasons(records)),
         "final": final,
         "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
-        "margin": None,
         "alpha": spec.alpha,
         "blocks": blocks,
         "max_blocks": planned,
         "arms": [identity(arm) for arm in header["arms"]],
         "comparisons": [],
-        "failures": failures(records),
-        "warnings": [
-            *warnings(header, records),
-            *too_few(sheets),
-            *suite_history.not_looked_for(history),
-        ],
+        "warnings": [*result["warnings"], *too_few(sheets), *suite_history.not_looked_for(history)],
         "suite": {
             "subject": spec.subject,
             "reference": spec.reference,

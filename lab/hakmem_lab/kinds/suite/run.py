@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
-from hakmem_lab.judge.statistics.intervals import rate_interval
+from hakmem_lab.judge.statistics.paired import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
-from hakmem_lab.kinds.syscalls import OPS, TAIL_CHARACTERS, Counter
+from hakmem_lab.kinds.syscalls import OPS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -80,8 +80,7 @@ def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, oper
     if why is None and not calls:
         why = "strace counted no system call"
     if why:
-        tail = " ".join(outcome.stderr.split())[-TAIL_CHARACTERS:]
-        raise LabError(f"{arm.name} could not be traced: {why}" + (f": {tail}" if tail else ""))
+        raise LabError(f"{arm.name} could not be traced: {outcome.explained(why)}")
     return sum(calls.values())
 
 

@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import MEASURES, Workload
+from hakmem_lab.run.runner import Workload, single
 from hakmem_lab.run.server import choose_port, drive, with_port
 from hakmem_lab.run.session import parse_arms
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
@@ -143,22 +143,26 @@ def parse_ops(value: Any) -> Any:
     return [int(part) for part in value.split(",")] if isinstance(value, str) else value
 
 
+def check_ops(value: list[int]) -> list[int]:
+    if not 0 < value[0] < value[1]:
+        raise ValueError("ops are two lengths, the shorter one first, both above 0")
+    return value
+
+
+TwoLengths = Annotated[
+    list[int], BeforeValidator(parse_ops), Field(min_length=2, max_length=2), AfterValidator(check_ops)
+]
+
+
 class Spec(CommonSpec):
     """ops: the two lengths that {ops} in the command stands for. budget: calls per operation, at most."""
 
     kind: Literal["syscalls"] = "syscalls"
     allocators: Annotated[list[str], Field(min_length=1, default_factory=lambda: ["hakmem", "glibc"])]
-    ops: Annotated[list[int], BeforeValidator(parse_ops), Field(min_length=2, max_length=2)] | None = None
+    ops: TwoLengths | None = None
     repeats: Annotated[int, Field(ge=2, le=100)] = 3
     budget: Annotated[float, Field(gt=0)] | None = None
     server: Server | None = None
-
-    @field_validator("ops")
-    @classmethod
-    def _ops(cls, value: list[int] | None) -> list[int] | None:
-        if value is not None and not 0 < value[0] < value[1]:
-            raise ValueError("ops are two lengths, the shorter one first, both above 0")
-        return value
 
     @model_validator(mode="after")
     def _placeholder(self) -> "Spec":
@@ -250,31 +254,10 @@ def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workl
         calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
     else:
         calls, outcome = counter.count(argv, environment)
-        why = outcome.failure()
-        if why and (tail := " ".join((outcome.stderr or outcome.stdout).split())[-TAIL_CHARACTERS:]):
-            why += f": {tail}"
+        why = outcome.explained(outcome.failure())
     if why is None and not calls:
         why = "strace counted no system call"
-    return {
-        "type": "run",
-        "block": execution.index,
-        "position": 0,
-        "arm": execution.arm.name,
-        "phase": "measure",
-        "started": started,
-        "repeat": 1,
-        "argv": argv,
-        "length": execution.length,
-        "ops": execution.ops,
-        "calls": calls,
-        "value": float(sum(calls.values())),
-        "metrics": {},
-        "mapped": None,
-        "pad_bytes": 0,
-        "exit": outcome.exit,
-        "signal": outcome.signal,
-        "timed_out": outcome.timed_out,
-        "ok": why is None,
-        "why": why,
-        **{name: getattr(outcome, name) for name in MEASURES},
-    }
+    return single(
+        outcome, execution.arm.name, execution.index, started, why, argv=argv, length=execution.length,
+        ops=execution.ops, calls=calls, value=float(sum(calls.values())), mapped=None,
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from scipy.special import gammaincinv
 
-from hakmem_lab.judge.analysis import ARM_MEDIANS, failures, identity, warnings
+from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.store.runs import plain
 
@@ -158,25 +158,18 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     passed = None if spec["budget"] is None else False if False in each else True if all(each) else None
     verdict = {True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[passed]
     lengths = 2 if spec["ops"] else 1
-    return plain(
-        {
-            "kind": "syscalls",
-            "id": header["id"],
-            "question": header["question"],
-            "verdict": str(verdict) if spec["budget"] is not None else None,
-            "headline": _headline(rows, spec["budget"], passed),
-            "final": len({run["block"] for run in runs}) >= spec["repeats"] * lengths * len(rows),
-            "metric": {"name": "syscalls", "unit": "calls/op" if spec["ops"] else "calls", "higher_is_better": False},
-            "margin": None,
-            "alpha": ALPHA,
-            "blocks": len(runs),
-            "max_blocks": spec["repeats"] * lengths * len(rows),
-            # What a traced run costs says nothing about the arm, so the medians stay empty.
-            "arms": [
-                identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]
-            ],
-            "failures": failures(records),
-            "warnings": _warnings(header, records, rows),
-            "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed},
-        }
-    )
+    # What a traced run costs says nothing about the arm, so the medians stay empty.
+    arms = [identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]]
+    result = begun(header, records) | {
+        "verdict": str(verdict) if spec["budget"] is not None else None,
+        "headline": _headline(rows, spec["budget"], passed),
+        "final": len({run["block"] for run in runs}) >= spec["repeats"] * lengths * len(rows),
+        "metric": {"name": "syscalls", "unit": "calls/op" if spec["ops"] else "calls", "higher_is_better": False},
+        "alpha": ALPHA,
+        "blocks": len(runs),
+        "max_blocks": spec["repeats"] * lengths * len(rows),
+        "arms": arms,
+        "warnings": _warnings(header, records, rows),
+        "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed},
+    }
+    return plain(result)

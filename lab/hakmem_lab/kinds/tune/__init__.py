@@ -4,24 +4,246 @@ The search only chooses. What is said of the winner rests on blocks that had no 
 of an A/B at the spec's alpha, so no number of candidates makes a false win more likely.
 """
 
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from hakmem_lab import extras
-from hakmem_lab.errors import Stopped
+from hakmem_lab.errors import LabError, Stopped
+from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune import spec as spaces
-from hakmem_lab.kinds.tune.result import aim_of, analyse, candidates_of, events, groups_of, state_of, whole_header
-from hakmem_lab.kinds.tune.session import ASKED, BROKE, CONFIRM, LEFT_OUT, SELECT, TuneSession
-from hakmem_lab.kinds.tune.spec import DEFAULT, Space, Spec
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.kinds.tune.result import (
+    ASKED,
+    BROKE,
+    BROUGHT,
+    CONFIRM,
+    GONE,
+    LEFT_OUT,
+    NOTE,
+    OVER,
+    SEARCH,
+    SELECT,
+    aim_of,
+    analyse,
+    candidates_of,
+    events,
+    groups_of,
+    state_of,
+    whole_header,
+)
+from hakmem_lab.kinds.tune.spec import DEFAULT, Space, Spec, with_readings
+from hakmem_lab.plan import peers
+from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import Context, conduct
-from hakmem_lab.run.endings import Progress
-from hakmem_lab.run.session import ArmFailed
+from hakmem_lab.run.endings import Progress, duration
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.query import finished_blocks
+from hakmem_lab.store.runs import RunFile
 
 __all__ = ["Spec", "analyse", "run"]
+PAIR = 4  # runs of a block of the confirmation
+
+
+class TuneSession(Session):
+    """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
+
+    spec: Spec
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
+        super().__init__(spec, arms, progress)
+        self.runner.close()
+        self.metrics = list(with_readings(spec, self.metrics))
+        self.runner = Runner(self.workload, self.metrics)
+        budget = math.inf if spec.budget is None else spec.budget
+        self.tried_by, self.chosen_by = (time.monotonic() + budget * share for share in (1 / 4, 1 / 2))
+        self.left_out: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.brought: str | None = None
+        self.planned: int | None = None
+        self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
+
+    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+        """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
+
+        def counted(arms: int) -> tuple[int, int]:
+            candidates = self.search[0] if self.search else arms - 1
+            choose = search.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
+            blocks = self.planned or self.spec.max_blocks
+            plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
+            least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
+            return choose + PAIR * blocks, choose + PAIR * least
+
+        super().begin(folder, source, counted)
+        for name, why in self.left_out.items():
+            self.tell(LEFT_OUT, f"{name} is left out: {why}", arm=name)
+        for text in self.notes:
+            self.tell(NOTE, text)
+        if self.brought:
+            self.event(BROUGHT, f"the program brings an allocator of its own, {self.brought}")
+        if self.search:
+            tries, size = self.search
+            text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
+            self.tell(SEARCH, text, tries=tries, of=size)
+        if self.planned is not None:
+            text = f"the budget has time for {self.planned} blocks of the confirmation"
+            self.event(planning.PLANNED, text, blocks=self.planned)
+
+    def check_arms(self) -> None:
+        """Every library once in the program, every setting once; what is refused is left out, with one line."""
+        self.brought = self._brought()
+        refused: dict[Path | None, str | None] = {}  # a library -> why it does not serve
+        for arm in list(self.arms.values()):
+            self.progress.update(0, 1, f"preflight: {arm.name}")
+            library = arm.library.path
+            if arm.name == DEFAULT:
+                preflight.check_arm(arm, self.workload)
+                refused[library] = None
+                continue
+            if why := _refusal(preflight.check_settings, arm, self.workload.env):
+                self._leave_out(arm.name, why)
+                continue
+            if library not in refused:
+                refused[library] = _refusal(preflight.check_arm, arm, self.workload)
+                if why := refused[library]:
+                    self.left_out[arm.allocator] = why
+            if refused[library]:
+                del self.arms[arm.name]
+        self.progress.restart()
+
+    def _brought(self) -> str | None:
+        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say. What
+        the C library serves runs on glibc as it is already; a search begins there all the same."""
+        arm = self.arms[DEFAULT]
+        if arm.library.path is not None:
+            return None
+        found, libc = preflight.serving(arm, self.workload), os.path.realpath(str(peers.libc().path))
+        if found == {libc} and not arm.variables and "glibc" in self.arms and not self.search:
+            self._leave_out("glibc", "it is what the program runs on now")
+        return ", ".join(sorted(found - {libc})) or None
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.left_out[name] = why
+        del self.arms[name]
+
+    def try_arms(self) -> list[dict]:
+        """One run of every arm, until a quarter of the budget is over; a candidate whose trial fails is left out."""
+        self.check_arms()
+        trials: list[dict] = []
+        for arm in list(self.arms.values()):
+            if len(trials) > 1 and time.monotonic() > self.tried_by:
+                self._leave_out(arm.name, "the budget had no time to try it")
+                continue
+            self.progress.update(0, 1, f"trial: {arm.name}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                trials.append(trial)
+                continue
+            if arm.name == DEFAULT:
+                raise LabError(self._why_unreadable(str(trial["why"])))
+            self._leave_out(arm.name, str(trial["why"]))
+        self.progress.restart()
+        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        self._keep_to_budget(trials)
+        if len(self.arms) < 2:
+            raise LabError(f"allocators: no candidate can be tried: {'; '.join(self.left_out.values())}")
+        return [trial for trial in trials if trial["arm"] in self.arms]
+
+    def _why_unreadable(self, why: str) -> str:
+        command = " ".join(self.workload.argv)
+        names = self.spec.percentiles()
+        if names and why.startswith("histogram"):
+            return (
+                f"{names[0]}: {command} prints no latencies that hak can read; say where the figure stands, "
+                f"--read '{names[0]}=regex:PATTERN', or print a histogram as for hak latency (key 'histogram')"
+            )
+        return f"{DEFAULT}: {command}: {why}"
+
+    def _keep_to_budget(self, trials: Sequence[Mapping]) -> None:
+        """As many candidates as half of the budget can choose from, in their order; blocks for the other half. Raises
+        LabError where it has no time for a verdict."""
+        if self.spec.budget is None:
+            return
+        run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
+        names = [name for name in self.arms if name != DEFAULT]
+        fits = self.search[0] if self.search else len(names)
+        while fits > 1 and search.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
+            fits -= 1
+        blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
+        least = Plan((max(blocks, 1),)).least_blocks(self.spec.alpha)
+        if blocks < least:
+            needed = duration(2 * PAIR * least * run_s)
+            raise LabError(f"budget: no verdict is possible in so short a time: at least {needed}")
+        if self.search:
+            self.search = max(fits, len(names)), self.search[1]
+        elif fits < len(names):
+            self.notes.append(
+                f"the budget has time for {fits} of {len(names)} candidates, taken in turn from every allocator"
+            )
+        for name in names[fits:]:
+            del self.arms[name]
+        self.planned = blocks
+
+    def resume(self, file: RunFile, header: dict) -> None:
+        """Raises LabError where what is under test is no longer what it was."""
+        super().resume(file, header)
+        for record in self.records():
+            if record.get("what") == ASKED:
+                self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in record["arms"]])
+
+    def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
+        """A further group of candidates, arm -> its point of the space; those whose trial fails are left out.
+        exhausted: there are no others."""
+        group: list[Arm] = []
+        for text in found:
+            arm = parse_arm(text, text, "allocators")
+            self.progress.update(len(group), len(found), f"trial: {text}")
+            trial = self.runner.run(arm, 0)
+            if trial["ok"]:
+                group.append(arm)
+            else:
+                self.event(LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
+        self.progress.restart()
+        self._join(group)
+        points = [found[arm.name] for arm in group]
+        text = f"{len(group)} further candidates"
+        self.event(ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
+
+    def _join(self, group: Sequence[Arm]) -> None:
+        self.arms |= {arm.name: arm for arm in group}
+        self.watch(list(self.arms.values()))
+
+    def rung(self, names: Sequence[str], until: int) -> None:
+        """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
+        Raises Stopped where the default fails."""
+        try:
+            for blocks in self.each_block(SELECT, lambda _: [DEFAULT, *names], until):
+                if blocks and time.monotonic() > self.chosen_by:
+                    text = f"half of the budget was over after {len(blocks)} blocks: the choice is made by these"
+                    self.tell(OVER, text)
+                    return
+        except ArmFailed as failed:
+            if failed.arm == DEFAULT:
+                raise
+            text = f"{failed.arm} failed in block {failed.index} ({failed.why}), and takes no further part"
+            self.tell(GONE, text, arm=failed.arm, block=failed.index)
+
+
+def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
+    """Why the check refuses the arm."""
+    try:
+        check(arm, about)
+    except LabError as error:
+        return str(error).removeprefix(f"{arm.name}: ")
+    return None
 
 
 def run(spec: Spec, context: Context) -> dict:

@@ -10,12 +10,15 @@ from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab import blocked, confirmation
 from hakmem_lab.kinds.tune import search
-from hakmem_lab.kinds.tune.session import ASKED, BROKE, BROUGHT, CONFIRM, GONE, LEFT_OUT, NOTE, OVER, SEARCH, SELECT
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, finished_blocks
 
+# What is told of in events of the run.
+LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
+BROUGHT, BROKE, OVER = "brought", "broke", "over"
+SELECT, CONFIRM = "select", "confirm"
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
 UNLOADED = ("default", "glibc")  # allocators that are there without being loaded
 

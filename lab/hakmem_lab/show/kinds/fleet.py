@@ -120,12 +120,17 @@ def tables(result: Record) -> Iterator:
     yield from missing(result)
 
 
-def findings(result: Record) -> Iterator[Table]:
-    """Who gains, who loses; who is missing."""
+def hosts_table(result: Record) -> Table:
+    """Who gains, who loses."""
     rows = [
         [line.name, line.group, text_of(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
         for line in lines(result)
     ]
-    yield Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)
+    return Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)
+
+
+def findings(result: Record) -> Iterator[Table]:
+    """Who gains, who loses; who is missing."""
+    yield hosts_table(result)
     gone = [list(map(str, text.partition(": ")[::2])) for text in missing(result)]
     yield Table("Hosts that are missing", ["What", "Which and why"], gone)

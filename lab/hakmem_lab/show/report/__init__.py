@@ -13,7 +13,7 @@ from typing import Any
 
 from hakmem_lab import extras, kinds
 from hakmem_lab.errors import LabError
-from hakmem_lab.show import emit
+from hakmem_lab.show import formats
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import files
@@ -55,7 +55,7 @@ def write_reading(result: Mapping, output: Path, option: str) -> None:
     from hakmem_lab.show.report import readings
 
     page = readings.stacks if "stacks" in result else readings.heap
-    emit.write_text(page(result), output, option)
+    formats.write_text(page(result), output, option)
 
 
 def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), name: str | None = None) -> str:

@@ -5,6 +5,8 @@ May import: answers, kinds, model, numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hakmem_lab.show import answers, kinds, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.report.model import Cell, LoadedRun, Record, Table, text_of, verdict_cell
@@ -16,20 +18,18 @@ _STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "open"
 
 
 def _comparisons(result: Record) -> Table:
-    records = result.get("comparisons") or []
     rows = [
-        [
-            answers.comparison_name(c),
-            answers.metric(result, c),
-            *_told(result, c),
-            numbers.percent(c.get("level")),
-            verdict_cell(c.get("verdict")),
-            text_of(c.get("note")),
-        ]
-        for c in records
-    ]
+        [answers.comparison_name(c), answers.metric(result, c), *_told(result, c), numbers.percent(c.get("level")),
+         verdict_cell(c.get("verdict")), text_of(c.get("note"))]
+        for c in result.get("comparisons") or []
+    ]  # fmt: skip
     columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Note"]
     return _known(Table("Comparisons", columns, rows))
+
+
+def _texts(caption: str, columns: dict[str, str], records: Sequence[Record]) -> Table:
+    """columns: head -> key of a record, whose values are texts."""
+    return Table(caption, list(columns), [[text_of(each.get(key)) for key in columns.values()] for each in records])
 
 
 def _known(table: Table) -> Table:
@@ -53,14 +53,8 @@ def _guardrails(result: Record) -> Table:
     rows = []
     for guardrail in result.get("guardrails") or []:
         text, tone = _STATUS.get(str(guardrail.get("status")), (text_of(guardrail.get("status")), "neutral"))
-        rows.append(
-            [
-                answers.metric(result, guardrail),
-                answers.tolerated(result, guardrail) or UNKNOWN,
-                *_told(result, guardrail),
-                Cell(text, tone),
-            ]
-        )
+        tolerated = answers.tolerated(result, guardrail) or UNKNOWN
+        rows.append([answers.metric(result, guardrail), tolerated, *_told(result, guardrail), Cell(text, tone)])
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
     if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
         columns = ["Arm", *columns]
@@ -72,14 +66,10 @@ def _guardrails(result: Record) -> Table:
 
 def _looks(result: Record) -> Table:
     rows = [
-        [
-            f"{text_of(look.get('look'))} of {text_of(look.get('of'))}",
-            numbers.number(look.get("blocks")),
-            *_told(result, look),
-            verdict_cell(look.get("verdict")),
-        ]
+        [f"{text_of(look.get('look'))} of {text_of(look.get('of'))}", numbers.number(look.get("blocks")),
+         *_told(result, look), verdict_cell(look.get("verdict"))]
         for look in result.get("looks") or []
-    ]
+    ]  # fmt: skip
     return Table("Planned looks", ["Look", "Blocks", "Change", "Interval", "Verdict"], rows)
 
 
@@ -131,20 +121,10 @@ def _identities(run: LoadedRun) -> Table:
     for arm in run.result.get("arms") or []:
         kept = {key: value for key, value in arm.items() if value is not None}
         by_name[str(arm.get("name"))] = by_name.get(str(arm.get("name")), {}) | kept
-    rows = [
-        [
-            name,
-            text_of(arm.get("allocator")),
-            text_of(arm.get("version")),
-            _settings(arm),
-            text_of(arm.get("configuration")),
-            text_of(arm.get("library")),
-            text_of(arm.get("sha256")),
-        ]
-        for name, arm in by_name.items()
-    ]
-    columns = ["Arm", "Allocator", "Version", "Settings", "Configuration", "Library", "SHA-256 of the library"]
-    return _known(Table("What was measured", columns, rows))
+    columns = {"Arm": "name", "Allocator": "allocator", "Version": "version", "Settings": "settings",
+               "Configuration": "configuration", "Library": "library", "SHA-256 of the library": "sha256"}  # fmt: skip
+    arms = [arm | {"name": name, "settings": _settings(arm)} for name, arm in by_name.items()]
+    return _known(_texts("What was measured", columns, arms))
 
 
 def _settings(arm: Record) -> str:
@@ -198,23 +178,21 @@ def failures(run: LoadedRun) -> Table:
     records = run.result.get("failures")
     if records is None:
         records = [record for record in run.runs if record.get("ok") is False]
-    rows = [[text_of(f.get("block")), text_of(f.get("arm")), text_of(f.get("why"))] for f in records[:FAILURE_ROWS]]
     caption = f"Failed runs: {len(records)}, their records kept"
-    if len(records) > len(rows):
-        caption += f"; the first {len(rows)} are shown"
-    return Table(caption, ["Block", "Arm", "Why"], rows)
+    if len(records) > FAILURE_ROWS:
+        caption += f"; the first {FAILURE_ROWS} are shown"
+    return _texts(caption, {"Block": "block", "Arm": "arm", "Why": "why"}, records[:FAILURE_ROWS])
 
 
 def events(run: LoadedRun) -> Table:
     """Interruptions, load and what else happened while the run went on."""
-    rows = [[text_of(e.get("time")), text_of(e.get("what")), text_of(e.get("text"))] for e in run.events[:FAILURE_ROWS]]
-    return Table("What happened while it ran", ["Time", "What", "Text"], rows)
+    columns = {"Time": "time", "What": "what", "Text": "text"}
+    return _texts("What happened while it ran", columns, run.events[:FAILURE_ROWS])
 
 
 def decisions(run: LoadedRun) -> Table:
     """Decisions of people about the run."""
-    rows = [[text_of(d.get("time")), text_of(d.get("who")), text_of(d.get("text"))] for d in run.decisions]
-    return Table("Decisions", ["Time", "Who", "Decision"], rows)
+    return _texts("Decisions", {"Time": "time", "Who": "who", "Decision": "text"}, run.decisions)
 
 
 EARLIER_NAMED = 5

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping
 
-from hakmem_lab.doctor.checks import Report
+from hakmem_lab.doctor import Report
 from hakmem_lab.errors import one_line
 from hakmem_lab.show.terminal import add_row, new_table, number, output
 

@@ -20,7 +20,7 @@ from hakmem_lab.show import answers, numbers
 from hakmem_lab.show.kinds import fleet as fleets
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of
 from hakmem_lab.show.report.svg import SENTINELS, Picture, canvas, element, label, place
 
 ROW_IN = 0.5
@@ -59,12 +59,7 @@ class Panel:
 
 
 VERDICT_MARKERS = {"GO": "^", "NO-GO": "v", "NEUTRAL": "s", "INCONCLUSIVE": "D"}
-VERDICT_COLOURS = {
-    "GO": SENTINELS["go"],
-    "NO-GO": SENTINELS["no-go"],
-    "NEUTRAL": SENTINELS["neutral"],
-    "INCONCLUSIVE": SENTINELS["inconclusive"],
-}
+VERDICT_COLOURS = {verdict: SENTINELS[verdict.lower()] for verdict in VERDICT_MARKERS}
 
 
 def limits(values: Sequence[float | None], margin: float = 0.0) -> tuple[float, float]:
@@ -140,14 +135,9 @@ def _draw_row(axis: Axes, line: float, row: Row, bounds: tuple[float, float]) ->
         if (end < left) if shape == "<" else (end > right):
             axis.plot([edge], [line], shape, color=row.colour, markersize=7, clip_on=False)
     axis.plot(
-        [min(max(row.value, left), right)],
-        [line],
-        row.marker,
-        color=row.colour,
-        markersize=8,
-        markerfacecolor=SENTINELS["paper"] if row.hollow else row.colour,
-        markeredgewidth=1.6,
-    )
+        [min(max(row.value, left), right)], [line], row.marker, color=row.colour, markersize=8,
+        markerfacecolor=SENTINELS["paper"] if row.hollow else row.colour, markeredgewidth=1.6,
+    )  # fmt: skip
 
 
 DRAWN_ROWS = 24
@@ -278,19 +268,12 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         row.hollow = record.get("kind") == "combined"
         row.colour = SENTINELS["arm-4"] if record.get("kind") == "interaction" else SENTINELS["ink"]
         rows.append(row)
-    table = Table(
-        "Effects of the matrix",
-        ["Effect", "Kind", "Change", "Interval", "Reading"],
-        [
-            [
-                str(e.get("name") or "effect"),
-                str(e.get("kind") or numbers.UNKNOWN),
-                *_told(run, e),
-                str(e.get("reading") or numbers.UNKNOWN),
-            ]
-            for e in records
-        ],
-    )
+    columns = ["Effect", "Kind", "Change", "Interval", "Reading"]
+    body = [
+        [str(e.get("name") or "effect"), text_of(e.get("kind")), *_told(run, e), text_of(e.get("reading"))]
+        for e in records
+    ]
+    table = Table("Effects of the matrix", columns, body)
     caption = (
         "■ one setting at a level of the others, □ several against none, ◆ interaction, ● main effect, an average: "
         "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
@@ -311,31 +294,13 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
     for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
         rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
+    body = [[str(c.get("arm", "?")), "selection", *_told(run, c)] for c in candidates]
     if confirmation:
-        rows.append(_row(run, confirmation, f"Confirmed: {confirmation.get('treatment') or chosen.get('chosen')}"))
-    table = Table(
-        "Candidates on the selection runs, then the confirmation on fresh runs",
-        ["Arm", "Runs", "Change", "Interval"],
-        [
-            [
-                str(c.get("arm", "?")),
-                "selection",
-                *_told(run, c),
-            ]
-            for c in candidates
-        ]
-        + (
-            [
-                [
-                    str(confirmation.get("treatment") or chosen.get("chosen") or "?"),
-                    "confirmation",
-                    *_told(run, confirmation),
-                ]
-            ]
-            if confirmation
-            else []
-        ),
-    )
+        treatment = confirmation.get("treatment") or chosen.get("chosen")
+        rows.append(_row(run, confirmation, f"Confirmed: {treatment}"))
+        body.append([str(treatment or "?"), "confirmation", *_told(run, confirmation)])
+    title = "Candidates on the selection runs, then the confirmation on fresh runs"
+    table = Table(title, ["Arm", "Runs", "Change", "Interval"], body)
     most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
     caption = (
         f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
@@ -363,12 +328,7 @@ def hosts(run: LoadedRun, key: str) -> Picture | None:
     bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
     for panel in panels:
         panel.bounds = bounds  # one axis for all, so that they can be compared
-    body = [
-        [line.name, line.group, str(line.blocks or numbers.UNKNOWN), line.change.short,
-         line.change.between or numbers.UNKNOWN, line.reading]
-        for line in lines
-    ]  # fmt: skip
-    table = Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], body)
+    table = fleets.hosts_table(run.result)
     caption = (
         "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "
         f"its own effect lies. {fleets.spread(run.result)}."

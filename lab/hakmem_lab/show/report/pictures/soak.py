@@ -83,11 +83,11 @@ def _binned(line: Envelope, samples: int) -> str:
     return f" Line: median, shade: range of {len(line.t_s)} bins over {samples} samples."
 
 
-def _change_points(axis: Axes, soak: Record) -> int:
+def _change_points(axis: Axes, soak: Record) -> str:
     places = [t for t in (finite(point) for point in soak.get("change_points") or []) if t is not None]
     for t_s in places:
         axis.axvline(t_s, color=SENTINELS["arm-2"], linewidth=1.4, linestyle=(0, (4, 3)))
-    return len(places)
+    return f" Upright lines: {len(places)} change point{'s' if len(places) > 1 else ''}." if places else ""
 
 
 def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor: float) -> Table:
@@ -114,6 +114,15 @@ def _live(axis: Axes, run: LoadedRun) -> str:
     return " Dotted: what the program held of it (live bytes), as it reports."
 
 
+def _over_time(axis: Axes, run: LoadedRun, line: Envelope) -> str:
+    """Change points, restarts, phases and the axis of time; what the caption says of them."""
+    end_s = float(line.t_s[-1]) or 1.0
+    points, restarts = _change_points(axis, run.result.get("soak") or {}), _restarts(axis, run.samples)
+    _phases(axis, run.samples, end_s)
+    _time_axis(axis, end_s)
+    return _binned(line, len(run.samples)) + restarts + points
+
+
 def resident(run: LoadedRun, key: str) -> Picture | None:
     """RSS over time with the Theil–Sen slope and the phases."""
     line = envelope(run.samples, "rss_kib")
@@ -125,16 +134,12 @@ def resident(run: LoadedRun, key: str) -> Picture | None:
     _series(axis, mib, SENTINELS["arm-1"])
     live = _live(axis, run)
     slope = finite(soak.get("rss_slope_mib_per_h"))
-    end_s = float(line.t_s[-1]) or 1.0
     if slope is not None:
         ends = _steady(soak, line)
         steady = (mib.t_s >= ends[0]) & (mib.t_s <= ends[1])
         middle_t, middle = float(np.median(mib.t_s[steady])), float(np.median(mib.median[steady]))
         axis.plot(ends, middle + slope / 3600 * (ends - middle_t), color=SENTINELS["ink"], linestyle=(0, (6, 3)))
-    points = _change_points(axis, soak)
-    restarts = _restarts(axis, run.samples)
-    _phases(axis, run.samples, end_s)
-    _time_axis(axis, end_s)
+    marks = _over_time(axis, run, line)
     axis.set_ylim(0, max(float(mib.high.max()) * 1.1, 1))
     axis.set_ylabel("resident memory, MiB")
     low, high = numbers.number(soak.get("slope_low")), numbers.number(soak.get("slope_high"))
@@ -144,9 +149,7 @@ def resident(run: LoadedRun, key: str) -> Picture | None:
         trend += f", budget {numbers.number(budget)} MiB/h"
     title = "Memory over time"
     description = f"Resident memory from {mib.median[0]:.0f} to {mib.median[-1]:.0f} MiB; {trend}."
-    caption = f"Broken line: {trend}.{live}" + _binned(line, len(run.samples)) + restarts
-    if points:
-        caption += f" Upright lines: {points} change point{'s' if points > 1 else ''}."
+    caption = f"Broken line: {trend}.{live}{marks}"
     table = _table(run.samples, "rss_kib", "Resident memory at even times", "MiB", 1 / 1024)
     return Picture("resident", title, description, element(figure, key, title, description), table, caption)
 
@@ -159,11 +162,7 @@ def throughput(run: LoadedRun, key: str) -> Picture | None:
     soak = run.result.get("soak") or {}
     figure, (axis,) = canvas(2.3, left_in=0.8, top_in=0.4)
     _series(axis, line, SENTINELS["arm-3"])
-    points = _change_points(axis, soak)
-    end_s = float(line.t_s[-1]) or 1.0
-    restarts = _restarts(axis, run.samples)
-    _phases(axis, run.samples, end_s)
-    _time_axis(axis, end_s)
+    marks = _over_time(axis, run, line)
     axis.set_ylim(0, max(float(line.high.max()) * 1.1, 1))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.plain_measure(value, "")))
     axis.set_ylabel("operations a second")
@@ -173,12 +172,9 @@ def throughput(run: LoadedRun, key: str) -> Picture | None:
     title = "Throughput over time"
     first, last = (numbers.plain_measure(float(line.median[place]), "") for place in (0, -1))
     description = f"From {first} to {last} operations a second. {trend}".strip()
-    caption = trend + _binned(line, len(run.samples)) + restarts
-    if points:
-        caption += f" Upright lines: {points} change point{'s' if points > 1 else ''}."
     table = _table(run.samples, "ops_per_s", "Throughput at even times", "Operations a second", 1)
     svg = element(figure, key, title, description)
-    return Picture("throughput", title, description, svg, table, caption.strip())
+    return Picture("throughput", title, description, svg, table, (trend + marks).strip())
 
 
 def tails(run: LoadedRun, key: str) -> Picture | None:
