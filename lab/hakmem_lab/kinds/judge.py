@@ -50,9 +50,27 @@ class Spec(Model):
 Pair = tuple[str, Benchmark, Benchmark]  # what it is called, control, treatment
 
 
+def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
+    """Of each file, those that are asked for."""
+    return [{name: b for name, b in file.benchmarks.items() if re.search(spec.only, name)} for file in files]
+
+
+def unlike(spec: Spec, files: list[File]) -> list[str]:
+    """What is said where two files do not tell that they hold the same: other tools, or one benchmark each, of two
+    names."""
+    named, texts = _named(spec, files), []
+    if len(named) == 2 and all(len(own) == 1 for own in named) and named[0].keys() != named[1].keys():
+        said = " and ".join(f"'{name}' of {file.name}" for file, (name,) in zip(files, named, strict=True))
+        texts.append(f"two benchmarks of different names are compared, {said}: whether they do the same is not known")
+    if len({file.tool for file in files}) > 1:
+        said = " and ".join(f"{file.name} is of {file.tool}" for file in files)
+        texts.append(f"{said}: what they measure of a run may differ")
+    return texts
+
+
 def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str]]:
     """(the control, the pairs, what stands in one file alone). Raises LabError."""
-    named = [{name: b for name, b in file.benchmarks.items() if re.search(spec.only, name)} for file in files]
+    named = _named(spec, files)
     if missing := next((file for file, own in zip(files, named, strict=True) if not own), None):
         raise LabError(f"only: no benchmark of {missing.name} matches: {nearest(spec.only, missing.benchmarks)}")
     if len(files) == 1:
@@ -82,7 +100,7 @@ def run(spec: Spec, context: Context) -> dict:
         "question": spec.question, "spec": normalised(spec), "spec_hash": spec_hash(spec), "spec_file": None,
         "seed": None, "machine": {}, "arms": [_arm(name) for name in arms], "git": None, "inputs":
         {file.name: file.sha256 for file in files}, "tools": sorted({file.tool for file in files}),
-        "processes": all(file.processes for file in files), "alone": alone,
+        "processes": all(file.processes for file in files), "alone": alone, "unlike": unlike(spec, files),
         "command": {"argv": [*spec.files], "program": None, "sha256": None},
     }  # fmt: skip
     stored = RunFile.create(context.folder, "judge", header)
@@ -102,10 +120,10 @@ def _arm(name: str) -> dict:
 
 
 def _records(pair: str, arm: str, side: Benchmark) -> Iterator[dict]:
-    for at, value in enumerate([*side.values, *(None for _ in side.failures)]):
-        why = None if value is not None else side.failures[at - len(side.values)]
+    for at, found in enumerate(side.runs):
+        ok = isinstance(found, float)
         yield {"type": "run", "phase": "judge", "workload": pair, "arm": arm, "block": at, "attempt": 0,
-               "ok": why is None, "why": why, "value": value}  # fmt: skip
+               "ok": ok, "why": None if ok else found, "value": found if ok else None}  # fmt: skip
 
 
 def intervals(spec: dict, control: list[float], treatment: list[float], alpha: float) -> list[Interval]:
@@ -113,7 +131,7 @@ def intervals(spec: dict, control: list[float], treatment: list[float], alpha: f
     sign = 1.0 if spec["higher-is-better"] else -1.0
     x, y = ([sign * math.log(value) for value in values] for values in (control, treatment))
     if spec["interleaved"]:
-        d = [after - before for before, after in zip(x, y, strict=False)]
+        d = [after - before for before, after in zip(x, y, strict=True)]
         return [paired_interval(d, level) for level in (1 - alpha, 1 - 2 * alpha)]
     return [unpaired.shift(x, y, level) for level in (1 - alpha, 1 - 2 * alpha)]
 
@@ -140,6 +158,33 @@ def whole(verdicts: list[str]) -> str:
     return str(next(word for word in order if word in verdicts))
 
 
+def _sides(runs: list[dict], first: str, name: str) -> tuple[list[dict], list[dict]]:
+    """Of a pair, by the name of its treatment: the control's runs, the treatment's."""
+    own = [run for run in runs if run["workload"] == name]
+    return [run for run in own if run["arm"] == first], [run for run in own if run["arm"] == name]
+
+
+def _compared(sides: tuple[list[dict], list[dict]], in_pairs: bool) -> tuple[list[float], list[float]]:
+    """The values of the runs that ended well; in pairs, those of the numbers that ended well on both sides."""
+    control, treatment = ({run["block"]: run["value"] for run in side if run["ok"]} for side in sides)
+    if in_pairs:
+        both = [number for number in control if number in treatment]
+        return [control[number] for number in both], [treatment[number] for number in both]
+    return [*control.values()], [*treatment.values()]
+
+
+def _unpaired(header: dict, runs: list[dict]) -> list[str]:
+    """What is said of runs that ended well and whose partner did not, or is not there."""
+    first, texts = header["arms"][0]["name"], []
+    for name in dict.fromkeys(run["workload"] for run in runs if header["spec"]["interleaved"]):
+        sides = _sides(runs, first, name)
+        pairs = len(_compared(sides, True)[0])
+        left = [(arm, sum(run["ok"] for run in side) - pairs) for arm, side in zip((first, name), sides, strict=True)]
+        said = " and ".join(f"{count} of {arm}" for arm, count in left if count)
+        texts += [f"{name}: left out, as the run with the same number failed or is missing: {said}"] if said else []
+    return texts
+
+
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every benchmark of the treatment against the control's; their intervals hold together."""
     spec, first = header["spec"], header["arms"][0]["name"]
@@ -147,13 +192,14 @@ def analyse(header: dict, records: list[dict]) -> dict:
     names = list(dict.fromkeys(run["workload"] for run in runs))
     rows, few = [], []
     for name in names:
-        sides = [[run for run in runs if run["workload"] == name and run["arm"] == arm] for arm in (first, name)]
-        control, treatment = ([run["value"] for run in side if run["ok"]] for side in sides)
-        failed = (len(sides[0]) - len(control), len(sides[1]) - len(treatment))
+        sides = _sides(runs, first, name)
+        failed = (sum(not run["ok"] for run in sides[0]), sum(not run["ok"] for run in sides[1]))
+        control, treatment = kept = _compared(sides, spec["interleaved"])
         if min(len(control), len(treatment)) < LEAST_RUNS:
-            few.append(f"{name}: {len(control)} and {len(treatment)} runs that ended well")
+            counted = f"{len(control)} pairs of" if spec["interleaved"] else f"{len(control)} and {len(treatment)}"
+            few.append(f"{name}: {counted} runs that ended well")
         else:
-            rows.append(_judged(spec, (first, name), (control, treatment), failed, spec["alpha"] / len(names)))
+            rows.append(_judged(spec, (first, name), kept, failed, spec["alpha"] / len(names)))
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few)
     headline = "No verdict: " + "; ".join(few) + f"; at least {LEAST_RUNS} of each are needed." if few else ""
     bad = [run for run in runs if not run["ok"]]
@@ -178,6 +224,8 @@ def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
     texts = [INTERLEAVED if header["spec"]["interleaved"] else ORDER]
     texts += [] if header["processes"] else [ONE_PROCESS]
     texts += [f"too few for a verdict: {text}" for text in few]
+    texts += _unpaired(header, runs)
+    texts += header.get("unlike", [])
     texts += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
     alike: dict[str, float] = {}
     for arm, name in dict.fromkeys((run["arm"], run["workload"]) for run in runs):

@@ -16,17 +16,15 @@ from typing import Any
 from hakmem_lab.errors import LabError, nearest
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$", re.M)
+_GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
 _GO_FIGURE = re.compile(r"([-+0-9.eE]+|[+-]?Inf|NaN)\s+(\S+)")
-_GO_FAILED = re.compile(r"^\s*--- FAIL: (Benchmark\S*)", re.M)
 
 
 @dataclass
 class Benchmark:
-    """values: in the order of the file; failures: why each of the runs failed that did."""
+    """runs: in the order of the file, which numbers them, each its value or why it failed."""
 
-    values: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    runs: list[float | str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,11 @@ def read(name: str, metric: str) -> File:
     for benchmark, value, why in rows:
         of = found.setdefault(benchmark, Benchmark())
         if why is not None:
-            of.failures.append(why)
+            of.runs.append(why)
         elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise LabError(f"{name}: {benchmark}: {metric} is {value!r}; only a finite number above 0 makes a ratio")
         else:
-            of.values.append(float(value))
+            of.runs.append(float(value))
     if not found:
         raise LabError(f"{name}: {tool} has no runs in it")
     return File(name, hashlib.sha256(data).hexdigest(), tool, found, tool == "hyperfine")
@@ -95,11 +93,12 @@ def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
 
 def _go(name: str, text: str, metric: str) -> Iterator[Row]:
     for line in _GO.finditer(text):
+        if line["failed"]:
+            yield line["failed"], None, "it failed"
+            continue
         figures: dict[str, Any] = {unit: float(value) for value, unit in _GO_FIGURE.findall(line["figures"])}
         figures |= {"wall": figures["ns/op"] * 1e-9} if "ns/op" in figures else {}
         yield line["name"], _chosen(f"{name}: {line['name']}", metric, figures), None
-    for failed in _GO_FAILED.findall(text):
-        yield failed, None, "it failed"
 
 
 def _google(name: str, row: dict, metric: str) -> Iterator[Row]:

@@ -161,7 +161,7 @@ def _two(folder, *texts):
 def test_an_erring_benchmark_of_google_is_a_failure(tmp_path):
     row = {"name": "A", "run_name": "A", "error_occurred": True, "error_message": "no device"}
     (tmp_path / "x").write_text(json.dumps({"benchmarks": [row]}))
-    assert foreign.read(str(tmp_path / "x"), "wall").benchmarks["A"].failures == ["no device"]
+    assert foreign.read(str(tmp_path / "x"), "wall").benchmarks["A"].runs == ["no device"]
     with pytest.raises(LabError, match="cannot be read"):
         foreign.read(str(tmp_path), "wall")
 
@@ -195,3 +195,40 @@ def test_equal_samples_are_called_better_or_worse_in_at_most_alpha(kind, share):
         interval, equivalence = judge.intervals(spec, control, treatment, 0.05)
         wrong += judge.verdict.judge(interval, equivalence, as_log(0.01)) in ("GO", "NO-GO")
     assert wrong <= share * 3000 + 3 * math.sqrt(share * (1 - share) * 3000)
+
+
+def _failing(command, values, failed=()):
+    codes = [int(at in failed) for at in range(len(values))]
+    return json.dumps({"results": [{"command": command, "times": values, "exit_codes": codes}]})
+
+
+def test_a_failed_run_keeps_its_number_so_that_the_other_pairs_stay_as_they_are(judged):
+    """Each run is 3 % longer than the one before it, more than the 1.5 % by which the new one is slower."""
+    old = [1.03**at for at in range(20)]
+    new = [value * 1.015 * step for value, step in zip(old, (STEPS * 3)[:20], strict=True)]
+    result = judged(_failing("x", old, {0}), _failing("x", new, {19}), flags=("--interleaved", "--json", "-")).result()
+    assert (result["verdict"], round(result["estimate"], 3)) == ("NO-GO", -0.015)
+    assert any("left out" in text and "1 of" in text for text in result["warnings"])
+
+
+def test_of_the_failed_runs_of_go_each_stands_where_it_was(tmp_path):
+    lines = go(100).splitlines()
+    (tmp_path / "x").write_text("\n".join([*lines[:3], "--- FAIL: BenchmarkA-8", *lines[3:]]))
+    runs = foreign.read(str(tmp_path / "x"), "wall").benchmarks["BenchmarkA-8"].runs
+    assert [type(each) for each in runs] == [float, float, str, *[float] * 6]
+
+
+def test_runs_without_a_partner_are_said(judged):
+    times = [1.0 + at / 1000 for at in range(20)]
+    flags = ("--interleaved", "--json", "-")
+    result = judged(_failing("x", times), _failing("x", times[:12]), flags=flags).result()
+    assert any("missing: 8 of" in text for text in result["warnings"])
+    answer = judged(_failing("x", times), _failing("x", times[:3]), flags=("--interleaved",))
+    assert "3 pairs of runs that ended well" in " ".join(answer.out.split())
+
+
+def test_one_benchmark_each_of_another_name_or_tool_is_compared_and_said(judged):
+    assert not any("different" in text for text in judged(google(A=100), google(A=80)).result()["warnings"])
+    said = judged(google(A=100), google(B=80)).result()["warnings"]
+    assert any("'A' of" in text and "'B' of" in text for text in said)
+    assert any("of go test -bench" in text for text in judged(google(A=100), go(80_000)).result()["warnings"])
