@@ -133,7 +133,10 @@ def process(pid: int, arm: Arm) -> Report:
     env = process.environment or {}
     wanted = live.mapped(process, arm)
     who, refused = live.who(process, arm, wanted)
-    files = program.checks(Program.of(process.executable, env, process.files()), library)
+    running = Program.of(process.executable, env, process.files())
+    # The one that is mapped may be another build, for another C library.
+    serving = next((each for each in running.needed if each.path.name.startswith(library.path.name)), library)
+    files = program.checks(running, serving)
     itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]
     found = live.consistent(files, itself, who)
     found += [*surroundings.of_process(process=str(pid)), surroundings.inspection(process=str(pid), refused=refused)]

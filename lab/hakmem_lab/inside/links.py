@@ -180,6 +180,8 @@ def objects(memory: Memory, base: int) -> list[Linked]:
     The first one is the program."""
     linker = Linked.at(memory, base)
     place = linker.defined("_r_debug") if linker else 0
+    if linker and not place and (pointer := linker.defined("_dl_debug_addr")):  # musl's
+        (place,) = struct.unpack("<Q", memory.read(pointer, 8))
     if place == 0:
         return []
     found: list[Linked] = []

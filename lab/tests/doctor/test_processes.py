@@ -2,12 +2,14 @@
 
 import os
 import resource
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 SOURCES = Path(__file__).parent
+MUSL = SOURCES.parents[2] / "build" / "musl" / "libhakmem.so"
 
 
 @pytest.fixture
@@ -60,6 +62,14 @@ def test_another_build_of_hakmem_is_hakmem(doctor, programs, running, preloaded,
     found = doctor(running(programs.host, env=preloaded(other)), allocator="hakmem")
     assert found.verdict == "served by hakmem"
     assert str(other) in found.said("who serves malloc")
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None or not MUSL.exists(), reason="needs musl-tools and make musl")
+def test_a_process_on_musl(doctor, programs, running, preloaded):
+    host = programs.made("host-musl", "host.c", "-DRTLD_DEEPBIND=0", compiler="musl-gcc")
+    found = doctor(running(host, env=preloaded(MUSL)), allocator="hakmem")
+    assert found.verdict == "served by hakmem"
+    assert "musl, as the library" in found.said("C library")
 
 
 @pytest.mark.parametrize("deep", [True, False])
