@@ -227,6 +227,15 @@ def test_runs_without_a_partner_are_said(judged):
     assert "3 pairs of runs that ended well" in " ".join(answer.out.split())
 
 
+@pytest.mark.filterwarnings("error")
+def test_figures_at_the_ends_of_what_a_number_holds_have_a_verdict(judged):
+    steps = [1 + at / 100 for at in range(6)]
+    little, much = ([value * step for step in steps] for value in (1e-300, 1e307))
+    answer = judged(_failing("x", little), _failing("x", much), flags=())
+    assert "takes over 1e9 × as long" in answer.out and "inf" not in answer.out
+    assert judged(_failing("x", much), _failing("x", little)).result()["verdict"] == "GO"
+
+
 def test_one_benchmark_each_of_another_name_or_tool_is_compared_and_said(judged):
     assert not any("different" in text for text in judged(google(A=100), google(A=80)).result()["warnings"])
     said = judged(google(A=100), google(B=80)).result()["warnings"]
