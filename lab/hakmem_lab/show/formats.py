@@ -275,7 +275,8 @@ def _notes(result: dict) -> Iterator[str]:
     if failures := result["failures"]:
         first = failures[0]
         notes.append(
-            f"- {len(failures)} failed runs, the first: {code(first['arm'], False)}: {code(first['why'], False)}"
+            f"- {len(failures)} failed run{'s' * (len(failures) != 1)}, the first: "
+            f"{code(first['arm'], False)}: {code(first['why'], False)}"
         )
     yield from notes
     if notes:

@@ -200,7 +200,9 @@ class Store:
         self.folder = folder
 
     def runs(self) -> list[RunFile]:
-        """Oldest first."""
+        """Oldest first. Raises LabError where the store is no folder."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StoreError(f"the store {self.folder} is no folder; choose another with --store")
         return [RunFile(path) for path in sorted(self.folder.glob("*.jsonl"))]
 
     def find(self, name: str) -> RunFile:

@@ -56,7 +56,15 @@ def words(found: Mapping[str, Any], key: str) -> str:
     value = found.get(key)
     if isinstance(value, list):
         value = " ".join(each for each in value if isinstance(each, str))
-    return one_line(value) if isinstance(value, str) else ""
+    return one_line(_decoded(value)) if isinstance(value, str) else ""
+
+
+def _decoded(text: str) -> str:
+    """Bytes above 127 stand in a trace one by one: here those that are UTF-8 together are characters again."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeError:
+        return text
 
 
 def left_out(end: Mapping[str, Any]) -> list[str]:

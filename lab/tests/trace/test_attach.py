@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -398,38 +397,3 @@ def test_one_with_files_of_its_own_is_refused(hak, path, tmp_path):
         assert answer.status == 2
         assert "files of its own" in answer.message()
         assert other.poll() is None
-
-
-BECOMES = """
-#include <poll.h>
-#include <signal.h>
-static volatile int over;
-static void end(int number) { over = 1; }
-int main(int count, char **words) {
-  if (count == 1) signal(SIGUSR1, end), puts("going"), fflush(stdout);
-  while (!over) free(malloc(100)), poll(NULL, 0, 1);
-  execl("/proc/self/exe", "becomes", "again", NULL);
-}
-"""
-
-
-def test_one_that_becomes_another_program_is_recorded_until_then_and_that_is_said(path, tmp_path, until):
-    """The same file again, too: what it does from then on is not in the trace, and the recording ends."""
-    from hakmem_lab.trace import attach
-    from hakmem_lab.trace.contents import counts, left_out
-
-    words = ["cc", "-w", "-fno-builtin", "-o", tmp_path / "becomes", "-x", "c", "-"]
-    subprocess.run(words, input=HEAD + BECOMES, text=True, check=True)
-
-    def become(pid: int) -> None:
-        until(lambda: "memfd:hak-record" in Path(f"/proc/{pid}/maps").read_text())
-        os.kill(pid, signal.SIGUSR1)
-
-    with running(tmp_path / "becomes") as program:
-        threading.Thread(target=become, args=(program.pid,)).start()
-        found = attach.process(program.pid, path, 30)
-        assert program.poll() is None
-        assert found.end["recorded_s"] < 25
-        said = f"{tmp_path}/becomes was not recorded (1 process, recorded until it became this by exec)"
-        assert found.headline().endswith(f"complete until its exec; {said}")
-        assert left_out(counts(path)["end"]) == [said]
