@@ -3,8 +3,10 @@
 import difflib
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+Found = TypeVar("Found")
 EXIT_BAD_INPUT, EXIT_STOPPED = 2, 3
 EXIT_SIGNAL = 128
 
@@ -27,6 +29,14 @@ class Interrupted(Exception):
     def __init__(self, text: str, number: int = signal.SIGINT):
         super().__init__(text)
         self.number = number
+
+
+def decoded(decode: Callable[[str], Found], text: str) -> Found:
+    """What the decoder (JSON's, TOML's) makes of the text. ValueError where it is damaged, or nested too deeply."""
+    try:
+        return decode(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def one_line(text: str) -> str:

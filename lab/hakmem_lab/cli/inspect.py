@@ -175,6 +175,8 @@ def decide(
     """Record a human's decision on a run, for instance to adopt something NEUTRAL."""
     from hakmem_lab.store.runs import now_utc
 
+    if not text.strip():
+        raise LabError("TEXT: it is empty; say what was decided and why")
     file = _store(store).find(run)
     file.header()
     file.continue_writing()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem_lab.doctor import NOTE, OK, ROOT, UNKNOWN, Check
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, decoded
 from hakmem_lab.system import files, machine
 from hakmem_lab.system.files import text
 
@@ -85,7 +85,7 @@ def _ticks(root: Path) -> dict[int, tuple[int, str]]:
 def _kept(root: Path) -> dict[str, str]:
     """Path -> the value before the change, of this start of the machine. Raises LabError."""
     try:
-        state = json.loads((root / STATE).read_text(encoding="utf-8"))
+        state = decoded(json.loads, (root / STATE).read_text(encoding="utf-8"))
         return state["before"] if state["boot"] == text(root / BOOT) else {}
     except FileNotFoundError:
         return {}

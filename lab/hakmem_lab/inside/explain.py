@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, decoded
 from hakmem_lab.inside import blocks, layout, owners
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
@@ -354,10 +354,10 @@ def _is_json(path: Path) -> bool:
 def load(path: Path, option: str) -> dict:
     """A reading that --json wrote. Raises LabError where the file is no such one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = decoded(json.loads, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LabError(f"{option}: {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise LabError(f"{option}: {path} is no JSON: write one with hak explain --json FILE PID") from None
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
         raise LabError(f"{option}: {path} is no reading of this hak: write one with hak explain --json FILE PID")

@@ -181,15 +181,17 @@ class Change:
 def _quantity(estimate: float, how: Style) -> float:
     """What is shown, as a ratio: of speeds and rates, or of amounts (treatment to control). Infinity stays infinite."""
     ratio = max(1 + estimate, 0.0)
-    if how.speed or how.family == "rate":
-        return ratio
+    return ratio if how.speed or how.family == "rate" else _inverse(ratio)
+
+
+def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio > 0 else math.inf
 
 
 def _signed(ratio: float, how: Style) -> float:
     """The shown percentage with its sign: up or down of the quantity; slower is the longer time of this one."""
     if how.speed and ratio < 1:
-        return -(1 / ratio - 1) * 100 if ratio > 0 else -math.inf
+        return -(_inverse(ratio) - 1) * 100
     return (ratio - 1) * 100
 
 
@@ -211,13 +213,21 @@ def _size(value: float, decimals: int | None, sure: bool) -> str:
     return text
 
 
+LARGEST = 1e9  # a multiple beyond it is a figure that nobody measures, or a float's end
+
+
 def _unbounded(value: float) -> bool:
-    return abs(value) > 1e9
+    return abs(value) > LARGEST
+
+
+def _times(multiple: float, decimals: int) -> str:
+    """A multiple of any size, also of an infinite one."""
+    return "over 1e9" if _unbounded(multiple) else rounded(multiple, decimals)
 
 
 def _is_multiple(ratio: float, how: Style) -> bool:
     """Whether this is said in multiples; a saving is always said in per cent, but of speed."""
-    return ratio >= MULTIPLE_FROM or (how.speed and 0 < ratio <= 1 / MULTIPLE_FROM)
+    return ratio >= MULTIPLE_FROM or (how.speed and ratio <= 1 / MULTIPLE_FROM)
 
 
 def _end(ratio: float, how: Style, decimals: int | None) -> str:
@@ -225,7 +235,7 @@ def _end(ratio: float, how: Style, decimals: int | None) -> str:
     if _is_multiple(ratio, how):
         long = how.speed and ratio < 1
         word = "as long" if long else how.times if how.times != "the" else "as much"
-        return f"{rounded(1 / ratio if long else ratio, 1)} × {word}"
+        return f"{_times(_inverse(ratio) if long else ratio, 1)} × {word}"
     value = _signed(ratio, how)
     return f"{percent(value, decimals)} {how.up if value > 0 else how.down}" if value else "no change"
 
@@ -239,7 +249,10 @@ def _between(ends: Sequence[float], how: Style, decimals: int | None) -> str:
     if open_low and open_high:
         return ""
     if open_low or open_high:
-        return f"{'at most' if open_low else 'at least'} {_end(high if open_low else low, how, decimals)}"
+        bound = high if open_low else low
+        text = _end(bound, how, decimals)
+        away = bound < 1 if open_low else bound > 1  # what lies beyond the known end is a larger change
+        return text if text.startswith("over") else f"{'at least' if away else 'at most'} {text}"
     if (low - 1) * (high - 1) <= 0 or _is_multiple(low, how) or _is_multiple(high, how):
         return f"{_end(low, how, decimals)} to {_end(high, how, decimals)}"
     near, far = sorted((low, high), key=lambda end: abs(_signed(end, how)))
@@ -284,15 +297,16 @@ def change(record: Record, metric: Described = None, higher_is_better: bool = Fa
 def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Change:
     """2.2 × as fast, 2.2 × as long, 3.1 × the memory."""
     long = how.speed and ratio < 1
-    times = [1 / each if each > 0 else math.inf for each in (ratio, *reversed(ends))] if long else [ratio, *ends]
+    times = [_inverse(each) for each in (ratio, *reversed(ends))] if long else [ratio, *ends]
     known = not (_unbounded(times[1]) or _unbounded(times[2]))
     decimals = (places(times[1], times[2]) if known else None) or (0 if known and times[2] - times[1] > 2 else 1)
-    point, *limits = (rounded(each, decimals) if not _unbounded(each) else "" for each in times)
+    point, *limits = (_times(each, decimals) for each in times)
     word = "as long" if long else how.times if how.speed else f"the {how.noun}"
     short = f"{point} ×" if how.times == "the" else f"{point} × {'as long' if long else how.times}"
     if not sure:
         return Change(f"{point} × {word}", short, _between(ends, how, 0 if known else None), "", sure, how)
-    between = f"{limits[0]} to {limits[1]} ×" if known else f"at least {limits[0]} ×" if limits[0] else ""
+    open_ = f"{limits[0]} ×" if _unbounded(times[1]) else f"at least {limits[0]} ×"
+    between = f"{limits[0]} to {limits[1]} ×" if known else open_
     return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
 
 

@@ -158,6 +158,10 @@ def whole(verdicts: list[str]) -> str:
     return str(next(word for word in order if word in verdicts))
 
 
+def _said(few: dict[str, str]) -> list[str]:
+    return [f"{name}: {why}" for name, why in few.items()]
+
+
 def _sides(runs: list[dict], first: str, name: str) -> tuple[list[dict], list[dict]]:
     """Of a pair, by the name of its treatment: the control's runs, the treatment's."""
     own = [run for run in runs if run["workload"] == name]
@@ -190,18 +194,18 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, first = header["spec"], header["arms"][0]["name"]
     runs = [record for record in records if record["type"] == "run"]
     names = list(dict.fromkeys(run["workload"] for run in runs))
-    rows, few = [], []
+    rows, few = [], dict[str, str]()
     for name in names:
         sides = _sides(runs, first, name)
         failed = (sum(not run["ok"] for run in sides[0]), sum(not run["ok"] for run in sides[1]))
         control, treatment = kept = _compared(sides, spec["interleaved"])
         if min(len(control), len(treatment)) < LEAST_RUNS:
             counted = f"{len(control)} pairs of" if spec["interleaved"] else f"{len(control)} and {len(treatment)}"
-            few.append(f"{name}: {counted} runs that ended well")
+            few[name] = f"{counted} runs that ended well"
         else:
             rows.append(_judged(spec, (first, name), kept, failed, spec["alpha"] / len(names)))
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few)
-    headline = "No verdict: " + "; ".join(few) + f"; at least {LEAST_RUNS} of each are needed." if few else ""
+    headline = "No verdict: " + "; ".join(_said(few)) + f"; at least {LEAST_RUNS} of each are needed." if few else ""
     bad = [run for run in runs if not run["ok"]]
     if held := [row for row in rows if row["withheld"]]:
         headline = "No verdict: " + "; ".join(
@@ -213,10 +217,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
+        "unjudged": [(f"{name} against {first}: {spec['metric']}", f"too few: {why}") for name, why in few.items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
         "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
-        "warnings": _warnings(header, runs, few if rows else []),
+        "warnings": _warnings(header, runs, _said(few) if rows else []),
     })  # type: ignore[return-value]  # fmt: skip
 
 

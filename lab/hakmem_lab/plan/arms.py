@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError, decoded, nearest
 from hakmem_lab.plan import peers, project
 from hakmem_lab.store.runs import now_utc
 from hakmem_lab.system import files
@@ -242,7 +242,7 @@ def load_baseline(file: Path, where: str = "baseline") -> Baseline:
     """The baseline of a file, its library in the user's cache. Raises LabError where it is none."""
     members = _members(file, where)
     try:
-        facts = json.loads(members[FACTS])
+        facts = decoded(json.loads, members[FACTS].decode())
         known = facts["format"] == FORMAT and facts["sha256"] == hashlib.sha256(members[LIBRARY]).hexdigest()
     except (KeyError, TypeError, ValueError):
         known = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError, decoded, nearest
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
@@ -67,7 +67,7 @@ def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
     if _GO.search(text) and not text.lstrip().startswith("{"):
         return "go test -bench", list(_go(name, text, metric))
     try:
-        whole = json.loads(text)
+        whole = decoded(json.loads, text)
         for tool, key, of in TOOLS:
             if isinstance(whole, dict) and isinstance(rows := whole.get(key), list) and _is(tool, rows):
                 return tool, [found for row in rows for found in of(name, row, metric)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError, decoded, nearest
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.spec import Model
@@ -101,7 +101,7 @@ def build(model: "type[Model]", values: dict, source: str) -> Any:
 def read_toml(path: Path) -> dict:
     """Raises LabError that names the file and the line."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return decoded(tomllib.loads, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         near = (
             nearest(path.name, [p.name for p in path.parent.glob("*.toml")])
@@ -109,5 +109,5 @@ def read_toml(path: Path) -> dict:
             else "no such folder"
         )
         raise LabError(f"{path}: there is no such spec; {near}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise LabError(f"{path}: {error}") from None

@@ -71,18 +71,31 @@ class Judgement:
 def judgements(result: dict) -> list[Judgement]:
     """All of a result; one that says that there is no verdict where nothing was judged."""
     whole = answers.explain(result).words
-    found = [*_whole(result, whole), *_each(result), *_guardrails(result)]
+    found = [*_whole(result, whole), *_each(result), *_unjudged(result), *_guardrails(result)]
     own = (case for cases in kinds.of(result, "cases") for case in cases(result))
     found += [Judgement(name, verdict, figures or whole) for name, verdict, figures in own]
     return found or [Judgement(result["kind"], INCONCLUSIVE, whole)]
 
 
 def _whole(result: dict, words: str) -> Iterator[Judgement]:
-    """The verdict that the run has as a whole."""
-    if result["verdict"]:
+    """The verdict that the run has as a whole, where that is not one of several."""
+    if result["verdict"] and not _several(result):
         first = (result.get("comparisons") or [None])[0]
         name = f"{first['name']}: {answers.metric(result, first)}" if first else _subject(result)
         yield Judgement(name, result["verdict"], words)
+
+
+def _several(result: dict) -> bool:
+    """Whether what was compared was judged one by one, so that the whole is only the worst of it."""
+    rows = result.get("comparisons") or []
+    return len(result.get("unjudged") or []) + sum(bool(row.get("verdict")) for row in rows) > 1
+
+
+def _unjudged(result: dict) -> Iterator[Judgement]:
+    """What has no comparison of its own, and why."""
+    if _several(result):
+        for name, why in result.get("unjudged") or []:
+            yield Judgement(name, INCONCLUSIVE, why)
 
 
 def _subject(result: dict) -> str:
@@ -90,9 +103,9 @@ def _subject(result: dict) -> str:
 
 
 def _each(result: dict) -> Iterator[Judgement]:
-    """Of several arms against one, each has a verdict of its own."""
+    """Of several arms or benchmarks against one, each has a verdict of its own."""
     for row in result.get("comparisons") or []:
-        if row.get("verdict") and not result["verdict"]:
+        if row.get("verdict") and (not result["verdict"] or _several(result)):
             name = f"{row['name']}: {answers.metric(result, row)}"
             yield Judgement(name, row["verdict"], answers.told(result, row))
 
@@ -262,7 +275,8 @@ def _notes(result: dict) -> Iterator[str]:
     if failures := result["failures"]:
         first = failures[0]
         notes.append(
-            f"- {len(failures)} failed runs, the first: {code(first['arm'], False)}: {code(first['why'], False)}"
+            f"- {len(failures)} failed run{'s' * (len(failures) != 1)}, the first: "
+            f"{code(first['arm'], False)}: {code(first['why'], False)}"
         )
     yield from notes
     if notes:

@@ -201,7 +201,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
         database.execute("SET enable_external_access = false")
         try:
             statements = duckdb.extract_statements(sql)
-            if not statements:
+            if not statements or statements[-1].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
                 raise LabError(f"--sql: there is no query in '{sql}'")
             cursor = database.execute(sql)
             names = [column[0] for column in cursor.description or []]

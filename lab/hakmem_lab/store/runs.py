@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, StoreError, nearest
+from hakmem_lab.errors import LabError, StoreError, decoded, nearest
 
 SCHEMA = 1
 DRAWS = 100
@@ -164,7 +164,7 @@ class RunFile:
         with opened(self.path, "rt", encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
-                    record = json.loads(line)
+                    record = decoded(json.loads, line)
                 except ValueError:
                     continue
                 if isinstance(record, dict) and "type" in record:
@@ -200,7 +200,9 @@ class Store:
         self.folder = folder
 
     def runs(self) -> list[RunFile]:
-        """Oldest first."""
+        """Oldest first. Raises LabError where the store is no folder."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StoreError(f"the store {self.folder} is no folder; choose another with --store")
         return [RunFile(path) for path in sorted(self.folder.glob("*.jsonl"))]
 
     def find(self, name: str) -> RunFile:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError, one_line
+from hakmem_lab.errors import LabError, decoded, one_line
 from hakmem_lab.trace import reader
 
 DAMAGED = 2  # exit status of the reader
@@ -56,7 +56,34 @@ def words(found: Mapping[str, Any], key: str) -> str:
     value = found.get(key)
     if isinstance(value, list):
         value = " ".join(each for each in value if isinstance(each, str))
-    return one_line(value) if isinstance(value, str) else ""
+    return one_line(_decoded(value)) if isinstance(value, str) else ""
+
+
+def _decoded(text: str) -> str:
+    """Bytes above 127 stand in a trace one by one: here those that are UTF-8 together are characters again."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeError:
+        return text
+
+
+def left_out(end: Mapping[str, Any]) -> list[str]:
+    """A line for each program that was not recorded."""
+    rows = end.get("not_recorded")
+    found = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+    lines = []
+    for each in found:
+        count, by_exec = each.get("processes"), each.get("by_exec")
+        counted = f"{count} process{'es' * (count != 1)}"
+        until = f", {'' if by_exec == count else f'{by_exec} of them '}recorded until it became this by exec"
+        lines.append(f"{words(each, 'executable')} was not recorded ({counted}{until if by_exec else ''})")
+    return lines
+
+
+def until_exec(end: Mapping[str, Any]) -> bool:
+    """Whether a process was recorded only until it became another program."""
+    rows = end.get("not_recorded")
+    return any(isinstance(each, dict) and each.get("by_exec") for each in (rows if isinstance(rows, list) else []))
 
 
 def contents(path: Path) -> Contents:
@@ -114,8 +141,8 @@ def _ask(path: Path, *options: str) -> dict[str, Any]:
 
 def _parsed(path: Path, text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
+        return decoded(lambda each: json.loads(each, parse_constant=lambda _: None), text)
+    except ValueError:
         raise LabError(f"{path} is damaged: a text in it is not JSON") from None
 
 

@@ -21,7 +21,7 @@ from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
 from hakmem_lab.trace import collector, reach, recorder
-from hakmem_lab.trace.contents import counts
+from hakmem_lab.trace.contents import counts, left_out, until_exec
 
 SOCKET = "HAK_RECORD_SOCKET"
 ADDRESS_BYTES = 107  # of a socket's path, at most
@@ -54,11 +54,10 @@ class Recorded:
         """The one line about it."""
         words = [
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
-            "complete" if self.complete else f"partial: {self.end.get('reason')}",
-        ]
-        for each_one in self.end.get("not_recorded", ()):
-            words.append(f"{each_one['executable']} was not recorded ({each_one['processes']} times)")
-        return f"{self.path}: " + "; ".join(words)
+            f"partial: {self.end.get('reason')}" if not self.complete else
+            "complete until its exec" if until_exec(self.end) else "complete",
+        ]  # fmt: skip
+        return f"{self.path}: " + "; ".join([*words, *left_out(self.end)])
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:

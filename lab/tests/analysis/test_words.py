@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.words import (
     MULTIPLE_FROM,
     NOTHING,
@@ -109,6 +110,10 @@ def test_what_is_open_or_not_shown_is_said(metric, values, wanted):
         ("wall", (0.05, -1.0, 0.2), "at most 20.0 % faster"),
         ("wall", (0.05, 0.01, None), "at least 1.0 % faster"),
         ("wall", (0.05, None, None), ""),
+        ("wall", (-0.2, None, -0.1), "at least 11.1 % slower"),
+        ("wall", (-0.05, -0.1, None), "at most 11.1 % slower"),
+        ("rss", (-0.2, None, -0.1), "at least 11.1 % more"),
+        ("rss", (-0.05, -0.1, None), "at most 11.1 % more"),
     ],
 )
 def test_an_interval_in_words(metric, values, between):
@@ -184,6 +189,21 @@ def test_a_result_says_what_its_metrics_are():
 )
 def test_what_a_guardrail_tolerates(metric, wanted):
     assert tolerated(0.05, style_of(metric)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("metric", "better", "worse"),
+    [("wall", "over 1e9 × as fast", "over 1e9 × as long"), ("rss", "100 % less", "over 1e9 ×"),
+     (RATE, "over 1e9 ×", "100 % fewer")],
+)  # fmt: skip
+@pytest.mark.parametrize("log_ratio", [40, 100, 1e4])
+def test_a_ratio_of_any_size_has_its_words(metric, better, worse, log_ratio):
+    for sign, wanted in ((1, better), (-1, worse)):
+        values = [as_ratio(sign * log_ratio * step) for step in (1, 0.9, 1.1)]
+        assert all(map(math.isfinite, values))
+        told = change(record(values[0], *sorted(values[1:])), metric).with_interval()
+        assert told.startswith(wanted) and "inf" not in told and " at most" not in told
+    assert "inf" not in change(record(as_ratio(-log_ratio), -1.0, as_ratio(log_ratio)), metric).with_interval()
 
 
 def test_both_directions_of_a_comparison_agree():

@@ -97,6 +97,10 @@ def test_sql(here, measured, sql, wanted):
     assert here("export", "--sql", sql).result() == wanted
 
 
+def test_a_statement_that_asks_for_nothing_is_no_query(here, measured):
+    assert "there is no query" in here("export", "last", "--sql", "drop table runs").message()
+
+
 @pytest.mark.parametrize(
     ("where", "counts"),
     [

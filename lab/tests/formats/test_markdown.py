@@ -75,7 +75,7 @@ def test_text_of_programs_stays_text():
     assert shown[0] == f"GO: t is 2.1 % faster than {NASTY}"
     assert NASTY in shown
     assert f"warning: {NASTY}" in shown
-    assert f"1 failed runs, the first: {NASTY}: {NASTY}" in shown
+    assert f"1 failed run, the first: {NASTY}: {NASTY}" in shown
     kinds = {child.type for token in READER.parse(text) for child in token.children or []}
     assert kinds <= {"text", "text_special", "code_inline", "em_open", "em_close", "html_inline"}
     inline = [child.content for token in READER.parse(text) for child in token.children or []]

@@ -90,6 +90,19 @@ def test_several_benchmarks_share_alpha_and_the_worst_is_the_verdict(judged, mea
     assert level.status == 0
 
 
+def test_each_benchmark_is_a_case_of_a_report_with_its_own_verdict(judged, here):
+    few = google(C=1)
+    rows = json.loads(few)["benchmarks"][:2]
+    old, new = (json.loads(google(A=100, B=100)), json.loads(google(A=80, B=130)))
+    for one in (old, new):
+        one["benchmarks"] += rows
+    judged(json.dumps(old), json.dumps(new), flags=())
+    said = here("show", "--format", "github").out
+    assert [line.partition("%3A")[0] for line in said.splitlines() if "against" in line.partition("::")[2][:60]] == [
+        "::notice title=GO", "::error title=NO-GO", "::warning title=INCONCLUSIVE"]  # fmt: skip
+    assert 'tests="3" errors="0" failures="1" skipped="1"' in here("show", "--format", "junit").out
+
+
 def test_of_one_file_the_first_is_what_the_others_are_held_against(judged):
     answer = judged(hyperfine(slow=1.0, fast=0.5, other=1.5), flags=())
     assert "fast 2.000 × as fast" in answer.out and "other" in answer.out
@@ -227,8 +240,26 @@ def test_runs_without_a_partner_are_said(judged):
     assert "3 pairs of runs that ended well" in " ".join(answer.out.split())
 
 
+@pytest.mark.filterwarnings("error")
+def test_figures_at_the_ends_of_what_a_number_holds_have_a_verdict(judged):
+    steps = [1 + at / 100 for at in range(6)]
+    little, much = ([value * step for step in steps] for value in (1e-300, 1e307))
+    answer = judged(_failing("x", little), _failing("x", much), flags=())
+    assert "takes over 1e9 × as long" in answer.out and "inf" not in answer.out
+    assert judged(_failing("x", much), _failing("x", little)).result()["verdict"] == "GO"
+
+
 def test_one_benchmark_each_of_another_name_or_tool_is_compared_and_said(judged):
     assert not any("different" in text for text in judged(google(A=100), google(A=80)).result()["warnings"])
     said = judged(google(A=100), google(B=80)).result()["warnings"]
     assert any("'A' of" in text and "'B' of" in text for text in said)
     assert any("of go test -bench" in text for text in judged(google(A=100), go(80_000)).result()["warnings"])
+
+
+def test_what_is_nested_too_deeply_is_damaged_wherever_it_is_read(here, tmp_path, store, judged):
+    assert "none of what can be read" in judged(go(1), "[" * 100_000).message()
+    (tmp_path / "deep.toml").write_text("a=" + "[" * 100_000)
+    assert "nested too deeply" in here("ab", tmp_path / "deep.toml").message()
+    judged(go(100), go(80))
+    (store / "20260101-000000-ab-0000.jsonl").write_text("[" * 100_000)
+    assert here("list").status == 0

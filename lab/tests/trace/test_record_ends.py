@@ -62,8 +62,8 @@ def test_children_out_of_reach_are_counted_and_named(hak, path, tmp_path):
     subprocess.run(words, input=STATIC, text=True, check=True)
     answer = hak("record", "-o", path, "--", "sh", "-c", f"{static}; env -u LD_PRELOAD sleep 0.3; exit 6")
     assert answer.status == 6
-    assert "static was not recorded (1 times)" in answer.err
-    assert "sleep was not recorded (1 times)" in answer.err
+    assert "static was not recorded (1 process)" in answer.err
+    assert "sleep was not recorded (1 process" in answer.err
     assert {Path(each["executable"]).name for each in read(path).end["not_recorded"]} == {"static", "sleep"}
 
 

@@ -58,7 +58,7 @@ def test_a_process_whose_address_space_is_full_is_named(record, program):
     answer, found = record(program, "little_room")
     assert (answer.status, answer.out) == (0, "done\n")
     assert f"{program} was not recorded" in answer.err
-    assert found["end"]["not_recorded"] == [{"processes": 1, "executable": str(program)}]
+    assert found["end"]["not_recorded"] == [{"processes": 1, "by_exec": 0, "executable": str(program)}]
     assert [each["process"] for each in found["processes"]] == [0]
 
 

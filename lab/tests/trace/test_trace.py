@@ -254,3 +254,10 @@ def test_without_the_libraries_one_line_says_what_to_install(monkeypatch, tmp_pa
         LabError, match="libzstd-dev and zlib1g-dev once, to compile its reader of traces: install that"
     ):
         reader()
+
+
+def test_bytes_that_are_utf_8_together_are_shown_as_characters():
+    from hakmem_lab.trace.contents import words
+
+    assert words({"command": ["d", "\udcc3\udcbc", "\udcff"]}, "command") == "d ü \\udcff"
+    assert words({"command": "\ud800"}, "command") == "\\ud800"

@@ -189,6 +189,9 @@ def read(path: Path) -> HeapProfile:
     """One that the library has written. Raises LabError."""
     try:
         data = path.read_bytes()
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    try:
         return parse(gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data)
     except (OSError, EOFError, Malformed, KeyError, IndexError, ValueError) as error:
         raise LabError(f"{path} is no heap profile, or not all of one ({error})") from None

@@ -14,7 +14,8 @@ percent narrower for arms that share a baseline, at the price of symmetry assump
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -104,8 +105,20 @@ class Interval:
 
 
 def as_ratio(log_ratio: float) -> float:
-    """Natural-log ratio to ratio minus one (0.0198 -> 0.02)."""
-    return math.expm1(log_ratio)
+    """Natural-log ratio to ratio minus one (0.0198 -> 0.02). What is finite stays so: at most the largest number."""
+    return _raised(math.expm1, log_ratio)
+
+
+def as_multiple(log_ratio: float) -> float:
+    """Natural-log ratio to the ratio itself, as above."""
+    return _raised(math.exp, log_ratio)
+
+
+def _raised(power: Callable[[float], float], log_ratio: float) -> float:
+    try:
+        return power(log_ratio)
+    except OverflowError:
+        return sys.float_info.max
 
 
 def as_log(ratio_minus_one: float) -> float:

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.paired import Interval, as_multiple
 
 RESAMPLES = 2000
 EXACT_FLIPS_LIMIT = 12
@@ -104,7 +104,7 @@ class Sampled:
         """(value, low, high) in the unit of the values."""
         place = self.whats.index(what)
         low, high = _ends(self.replicates[place], self.pool.blocks, level)
-        return math.exp(self.estimates[place]), math.exp(low), math.exp(high)
+        return as_multiple(self.estimates[place]), as_multiple(low), as_multiple(high)
 
 
 def _ends(replicates: np.ndarray, blocks: int, level: float) -> tuple[float, float]:

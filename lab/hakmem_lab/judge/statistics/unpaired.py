@@ -57,7 +57,9 @@ def shift(control: Sequence[float], treatment: Sequence[float], level: float) ->
 def shift_of_means(control: Sequence[float], treatment: Sequence[float], level: float) -> Interval:
     """Log of the ratio of the arithmetic means, treatment to control, of values above 0; Student's t, linearised."""
     x, y = checked(control), checked(treatment)
-    estimate, n = math.log(y.mean() / x.mean()), min(x.size, y.size)
+    largest = x.max(), y.max()  # of the size of 1, so that no sum of the values is too large for a number
+    x, y, n = x / largest[0], y / largest[1], min(x.size, y.size)
+    estimate = math.log(y.mean()) - math.log(x.mean()) + math.log(largest[1]) - math.log(largest[0])
     if n < 2:
         return Interval(estimate, -math.inf, math.inf, level, n)
     error = math.sqrt(sum((v.std(ddof=1) / v.mean()) ** 2 / v.size for v in (x, y)))

@@ -240,12 +240,15 @@ def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Ver
 
 
 # What a verdict says in words
+BEYOND = math.log(1e7)
 
 
 def percent(log_ratio: float) -> str:
     """A log-ratio as a signed percentage for people: "+2.05 %"; "no limit" where unbounded."""
     if math.isinf(log_ratio):
         return "no limit"
+    if log_ratio > BEYOND:
+        return "over 1e9 %"
     return f"{as_ratio(log_ratio) * 100:+.2f} %".replace("-", "−")
 
 

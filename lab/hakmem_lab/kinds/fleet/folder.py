@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, Stopped, StoreError, one_line
+from hakmem_lab.errors import LabError, Stopped, StoreError, decoded, one_line
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.gather import CLOSED, Gathering
 from hakmem_lab.kinds.fleet.gather import LEFT as LEFT_OUT
@@ -49,7 +49,7 @@ class Folder:
     def __init__(self, path: Path):
         self.path = path
         try:
-            found = json.loads((path / JOB).read_text(encoding="utf-8"))
+            found = decoded(json.loads, (path / JOB).read_text(encoding="utf-8"))
             self.job, self.shares = Job(**found["job"]), int(found["shares"])
             self.spec, self.source = build(FleetSpec, found["spec"], str(path / JOB)), str(found["source"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -127,7 +127,7 @@ class Folder:
         found: dict[tuple[str, str], None] = {}
         for path in sorted(self.parts.glob(f"*{LEFT}")):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                note = json.loads(path.read_text(encoding="utf-8"))
+                note = decoded(json.loads, path.read_text(encoding="utf-8"))
                 if note["job"] == self.job.id:
                     found[f"{note['host']} (share {note['share']})", note["why"]] = None
         return list(found)

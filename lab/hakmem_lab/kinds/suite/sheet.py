@@ -11,7 +11,7 @@ from functools import cache
 
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import log_ratios, values
-from hakmem_lab.judge.statistics.paired import median_interval, simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import as_multiple, median_interval, simultaneous_intervals
 from hakmem_lab.kinds.suite.spec import BEST, SIZES_KIB, Bar, SuiteSpec, WorkloadSpec
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks
@@ -246,4 +246,4 @@ def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Fi
 
 def _exp(log_ratio: float) -> float:
     """The ratio; an unbounded end stays infinite, also the lower one."""
-    return math.exp(log_ratio) if math.isfinite(log_ratio) else log_ratio
+    return as_multiple(log_ratio) if math.isfinite(log_ratio) else log_ratio

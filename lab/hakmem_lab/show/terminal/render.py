@@ -23,9 +23,9 @@ def show(result: dict) -> None:
     for text in result.get("warnings", []):
         console.print(f"warning: {text}", style="yellow", markup=False)
     if result.get("failures"):
-        first = result["failures"][0]
+        first, count = result["failures"][0], len(result["failures"])
         console.print(
-            f"{len(result['failures'])} failed runs, the first: {first['arm']}: {first['why']}",
+            f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}",
             style="yellow",
             markup=False,
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from hakmem_lab.errors import one_line
 from hakmem_lab.show.terminal import add_row, new_table, number, output
-from hakmem_lab.trace.contents import words
+from hakmem_lab.trace.contents import left_out, words
 from hakmem_lab.trace.stacks import without_plumbing
 
 BAR = 30
@@ -22,6 +22,8 @@ def show(result: Mapping[str, Any]) -> None:
     console.print(one_line(headline(result)), style="bold", markup=False, soft_wrap=True)
     if result["partial"]:
         console.print(f"partial: {result['partial']}", style="bold yellow", markup=False, soft_wrap=True)
+    for line in left_out(result["end"]):
+        console.print(line, style="bold yellow", markup=False, soft_wrap=True)
     if command := words(result["info"], "command"):
         console.print(f"recorded: {command}", markup=False, soft_wrap=True)
     processes = sorted(result["processes"], key=lambda each: (-each["operations"], each["process"]))

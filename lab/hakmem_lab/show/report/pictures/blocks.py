@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.show import answers, numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
@@ -85,7 +86,7 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
     """An estimate on the way, in words; its interval is that of the looks."""
-    found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": math.expm1(log_ratio)})
+    found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
     return found.short if found else numbers.UNKNOWN
 
 

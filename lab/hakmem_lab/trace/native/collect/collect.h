@@ -47,6 +47,8 @@ typedef struct process {
   unsigned sample_count, samples_all;
   uint64_t sampled_ns;
   char executable[256];
+  char begun[512]; // its auxiliary vector, as far as there is room: another program has another one
+  size_t begun_bytes;
   pack_counts_t counts;  // the packer's, once it has ended
   buffer_t *buffers;     // of each in the segment
   struct stacks *stacks; // NULL: none are wanted, or it is over
@@ -113,7 +115,8 @@ void processes_serve(int timeout_ms, int control); // until something happens, s
 bool processes_take(void);                         // what is new in all of them; False: nothing
 bool processes_any(void);                          // that live, or may have children that are still to come
 void processes_stop(void);
-process_t *processes_of(pid_t pid); // also one that has ended; the last one of that number
+void process_died(process_t *process); // or has become another program
+process_t *processes_of(pid_t pid);    // also one that has ended; the last one of that number
 process_t *processes_first(void);
 uint64_t processes_now_ns(void); // since the trace began
 
@@ -131,7 +134,8 @@ typedef struct {
   uint64_t cpu_ms;
   int exit_status; // as of wait; only of a zombie
 } stat_t;
-bool sample_stat(pid_t pid, stat_t *stat); // False: it is gone
+bool sample_stat(pid_t pid, stat_t *stat);     // False: it is gone
+bool sample_is_same(const process_t *process); // False: it has become another program
 void sample_resident(process_t *process);
 void sample_cpu(process_t *process);
 void sample_flush(process_t *process);
@@ -139,7 +143,8 @@ char *sample_describe(process_t *process, const segment_hello_t *hello, int64_t 
 void json_string(FILE *out, const char *text, size_t bytes);
 
 // collect_strangers.c: children of recorded processes that are not recorded themselves.
-void strangers_look(process_t *first, pid_t root);
+// attached: nobody else has loaded the recorder, so that one which becomes another program is recorded no longer.
+void strangers_look(process_t *first, pid_t root, bool attached);
 void strangers_add(pid_t pid);   // it cannot be recorded, and has said so
 void strangers_write(FILE *out); // JSON
 

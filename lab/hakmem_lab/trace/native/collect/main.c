@@ -107,7 +107,7 @@ static void sample(void) {
       sample_cpu(process);
   }
   if (due(&strangers_ns, now_ns, STRANGERS_MS))
-    strangers_look(processes_first(), state.exited ? 0 : state.root);
+    strangers_look(processes_first(), state.exited ? 0 : state.root, state.root == 0);
 }
 
 static void note_root(void) {

@@ -65,7 +65,7 @@ static void process_over(process_t *process) {
 }
 
 // All of its words are taken; a child that it forked may still have to begin.
-static void process_died(process_t *process) {
+void process_died(process_t *process) {
   if (process->died_ns != 0)
     return;
   stat_t stat;

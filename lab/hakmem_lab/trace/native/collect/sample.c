@@ -71,6 +71,13 @@ bool sample_stat(pid_t pid, stat_t *stat) {
   return true;
 }
 
+bool sample_is_same(const process_t *process) {
+  char begun[sizeof process->begun];
+  ssize_t got = read_proc(process->pid, "auxv", begun, sizeof begun);
+  return got <= 0 || process->begun_bytes == 0 ||
+         ((size_t)got == process->begun_bytes && memcmp(begun, process->begun, (size_t)got) == 0);
+}
+
 void sample_cpu(process_t *process) {
   char text[4096];
   stat_t stat;
@@ -158,6 +165,8 @@ char *sample_describe(process_t *process, const segment_hello_t *hello, int64_t 
   snprintf(path, sizeof path, "/proc/%d/exe", (int)process->pid);
   ssize_t length = readlink(path, process->executable, sizeof process->executable - 1);
   process->executable[length > 0 ? length : 0] = '\0';
+  ssize_t got = read_proc(process->pid, "auxv", process->begun, sizeof process->begun);
+  process->begun_bytes = got > 0 ? (size_t)got : 0;
   FILE *out = open_memstream(&text, &bytes);
   if (out == NULL)
     return NULL;

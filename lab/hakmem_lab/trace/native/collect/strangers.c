@@ -18,10 +18,10 @@ static stranger_t known[KNOWN_MOST];
 static size_t next_known;
 static struct {
   char path[PATH_BYTES];
-  unsigned count;
+  unsigned count, by_exec; // by_exec: of these, those that had been recorded until they became this program
 } programs[PATHS_MOST];
 
-static const process_t *process_of(const process_t *first, pid_t pid) {
+static process_t *process_of(process_t *first, pid_t pid) {
   for (; first != NULL; first = first->next)
     if (first->pid == pid && first->died_ns == 0)
       return first;
@@ -37,12 +37,13 @@ static stranger_t *stranger_of(pid_t pid) {
   return made;
 }
 
-static void count_program(const char *path) {
+static void count_program(const char *path, bool by_exec) {
   for (size_t i = 0; i < PATHS_MOST; i++) {
     if (programs[i].count == 0)
       snprintf(programs[i].path, sizeof programs[i].path, "%s", path);
     if (strcmp(programs[i].path, path) == 0) {
       programs[i].count++;
+      programs[i].by_exec += by_exec;
       return;
     }
   }
@@ -59,32 +60,35 @@ static bool program_of(pid_t pid, char *path, size_t bytes) {
 
 void strangers_add(pid_t pid) {
   char path[PATH_BYTES];
-  count_program(program_of(pid, path, sizeof path) ? path : "a process");
+  count_program(program_of(pid, path, sizeof path) ? path : "a process", false);
 }
 
-// Whether this is the program that was recorded: its file may have been deleted since.
-static bool is_program(const char *path, const process_t *recorded) {
+// Whether this is the file of the program that was recorded, which may have been deleted since.
+static bool is_file_of(const char *path, const process_t *recorded) {
   size_t length = strlen(recorded->executable);
   bool begins = strncmp(path, recorded->executable, length) == 0;
   return length == 0 || (begins && (path[length] == '\0' || strcmp(path + length, " (deleted)") == 0));
 }
 
 // parent: whose child it is; a child that has not become another program yet, or allocates nothing, is no stranger.
-static void look_at(const process_t *first, const process_t *parent, pid_t pid) {
+static void look_at(process_t *first, const process_t *parent, pid_t pid, bool attached) {
   char path[PATH_BYTES];
   if (!program_of(pid, path, sizeof path))
     return;
-  const process_t *recorded = process_of(first, pid); // or its former program was
-  if (recorded != NULL && is_program(path, recorded))
+  process_t *recorded = process_of(first, pid); // or its former program was
+  if (recorded != NULL && is_file_of(path, recorded) && sample_is_same(recorded))
     return;
   stranger_t *stranger = stranger_of(pid);
   if (stranger->looks >= LOOKS || (parent != NULL && strcmp(path, parent->executable) == 0))
     return;
-  if (++stranger->looks == LOOKS)
-    count_program(path);
+  if (++stranger->looks < LOOKS)
+    return;
+  count_program(path, recorded != NULL);
+  if (attached && recorded != NULL)
+    process_died(recorded);
 }
 
-static void look_at_children(const process_t *first, const process_t *parent) {
+static void look_at_children(process_t *first, const process_t *parent, bool attached) {
   char path[300], text[4096];
   snprintf(path, sizeof path, "/proc/%d/task", (int)parent->pid);
   DIR *tasks = opendir(path);
@@ -103,25 +107,26 @@ static void look_at_children(const process_t *first, const process_t *parent) {
     text[got] = '\0';
     char *at = text;
     for (long pid = strtol(at, &at, 10); pid > 0; pid = strtol(at, &at, 10))
-      look_at(first, parent, (pid_t)pid);
+      look_at(first, parent, (pid_t)pid, attached);
   }
   closedir(tasks);
 }
 
-void strangers_look(process_t *first, pid_t root) {
+void strangers_look(process_t *first, pid_t root, bool attached) {
   if (root > 0)
-    look_at(first, NULL, root);
+    look_at(first, NULL, root, attached);
   for (const process_t *process = first; process != NULL; process = process->next)
     if (process->died_ns == 0) {
-      look_at(first, NULL, process->pid);
-      look_at_children(first, process);
+      look_at(first, NULL, process->pid, attached);
+      look_at_children(first, process, attached);
     }
 }
 
 void strangers_write(FILE *out) {
   putc('[', out);
   for (size_t i = 0; i < PATHS_MOST && programs[i].count != 0; i++) {
-    fprintf(out, "%s{\"processes\": %u, \"executable\": ", i ? ", " : "", programs[i].count);
+    fprintf(out, "%s{\"processes\": %u, \"by_exec\": %u, \"executable\": ", i ? ", " : "", programs[i].count,
+            programs[i].by_exec);
     json_string(out, programs[i].path, strlen(programs[i].path));
     putc('}', out);
   }
