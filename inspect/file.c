@@ -87,6 +87,7 @@ static void flush(hak_sink_t *sink, bool last) {
   sink->used = header;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the sink writes there */
 hak_sink_t hak_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]) {
   hak_sink_t sink = {.fd = fd, .gzip = gzip, .buffer = buffer};
   if (gzip) {

@@ -82,6 +82,7 @@ static void give_slices(void *base, size_t slices) {
 }
 
 /* With a slice, into its list; without, among those that are not used. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the home keeps it */
 static void put_home(hak_slot_home_t *home, char *base, uint32_t shift) {
   hak_lock(&hak_samples_lock);
   *home = (hak_slot_home_t){.base = base, .shift = shift};

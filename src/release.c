@@ -137,9 +137,9 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
   hak_arena_settle_locked(chunk);
 }
 
-/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its slices
- * are unmapped. Before that they are nobody's, also to the child of a fork. */
-static size_t unmap_slices_locked(hak_chunk_t *chunk) {
+/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its
+ * slices are unmapped. Before that they are nobody's, also to the child of a fork. */
+static size_t unmap_slices_and_unlock(hak_chunk_t *chunk) {
   hak_mask_t mask = whole_pages(chunk->transit);
   size_t count = hak_mask_count(mask);
   char *base = chunk->base;
@@ -155,30 +155,23 @@ static size_t unmap_slices_locked(hak_chunk_t *chunk) {
     atomic_store_explicit(&hak_arena.little_end, base, memory_order_relaxed);
   }
   hak_unlock(&hak_arena.lock);
-  while (mask) {
-    uint32_t slices, first = hak_mask_row(mask, &slices);
+  for (uint32_t slices, first; mask; mask &= ~hak_mask_of(first, slices)) {
+    first = hak_mask_row(mask, &slices);
     char *row = base + ((size_t)first << HAK_SLICE_SHIFT);
     size_t bytes = (size_t)slices << HAK_SLICE_SHIFT;
     if (!hak_os_unmap(row, bytes) && hak_os_discard(row, bytes)) {
       hak_arena_add_slices(row, slices);
     }
-    mask &= ~hak_mask_of(first, slices);
   }
-  hak_lock(&hak_arena.lock);
   return count;
 }
 
 static size_t finish_slices(hak_chunk_t *chunk) {
-  size_t gone = 0;
   hak_lock(&hak_arena.lock);
-  bool unmaps = chunk->transit != 0 && chunk->present != HAK_MASK_ALL;
-  if (unmaps) {
-    gone = unmap_slices_locked(chunk);
+  if (chunk->transit && chunk->present != HAK_MASK_ALL) {
+    return unmap_slices_and_unlock(chunk);
   }
   hak_unlock(&hak_arena.lock);
-  if (unmaps) {
-    return gone;
-  }
   hak_mask_t done = discard_slices(chunk, chunk->transit);
   hak_lock(&hak_arena.lock);
   done &= chunk->transit; /* 0 in the child of a fork out of a signal handler: there they are free again */
@@ -260,9 +253,7 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
 }
 
 void hak_release_finish(hak_chunk_t *departed, uint32_t forks) {
-  step_t step;
-  step.forks = forks;
-  step.into = NULL;
+  step_t step = {.forks = forks};
   finish_extent(departed, &step);
 }
 
@@ -286,9 +277,7 @@ bool hak_release_into(char *base, size_t chunks, bool *filled) {
 
 /* Give back up to `most` slices. Returns how many there were to give; *done: how many of them the system took. */
 static size_t release(size_t most, bool aged_only, size_t *done) {
-  step_t step;
-  step.ranges = step.slices = 0;
-  step.into = NULL;
+  step_t step = {.into = NULL};
   hak_lock(&hak_arena.lock);
   step.forks = hak_arena.forks;
   collect_extents(&step, most, aged_only);

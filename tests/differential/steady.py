@@ -95,7 +95,7 @@ def _one(name: str, minutes: float, out: Path) -> bool:
     bad = done.returncode != 0 or "NO-GO" in done.stdout
     if figures.exists() and figures.stat().st_size:
         one = Run(0, "", **parse(figures.read_text(), 0))
-        # One moment against another says nothing of what goes up and down within a round; hak soak looks at all of them.
+        # One moment against another says nothing of what goes up and down in a round; hak soak looks at all of them.
         flags = [flag for flag in growth(one, times=False) if flag.kind != "rss grows"]
         first, early, last = one.samples[4], one.samples[-5], one.last
         us = first.cpu_us / first.round, (last.cpu_us - early.cpu_us) / max(1, last.round - early.round)

@@ -233,8 +233,8 @@ def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
             },
         },
     ]
-    # YAML contains JSON.
-    return _write(folder.path / MANIFEST, "\n---\n".join(json.dumps(each, indent=2) for each in objects) + "\n")
+    # YAML contains JSON; a line of hyphens at the start tells kubectl that it is YAML.
+    return _write(folder.path / MANIFEST, "".join(f"---\n{json.dumps(each, indent=2)}\n" for each in objects))
 
 
 def _pod(name: str, image: str, claim: str) -> dict:
