@@ -14,7 +14,6 @@ percent narrower for arms that share a baseline, at the price of symmetry assump
 """
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -118,7 +117,7 @@ def _raised(power: Callable[[float], float], log_ratio: float) -> float:
     try:
         return power(log_ratio)
     except OverflowError:
-        return sys.float_info.max
+        return float(np.finfo(float).max)
 
 
 def as_log(ratio_minus_one: float) -> float:
