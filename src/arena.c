@@ -194,7 +194,7 @@ static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t 
 /* What is clean in chunks of the other kind only in need. */
 static place_t find_locked(size_t slices, size_t align, bool slab, bool need) {
   hak_chunk_lists_t *own = &hak_arena.lists[slab], *other = &hak_arena.lists[!slab];
-  hak_mask_t aligned = align == 1 ? HAK_MASK_ALL : hak_mask_aligned(align);
+  hak_mask_t aligned = hak_mask_aligned(align);
   place_t place = find_dirty(own, slices, aligned);
   place = place.chunk || !hak_arena.medium ? place : find_dirty(other, slices, aligned);
   place = place.chunk ? place : find_free(own, slices, aligned);

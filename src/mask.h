@@ -30,6 +30,9 @@ HAK_INLINE hak_mask_t hak_mask_starts(hak_mask_t mask, size_t count) {
 /* The bits at multiples of `align`, a power of two. */
 HAK_INLINE hak_mask_t hak_mask_aligned(size_t align) {
   hak_mask_t mask = 1;
+  if (align == 1) { /* what most ask for */
+    return HAK_MASK_ALL;
+  }
   for (size_t at = align; at < HAK_CHUNK_SLICES; at *= 2) {
     mask |= mask << at;
   }
