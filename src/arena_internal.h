@@ -47,7 +47,7 @@ typedef struct hak_arena {
   size_t low_slices;           /* and fewest since */
   hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before */
   size_t dirty_slices;         /* free and dirty */
-  size_t extent_slices;        /* of whole free chunks */
+  size_t clean_extent_slices;  /* of whole free chunks */
   size_t given_blocks;         /* huge ones, freed */
   size_t runs[HAK_BIN_COUNT];  /* taken, by class */
   size_t mapped_slices, mapped_ever, unmapped_ever;

@@ -88,6 +88,10 @@ static uint32_t list_of(size_t chunks) {
   return 63 - (uint32_t)__builtin_clzll(chunks);
 }
 
+static size_t *count_of(hak_extent_t extent) {
+  return extent.dirty ? &hak_arena.dirty_slices : &hak_arena.clean_extent_slices;
+}
+
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   hak_chunk_t *last = first->mate;
   hak_extent_t extent = {first->base, first->chunks, first->dirty != 0, first->epoch};
@@ -100,10 +104,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   if (!*head) {
     hak_arena.extents_listed[extent.dirty] &= ~(1U << list);
   }
-  hak_arena.extent_slices -= extent.chunks * HAK_CHUNK_SLICES;
-  if (extent.dirty) {
-    hak_arena.dirty_slices -= extent.chunks * HAK_CHUNK_SLICES;
-  }
+  *count_of(extent) -= extent.chunks * HAK_CHUNK_SLICES;
   hak_set_chunk(first->base, 1, &hak_chunk_gone);
   hak_set_chunk(last->base, 1, &hak_chunk_gone);
   if (last != first) {
@@ -152,10 +153,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   }
   hak_arena.extents[extent.dirty][list] = first;
   hak_arena.extents_listed[extent.dirty] |= 1U << list;
-  hak_arena.extent_slices += extent.chunks * HAK_CHUNK_SLICES;
-  if (extent.dirty) {
-    hak_arena.dirty_slices += extent.chunks * HAK_CHUNK_SLICES;
-  }
+  *count_of(extent) += extent.chunks * HAK_CHUNK_SLICES;
   atomic_store_explicit(&hak_arena.tight, false, memory_order_relaxed);
 }
 

@@ -35,9 +35,9 @@ static size_t learned_locked(void) {
   return larger(rise_locked(&hak_arena.rises[0], most), rise_locked(&hak_arena.rises[1], most));
 }
 
-/* What is free of chunks that blocks have a part of: the chunk that such a block leaves counts as dirty throughout. */
+/* What is clean of chunks that blocks have a part of: the chunk that such a block leaves counts as dirty throughout. */
 static size_t rest_locked(size_t used) {
-  return smaller(hak_arena.mapped_slices - hak_arena.extent_slices - used, used);
+  return smaller(hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - used, used);
 }
 
 void hak_target_use_locked(size_t used) {

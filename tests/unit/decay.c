@@ -88,6 +88,18 @@ static void no_more_is_learned_than_was_ever_used(void) {
   CHECK(target() == CHUNK); /* the chunk that they leave counts as dirty throughout */
 }
 
+/* Free slices of a chunk that a block has a part of: those that are resident add nothing to what was resident. */
+static void what_is_resident_counts_once(void) {
+  set_policy((Policy){.retain_slices = 2 * CHUNK, .learned_slices = 100000});
+  char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
+  hak_arena_give(first, 100);
+  for (int round = 0; round < 10; round++) {
+    give_and_take(second, 100);
+  }
+  set_policy((Policy){.retain_slices = 16, .learned_slices = 100000});
+  CHECK(dirty_slices() == 100 && target() == 100);
+}
+
 /* A small part of what was given back, taken again, is nothing to learn from. */
 static void little_taken_again_changes_nothing(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = 1000});
@@ -230,6 +242,7 @@ int main(void) {
   child_succeeds(what_is_mapped_again_stays);
   child_succeeds(learning_ends_at_the_limit_for_it);
   child_succeeds(no_more_is_learned_than_was_ever_used);
+  child_succeeds(what_is_resident_counts_once);
   child_succeeds(little_taken_again_changes_nothing);
   child_succeeds(what_was_learned_is_forgotten);
   child_succeeds(idle_slices_decay);
