@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from hakmem_lab.cli.flags import arms
+from hakmem_lab.cli.flags import arms, seconds
 from hakmem_lab.errors import LabError
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -89,7 +89,9 @@ def profile(
         typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz: pprof; *.folded: collapsed; *.txt: a report"),
     ] = Path("heap.pb.gz"),
     rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
-    seconds: Annotated[float, typer.Option(help="Of a process that does not sample yet: so long", min=0)] = 10,
+    seconds: Annotated[
+        float, typer.Option(help="Of a process that does not sample yet: so long", min=0, callback=seconds)
+    ] = 10,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     diff: Annotated[
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="What is other in profile B than in A; both *.pb.gz")
@@ -123,7 +125,9 @@ def profile(
 
 def top(
     pid: Annotated[int, typer.Argument(metavar="PID", help="A process")],
-    interval: Annotated[float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600)] = 2.0,
+    interval: Annotated[
+        float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600, callback=seconds)
+    ] = 2.0,
 ) -> None:
     """Where the memory of a process goes, live; options that may change at any time are changed from here."""
     from hakmem_lab.inside.watch import Subject, Watch

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import arms, command, option
+from hakmem_lab.cli.flags import arms, command, option, seconds
 from hakmem_lab.cli.heap import mean_of
 from hakmem_lab.cli.measure import measure
 from hakmem_lab.errors import EXIT_STOPPED, LabError
@@ -60,7 +60,9 @@ def _replay(params: dict[str, Any]) -> None:
 def record(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
-    seconds: Annotated[float | None, typer.Option(help="So long; the program goes on", min=0.01)] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="So long; the program goes on", min=0.01, callback=seconds)
+    ] = None,
     allocator: Annotated[
         str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=arms)
     ] = "default",

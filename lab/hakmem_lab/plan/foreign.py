@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, decoded, nearest
+from hakmem_lab.plan.spec import NUMBER
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
-_GO_FIGURE = re.compile(r"([-+0-9.eE]+|[+-]?Inf|NaN)\s+(\S+)")
+_GO_FIGURE = re.compile(rf"(?<!\S)([-+]?{NUMBER}(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)\s+(\S+)")
 
 
 @dataclass

@@ -76,7 +76,7 @@ def _user(pid: int) -> int:
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
-        raise LabError(f"there is no process {pid}") from None
+        raise LabError(files.no_process(pid)) from None
 
 
 def _folder(pid: int) -> str | None:
@@ -126,7 +126,7 @@ def _threads(pid: int) -> list[int]:
     try:
         found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        raise Refused(pid, "it has ended") from None
+        raise LabError(files.no_process(pid)) from None
     return sorted(found, key=lambda tid: _number(pid, tid) not in WAITS[platform.machine()])
 
 
