@@ -3,8 +3,6 @@
 From the result alone: terminal, page, formats and the pages of experiments all begin with it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Allocators and their options: the candidates that came furthest, and what to put into the service file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

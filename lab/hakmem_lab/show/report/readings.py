@@ -1,9 +1,4 @@
-"""The pages of a reading of a heap, and of what a recorded program allocates by stack.
-
-May import: page, svg, numbers.
-"""
-
-from __future__ import annotations
+"""The pages of a reading of a heap, and of what a recorded program allocates by stack."""
 
 import html
 from collections.abc import Iterator, Mapping

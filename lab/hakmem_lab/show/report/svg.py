@@ -7,10 +7,7 @@ The colours of the report, each in a light and a dark form, and the shapes that 
 
 One row per colour: the style sheet's variables and the pictures are both made from it.
 Axes that say a direction: positions are log-ratios, right or up is better, ticks are changes of the shown quantity.
-May import: words, numbers.
 """
-
-from __future__ import annotations
 
 import html
 import io

@@ -1,9 +1,4 @@
-"""The tables of the report, as text: numbers, arms, environment, failures; the facts beside a verdict.
-
-May import: answers, kinds, model, numbers.
-"""
-
-from __future__ import annotations
+"""The tables of the report, as text: numbers, arms, environment, failures; the facts beside a verdict."""
 
 from collections.abc import Sequence
 

@@ -1,10 +1,6 @@
 """Which pictures belong to which kind of run, and in what order: a function takes a run and gives a picture, or None
 for no data.
-
-May import: pictures, svg, model.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections.abc import Callable

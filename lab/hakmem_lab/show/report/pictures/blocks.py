@@ -1,9 +1,4 @@
-"""The comparison as it came in: the ratio of every block, the running estimate and the planned looks.
-
-May import: answers, directions, words, effects, series, svg, numbers, model, palette.
-"""
-
-from __future__ import annotations
+"""The comparison as it came in: the ratio of every block, the running estimate and the planned looks."""
 
 import math
 

@@ -2,10 +2,7 @@
 
 Labels stand above the interval, so that the picture stays readable at the width of a phone; the line of no change and
 the band of the margin run through the intervals only, never through a label.
-May import: answers, kinds.fleet, words, svg, numbers, model.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence

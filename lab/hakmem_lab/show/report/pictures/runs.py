@@ -1,9 +1,4 @@
-"""Every run of an arm: strip and box; how bad the worst of them are; its memory, and that over time.
-
-May import: forest, series, answers, words, svg, numbers, model, statistics.
-"""
-
-from __future__ import annotations
+"""Every run of an arm: strip and box; how bad the worst of them are; its memory, and that over time."""
 
 import math
 

@@ -1,9 +1,7 @@
 """A suite: every workload's ratio to each arm, and the history of the ratios with change points.
 
-Ratios are above 1 where the subject is better. May import: answers, svg, numbers, model, palette.
+Ratios are above 1 where the subject is better.
 """
-
-from __future__ import annotations
 
 import math
 

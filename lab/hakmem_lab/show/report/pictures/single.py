@@ -1,9 +1,4 @@
-"""Pictures that one kind has: an A/A's noise, the points of a matrix, percentiles of requests, system calls.
-
-May import: runs, series, answers, words, svg, numbers, model.
-"""
-
-from __future__ import annotations
+"""Pictures that one kind has: an A/A's noise, the points of a matrix, percentiles of requests, system calls."""
 
 import math
 

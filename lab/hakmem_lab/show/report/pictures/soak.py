@@ -1,9 +1,4 @@
-"""A soak over time: resident memory with its slope, throughput with change points, tails by epoch.
-
-May import: series, svg, numbers, model, palette.
-"""
-
-from __future__ import annotations
+"""A soak over time: resident memory with its slope, throughput with change points, tails by epoch."""
 
 import itertools
 from collections.abc import Sequence
