@@ -140,7 +140,8 @@ class Process:
         except (OSError, OverflowError):
             found = b""
         if len(found) != size:
-            self._still_there()
+            if not self.text("maps"):  # as of a process that has ended
+                raise Gone(self.pid)
             raise Unreadable(f"{size} bytes at {address:#x}")
         return found
 
@@ -152,11 +153,6 @@ class Process:
                 file.write(data)
         except OSError as error:
             refuse(self.pid, error)
-
-    def _still_there(self) -> None:
-        """A process that has ended has no memory."""
-        if not self.text("maps"):
-            raise Gone(self.pid)
 
     def text(self, name: str) -> str:
         """Of one of its files below /proc."""

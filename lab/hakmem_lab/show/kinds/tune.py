@@ -43,11 +43,4 @@ def tables(result: Record) -> Iterator:
              for rung in tune["rungs"])  # fmt: skip
     yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
     for text in (*tune["left_out"], *tune["notes"]):
-        yield _plain(f"- {text}")
-
-
-def _plain(text: str):
-    """Brackets in it are no markup."""
-    from rich.text import Text
-
-    return Text(text)
+        yield f"- {text}"

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.page import reading
 from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, element, label
-from hakmem_lab.show.terminal import traced
+from hakmem_lab.show.terminal import process, traced
 from hakmem_lab.trace.stacks import tree, without_plumbing
 
 ROW_IN = 0.3
@@ -59,7 +59,8 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
     if not chunks:
         return None
     lines = ["".join(chunks[at : at + PER_ROW]) for at in range(0, len(chunks), PER_ROW)]
-    figure, (axis,) = canvas(max(0.3, len(lines) * _height_in(len(lines))), left_in=0.1, bottom_in=2.2)
+    line_in = max(LINE_IN, min(TALLEST_IN, PICTURE_IN / len(lines)))  # small heaps are drawn larger
+    figure, (axis,) = canvas(max(0.3, len(lines) * line_in), left_in=0.1, bottom_in=2.2)
     for position, line in enumerate(lines):
         _line(axis, position, line)
     axis.set_xlim(0, max(len(line) for line in lines))
@@ -86,11 +87,6 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
     return Picture("occupancy", title, described, element(figure, key, title, described), table, caption, notes)
 
 
-def _height_in(lines: int) -> float:
-    """Of a line: small heaps are drawn larger."""
-    return max(LINE_IN, min(TALLEST_IN, PICTURE_IN / lines))
-
-
 def _alpha(share: str) -> float:
     return 0.2 + 0.8 * int(share) / 9
 
@@ -113,14 +109,11 @@ def _line(axis: Axes, position: int, line: str) -> None:
 def heap(result: Mapping) -> str:
     with drawing():
         pictures = [owners(result, "p1"), occupancy(result, "p2")]
-    what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
-    differ = f"{result['counters']['difference_kib']:,} KiB"
-    ran = f"; it ran meanwhile, and its counters before and after differ by {differ}"
+    what, _, headline = process.headline(result).partition(": ")
     return reading(
         result,
         heading=f"Memory of {what}",
-        headline=f"{result['rss_kib']:,} KiB resident, {result['sum_kib']:,} KiB by owner"
-        f"{'' if result['stopped'] else ran}.",
+        headline=f"{headline}.",
         pictures=pictures,
         tables=[_wastes(result), _classes(result), _threads(result)],
         note="Every resident kilobyte has one owner; their sum is the RSS that the kernel tells.",
@@ -134,23 +127,12 @@ def _wastes(result: Mapping) -> Table:
 
 def _classes(result: Mapping) -> Table:
     columns = ["Bytes", "Slabs", "Live", "Cached", "Free", "Mean asked", "Live KiB", "Rounding KiB", "Resident KiB"]
-    rows = []
-    for row in result["classes"]:
-        size = f"{row['block_bytes']:,}" if row["block_bytes"] else "above 1 MiB"
-        cached = row["cached_blocks"] + row["depot_blocks"]
-        figures = (row["slabs"], row["live_blocks"], cached, row["free_blocks"])
-        sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])
-        asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "–"
-        rows.append([size, *(f"{n:,}" for n in figures), asked, *(f"{n:,}" for n in sizes)])
-    return Table("Blocks by class", columns, rows)
+    return Table("Blocks by class", columns, [process.class_cells(row) for row in result["classes"]])
 
 
 def _threads(result: Mapping) -> Table:
-    rows = [
-        [str(r["thread"]), r["name"] or "–", f"{r['cached_kib']:,}", f"{r['cached_blocks']:,}"]
-        for r in result["threads"]
-    ]
-    return Table("Caches by thread", ["Thread", "Name", "KiB", "Blocks"], rows)
+    columns = ["Thread", "Name", "KiB", "Blocks"]
+    return Table("Caches by thread", columns, [process.thread_cells(row) for row in result["threads"]])
 
 
 DRAWN, BANDS, TABLE_ROWS = 0.002, 7, 100  # a frame's least share of the whole

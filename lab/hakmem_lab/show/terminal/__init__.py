@@ -39,7 +39,7 @@ def output():
         def render_str(self, text: str, **details):
             return super().render_str(escaped(text, but="\n"), **details)
 
-    return Harmless(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+    return Harmless(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
 
 
 def new_table(title: str, *columns: str):

@@ -66,7 +66,7 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
     axis.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axis.set_xlabel("blocks finished")
     axis.set_xlim(0, max(len(ratios.blocks) for _, ratios in pairs) + 1)
-    last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in _last_rows(rows))
+    last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in {row[0]: row for row in rows}.values())
     title = "Block by block"
     description = f"The running estimate ends at {last}."
     caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({svg.sides(how)[1]})."
@@ -83,10 +83,6 @@ def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
     """An estimate on the way, in words; its interval is that of the looks."""
     found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
     return found.short if found else numbers.UNKNOWN
-
-
-def _last_rows(rows: list[list[str]]) -> list[list[str]]:
-    return list({row[0]: row for row in rows}.values())
 
 
 def _points(axis: Axes, ratios: BlockRatios, margin: float) -> str:

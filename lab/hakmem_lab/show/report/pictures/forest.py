@@ -169,10 +169,6 @@ def _panel(rows: Sequence[Row], how: Style, margin: float, title: str = "") -> P
     return Panel(rows, limits(values, margin), how, title, margin=margin)
 
 
-def _describe(rows: Sequence[Row]) -> str:
-    return "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
-
-
 def _style(run: LoadedRun, record: Record) -> Style:
     found = answers.change_of(run.result, record)
     return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
@@ -237,7 +233,8 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
 
 
 def _picture(name: str, key: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
-    said = _describe([row for panel in panels for row in panel.rows])
+    rows = [row for panel in panels for row in panel.rows]
+    said = "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
     svg = element(draw_panels(panels), key, title, "Forest plot. " + said)
     return Picture(name, title, said, svg, table, caption)
 
