@@ -31,7 +31,7 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 
 
 def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
@@ -98,8 +98,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     said = _headline(read, 1 - spec["alpha"], metric_of(header)) if read else "No reading."
     result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items())
     result["headline"] += f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
-    for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
-        result["headline"] = f"No reading on this machine: {reason}"
+    for event in events(records, "fitness"):
+        result["headline"] = f"No reading on this machine: {event['text']}"
         for row in result["effects"]:
             row["reading"] = None
     return result

@@ -59,6 +59,10 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
 Blocks = list[dict[str, list[dict]]]
 
 
+def events(records: Iterable[dict], what: str) -> list[dict]:
+    return [record for record in records if record["type"] == "event" and record.get("what") == what]
+
+
 def runs_of(blocks: Blocks, arm: str) -> list[dict]:
     return [run for block in blocks for run in block.get(arm, [])]
 
