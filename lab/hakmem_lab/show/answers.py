@@ -140,6 +140,12 @@ def told(result: Record, row: Record) -> str:
     return _plain(found.told()) if found else "unknown"
 
 
+def cells(result: Record, row: Record) -> list[str]:
+    """The same in two: the change, its interval."""
+    found = change_of(result, row)
+    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
+
+
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
     """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
     where that is judged, comes first."""

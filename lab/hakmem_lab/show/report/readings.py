@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.page import reading
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, label
 from hakmem_lab.show.terminal import process, traced
 from hakmem_lab.trace.stacks import tree, without_plumbing
 
@@ -31,7 +31,7 @@ FULLNESS = "0123456789"
 SHARES = ("0", "5", "9")  # in the legend
 
 
-def owners(result: Mapping, key: str) -> Picture:
+def owners(result: Mapping) -> Picture:
     """A bar each owner, as long as what it has."""
     rows = [row for row in result["rows"] if row["kib"] > 0]
     figure, (axis,) = canvas(len(rows) * ROW_IN + 0.1, left_in=2.4)
@@ -50,10 +50,10 @@ def owners(result: Mapping, key: str) -> Picture:
     )
     title = "Resident memory by owner"
     described = "; ".join(f"{row['owner']} {row['kib']:,} KiB" for row in rows) + "."
-    return Picture("owners", title, described, element(figure, key, title, described), table)
+    return Picture("owners", title, described, figure, table)
 
 
-def occupancy(result: Mapping, key: str) -> Picture | None:
+def occupancy(result: Mapping) -> Picture | None:
     """The chunks in the order of their addresses, four a line, a cell each 64 KiB."""
     chunks = [row["cells"] for row in result["map"] for _ in range(min(row["chunks"], CHUNKS))][:CHUNKS]
     if not chunks:
@@ -84,7 +84,7 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
     notes = [f"The first {len(chunks) * 2:,} MiB are drawn, {more * 2:,} MiB more are not."] if more > 0 else []
     table = Table("The heap in units of 64 KiB", ["What", "Units"], rows)
     caption = "By address, 8 MiB a line. A pale slab holds few live blocks, and keeps its pages for them."
-    return Picture("occupancy", title, described, element(figure, key, title, described), table, caption, notes)
+    return Picture("occupancy", title, described, figure, table, caption, notes)
 
 
 def _alpha(share: str) -> float:
@@ -108,7 +108,8 @@ def _line(axis: Axes, position: int, line: str) -> None:
 
 def heap(result: Mapping) -> str:
     with drawing():
-        pictures = [owners(result, "p1"), occupancy(result, "p2")]
+        drawn = filter(None, (owners(result), occupancy(result)))
+        pictures = [picture.inlined(f"p{position}") for position, picture in enumerate(drawn, 1)]
     what, _, headline = process.headline(result).partition(": ")
     return reading(
         result,
@@ -141,10 +142,10 @@ DEEPEST, WIDTH, ROW, LETTER = 48, 480, 15, 6.2
 
 def stacks(result: Mapping[str, Any]) -> str:
     with drawing():
-        pictures = [_timeline(result, "p1")]
+        pictures = [_timeline(result).inlined("p1")]
     for position, (question, key, _) in enumerate(traced.QUESTIONS[:4], 2):
         if any(row[key] >= 1 for row in result["stacks"]):
-            pictures.append(_flames(result, key, f"By stack: {question}", f"p{position}"))
+            pictures.append(_flames(result, key, f"By stack: {question}").inlined(f"p{position}"))
     return reading(
         result,
         heading=f"What {traced.name(result)} allocates, by stack",
@@ -166,7 +167,7 @@ def _table(result: Mapping[str, Any]) -> Table:
     )  # fmt: skip
 
 
-def _timeline(result: Mapping[str, Any], key: str) -> Picture:
+def _timeline(result: Mapping[str, Any]) -> Picture:
     """Live bytes over time, the stacks that have most of them by themselves."""
     ordered = sorted(without_plumbing(result["stacks"]), key=lambda row: -max(row["live"]))
     parts = [(traced.called(row["frames"][:2]), np.array(row["live"])) for row in ordered[:BANDS]]
@@ -187,7 +188,7 @@ def _timeline(result: Mapping[str, Any], key: str) -> Picture:
     table = Table("Bytes live over time", ["Stack", "In the middle", "At the end", "Most"], rows)
     described = "; ".join(f"{row[0]}: {row[3]} bytes at most, {row[2]} at the end" for row in rows) + "."
     title = "Live bytes over time, by stack"
-    return Picture("growth", title, described, element(figure, key, title, described), table)
+    return Picture("growth", title, described, figure, table)
 
 
 def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> Iterator[tuple[str, float, float, int]]:
@@ -199,7 +200,7 @@ def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> I
             left += child["value"]
 
 
-def _flames(result: Mapping[str, Any], value: str, title: str, key: str) -> Picture:
+def _flames(result: Mapping[str, Any], value: str, title: str) -> Picture:
     root = tree(result["stacks"], value)
     frames = [*_frames(root, 0.0, 0, root["value"])]
     written = (lambda number: f"{number:,.0f}") if value == "temporaries" else traced.size
@@ -218,9 +219,5 @@ def _flames(result: Mapping[str, Any], value: str, title: str, key: str) -> Pict
     rows = [[label(function, 80), written(amount), f"{100 * amount / root['value']:.1f}"]
             for function, _, amount, _ in sorted(frames, key=lambda frame: -frame[2])[:TABLE_ROWS]]  # fmt: skip
     described = "; ".join(f"{function} {share} %" for function, _, share in rows[:12]) + "."
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="0 0 {WIDTH} {height}" '
-        f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">{html.escape(title)}</title>'
-        f'<desc id="{key}-d">{html.escape(described)}</desc>{"".join(parts)}</svg>'
-    )
+    svg = f'<svg viewBox="0 0 {WIDTH} {height}">{"".join(parts)}</svg>'
     return Picture(value, title, described, svg, Table(title, ["Function", "Value", "%"], rows))

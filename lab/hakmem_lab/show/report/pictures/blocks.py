@@ -13,7 +13,7 @@ from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.series import DRAWN_POINTS, BlockRatios, block_ratios, running_estimate
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 DRAWN_COMPARISONS = 8
 
@@ -30,7 +30,7 @@ def _primary(run: LoadedRun) -> list[tuple[Record, BlockRatios]]:
     return pairs[:DRAWN_COMPARISONS]
 
 
-def blocks(run: LoadedRun, key: str) -> Picture | None:
+def blocks(run: LoadedRun) -> Picture | None:
     """Ratio per block with the running estimate; with several comparisons only the running estimates."""
     pairs = _primary(run)
     if not pairs:
@@ -76,7 +76,7 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
         )
     caption = " ".join([caption, *filter(None, notes)])
     table = Table("The running estimate", ["Comparison", "Blocks", "Running estimate"], rows)
-    return Picture("blocks", title, description, element(figure, key, title, description), table, caption)
+    return Picture("blocks", title, description, figure, table, caption)
 
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
