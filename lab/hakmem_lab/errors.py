@@ -41,8 +41,12 @@ def decoded(decode: Callable[[str], Found], text: str) -> Found:
 
 def one_line(text: str) -> str:
     """The text on one line and harmless to a terminal: what is not printable is shown as an escape."""
-    flat = re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
+    return escaped(re.sub(r"\s*[\r\n]+\s*", " ", text).strip())
+
+
+def escaped(text: str, but: str = "") -> str:
+    """The text with what is not printable, but these characters, as escapes: no terminal obeys them then."""
+    return "".join(c if c.isprintable() or c in but else c.encode("unicode_escape").decode() for c in text)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

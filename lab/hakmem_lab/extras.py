@@ -1,9 +1,10 @@
-"""Packages that only some commands need, and that are not installed with the others.
+"""Packages and programs that only some commands need, and that are not installed with the others.
 
 The table is that of pyproject.toml's extras: extra -> (module, package) of each.
 """
 
 import importlib.util
+import shutil
 import sys
 
 from hakmem_lab.errors import LabError
@@ -27,6 +28,14 @@ def need(extra: str, what: str) -> None:
     """Raises LabError, with the line that installs them, where packages of the extra are missing."""
     if packages := missing(extra):
         raise LabError(f"{what} needs more than hak itself; install it: {install_line(packages)}")
+
+
+def tool(name: str, what: str) -> str:
+    """Where this program is. Raises LabError, with the line that installs it, where it is not."""
+    found = shutil.which(name)
+    if found is None:
+        raise LabError(f"{what} needs {name}: install it (Debian: apt-get install {name})")
+    return found
 
 
 def install_line(packages: list[str]) -> str:

@@ -50,6 +50,15 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     return beginning(incomplete, ["last", *(run.id for run in reversed(found))])
 
 
+def seconds(value: float | None) -> float | None:
+    """A time that can be waited for: neither `nan` nor `inf`, which the parser takes for numbers."""
+    from hakmem_lab.plan.spec import LONGEST_S
+
+    if value is not None and not value <= LONGEST_S:
+        raise typer.BadParameter(f"{value:g} is no number of seconds up to {LONGEST_S:.0f}")
+    return value
+
+
 def option(kind: Any, *names: str, **details: Any) -> Any:
     """A flag; without names it is called as the parameter is."""
     return Annotated[kind, typer.Option(*names, **details)]

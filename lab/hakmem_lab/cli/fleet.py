@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli.flags import beginning, command, option
-from hakmem_lab.cli.measure import check_format, check_json, check_require, finish, overrides
+from hakmem_lab.cli.measure import check_output, finish, overrides
 from hakmem_lab.errors import LabError, nearest
 
 OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
@@ -44,9 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def _fleet(params: dict[str, Any]) -> None:
     json, format_, require, store, quiet = (params[name] for name in ("json", "format_", "require", "store", "quiet"))
-    check_require(require)
-    check_json(json)
-    check_format(format_, json)
+    check_output(json, format_, require)
     if params["measure_"] is not None:
         _share(params["measure_"], params["share"], quiet)
         return

@@ -9,12 +9,13 @@ import http.server
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hakmem_lab.cli.flags import arms
+from hakmem_lab.cli.flags import JsonFile, arms, seconds
 from hakmem_lab.errors import LabError
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -32,9 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     subject: Annotated[str, typer.Argument(metavar="PID | CORE", help="A process, a core file, or a reading (--json)")],
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write the reading there as one JSON object; - for standard output")
-    ] = None,
+    json: JsonFile = None,
     stop: Annotated[
         bool, typer.Option("--stop", help="Hold the process still meanwhile, for an exact picture")
     ] = False,
@@ -61,14 +60,11 @@ def explain(
     result = explain.take(subject, stop)
     if before is not None:
         result["diff"] = between(before, result)
-    if json is not None:
-        formats.write_object(result, json)
     if html is not None:
         from hakmem_lab.show import report
 
         report.write_reading(result, html, "--html")
-    if str(json) != "-":
-        process.show_reading(result)
+    formats.put(result, json, partial(process.show_reading, result))
 
 
 def mean_of(text: str) -> int:
@@ -89,7 +85,9 @@ def profile(
         typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz: pprof; *.folded: collapsed; *.txt: a report"),
     ] = Path("heap.pb.gz"),
     rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
-    seconds: Annotated[float, typer.Option(help="Of a process that does not sample yet: so long", min=0)] = 10,
+    seconds: Annotated[
+        float, typer.Option(help="Of a process that does not sample yet: so long", min=0, callback=seconds)
+    ] = 10,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     diff: Annotated[
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="What is other in profile B than in A; both *.pb.gz")
@@ -123,7 +121,9 @@ def profile(
 
 def top(
     pid: Annotated[int, typer.Argument(metavar="PID", help="A process")],
-    interval: Annotated[float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600)] = 2.0,
+    interval: Annotated[
+        float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600, callback=seconds)
+    ] = 2.0,
 ) -> None:
     """Where the memory of a process goes, live; options that may change at any time are changed from here."""
     from hakmem_lab.inside.watch import Subject, Watch

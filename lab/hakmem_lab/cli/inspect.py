@@ -10,7 +10,7 @@ import typer
 
 from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
-from hakmem_lab.cli.measure import check_format, check_json, check_require, check_verdict, finish, write_result
+from hakmem_lab.cli.measure import check_format, check_output, check_verdict, finish, write_result
 from hakmem_lab.errors import LabError, StoreError, nearest, one_line
 
 FORMATS = ("json", "csv", "openmetrics")
@@ -55,9 +55,7 @@ def resume(
     from hakmem_lab.judge.planning import check_more
     from hakmem_lab.run.endings import Progress
 
-    check_require(require)
-    check_json(json)
-    check_format(format_, json)
+    check_output(json, format_, require)
     file = _store(store).find(run)
     if require is not None:
         check_verdict(kinds.stored_spec(file))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli.flags import arms, beginning, command, metrics, option
-from hakmem_lab.cli.measure import check_json, check_require, measure, meet, named, overrides, spec_of
+from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, spec_of
 from hakmem_lab.errors import LabError, nearest
 
 METRIC = "metric label unit higher_is_better margin alpha"
@@ -84,9 +84,9 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     from hakmem_lab import kinds
     from hakmem_lab.run import callgrind
     from hakmem_lab.run.endings import told
+    from hakmem_lab.show import formats
 
-    check_require(params["require"])
-    check_json(params["json"])
+    check_output(params["json"], None, params["require"])
     if given := next((name for name in ("commands", "scan_", *STEPS.split()) if params.pop(name)), None):
         raise LabError(f"--callgrind: it runs one program on two allocators, without --{given.strip('_')}")
     if params["format_"] is not None:
@@ -97,21 +97,16 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
             result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
     except LabError as error:
         raise named(error, source) from None
-    _show_instructions(result, params["json"])
+    formats.put(result, params["json"], partial(_show_instructions, result))
     meet(result, params["require"])
 
 
-def _show_instructions(result: dict, json_file: Path | None) -> None:
-    """On the terminal, or as one JSON object."""
-    from hakmem_lab.show import formats, terminal
+def _show_instructions(result: dict) -> None:
+    from hakmem_lab.show import terminal
 
-    if json_file is not None:
-        formats.write_object(result, json_file)
-        if str(json_file) == "-":
-            return
     console = terminal.output()
-    console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ", markup=False)
-    console.print(result["headline"], markup=False)
+    console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
+    console.print(result["headline"])
     each = result["arms"][0]["per_op"] is not None
     table = terminal.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
     for arm in result["arms"]:

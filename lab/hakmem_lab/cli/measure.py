@@ -83,9 +83,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
     from hakmem_lab.run.endings import Progress, told
     from hakmem_lab.store.runs import default_folder
 
-    check_require(params.get("require"))
-    check_json(params["json"])
-    check_format(params["format_"], params["json"])
+    check_output(params["json"], params["format_"], params.get("require"))
     scans = params.get("scan_") or []
     if scans and params.get("commands"):
         params, scans = params | {"commands": expanded(params["commands"], scans)}, []
@@ -168,9 +166,13 @@ def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any
     return "command line", build(module.Spec, {"kind": kind} | keys, "command line")
 
 
-def check_require(require: str | None) -> None:
+def check_output(json_file: Path | None, format_: str | None, require: str | None) -> None:
+    """Raises LabError where a result could not be handed over, or compared, as these flags want it."""
     if require is not None and require not in VERDICTS:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
+    if json_file is not None and str(json_file) != "-" and (why := unwritable(json_file)):
+        raise LabError(f"--json: cannot write {json_file}: {why}")
+    check_format(format_, json_file)
 
 
 def check_verdict(spec: Any) -> None:
@@ -185,12 +187,6 @@ def check_verdict(spec: Any) -> None:
         why = getattr(spec, "unjudged", str)()
     if why:
         raise LabError(f"--require: there will be no verdict: {why}")
-
-
-def check_json(path: Path | None) -> None:
-    """Raises LabError where the result could not be written there."""
-    if path is not None and str(path) != "-" and (why := unwritable(path)):
-        raise LabError(f"--json: cannot write {path}: {why}")
 
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,10 +43,8 @@ def system(action: Action = "check", json: JsonFile = None) -> None:
         found = [check.name for check in checks if check.state == NOTE]
         text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
         report = Report(text, not found, False, tuple(checks))
-        if json is not None:
-            formats.write_object({"quiet": not found, "checks": report.record()["checks"]}, json)
-        if str(json) != "-":
-            show_report(report)
+        record = {"quiet": not found, "checks": report.record()["checks"]}
+        formats.put(record, json, partial(show_report, report))
         raise typer.Exit(EXIT_DISTURBED if found else 0)
     lines = quiet.tune() if action == "tune" else quiet.undo()
     nothing = "nothing to change" if action == "tune" else "nothing to put back"
@@ -82,11 +81,11 @@ def run(
 
 def _counted(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Runs the program in the foreground, says on standard error what it needed; its exit status."""
-    from hakmem_lab.run.callgrind import find_valgrind, total, traced
+    from hakmem_lab.run.callgrind import total, traced
     from hakmem_lab.system import signals
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        words = traced(find_valgrind(), argv, Path(folder))
+        words = traced(argv, Path(folder))
         with signals.held():  # until there is somebody to hand them on to
             process = subprocess.Popen(words, env=env, preexec_fn=signals.die_with_parent)  # noqa: PLW1509 (there are no threads)
             with signals.handed_on(process.pid):
@@ -113,9 +112,6 @@ def doctor(
     if is_process and len(subject) > 1:
         raise LabError(f"one process at a time: hak doctor {subject[0]}")
     found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm)
-    if json is not None:  # first: whoever reads the terminal's lines may stop reading
-        formats.write_object(found.record(), json)
-    if str(json) != "-":
-        show_report(found)
+    formats.put(found.record(), json, partial(show_report, found))
     if not found.served:
         raise typer.Exit(EXIT_NOT_SERVED)

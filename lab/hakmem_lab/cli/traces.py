@@ -6,12 +6,13 @@ import contextlib
 import os
 import resource
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import arms, command, option
+from hakmem_lab.cli.flags import JsonFile, arms, command, option, seconds
 from hakmem_lab.cli.heap import mean_of
 from hakmem_lab.cli.measure import measure
 from hakmem_lab.errors import EXIT_STOPPED, LabError
@@ -60,7 +61,9 @@ def _replay(params: dict[str, Any]) -> None:
 def record(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
-    seconds: Annotated[float | None, typer.Option(help="So long; the program goes on", min=0.01)] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="So long; the program goes on", min=0.01, callback=seconds)
+    ] = None,
     allocator: Annotated[
         str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=arms)
     ] = "default",
@@ -100,9 +103,7 @@ def _end_like(status: int) -> None:
 
 def trace(
     file: Annotated[Path, typer.Argument(metavar="TRACE", help="What hak record wrote")],
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write all counts there as one JSON object; - for standard output")
-    ] = None,
+    json: JsonFile = None,
     process: Annotated[
         int | None, typer.Option("--process", metavar="N", min=0, help="Only this process, by its number in the trace")
     ] = None,
@@ -138,7 +139,4 @@ def trace(
             forms.write(profile, output)
         if html is not None:
             report.write_reading(result, html, "--html")
-    if json is not None:
-        formats.write_object(result, json)
-    if str(json) != "-":
-        (traced.show_stacks if by else traced.show)(result)
+    formats.put(result, json, partial(traced.show_stacks if by else traced.show, result))

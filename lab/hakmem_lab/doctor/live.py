@@ -59,9 +59,7 @@ class Process:
             maps = (folder / "maps").read_text(encoding="utf-8", errors="surrogateescape")
             shown = os.readlink(folder / "exe")
         except (FileNotFoundError, ProcessLookupError):
-            there = folder.exists()
-            why = "is a thread of the kernel, or has ended" if there else "is not there"
-            raise LabError(f"process {pid} {why}: ps -e lists those that run") from None
+            raise LabError(files.no_process(pid, root)) from None
         except OSError as error:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
         own = _root(folder, root)

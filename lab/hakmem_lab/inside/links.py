@@ -16,7 +16,7 @@ import numpy as np
 from hakmem_lab.inside.memory import Memory, Unreadable
 
 PAGE_SIZE, BASE, SECURE = 6, 7, 23  # of the auxiliary vector
-PT_LOAD, PT_DYNAMIC = 1, 2
+PT_DYNAMIC = 2
 DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_JMPREL = 2, 4, 5, 6, 7, 8, 10, 23
 DT_GNU_HASH = 0x6FFFFEF5
 TAGS_MOST, OBJECTS_MOST, NAME_BYTES = 4096, 5000, 4096

@@ -18,6 +18,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.system import files
 
 PAGE = os.sysconf("SC_PAGESIZE")
 DELETED = " (deleted)"  # behind the name of a mapped file that has no name any more
@@ -34,6 +35,9 @@ class Unreadable(Exception):
 
 class Gone(LabError):
     """There is no such process, or no more."""
+
+    def __init__(self, pid: int):
+        super().__init__(files.no_process(pid))
 
 
 # What numbers that contradict each other lead to, in a damaged core file or a heap that changes.
@@ -136,7 +140,8 @@ class Process:
         except (OSError, OverflowError):
             found = b""
         if len(found) != size:
-            self._still_there()
+            if not self.text("maps"):  # as of a process that has ended
+                raise Gone(self.pid)
             raise Unreadable(f"{size} bytes at {address:#x}")
         return found
 
@@ -149,18 +154,13 @@ class Process:
         except OSError as error:
             refuse(self.pid, error)
 
-    def _still_there(self) -> None:
-        """A process that has ended has no memory."""
-        if not self.text("maps"):
-            raise Gone(f"process {self.pid} has ended")
-
     def text(self, name: str) -> str:
         """Of one of its files below /proc."""
         try:
             with open(f"/proc/{self.pid}/{name}", encoding="utf-8", errors="surrogateescape") as file:
                 return file.read()
         except FileNotFoundError:
-            raise Gone(f"process {self.pid} has ended") from None
+            raise Gone(self.pid) from None
         except OSError as error:
             refuse(self.pid, error)
 
@@ -251,9 +251,7 @@ def mapping(line: str) -> Mapping:
 
 def refuse(pid: int, error: OSError) -> NoReturn:
     if error.errno in (errno.ENOENT, errno.ESRCH):
-        if os.path.exists(f"/proc/{pid}"):
-            raise Gone(f"process {pid} is a thread of the kernel, or has ended")
-        raise Gone(f"process {pid} is not there: ps -e lists those that run")
+        raise Gone(pid)
     raise LabError(
         f"process {pid} is not for us ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
     )

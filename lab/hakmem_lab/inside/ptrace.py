@@ -60,7 +60,7 @@ def _threads(pid: int) -> list[int]:
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        raise Gone(f"process {pid} has ended") from None
+        raise Gone(pid) from None
 
 
 def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
@@ -170,7 +170,7 @@ class Thread:
     def __enter__(self) -> "Thread":
         if error := ptrace(PTRACE_SEIZE, self.tid):
             if error == errno.ESRCH:
-                raise Gone(f"process {self._memory.pid} has ended")
+                raise Gone(self._memory.pid)
             raise LabError(
                 f"process {self._memory.pid} may not be debugged ({os.strerror(error)}): "
                 "be its user with kernel.yama.ptrace_scope at 0, or root"
@@ -178,7 +178,7 @@ class Thread:
         self._held = True
         try:
             if ptrace(PTRACE_INTERRUPT, self.tid):
-                raise Gone(f"process {self._memory.pid} has ended")
+                raise Gone(self._memory.pid)
             status = stops(self._memory.pid, self.tid)
             if status is None:
                 raise Failed(f"process {self._memory.pid}: its thread {self.tid} does not stop")
@@ -198,7 +198,7 @@ class Thread:
     def _note(self, status: int) -> None:
         if not os.WIFSTOPPED(status):
             self._held = False
-            raise Gone(f"process {self._memory.pid} has ended")
+            raise Gone(self._memory.pid)
 
     def _set(self, request: int, kind: int, data: Any, length: int) -> int:
         """How many bytes there are of it; 0: none."""
@@ -208,7 +208,7 @@ class Thread:
     def registers(self) -> list[int]:
         data = ctypes.create_string_buffer(8 * machine().words)
         if not self._set(PTRACE_GETREGSET, NT_PRSTATUS, data, len(data)):
-            raise Gone(f"process {self._memory.pid} has ended")
+            raise Gone(self._memory.pid)
         return list(struct.unpack(f"={machine().words}Q", data.raw))
 
     def set_registers(self, values: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.plan import SHARE, Plan, planned_looks
 from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.store.query import events
 
 PLANNED, MORE = "plan", "more"
 BY_BLOCK = "by-block"
@@ -20,19 +21,15 @@ def rule(kind: str) -> dict:
     return {"anytime": SHARE} if KINDS[kind].sequential else {}
 
 
-def _events(records: Sequence[dict], what: str) -> list[dict]:
-    return [record for record in records if record["type"] == "event" and record.get("what") == what]
-
-
 def planned_blocks(header: dict, records: Sequence[dict]) -> int:
     """Blocks of the plan: those of the spec, or those that were planned to detect an effect."""
-    planned = _events(records, PLANNED)
+    planned = events(records, PLANNED)
     return planned[-1]["blocks"] if planned else header["spec"]["max-blocks"]
 
 
 def is_planned(records: Sequence[dict]) -> bool:
     """Whether the number of blocks was fixed by what is to be detected."""
-    return bool(_events(records, PLANNED))
+    return bool(events(records, PLANNED))
 
 
 def plan_of(header: dict, records: Sequence[dict]) -> Plan:
@@ -43,12 +40,12 @@ def plan_of(header: dict, records: Sequence[dict]) -> Plan:
 
 def most_blocks(header: dict, records: Sequence[dict]) -> int:
     """Blocks at most: the planned ones, and those that were asked for later."""
-    return max([planned_blocks(header, records), *(event["until"] for event in _events(records, MORE))])
+    return max([planned_blocks(header, records), *(event["until"] for event in events(records, MORE))])
 
 
 def least_blocks(records: Sequence[dict]) -> int:
     """Blocks that are run even where the verdict stands: asked for after it, to narrow the interval."""
-    return max([event["until"] for event in _events(records, MORE) if event["settled"]], default=0)
+    return max([event["until"] for event in events(records, MORE) if event["settled"]], default=0)
 
 
 def ending(header: dict, records: Sequence[dict], count: int, settled: bool) -> dict:
@@ -59,13 +56,13 @@ def ending(header: dict, records: Sequence[dict], count: int, settled: bool) -> 
 
 def by_block(records: Sequence[dict]) -> list[str]:
     """The percentiles that a latency run judges after every block; the others have planned looks alone."""
-    found = _events(records, BY_BLOCK)
+    found = events(records, BY_BLOCK)
     return found[0]["percentiles"] if found else []
 
 
 def reserve(records: Sequence[dict]) -> float:
     """Of alpha, what a latency run keeps for blocks beyond its planned looks."""
-    found = _events(records, BY_BLOCK)
+    found = events(records, BY_BLOCK)
     return found[0].get("reserve", 0.0) if found else 0.0
 
 

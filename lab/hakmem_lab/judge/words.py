@@ -7,8 +7,6 @@ that this one does; memory, counts and a program's own figures are said as amoun
 How many digits a figure has: those that its interval supports. Pure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from hakmem_lab.plan.spec import AaSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import conduct
 from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 
 Spec = AaSpec
 SIDES = ("A", "B")
@@ -123,7 +123,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 def loaded(records: list[dict]) -> bool:
     """Whether other programs were at work: then it is the machine with that load, and fit for nothing else."""
-    return any(record["type"] == "event" and record["what"] == "load" for record in records)
+    return bool(events(records, "load"))
 
 
 def _headline(found: aa.AAResult, margin: float, busy: bool) -> str:

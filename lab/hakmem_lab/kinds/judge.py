@@ -68,8 +68,8 @@ def unlike(spec: Spec, files: list[File]) -> list[str]:
     return texts
 
 
-def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str]]:
-    """(the control, the pairs, what stands in one file alone). Raises LabError."""
+def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], list[str]]:
+    """(the control, the pairs, what the second file lacks, what the first one lacks). Raises LabError."""
     named = _named(spec, files)
     if missing := next((file for file, own in zip(files, named, strict=True) if not own), None):
         raise LabError(f"only: no benchmark of {missing.name} matches: {nearest(spec.only, missing.benchmarks)}")
@@ -77,14 +77,14 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str]]:
         (first, control), *others = named[0].items()
         if not others:
             raise LabError(f"{files[0].name}: only '{first}' is in it: name a second file to compare it with")
-        return first, [(name, control, other) for name, other in others], []
+        return first, [(name, control, other) for name, other in others], [], []
     if all(len(own) == 1 for own in named):
         ((_, control),), ((_, treatment),) = named[0].items(), named[1].items()
-        return files[0].name, [(files[1].name, control, treatment)], []
+        return files[0].name, [(files[1].name, control, treatment)], [], []
     both = [(name, control, named[1][name]) for name, control in named[0].items() if name in named[1]]
     if not both:
         raise LabError(f"{files[0].name} and {files[1].name} have no benchmark in common")
-    return files[0].name, both, sorted(named[0].keys() ^ named[1].keys())
+    return files[0].name, both, sorted(named[0].keys() - named[1].keys()), sorted(named[1].keys() - named[0].keys())
 
 
 def run(spec: Spec, context: Context) -> dict:
@@ -94,13 +94,14 @@ def run(spec: Spec, context: Context) -> dict:
     if len(set(spec.files)) < len(spec.files):
         raise LabError("files: the same file is named twice")
     files = [foreign.read(name, spec.metric) for name in spec.files]
-    control, both, alone = pairs(spec, files)
+    control, both, missing, alone = pairs(spec, files)
     arms = [control, *(name for name, _, _ in both)]
     header = {
         "question": spec.question, "spec": normalised(spec), "spec_hash": spec_hash(spec), "spec_file": None,
         "seed": None, "machine": {}, "arms": [_arm(name) for name in arms], "git": None, "inputs":
         {file.name: file.sha256 for file in files}, "tools": sorted({file.tool for file in files}),
-        "processes": all(file.processes for file in files), "alone": alone, "unlike": unlike(spec, files),
+        "processes": all(file.processes for file in files), "missing": missing, "alone": alone,
+        "unlike": unlike(spec, files),
         "command": {"argv": [*spec.files], "program": None, "sha256": None},
     }  # fmt: skip
     stored = RunFile.create(context.folder, "judge", header)
@@ -204,24 +205,29 @@ def analyse(header: dict, records: list[dict]) -> dict:
             few[name] = f"{counted} runs that ended well"
         else:
             rows.append(_judged(spec, (first, name), kept, failed, spec["alpha"] / len(names)))
-    words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few)
-    headline = "No verdict: " + "; ".join(_said(few)) + f"; at least {LEAST_RUNS} of each are needed." if few else ""
+    missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}")
+    words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
+    needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
+    headline = f"No verdict: {'; '.join(_said(missing | few))}{needed}." if missing | few else ""
     bad = [run for run in runs if not run["ok"]]
     if held := [row for row in rows if row["withheld"]]:
         headline = "No verdict: " + "; ".join(
             f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
         )
+    if (word := whole(words)) == Verdict.NO_GO:
+        headline = ""
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain({
-        "kind": "judge", "id": header["id"], "question": header["question"], "verdict": whole(words),
+        "kind": "judge", "id": header["id"], "question": header["question"], "verdict": word,
         "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
-        "unjudged": [(f"{name} against {first}: {spec['metric']}", f"too few: {why}") for name, why in few.items()],
+        "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in
+                     (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
         "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
-        "warnings": _warnings(header, runs, _said(few) if rows else []),
+        "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
     })  # type: ignore[return-value]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, parse_arms
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 
 
 def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
@@ -52,10 +52,6 @@ def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
     return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
 
 
-def goes_on_for(question: Question) -> bool:
-    return question.kind != "main"
-
-
 def shared_alpha(spec: dict) -> float:
     """Of each question."""
     return spec["alpha"] / factorial.question_count(len(spec["factors"]))
@@ -67,7 +63,7 @@ def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
 
 def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
     """Whether every question has its answer: better, worse, or a difference smaller than the margin."""
-    asked = filter(goes_on_for, questions(header, blocks)[0])
+    asked = (question for question in questions(header, blocks)[0] if question.kind != "main")
     return all(decide(q, header["spec"], plan).verdict is not verdict.Verdict.INCONCLUSIVE for q in asked)
 
 
@@ -100,9 +96,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
     unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
     read = [one.effect for one in kept if one.effect.name not in unread]
     said = _headline(read, 1 - spec["alpha"], metric_of(header)) if read else "No reading."
-    result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items()) + _outlook(result)
-    for reason in (r["text"] for r in records if r["type"] == "event" and r["what"] == "fitness"):
-        result["headline"] = f"No reading on this machine: {reason}"
+    result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items())
+    result["headline"] += f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
+    for event in events(records, "fitness"):
+        result["headline"] = f"No reading on this machine: {event['text']}"
         for row in result["effects"]:
             row["reading"] = None
     return result
@@ -140,10 +137,6 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
     still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
     still = {name: decision for name, decision in still.items() if decision.verdict is Verdict.INCONCLUSIVE}
     return planning.ending(header, records, count, not still) | {"open": list(still)}
-
-
-def _outlook(result: dict) -> str:
-    return f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
 
 
 def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:

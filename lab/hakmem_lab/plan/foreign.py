@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError, decoded, nearest
+from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line
+from hakmem_lab.plan.spec import NUMBER
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
-_GO_FIGURE = re.compile(r"([-+0-9.eE]+|[+-]?Inf|NaN)\s+(\S+)")
+_PROCESSORS = re.compile(r"-\d+$")
+_GO_FIGURE = re.compile(rf"(?<!\S)([-+]?{NUMBER}(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)\s+(\S+)")
 
 
 @dataclass
@@ -47,10 +49,11 @@ def read(name: str, metric: str) -> File:
     text = data.decode("utf-8", "replace")
     tool, rows = _rows(name, text, metric)
     found: dict[str, Benchmark] = {}
-    for benchmark, value, why in rows:
+    for called, value, why in rows:
+        benchmark = escaped(called)
         of = found.setdefault(benchmark, Benchmark())
         if why is not None:
-            of.runs.append(why)
+            of.runs.append(one_line(why))
         elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise LabError(f"{name}: {benchmark}: {metric} is {value!r}; only a finite number above 0 makes a ratio")
         else:
@@ -91,10 +94,21 @@ def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
     return figures[metric]
 
 
+def _failed(name: str, measured: set[str]) -> list[str]:
+    """The benchmarks that have failed. Where it is the first iteration that fails, go leaves away how many processors
+    there were, by which it ends the names of those that it measures."""
+    ends = {found[0] for each in measured if (found := _PROCESSORS.search(each))}
+    if name in measured or not ends or name.endswith(tuple(ends)):
+        return [name]
+    return [name + end for end in sorted(ends)]
+
+
 def _go(name: str, text: str, metric: str) -> Iterator[Row]:
-    for line in _GO.finditer(text):
+    lines = list(_GO.finditer(text))
+    measured = {line["name"] for line in lines if line["name"]}
+    for line in lines:
         if line["failed"]:
-            yield line["failed"], None, "it failed"
+            yield from ((each, None, "it failed") for each in _failed(line["failed"], measured))
             continue
         figures: dict[str, Any] = {unit: float(value) for value, unit in _GO_FIGURE.findall(line["figures"])}
         figures |= {"wall": figures["ns/op"] * 1e-9} if "ns/op" in figures else {}

@@ -48,8 +48,10 @@ def said(error: ErrorDetails) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """1000000 rather than 1e6 or 1000000.0."""
-    return f"{value:,.15g}" if isinstance(value, float | int) and not isinstance(value, bool) else value
+    """1,000,000 rather than 1e6 or 1000000.0; all digits of a whole number."""
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
 
 
 def _key(location: tuple) -> str:

@@ -35,6 +35,7 @@ LONGEST_S = 366 * 86400.0
 SHORTEST_TIMEOUT_S = 1e-3
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
+NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 NAMING = ("label", "unit")  # how a metric is spoken of: no part of what is measured
 SHELL = ["/bin/sh", "-c"]
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -46,15 +47,18 @@ SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
 
 def parse_ratio(value: Any) -> Any:
     """'1%' or 0.01 -> 0.01."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        return float(value.strip()[:-1]) / 100
+    if isinstance(value, str) and (share := value.strip()).endswith("%"):
+        try:
+            return float(share[:-1]) / 100
+        except ValueError:
+            raise ValueError("a share is written as 1% or 0.01") from None
     return value
 
 
 def parse_duration_s(value: Any) -> Any:
     """'90s', '10m', '1h', '250ms' or a number of seconds -> seconds."""
     if isinstance(value, str):
-        found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h)?\s*", value)
+        found = re.fullmatch(rf"\s*({NUMBER})\s*(ms|s|m|h)?\s*", value)
         if not found:
             raise ValueError("a duration is written as 250ms, 90s, 10m or 1h")
         return float(found.group(1)) * UNITS_S[found.group(2) or "s"]
@@ -137,7 +141,11 @@ class Model(BaseModel):
     """Keys are written with hyphens; unknown ones are refused."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, alias_generator=lambda name: name.replace("_", "-")
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        allow_inf_nan=False,
     )
 
     @classmethod

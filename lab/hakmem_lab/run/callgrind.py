@@ -6,12 +6,12 @@ kernel do. Two executions differ by some hundred-thousandths.
 
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hakmem_lab import extras
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan.arms import Arm
@@ -27,16 +27,9 @@ CAVEAT = "Instructions are not time: cache misses, system calls and waiting are 
 _TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
 
 
-def find_valgrind() -> str:
-    """Raises LabError where there is none."""
-    found = shutil.which("valgrind")
-    if found is None:
-        raise LabError("--callgrind needs valgrind: install it (Debian: apt-get install valgrind)")
-    return found
-
-
-def traced(valgrind: str, argv: Sequence[str], folder: Path) -> list[str]:
-    """The command that counts; `total` reads what it leaves in the folder."""
+def traced(argv: Sequence[str], folder: Path) -> list[str]:
+    """The command that counts; `total` reads what it leaves there. Raises LabError where valgrind is missing."""
+    valgrind = extras.tool("valgrind", "--callgrind")
     return [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", "--", *argv]
 
 
@@ -55,11 +48,9 @@ class Count:
 
 def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> Count:
     """Raises LabError where the program fails, or is not to be counted."""
-    valgrind = find_valgrind()
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        request = Request(
-            traced(valgrind, argv, Path(folder)), env, workload.cwd, workload.pin, SLOWER * workload.timeout_s, 0
-        )
+        counting, patience_s = traced(argv, Path(folder)), SLOWER * workload.timeout_s
+        request = Request(counting, env, workload.cwd, workload.pin, patience_s, 0)
         running = launcher.start(request)
         outcome = running.wait()
         instructions = total(Path(folder), running.pid)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from hakmem_lab.errors import Interrupted, Stopped
+from hakmem_lab.errors import Interrupted, Stopped, escaped
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import LauncherEnded
@@ -99,7 +99,7 @@ class Progress:
         """A line that stays."""
         if not self._quiet:
             self._clear()
-            self._write(text + "\n")
+            self._write(escaped(text, but="\n") + "\n")
 
     def update(self, done: float, total: float, note: str = "") -> None:
         """done of total units; the first call sets where counting begins."""

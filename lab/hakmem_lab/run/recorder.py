@@ -165,27 +165,11 @@ def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> No
         raise LabError(f"{changed} is not what run {run} began with; start a new run")
 
 
-class Recorder:
-    """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
-    file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
+class Written:
+    """Writes to the file of one run. tag: keys that every record gets, where several parts of a run share a file."""
 
-    tag: keys that every record gets, where several parts of a run share a file.
-    """
-
-    def __init__(
-        self,
-        spec: CommonSpec,
-        arms: Sequence[Arm],
-        workload: Workload,
-        progress: endings.Progress,
-        tag: dict[str, str] | None = None,
-    ):
-        self.spec, self.workload, self.progress, self.tag = spec, workload, progress, tag or {}
-        self.arms = {arm.name: arm for arm in arms}
-        self._file: RunFile | None = None
-        self.seed = 0
-        self.warned_of_load = False
-        self._stamps = {path: stamp(path) for path in named_files(workload)}
+    def __init__(self, file: RunFile | None = None, tag: dict[str, str] | None = None):
+        self._file, self.tag = file, tag or {}
 
     @property
     def file(self) -> RunFile:
@@ -196,6 +180,42 @@ class Recorder:
     @file.setter
     def file(self, file: RunFile) -> None:
         self._file = file
+
+    def append(self, record: dict) -> None:
+        """Raises Stopped where the store takes no more."""
+        try:
+            with signals.held():
+                self.file.append(record | self.tag)
+        except OSError as error:
+            raise endings.cannot_write(self.file, error) from None
+
+    def event(self, what: str, text: str, **more: object) -> None:
+        self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
+
+    def stopped(self, why: object) -> Stopped:
+        """For a run that cannot go on, but can be continued later; says how."""
+        return endings.cannot_go_on(self.file, why)
+
+
+class Recorder(Written):
+    """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
+    file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
+    """
+
+    def __init__(
+        self,
+        spec: CommonSpec,
+        arms: Sequence[Arm],
+        workload: Workload,
+        progress: endings.Progress,
+        tag: dict[str, str] | None = None,
+    ):
+        super().__init__(None, tag)
+        self.spec, self.workload, self.progress = spec, workload, progress
+        self.arms = {arm.name: arm for arm in arms}
+        self.seed = 0
+        self.warned_of_load = False
+        self._stamps = {path: stamp(path) for path in named_files(workload)}
 
     def __enter__(self) -> Self:
         return self
@@ -251,17 +271,6 @@ class Recorder:
     def records(self) -> list[dict]:
         return list(self.file.records())
 
-    def append(self, record: dict) -> None:
-        """Raises Stopped where the store takes no more."""
-        try:
-            with signals.held():
-                self.file.append(record | self.tag)
-        except OSError as error:
-            raise endings.cannot_write(self.file, error) from None
-
-    def event(self, what: str, text: str, **more: object) -> None:
-        self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
-
     def tell(self, what: str, text: str, **more: object) -> None:
         """An event that the user should hear of now."""
         self.event(what, text, **more)
@@ -278,10 +287,6 @@ class Recorder:
         if trouble:
             self.warn("load", trouble)
         return bool(trouble)
-
-    def stopped(self, why: object) -> Stopped:
-        """For a run that cannot go on, but can be continued later; says how."""
-        return endings.cannot_go_on(self.file, why)
 
     def finish(self, result: dict) -> dict:
         """Stores the result and returns it."""

@@ -21,7 +21,7 @@ from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.server import ServerMeter, choose_port, client_request, with_port
 from hakmem_lab.system import machine, usage
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -104,7 +104,7 @@ def single(outcome: Outcome, arm: str, block: int, started: float, why: str | No
 def _failed(outcome: Outcome) -> str | None:
     why = outcome.failure()
     if why is None and outcome.mapped is False:
-        why = "the allocator was not loaded: its library is not mapped in the process"
+        why = NOT_LOADED
     return outcome.explained(why)
 
 

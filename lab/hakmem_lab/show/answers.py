@@ -3,8 +3,6 @@
 From the result alone: terminal, page, formats and the pages of experiments all begin with it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -142,6 +140,12 @@ def told(result: Record, row: Record) -> str:
     return _plain(found.told()) if found else "unknown"
 
 
+def cells(result: Record, row: Record) -> list[str]:
+    """The same in two: the change, its interval."""
+    found = change_of(result, row)
+    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
+
+
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
     """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
     where that is judged, comes first."""
@@ -271,9 +275,13 @@ def _detail(result: Record) -> str:
     return next(kinds.of(result, "detail"), by_verdict)(result, row, found)
 
 
+def _confidence(level: float) -> str:
+    return f", with {level * 100:.3g} % confidence"
+
+
 def _shown(result: Record, row: Record, found: Change) -> str:
     level, margin = finite(row.get("level")), finite(result.get("margin"))
-    sure_of = f", with {level * 100:.3g} % confidence" if level is not None else ""
+    sure_of = _confidence(level) if level is not None else ""
     parts = [f"{'Surely' if found.sure else 'Perhaps'} {found.between}{sure_of}"] if found.between else []
     if margin is not None and found.sure:
         near = min(abs(finite(row.get(end)) or 0.0) for end in ("ci_low", "ci_high") if row.get(end) is not None)
@@ -291,7 +299,9 @@ def _shown(result: Record, row: Record, found: Change) -> str:
 
 def _alike(result: Record, row: Record, found: Change) -> str:
     narrow = change_of(result, row | {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")})
-    between = f": {narrow.between}" if narrow and narrow.between else ""
+    level = finite(row.get("level"))
+    sure_of = _confidence(2 * level - 1) if level is not None else ""  # of the interval that NEUTRAL rests on
+    between = f": {narrow.between}{sure_of}" if narrow and narrow.between else ""
     return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
 
 

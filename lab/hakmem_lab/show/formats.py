@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,15 @@ def write_object(found: object, path: Path, hint: str = "") -> None:
         sys.stdout.write(text)
     else:
         write_text(text, path, "--json", hint)
+
+
+def put(found: object, json_file: Path | None, show: Callable[[], None]) -> None:
+    """To the file of --json, first: whoever reads the terminal's lines may stop reading. Then these, unless standard
+    output has the JSON."""
+    if json_file is not None:
+        write_object(found, json_file)
+    if str(json_file) != "-":
+        show()
 
 
 GO, NEUTRAL, NO_GO, INCONCLUSIVE = VERDICTS = ("GO", "NEUTRAL", "NO-GO", "INCONCLUSIVE")

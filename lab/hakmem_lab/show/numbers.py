@@ -1,9 +1,4 @@
-"""Numbers as a reader wants them: sensible digits, a true minus sign, units, "unknown" for what is not there.
-
-May import: digits of judge.
-"""
-
-from __future__ import annotations
+"""Numbers as a reader wants them: sensible digits, a true minus sign, units, "unknown" for what is not there."""
 
 import math
 import re

@@ -56,7 +56,8 @@ def openmetrics(results: Sequence[dict]) -> str:
         for part in (_verdicts, _comparisons, _arms, *kinds.of(result, "samples")):
             for family, labels, value in part(result):
                 if (known := finite(value)) is not None:
-                    own = _labels({"run": result["id"], "kind": result["kind"], **labels})
+                    whole = {"run": result["id"], "kind": result["kind"], **labels}
+                    own = ",".join(f'{name}="{escaped(text)}"' for name, text in whole.items())
                     found[family].setdefault(own, known)  # a bar may repeat a figure that stands there
     return "".join(_family(name, samples) for name, samples in found.items() if samples) + "# EOF\n"
 
@@ -65,10 +66,6 @@ def _family(name: str, samples: Mapping[str, float]) -> str:
     kind, unit, words = FAMILIES[name]
     lines = [f"# TYPE {name} {kind}\n", f"# UNIT {name} {unit}\n" if unit else "", f"# HELP {name} {words}\n"]
     return "".join([*lines, *(f"{name}{{{labels}}} {value!r}\n" for labels, value in samples.items())])
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items())
 
 
 def escaped(value: str) -> str:
@@ -130,9 +127,8 @@ GAUGES = {
 
 
 def heap_text(result: Mapping) -> str:
-    return "".join(
-        [*_heap_gauges(result), *_heap_owners(result), *_heap_sizes(result), *_heap_threads(result), "# EOF\n"]
-    )
+    threads = _head("threads", "", "gauge", "Threads that have a cache.") + f"hakmem_threads {len(result['threads'])}\n"
+    return "".join([*_heap_gauges(result), *_heap_owners(result), *_heap_sizes(result), threads, "# EOF\n"])
 
 
 def _head(name: str, unit: str, kind: str, words: str) -> str:
@@ -149,10 +145,8 @@ def _heap_gauges(result: Mapping) -> Iterator[str]:
     values["_retained"] = max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0)
     for name, (words, key) in GAUGES.items():
         yield _head(name, "bytes", "gauge", words) + f"hakmem_{name}_bytes {values[key]}\n"
-    yield (
-        _head("rss", "bytes", "gauge", "Resident, of the whole process.")
-        + f"hakmem_rss_bytes {result['rss_kib'] * BYTES_PER_KIB}\n"
-    )
+    yield _head("rss", "bytes", "gauge", "Resident, of the whole process.")
+    yield f"hakmem_rss_bytes {result['rss_kib'] * BYTES_PER_KIB}\n"
 
 
 def _heap_owners(result: Mapping) -> Iterator[str]:
@@ -179,7 +173,3 @@ def _heap_sizes(result: Mapping) -> Iterator[str]:
         yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="+Inf"}} {count}\n'
         yield f'hakmem_block_size_bytes_gcount{{state="{state}"}} {count}\n'
         yield f'hakmem_block_size_bytes_gsum{{state="{state}"}} {size}\n'
-
-
-def _heap_threads(result: Mapping) -> Iterator[str]:
-    yield _head("threads", "", "gauge", "Threads that have a cache.") + f"hakmem_threads {len(result['threads'])}\n"

@@ -59,6 +59,14 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
 Blocks = list[dict[str, list[dict]]]
 
 
+def events(records: Iterable[dict], what: str) -> list[dict]:
+    return [record for record in records if record["type"] == "event" and record.get("what") == what]
+
+
+def runs_of(blocks: Blocks, arm: str) -> list[dict]:
+    return [run for block in blocks for run in block.get(arm, [])]
+
+
 def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
     """Of every block that ended well and of which every run can be read, in order: the runs of each arm."""
     runs: dict[tuple[int, int], dict[str, list[dict]]] = {}

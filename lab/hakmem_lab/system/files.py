@@ -6,6 +6,9 @@ import stat
 import tempfile
 from pathlib import Path
 
+KERNEL_THREAD = 0x00200000  # of linux/sched.h: PF_KTHREAD, among the flags in /proc/PID/stat
+FLAGS = 6  # where they stand behind the name
+
 
 def write(path: Path, data: bytes | str) -> None:
     """Beside it first, then in its place, so that nobody finds half of it. Text as UTF-8, what that cannot hold
@@ -75,6 +78,18 @@ def rows(path: Path | str) -> dict[str, str]:
     """Of a file of lines `name: value` or `name value`; empty as above."""
     pairs = (line.replace(":", " ", 1).partition(" ") for line in (text(path) or "").splitlines())
     return {name: value.strip() for name, _, value in pairs}
+
+
+def no_process(pid: int, root: Path = Path("/")) -> str:
+    """Why nothing can be read of a process of which nothing could."""
+    folder = root / "proc" / str(pid)
+    found = rows(folder / "status")
+    if found.get("State", "?")[0] in "ZX":
+        return f"process {pid} has ended, and waits for its parent, process {found['PPid']}, to take note of it"
+    stat = (text(folder / "stat") or "").rpartition(")")[2].split()
+    if len(stat) > FLAGS and int(stat[FLAGS]) & KERNEL_THREAD:
+        return f"process {pid} is a thread of the kernel, which has no memory of its own: ps -e lists programs, too"
+    return f"process {pid} is not there, or no longer: ps -e lists those that run"
 
 
 def words(path: Path | str) -> list[str]:

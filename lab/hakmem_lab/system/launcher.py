@@ -24,6 +24,7 @@ SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 TAIL_CHARACTERS = 400
+NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
 
 
 class LauncherEnded(Stopped):
@@ -85,7 +86,8 @@ class Outcome:
 
     pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
     has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
-    mean of the samples from there to the next. tree: what the cgroup of the run says, where it was given one.
+    mean of the samples from there to the next. mapped: whether the library was; None where
+    the program ended, or hung, before that could be known. tree: what the cgroup of the run says, where there is one.
     """
 
     exit: int | None

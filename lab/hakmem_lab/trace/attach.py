@@ -76,7 +76,7 @@ def _user(pid: int) -> int:
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
-        raise LabError(f"there is no process {pid}") from None
+        raise LabError(files.no_process(pid)) from None
 
 
 def _folder(pid: int) -> str | None:
@@ -126,7 +126,7 @@ def _threads(pid: int) -> list[int]:
     try:
         found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
-        raise Refused(pid, "it has ended") from None
+        raise LabError(files.no_process(pid)) from None
     return sorted(found, key=lambda tid: _number(pid, tid) not in WAITS[platform.machine()])
 
 
@@ -144,7 +144,8 @@ def _is_free(thread: Thread, found: Reach, memory: Process) -> bool:
     if _within(pc, found.never, found.allocator):
         return False
     if not _within(pc, found.libc):
-        return number == -1 and _in_a_file(pc, memory) and not _called_by(sp, LOCK_CALLERS_BYTES, found, memory)
+        in_a_file = any(each.start <= pc < each.end and each.is_file for each in memory.maps())
+        return number == -1 and in_a_file and not _called_by(sp, LOCK_CALLERS_BYTES, found, memory)
     if not _at_system_call(pc, memory):
         return False
     bytes_ = LOCK_CALLERS_BYTES if number == LOCK[kind] else CALLERS_BYTES
@@ -171,10 +172,6 @@ def _at_system_call(pc: int, memory: Process) -> bool:
     with contextlib.suppress(Unreadable):
         return call in (memory.read(pc - len(call), len(call)), memory.read(pc, len(call)))
     return False
-
-
-def _in_a_file(address: int, memory: Process) -> bool:
-    return any(each.start <= address < each.end and each.is_file for each in memory.maps())
 
 
 def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:

@@ -86,21 +86,17 @@ def of(pid: int, library: Path) -> Reach:
 def _state(pid: int) -> None:
     """What the kernel says of it, and of what it may do."""
     rows = files.rows(f"/proc/{pid}/status")
-    if not rows:
-        raise LabError(f"there is no process {pid}")
+    if not rows or rows["State"][0] in "ZX" or ("VmSize" not in rows and not os.path.exists(f"/proc/{pid}/exe")):
+        raise LabError(files.no_process(pid))
     if pid == os.getpid():
         raise Refused(pid, "it is hak itself")
     if rows.get("Tgid", str(pid)) != str(pid):
         raise Refused(pid, f"it is a thread: its process is {rows['Tgid']}")
-    if rows["State"][0] in "ZX":
-        raise Refused(pid, "it has ended")
     if rows["State"].startswith("T"):
         raise Refused(pid, f"it is stopped: let it go on first (kill -CONT {pid})")
     if (tracer := rows.get("TracerPid", "0")) != "0":
         name = files.rows(f"/proc/{tracer}/status").get("Name", "?")
         raise Refused(pid, f"process {tracer} ({name}) debugs or traces it: end that first")
-    if not os.path.exists(f"/proc/{pid}/exe") and "VmSize" not in rows:
-        raise Refused(pid, "it is a thread of the kernel")
     if _filters(rows) > _filters(files.rows("/proc/self/status")):
         raise Refused(pid, f"a seccomp filter may end it for the system calls that a recorder makes: {BEGIN_AGAIN}")
     if "shstk" in rows.get("x86_Thread_features", ""):

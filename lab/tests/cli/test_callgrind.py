@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from hakmem_lab import extras
 from hakmem_lab.errors import LabError
 from hakmem_lab.run import callgrind
 from hakmem_lab.run.callgrind import judged, parse_ops
@@ -109,10 +110,10 @@ def test_ops_without_callgrind(here):
     assert "belong to --callgrind" in here("ab", *words).message()
 
 
-def test_without_valgrind_the_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(callgrind.shutil, "which", lambda _: None)
+def test_without_valgrind_the_line_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(extras.shutil, "which", lambda _: None)
     with pytest.raises(LabError, match="apt-get install valgrind"):
-        callgrind.find_valgrind()
+        callgrind.traced(["/bin/true"], tmp_path)
 
 
 @needs_valgrind

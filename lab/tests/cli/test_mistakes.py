@@ -37,6 +37,34 @@ def refused(here, fakes, store):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
+        (["--alpha", "nan"], "alpha: a finite number is wanted"),
+        (["--alpha", "inf"], "alpha: a finite number is wanted"),
+        (["--margin", "nan%"], "margin: a finite number is wanted"),
+        (["--margin", "x%"], "margin: a share is written as 1% or 0.01"),
+        (["--timeout", "nan"], "timeout: a duration is written as"),
+        (["--timeout", "1.2.3"], "timeout: a duration is written as"),
+        (["--guardrail", "rss=inf%"], "limit: a finite number is wanted"),
+        (["--seed", str(2**63)], "it must be at most 9,223,372,036,854,775,807"),
+    ],
+)
+def test_a_number_that_is_none_is_said_to_be_none(refused, flags, said):
+    assert said in refused(*flags)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
+@pytest.mark.parametrize(
+    "words", [("record", "-o", "x.trace", "--seconds"), ("profile", "--seconds"), ("top", "--interval")]
+)
+def test_a_time_is_one_that_can_be_waited_for(here, words, number):
+    """Else it would be waited for without end, or not at all."""
+    answer = here(*words, number, "1")
+    assert answer.status == 2
+    assert words[-1] in answer.message()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
         (["--margn", "1%"], "--margin"),
         (["--max-block", "6"], "--max-blocks"),
         (["--max-blocks", "many"], "--max-blocks"),

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hakmem_lab.doctor.live import Process
+from hakmem_lab.errors import LabError
+
 SOURCES = Path(__file__).parent
 MUSL = SOURCES.parents[2] / "build" / "musl" / "libhakmem.so"
 
@@ -196,7 +199,17 @@ def test_a_process_that_has_ended(here, fakes):
     answer = here("doctor", "--allocator", fakes.allocator, child.pid)
     child.wait()
     assert answer.status == 2
-    assert "has ended" in answer.message()
+    assert f"has ended, and waits for its parent, process {os.getpid()}" in answer.message()
+
+
+def test_a_thread_of_the_kernel(here, fakes, tmp_path):
+    """As the kernel shows one, which a container has none of."""
+    folder = tmp_path / "proc" / "2"
+    folder.mkdir(parents=True)
+    (folder / "status").write_text("Name:\tkthreadd\nState:\tS (sleeping)\nPPid:\t0\n")
+    (folder / "stat").write_text("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0\n")
+    with pytest.raises(LabError, match="process 2 is a thread of the kernel"):
+        Process.of(2, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")

@@ -146,7 +146,7 @@ def test_a_process_that_is_not_there(here):
 def test_a_process_that_was_not_waited_for(here):
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert "is a thread of the kernel, or has ended" in here("explain", child.pid).message()
+    assert "has ended, and waits for its parent" in here("explain", child.pid).message()
     child.wait()
 
 

@@ -263,3 +263,53 @@ def test_what_is_nested_too_deeply_is_damaged_wherever_it_is_read(here, tmp_path
     judged(go(100), go(80))
     (store / "20260101-000000-ab-0000.jsonl").write_text("[" * 100_000)
     assert here("list").status == 0
+
+
+HOSTILE = "A\x1b[31m\nB\x9b2J"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(google(**{HOSTILE: 100, "C": 1}), google(**{HOSTILE: 80, "C": 1})),
+     (hyperfine(**{HOSTILE: 1, "C": 1}), hyperfine(**{HOSTILE: 0.8, "C": 1}))],
+)  # fmt: skip
+def test_no_terminal_obeys_the_name_of_a_benchmark(judged, here, old, new):
+    for said in (judged(old, new, flags=()).out, here("show").out, here("list").out):
+        assert not {"\x1b", "\x9b"} & set(said)
+    assert r"A\x1b[31m\nB\x9b2J" in here("show").out
+
+
+def test_nor_does_it_why_a_benchmark_failed(judged):
+    rows = [{"name": "A", "run_name": "A", "error_occurred": True, "error_message": "no\x1b[2J\ndevice"}]
+    old, new = json.loads(google(A=100)), json.loads(google(A=80))
+    new["benchmarks"] += rows
+    said = judged(json.dumps(old), json.dumps(new), flags=()).out
+    assert r"no\x1b[2J device" in said and "\x1b" not in said
+
+
+def test_a_benchmark_that_the_new_file_lacks_leaves_no_verdict(judged):
+    """As one that failed: of what is not there nobody knows that it is not worse."""
+    old, new = google(A=100, B=100), google(A=80)
+    answer = judged(old, new, flags=("--require", "GO"))
+    assert answer.status == 1 and "INCONCLUSIVE  No verdict" in answer.out
+    assert "B: it is not in" in " ".join(answer.out.split())
+    assert judged(google(A=100, B=100, C=1), google(A=130, C=1)).result()["verdict"] == "NO-GO"
+    added = judged(google(A=100, C=100), google(A=80, B=1, C=80)).result()
+    assert added["verdict"] == "GO" and any("only in one of the files: B" in text for text in added["warnings"])
+
+
+def test_go_names_a_failed_benchmark_without_its_processors(tmp_path):
+    lines = go(100).splitlines()
+    (tmp_path / "x").write_text("\n".join([*lines[:3], "--- FAIL: BenchmarkA", "--- FAIL: BenchmarkB", *lines[3:]]))
+    found = foreign.read(str(tmp_path / "x"), "wall").benchmarks
+    assert list(found) == ["BenchmarkA-8", "BenchmarkB-8"]
+    assert (found["BenchmarkA-8"].runs[2], found["BenchmarkB-8"].runs) == ("it failed", ["it failed"])
+
+
+def test_a_figure_that_is_no_number_is_none(judged):
+    assert "there is no figure 'wall'" in judged("BenchmarkA-8 10 1.2.3 ns/op 4 B/op\n", go(1)).message()
+
+
+def test_a_level_interval_says_how_sure_it_is(judged):
+    said = judged(hyperfine(a=1), hyperfine(a=1.001), flags=("--margin", "2%")).out
+    assert "with 90 % confidence" in said and "effect [95 % interval]" in said

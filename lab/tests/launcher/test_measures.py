@@ -163,5 +163,13 @@ def test_a_static_program_does_not_map_the_library(launcher, fakes):
     assert outcome.mapped is False
 
 
+def test_whether_it_is_mapped_is_unknown_as_long_as_the_dynamic_linker_is_at_work(launch, fakes, tmp_path):
+    """Which stands still here at the first library, for which nobody writes, as it may on a busy machine."""
+    os.mkfifo(tmp_path / "slow.so")
+    env = {"LD_PRELOAD": f"{tmp_path}/slow.so:{fakes.allocator}"}
+    outcome = launch("sleep", 1, env=env, expect=str(fakes.allocator), timeout_s=0.2)
+    assert (outcome.timed_out, outcome.mapped) == (True, None)
+
+
 def test_whether_it_is_mapped_is_unknown_where_nothing_was_expected(launch):
     assert launch("sleep", 60).mapped is None

@@ -14,7 +14,7 @@ from typing import Any
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.svg import Picture
 
-Draw = Callable[[LoadedRun, str], Picture | None]
+Draw = Callable[[LoadedRun], Picture | None]
 
 
 class Noted(dict):
@@ -79,18 +79,28 @@ def answers(run: LoadedRun, asked: set[str]) -> str:
     return json.dumps([only(run.header), only(run.result)])
 
 
-def remembered(draw: Draw) -> Draw:
-    known: list[tuple[set[str], str, str, Picture | None]] = []
+KEY = "remembered"
 
-    def call(run: LoadedRun, key: str) -> Picture | None:
-        for asked, told, old_key, picture in known:
+
+class Kept(Picture):
+    """A picture that is not made into an element again: only its identifiers are others."""
+
+    def inlined(self, key: str) -> Picture:
+        return dataclasses.replace(self, svg=self.svg.replace(f"{KEY}-", f"{key}-"))
+
+
+def remembered(draw: Draw) -> Draw:
+    known: list[tuple[set[str], str, Picture | None]] = []
+
+    def call(run: LoadedRun) -> Picture | None:
+        for asked, told, picture in known:
             if answers(run, asked) == told:
-                old, new = f"{old_key}-", f"{key}-"
-                return picture and dataclasses.replace(picture, svg=picture.svg.replace(old, new))
+                return picture
         asked: set[str] = set()
         seen = dataclasses.replace(run, header=noted(run.header, asked), result=noted(run.result, asked))
-        picture = draw(seen, key)
-        known.append((asked, answers(run, asked), key, picture))
-        return picture
+        picture = draw(seen)
+        kept = picture and Kept(**vars(picture.inlined(KEY)))
+        known.append((asked, answers(run, asked), kept))
+        return kept
 
     return call

@@ -53,11 +53,13 @@ POSSIBLE = "The difference lies between −2.00 % and +4.00 %: better, equal and
         ),
         (
             decision(Verdict.NEUTRAL, OPEN, interval(-0.5, 0.1, 0.25), guardrails=(rail("rss", HELD),)),
-            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %).",
+            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %, with 95 % "
+            "confidence).",
         ),
         (
             decision(Verdict.NEUTRAL, OPEN, interval(-0.5, 0.1, 0.25), guardrails=(rail("rss", FAILED),)),
-            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %); but rss got worse by "
+            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %, with 95 % "
+            "confidence); but rss got worse by "
             "more than was tolerated (−12.00 %).",
         ),
         (decision(Verdict.INCONCLUSIVE, OPEN), POSSIBLE),

@@ -385,7 +385,7 @@ def test_one_that_is_stopped_or_is_none_is_refused(hak, path, until):
         server.send_signal(signal.SIGCONT)
         tid = next(int(each) for each in os.listdir(f"/proc/{server.pid}/task") if int(each) != server.pid)
         assert f"its process is {server.pid}" in hak("record", "-o", path, str(tid)).message()
-    assert "there is no process" in hak("record", "-o", path, "4194999").message()
+    assert "is not there" in hak("record", "-o", path, "4194999").message()
 
 
 def test_one_with_files_of_its_own_is_refused(hak, path, tmp_path):

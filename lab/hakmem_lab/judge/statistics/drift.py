@@ -27,13 +27,11 @@ _WARMUP_TOLERANCE = 4.0
 
 @dataclass(frozen=True)
 class Slope:
-    """Theil–Sen slope per second in the series' unit, with its interval; `effective_n` counts independent samples."""
+    """A slope per second in the series' unit with its interval."""
 
     slope_per_s: float
     low: float
     high: float
-    level: float
-    effective_n: float
 
 
 def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> Slope:
@@ -48,14 +46,14 @@ def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> 
     slope = float(np.median(slopes))
     effective = _effective_samples(values - slope * t)
     if effective < LEAST_EFFECTIVE:
-        return Slope(slope, -math.inf, math.inf, level, effective)
+        return Slope(slope, -math.inf, math.inf)
     # The ranks one standard deviation of Kendall's S from the middle give the standard error of independent samples.
     deviation = math.sqrt(t.size * (t.size - 1) * (2 * t.size + 5) / 18)
     lower = slopes[math.floor((slopes.size - deviation) / 2) - 1]
     upper = slopes[math.ceil((slopes.size + deviation) / 2)]
     widening = float(stdtrit(effective - 2, (1 + level) / 2)) * math.sqrt(t.size / effective)
     low, high = slope - (slope - float(lower)) * widening, slope + (float(upper) - slope) * widening
-    return Slope(slope, low, high, level, effective)
+    return Slope(slope, low, high)
 
 
 def change_points(y: Sequence[float] | np.ndarray, min_size: int = 5, penalty: float | None = None) -> list[int]:

@@ -273,7 +273,10 @@ def reason(decision: Decision, least: int) -> str:
         case "NEUTRAL":
             low, high = percent(decision.equivalence.low), percent(decision.equivalence.high)
             also = f"; but {broken}" if broken else ""
-            return f"Any difference is smaller than the {matters} that matters (between {low} and {high}){also}."
+            sure = f"with {decision.equivalence.level * 100:.3g} % confidence"
+            return (
+                f"Any difference is smaller than the {matters} that matters (between {low} and {high}, {sure}){also}."
+            )
         case _ if decision.torn and decision.means:
             return _torn(decision, decision.means)
         case _:

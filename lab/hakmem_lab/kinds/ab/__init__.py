@@ -14,7 +14,7 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 
 Spec = AbSpec
 RUNS_PER_BLOCK = 4
@@ -166,7 +166,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 def blocked(result: dict, records: list[dict]) -> dict:
     """An unfit machine gives no verdict, whatever the interval says."""
-    reasons = [record["text"] for record in records if record["type"] == "event" and record["what"] == "fitness"]
+    reasons = [event["text"] for event in events(records, "fitness")]
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
         return result
     return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")

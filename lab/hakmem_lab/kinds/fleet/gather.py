@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Self
 
 from hakmem_lab import __version__
-from hakmem_lab.errors import LabError, Stopped
+from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.run import endings
-from hakmem_lab.run.recorder import folder_hash
+from hakmem_lab.run.recorder import Written, folder_hash
 from hakmem_lab.store.query import earlier_runs, question_hash
-from hakmem_lab.store.runs import RunFile, now_utc
+from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine, signals
 
 ATTEMPTS_OF_A_PART = 1000  # attempt = that times the part's number + its own
@@ -46,11 +46,11 @@ class Attempt:
         return self.records[-1].get("finished", 0.0), self.part
 
 
-class Ledger:
+class Ledger(Written):
     """Writes to one run's file, and knows what is in it already."""
 
     def __init__(self, file: RunFile):
-        self.file = file
+        super().__init__(file)
         self._seen: set[tuple[int, int]] = set()
         self._parts: dict[str, int] = {}
         self.counted: dict[int, str] = {}  # block -> host
@@ -66,17 +66,6 @@ class Ledger:
     def _count(self, record: dict) -> None:
         if record["type"] == "block" and record["ok"] and record["phase"] != AGAIN:
             self.counted[record["block"]] = self._hosts[record["part"]]
-
-    def append(self, record: dict) -> None:
-        """Raises Stopped where the store takes no more."""
-        try:
-            with signals.held():
-                self.file.append(record)
-        except OSError as error:
-            raise endings.cannot_write(self.file, error) from None
-
-    def event(self, what: str, text: str, **more: object) -> None:
-        self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def part(self, header: dict) -> int:
         """The number of a part, by its own header; one that is not known yet is entered."""
@@ -118,9 +107,6 @@ class Ledger:
         self.append(placed)
         self._seen.add((part, record["serial"]))
         self._count(placed)
-
-    def stopped(self, why: object) -> Stopped:
-        return endings.cannot_go_on(self.file, why)
 
 
 OF_THE_FIRST_HOST = ("arms", "command", "inputs", "git", "build")

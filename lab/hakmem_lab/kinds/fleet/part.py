@@ -33,7 +33,6 @@ from hakmem_lab.run.session import Session
 from hakmem_lab.store.runs import default_folder
 
 SEED_BITS = 31
-ENGINES = ("dask", "slurm", "kubernetes")
 OF_A_FLEET = ("engine", "workers", "scheduler")
 
 

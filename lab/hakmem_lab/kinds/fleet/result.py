@@ -1,7 +1,7 @@
 """From the records of a fleet's run to its result: the verdict on the fleet, how its hosts differ. Pure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hakmem_lab.judge import failing, two_arms
@@ -35,18 +35,15 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["fleet"] |= _differences(header, records, found)
     result |= _judged(header, by_host, found)
     result["comparisons"] += _secondary(header, by_host, (first, second))
-    complete = len(blocks) >= header["spec"]["max-blocks"] or _closed(records)
+    planned, closed = header["spec"]["max-blocks"], any(record.get("what") == CLOSED for record in records)
+    complete = closed or len(blocks) >= planned  # closed: somebody has said that nothing more will come
     if not complete:
-        result |= {"verdict": None, "headline": _unfinished(len(blocks), header["spec"]["max-blocks"], result)}
+        said = f"No verdict yet: {len(blocks)} of {planned} planned blocks. So far: {result['headline']}"
+        result |= {"verdict": None, "headline": said}
         result["comparisons"][0]["verdict"] = None
     result["final"] = complete
     result["settled"] = result["verdict"] not in (None, Verdict.INCONCLUSIVE)
     return failing.withheld(result, records, first, second)
-
-
-def _closed(records: Iterable[dict]) -> bool:
-    """Whether somebody has said that nothing more will come."""
-    return any(record["type"] == "event" and record["what"] == CLOSED for record in records)
 
 
 def _by_host(blocks: Blocks) -> dict[str, Blocks]:
@@ -155,10 +152,6 @@ def _headline(
         text += f"; but {', '.join(broken)} may have got worse by more than is tolerated"
     low, high = whole.prediction(interval.level)
     return f"{text} ({count}). A further host may expect from {percent(low)} to {percent(high)}."
-
-
-def _unfinished(count: int, most: int, result: dict) -> str:
-    return f"No verdict yet: {count} of {most} planned blocks. So far: {result['headline']}"
 
 
 def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[dict]:

@@ -22,7 +22,7 @@ from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
 from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, recorded, sized, told
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.store.runs import plain
 
 _SLOW = re.compile(r"^slow (\d+) (\d+) (\d+) (\d+)$", re.M)
@@ -93,10 +93,6 @@ LEAST_SECONDS = 10
 def key(percentile: str) -> str:
     """p99.9 -> p999_us, as the results name it."""
     return percentile.replace(".", "") + "_us"
-
-
-def _runs(blocks: Blocks, name: str) -> list[dict]:
-    return [run for block in blocks for run in block.get(name, [])]
 
 
 def _series(arm: Requests, prefix: str) -> dict | None:
@@ -181,12 +177,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         return plain(result)
     pools = Pools(blocks)
     arms = {name: pools.arm(name) for name in names if any(name in block for block in blocks)}
-    rows = [_arm(arm, _runs(blocks, arm.name), spec["rate"]) for arm in arms.values()]
+    rows = [_arm(arm, runs_of(blocks, arm.name), spec["rate"]) for arm in arms.values()]
     result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
     for row in (row for row in result["arms"] if row["name"] in arms):
         row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
-    result["latency"]["causes"] = cause_rows(arms, {name: _runs(blocks, name) for name in arms})
+    result["latency"]["causes"] = cause_rows(arms, {name: runs_of(blocks, name) for name in arms})
     asked = Asked(spec, law, spec["alpha"] / len(others))
     pairs = {name: pair for name in others if (pair := Pair(pools, first, name)).blocks}
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)

@@ -20,7 +20,7 @@ from hakmem_lab.kinds import compare
 from hakmem_lab.kinds.replay import predict
 from hakmem_lab.kinds.replay.predict import Column, Quantity
 from hakmem_lab.plan.spec import CompareSpec
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.trace import stacks
 
 MOST = 20
@@ -147,7 +147,7 @@ def _answer(found: dict, metric: str) -> str:
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     recorded, live = header["recorded"], header["spec"]["live"]
-    names = [arm["name"] for arm in own["arms"] if _runs(blocks, arm["name"])]
+    names = [arm["name"] for arm in own["arms"] if runs_of(blocks, arm["name"])]
     names = [name for name in names if not live or all(name + LIVE in block for block in blocks)]
     base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
     found = {
@@ -161,13 +161,13 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
     if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)
-    beside = predict.offsets(recorded["processes"], _runs(blocks, base))
+    beside = predict.offsets(recorded["processes"], runs_of(blocks, base))
     cpu = recorded["cpu_s"]
     if live:
-        cpu = statistics.median(run["cpu_s"] for run in _runs(blocks, base + LIVE))
+        cpu = statistics.median(run["cpu_s"] for run in runs_of(blocks, base + LIVE))
     for quantity in predict.QUANTITIES:
-        columns = {name: Column(replays(_runs(blocks, name), quantity, beside),
-                                [run[quantity.field] for run in _runs(blocks, name + LIVE)])
+        columns = {name: Column(replays(runs_of(blocks, name), quantity, beside),
+                                [run[quantity.field] for run in runs_of(blocks, name + LIVE)])
                    for name in names}  # fmt: skip
         level = None if live else predict.recorded_level(recorded, quantity)
         share = predict.rate(level or statistics.median(columns[base].lives or [0]), cpu, quantity)
@@ -184,14 +184,10 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
 def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
     """Of arms on which the allocator refused allocations: what they did not do took them no time and no memory."""
     counts = {name: max((sum(each["failed"] for each in run["replay"]["processes"])
-                         for run in _runs(blocks, name) if run.get("replay")), default=0)
+                         for run in runs_of(blocks, name) if run.get("replay")), default=0)
               for name in names}  # fmt: skip
     return [f"{name} refused {count:,} of the allocations: its figures are of less work than was recorded"
             for name, count in counts.items() if count]  # fmt: skip
-
-
-def _runs(blocks: Blocks, name: str) -> list[dict]:
-    return [run for block in blocks for run in block.get(name, [])]
 
 
 def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:

@@ -23,13 +23,13 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
-from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
+from hakmem_lab.plan.spec import NUMBER, CommonSpec, Duration, Server, compiled
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Workload, single
 from hakmem_lab.run.server import Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import Usage, usage
 
 __all__ = ["analyse"]
@@ -144,8 +144,8 @@ OUTPUT_LIMIT_BYTES = 1 << 30
 
 def parse_growth(value: Any) -> Any:
     """'1 MiB/h', '200 KiB/min' or a number of MiB per hour -> MiB per hour."""
-    if isinstance(value, str) and not re.fullmatch(r"\s*[0-9.]+\s*", value):
-        found = re.fullmatch(r"\s*([0-9.]+)\s*(KiB|MiB|GiB)\s*/\s*(s|min|h|d)\s*", value)
+    if isinstance(value, str) and not re.fullmatch(rf"\s*{NUMBER}\s*", value):
+        found = re.fullmatch(rf"\s*({NUMBER})\s*(KiB|MiB|GiB)\s*/\s*(s|min|h|d)\s*", value)
         if not found:
             raise ValueError("a budget of growth is written as '1 MiB/h' or '100 KiB/min'")
         return float(found.group(1)) * MIB[found.group(2)] * PER_HOUR[found.group(3)]
@@ -321,7 +321,7 @@ class _Segment:
 
     def _end(self, outcome: Outcome, started: float, why: str | None, ended_early: bool = False) -> None:
         if why is None and outcome.mapped is False:
-            why = "the allocator was not loaded: its library is not mapped in the process"
+            why = NOT_LOADED
         if why is None and ended_early:
             why = outcome.failure()
             if self.spec.server:

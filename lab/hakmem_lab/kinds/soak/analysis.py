@@ -21,19 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, change_points, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A slope per second in the series' unit with its interval."""
-
-    slope_per_s: float
-    low: float
-    high: float
 
 
 def stays(phases: Sequence[str | None]) -> list[tuple[int, int]]:
@@ -136,19 +127,18 @@ class Series:
         return student / math.sqrt(unexplained * free) if unexplained > 0 else math.inf
 
 
-def drift(series: Series, level: float) -> Drift | None:
+def drift(series: Series, level: float) -> Slope | None:
     """The slope with its interval; None with too few samples, or where no phase came back."""
     series = series.comparable().thinned()
     if series.y.size < LEAST_SAMPLES:
         return None
     if not series.phased:
-        fit = theil_sen(series.t_s, series.y, level)
-        return Drift(fit.slope_per_s, fit.low, fit.high)
+        return theil_sen(series.t_s, series.y, level)
     slope, inflation = series.slope_per_s(), series.inflation(level)
     ground = series.level_ground(slope)
     fit = theil_sen(series.t_s, ground, level)
     below, above = (fit.slope_per_s - fit.low) * inflation, (fit.high - fit.slope_per_s) * inflation
-    return Drift(slope, slope - below, slope + above)
+    return Slope(slope, slope - below, slope + above)
 
 
 def _lasting_slope(series: Series) -> float:
@@ -189,9 +179,9 @@ class Segment:
     number: int
     samples: list[dict]
     steady: range
-    rss: Drift | None
-    throughput: Drift | None
-    live: Drift | None
+    rss: Slope | None
+    throughput: Slope | None
+    live: Slope | None
     changes_s: list[float]
     course: np.ndarray  # resident memory in KiB without what the phases do, from where the program is judged at all
 
@@ -253,7 +243,7 @@ def _series(samples: Sequence[dict], name: str) -> tuple[Series, np.ndarray]:
     return whole.part(np.array(known, dtype=int)).with_y(values), np.array(known, dtype=int)
 
 
-def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, level: float) -> Drift | None:
+def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, level: float) -> Slope | None:
     """Per hour, times the factor, of the samples in `steady`; of throughput in shares of each phase's level."""
     series, known = _series(samples, name)
     series = series.part((known >= steady.start) & (known < steady.stop))
@@ -268,7 +258,7 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
     if found is None:
         return None
     per_hour = factor * HOUR_S
-    return Drift(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour)
+    return Slope(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour)
 
 
 def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:

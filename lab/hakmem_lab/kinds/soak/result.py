@@ -5,12 +5,12 @@ import statistics
 from collections.abc import Sequence
 
 from hakmem_lab.judge.analysis import begun, identity, warnings
+from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.soak.analysis import (
     ALPHA,
     HOUR_S,
     KIB_PER_MIB,
-    Drift,
     Segment,
     column,
     epochs,
@@ -106,7 +106,7 @@ def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
 
 
-def _drift_part(found: Drift | None, name: str, low: str, high: str) -> dict:
+def _drift_part(found: Slope | None, name: str, low: str, high: str) -> dict:
     return {name: found and found.slope_per_s, low: found and found.low, high: found and found.high}
 
 

@@ -15,7 +15,7 @@ from hakmem_lab.kinds.suite.run import rates
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
 from hakmem_lab.plan.spec import build
-from hakmem_lab.store.query import finished_blocks
+from hakmem_lab.store.query import events, finished_blocks
 
 LEAST_WORKLOADS = 2
 WHAT = {FASTER: "speed", LEANER: "memory"}
@@ -224,7 +224,7 @@ def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
 
 def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
     """Why the machine gives no verdict on a workload; without a key: on any of them."""
-    found = (record for record in records if record["type"] == "event" and record["what"] == "fitness")
+    found = events(records, "fitness")
     return [record["text"] for record in found if key is None or record.get("workload", key) == key]
 
 
@@ -238,8 +238,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
     history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
     blocks, planned = (sum(counts) for counts in block_counts(sheets))
-    stopped = any(record["type"] == "event" and record["what"] == "budget" for record in records)
-    final = blocks >= planned or stopped
+    final = blocks >= planned or bool(events(records, "budget"))
     result = begun(header, records)
     return result | {
         "verdict": verdict_of(spec, rows) if final else None,

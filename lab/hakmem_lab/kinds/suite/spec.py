@@ -15,6 +15,7 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.spec import (
+    NUMBER,
     SERVER_METRICS,
     Alpha,
     Command,
@@ -44,7 +45,7 @@ def parse_amount(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     units = {**SIZES_KIB, **TIMES_S, "%": 0.01, "": 1.0}
-    found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*", value)
+    found = re.fullmatch(rf"\s*({NUMBER}(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)\s*", value)
     if not found or found.group(2) not in units:
         raise ValueError("an amount is a number, or one with us, ms, s, KiB, MiB, GiB or %")
     return float(found.group(1)) * units[found.group(2)]

@@ -14,7 +14,6 @@ import contextlib
 import os
 import random
 import re
-import shutil
 import signal
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
 from hakmem_lab.plan.arms import Arm
@@ -53,14 +53,6 @@ def parse_summary(text: str) -> dict[str, int]:
     return calls
 
 
-def find_strace() -> str:
-    """Raises LabError where there is none."""
-    found = shutil.which("strace")
-    if found is None:
-        raise LabError("counting system calls needs strace: install it (Debian: apt-get install strace)")
-    return found
-
-
 def traced(strace: str, summary: Path, argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """(the command, its environment) that counts the calls of argv and of everything it starts."""
     handed_over = {name: value for name, value in env.items() if name.startswith(LINKER_PREFIX)}
@@ -76,7 +68,7 @@ class Counter:
         self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float, stdin: str | None = None
     ):
         self._launcher, self._cwd, self._pin, self._timeout_s, self._stdin = launcher, cwd, pin, timeout_s, stdin
-        self._strace = find_strace()
+        self._strace = extras.tool("strace", "counting system calls")
 
     def check(self) -> None:
         """Raises LabError where strace cannot trace here."""

@@ -33,7 +33,6 @@ from hakmem_lab.kinds.tune.result import (
     aim_of,
     analyse,
     candidates_of,
-    events,
     groups_of,
     state_of,
     whole_header,
@@ -46,7 +45,7 @@ from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress, duration
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import ArmFailed, Session
-from hakmem_lab.store.query import finished_blocks
+from hakmem_lab.store.query import events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 
 __all__ = ["Spec", "analyse", "run"]

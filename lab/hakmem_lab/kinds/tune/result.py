@@ -13,7 +13,7 @@ from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.query import Blocks, finished_blocks
+from hakmem_lab.store.query import Blocks, events, finished_blocks
 
 # What is told of in events of the run.
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
@@ -64,10 +64,6 @@ def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[s
     without = " ".join(["env", *(f"-u {name}" for name in gone)]) if gone else ""
     words = [without, *(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)]
     return " ".join(word for word in words if word)
-
-
-def events(records: Sequence[dict], what: str) -> list[dict]:
-    return [record for record in records if record["type"] == "event" and record["what"] == what]
 
 
 def aim_of(header: dict) -> search.Aim:

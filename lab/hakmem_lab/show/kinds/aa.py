@@ -1,7 +1,5 @@
 """One arm against itself: is the machine fit, and which effects can it show?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

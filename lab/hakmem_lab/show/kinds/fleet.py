@@ -1,7 +1,5 @@
 """A fleet: what is claimed of it, what a further host may expect, which kinds of host gain and which lose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

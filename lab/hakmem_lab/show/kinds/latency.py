@@ -1,7 +1,5 @@
 """Tail latency of an open loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings that act together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hakmem_lab.show.answers import change_of, sure

@@ -1,7 +1,5 @@
 """A replay: what it predicts of the live program, and how that compares."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

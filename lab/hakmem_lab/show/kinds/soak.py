@@ -1,7 +1,5 @@
 """One process for a long time: does memory grow?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

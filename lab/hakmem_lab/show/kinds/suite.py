@@ -1,7 +1,5 @@
 """A suite: ratios, means, bars, milestones, medians, changes. Ratios are above 1 where the subject is better."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """System calls per operation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Allocators and their options: the candidates that came furthest, and what to put into the service file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -45,11 +43,4 @@ def tables(result: Record) -> Iterator:
              for rung in tune["rungs"])  # fmt: skip
     yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
     for text in (*tune["left_out"], *tune["notes"]):
-        yield _plain(f"- {text}")
-
-
-def _plain(text: str):
-    """Brackets in it are no markup."""
-    from rich.text import Text
-
-    return Text(text)
+        yield f"- {text}"

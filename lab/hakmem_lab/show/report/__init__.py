@@ -4,8 +4,6 @@
 Jinja2 and matplotlib are imported on the first call, so importing this is cheap.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a report is made of: one run of the store, read into lists by type of record.
 
-May import: words of judge.
-
 A specification back as TOML, so that it can be saved and run again.
 """
 

@@ -1,9 +1,4 @@
-"""The page itself: runs in, one self-contained HTML text out.
-
-May import: everything of report; nothing else of the package.
-"""
-
-from __future__ import annotations
+"""The page itself: runs in, one self-contained HTML text out."""
 
 import json
 import math

@@ -1,9 +1,4 @@
-"""The pages of a reading of a heap, and of what a recorded program allocates by stack.
-
-May import: page, svg, numbers.
-"""
-
-from __future__ import annotations
+"""The pages of a reading of a heap, and of what a recorded program allocates by stack."""
 
 import html
 from collections.abc import Iterator, Mapping
@@ -16,8 +11,8 @@ from matplotlib.patches import Patch
 
 from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.page import reading
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, element, label
-from hakmem_lab.show.terminal import traced
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, label
+from hakmem_lab.show.terminal import process, traced
 from hakmem_lab.trace.stacks import tree, without_plumbing
 
 ROW_IN = 0.3
@@ -36,7 +31,7 @@ FULLNESS = "0123456789"
 SHARES = ("0", "5", "9")  # in the legend
 
 
-def owners(result: Mapping, key: str) -> Picture:
+def owners(result: Mapping) -> Picture:
     """A bar each owner, as long as what it has."""
     rows = [row for row in result["rows"] if row["kib"] > 0]
     figure, (axis,) = canvas(len(rows) * ROW_IN + 0.1, left_in=2.4)
@@ -55,16 +50,17 @@ def owners(result: Mapping, key: str) -> Picture:
     )
     title = "Resident memory by owner"
     described = "; ".join(f"{row['owner']} {row['kib']:,} KiB" for row in rows) + "."
-    return Picture("owners", title, described, element(figure, key, title, described), table)
+    return Picture("owners", title, described, figure, table)
 
 
-def occupancy(result: Mapping, key: str) -> Picture | None:
+def occupancy(result: Mapping) -> Picture | None:
     """The chunks in the order of their addresses, four a line, a cell each 64 KiB."""
     chunks = [row["cells"] for row in result["map"] for _ in range(min(row["chunks"], CHUNKS))][:CHUNKS]
     if not chunks:
         return None
     lines = ["".join(chunks[at : at + PER_ROW]) for at in range(0, len(chunks), PER_ROW)]
-    figure, (axis,) = canvas(max(0.3, len(lines) * _height_in(len(lines))), left_in=0.1, bottom_in=2.2)
+    line_in = max(LINE_IN, min(TALLEST_IN, PICTURE_IN / len(lines)))  # small heaps are drawn larger
+    figure, (axis,) = canvas(max(0.3, len(lines) * line_in), left_in=0.1, bottom_in=2.2)
     for position, line in enumerate(lines):
         _line(axis, position, line)
     axis.set_xlim(0, max(len(line) for line in lines))
@@ -88,12 +84,7 @@ def occupancy(result: Mapping, key: str) -> Picture | None:
     notes = [f"The first {len(chunks) * 2:,} MiB are drawn, {more * 2:,} MiB more are not."] if more > 0 else []
     table = Table("The heap in units of 64 KiB", ["What", "Units"], rows)
     caption = "By address, 8 MiB a line. A pale slab holds few live blocks, and keeps its pages for them."
-    return Picture("occupancy", title, described, element(figure, key, title, described), table, caption, notes)
-
-
-def _height_in(lines: int) -> float:
-    """Of a line: small heaps are drawn larger."""
-    return max(LINE_IN, min(TALLEST_IN, PICTURE_IN / lines))
+    return Picture("occupancy", title, described, figure, table, caption, notes)
 
 
 def _alpha(share: str) -> float:
@@ -117,15 +108,13 @@ def _line(axis: Axes, position: int, line: str) -> None:
 
 def heap(result: Mapping) -> str:
     with drawing():
-        pictures = [owners(result, "p1"), occupancy(result, "p2")]
-    what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
-    differ = f"{result['counters']['difference_kib']:,} KiB"
-    ran = f"; it ran meanwhile, and its counters before and after differ by {differ}"
+        drawn = filter(None, (owners(result), occupancy(result)))
+        pictures = [picture.inlined(f"p{position}") for position, picture in enumerate(drawn, 1)]
+    what, _, headline = process.headline(result).partition(": ")
     return reading(
         result,
         heading=f"Memory of {what}",
-        headline=f"{result['rss_kib']:,} KiB resident, {result['sum_kib']:,} KiB by owner"
-        f"{'' if result['stopped'] else ran}.",
+        headline=f"{headline}.",
         pictures=pictures,
         tables=[_wastes(result), _classes(result), _threads(result)],
         note="Every resident kilobyte has one owner; their sum is the RSS that the kernel tells.",
@@ -139,23 +128,12 @@ def _wastes(result: Mapping) -> Table:
 
 def _classes(result: Mapping) -> Table:
     columns = ["Bytes", "Slabs", "Live", "Cached", "Free", "Mean asked", "Live KiB", "Rounding KiB", "Resident KiB"]
-    rows = []
-    for row in result["classes"]:
-        size = f"{row['block_bytes']:,}" if row["block_bytes"] else "above 1 MiB"
-        cached = row["cached_blocks"] + row["depot_blocks"]
-        figures = (row["slabs"], row["live_blocks"], cached, row["free_blocks"])
-        sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])
-        asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "–"
-        rows.append([size, *(f"{n:,}" for n in figures), asked, *(f"{n:,}" for n in sizes)])
-    return Table("Blocks by class", columns, rows)
+    return Table("Blocks by class", columns, [process.class_cells(row) for row in result["classes"]])
 
 
 def _threads(result: Mapping) -> Table:
-    rows = [
-        [str(r["thread"]), r["name"] or "–", f"{r['cached_kib']:,}", f"{r['cached_blocks']:,}"]
-        for r in result["threads"]
-    ]
-    return Table("Caches by thread", ["Thread", "Name", "KiB", "Blocks"], rows)
+    columns = ["Thread", "Name", "KiB", "Blocks"]
+    return Table("Caches by thread", columns, [process.thread_cells(row) for row in result["threads"]])
 
 
 DRAWN, BANDS, TABLE_ROWS = 0.002, 7, 100  # a frame's least share of the whole
@@ -164,10 +142,10 @@ DEEPEST, WIDTH, ROW, LETTER = 48, 480, 15, 6.2
 
 def stacks(result: Mapping[str, Any]) -> str:
     with drawing():
-        pictures = [_timeline(result, "p1")]
+        pictures = [_timeline(result).inlined("p1")]
     for position, (question, key, _) in enumerate(traced.QUESTIONS[:4], 2):
         if any(row[key] >= 1 for row in result["stacks"]):
-            pictures.append(_flames(result, key, f"By stack: {question}", f"p{position}"))
+            pictures.append(_flames(result, key, f"By stack: {question}").inlined(f"p{position}"))
     return reading(
         result,
         heading=f"What {traced.name(result)} allocates, by stack",
@@ -189,7 +167,7 @@ def _table(result: Mapping[str, Any]) -> Table:
     )  # fmt: skip
 
 
-def _timeline(result: Mapping[str, Any], key: str) -> Picture:
+def _timeline(result: Mapping[str, Any]) -> Picture:
     """Live bytes over time, the stacks that have most of them by themselves."""
     ordered = sorted(without_plumbing(result["stacks"]), key=lambda row: -max(row["live"]))
     parts = [(traced.called(row["frames"][:2]), np.array(row["live"])) for row in ordered[:BANDS]]
@@ -210,7 +188,7 @@ def _timeline(result: Mapping[str, Any], key: str) -> Picture:
     table = Table("Bytes live over time", ["Stack", "In the middle", "At the end", "Most"], rows)
     described = "; ".join(f"{row[0]}: {row[3]} bytes at most, {row[2]} at the end" for row in rows) + "."
     title = "Live bytes over time, by stack"
-    return Picture("growth", title, described, element(figure, key, title, described), table)
+    return Picture("growth", title, described, figure, table)
 
 
 def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> Iterator[tuple[str, float, float, int]]:
@@ -222,7 +200,7 @@ def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> I
             left += child["value"]
 
 
-def _flames(result: Mapping[str, Any], value: str, title: str, key: str) -> Picture:
+def _flames(result: Mapping[str, Any], value: str, title: str) -> Picture:
     root = tree(result["stacks"], value)
     frames = [*_frames(root, 0.0, 0, root["value"])]
     written = (lambda number: f"{number:,.0f}") if value == "temporaries" else traced.size
@@ -241,9 +219,5 @@ def _flames(result: Mapping[str, Any], value: str, title: str, key: str) -> Pict
     rows = [[label(function, 80), written(amount), f"{100 * amount / root['value']:.1f}"]
             for function, _, amount, _ in sorted(frames, key=lambda frame: -frame[2])[:TABLE_ROWS]]  # fmt: skip
     described = "; ".join(f"{function} {share} %" for function, _, share in rows[:12]) + "."
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="0 0 {WIDTH} {height}" '
-        f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">{html.escape(title)}</title>'
-        f'<desc id="{key}-d">{html.escape(described)}</desc>{"".join(parts)}</svg>'
-    )
+    svg = f'<svg viewBox="0 0 {WIDTH} {height}">{"".join(parts)}</svg>'
     return Picture(value, title, described, svg, Table(title, ["Function", "Value", "%"], rows))

@@ -3,8 +3,6 @@
 What changes a run is asked of the kind's spec, so no key is forgotten: each is a flag, or only a file can give it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,9 +1,4 @@
-"""Series for the pictures out of run records: ratios per block, values per arm, thinned where they are too many.
-
-May import: model, numbers, statistics. Ratios are natural logarithms inside, positive = treatment better.
-"""
-
-from __future__ import annotations
+"""Series for the pictures out of run records: ratios per block, values per arm, thinned where they are too many."""
 
 from collections import defaultdict
 from collections.abc import Sequence

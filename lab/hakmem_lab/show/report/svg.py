@@ -7,10 +7,7 @@ The colours of the report, each in a light and a dark form, and the shapes that 
 
 One row per colour: the style sheet's variables and the pictures are both made from it.
 Axes that say a direction: positions are log-ratios, right or up is better, ticks are changes of the shown quantity.
-May import: words, numbers.
 """
-
-from __future__ import annotations
 
 import html
 import io
@@ -141,15 +138,24 @@ _REFERENCE = re.compile(r'(?:xlink:)?href="#|url\(#| id="')
 
 @dataclass
 class Picture:
-    """A drawn picture with its text alternatives. `svg` is an element to inline, without a declaration."""
+    """A drawn picture with its text alternatives; of a figure, or of an SVG that needs no more than a head. `shape`
+    begins what a screen reader says. `svg` is an element to inline, without a declaration, once there is one."""
 
     name: str
     title: str
     description: str
-    svg: str
+    figure: Figure | str
     table: Table
     caption: str = ""
     notes: list[str] = field(default_factory=list)
+    shape: str = ""
+    svg: str = ""
+
+    def inlined(self, key: str) -> "Picture":
+        """With its element, whose identifiers `key` makes unique in the page; to be called in `drawing`."""
+        text = self.figure if isinstance(self.figure, str) else _saved(self.figure, key)
+        self.svg = _with_head(text, key, self.title, self.shape + self.description)
+        return self
 
 
 @contextmanager
@@ -186,8 +192,8 @@ def label(text: object, limit: int = 46) -> str:
     return line[:head] + "…" + line[len(line) - (limit - 1 - head) :]
 
 
-def element(figure: Figure, key: str, title: str, description: str) -> str:
-    """The figure as an `<svg>` element for inlining; `key` makes its identifiers unique in the page."""
+def _saved(figure: Figure, key: str) -> str:
+    """The figure as SVG in the colours of the page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = _DROPPED.sub("", buffer.getvalue())
@@ -198,6 +204,11 @@ def element(figure: Figure, key: str, title: str, description: str) -> str:
     text = _REFERENCE.sub(lambda found: f"{found[0].removeprefix('xlink:')}{key}-", text)
     for name, sentinel in SENTINELS.items():
         text = text.replace(sentinel, f"var(--{name})")
+    return text
+
+
+def _with_head(text: str, key: str, title: str, description: str) -> str:
+    """An `<svg>` element with what a screen reader says of it."""
     root = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="\\1" '
         f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">'

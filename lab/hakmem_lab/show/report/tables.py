@@ -1,9 +1,4 @@
-"""The tables of the report, as text: numbers, arms, environment, failures; the facts beside a verdict.
-
-May import: answers, kinds, model, numbers.
-"""
-
-from __future__ import annotations
+"""The tables of the report, as text: numbers, arms, environment, failures; the facts beside a verdict."""
 
 from collections.abc import Sequence
 
@@ -19,8 +14,8 @@ _STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "open"
 
 def _comparisons(result: Record) -> Table:
     rows = [
-        [answers.comparison_name(c), answers.metric(result, c), *_told(result, c), numbers.percent(c.get("level")),
-         verdict_cell(c.get("verdict")), text_of(c.get("note"))]
+        [answers.comparison_name(c), answers.metric(result, c), *answers.cells(result, c),
+         numbers.percent(c.get("level")), verdict_cell(c.get("verdict")), text_of(c.get("note"))]
         for c in result.get("comparisons") or []
     ]  # fmt: skip
     columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Note"]
@@ -39,14 +34,11 @@ def _known(table: Table) -> Table:
 
 
 def _effects(result: Record) -> Table:
-    rows = [[text_of(e.get("name")), *_told(result, e), text_of(e.get("reading"))] for e in result.get("effects") or []]
+    rows = [
+        [text_of(e.get("name")), *answers.cells(result, e), text_of(e.get("reading"))]
+        for e in result.get("effects") or []
+    ]
     return _known(Table("What the effects say", ["Effect", "Change", "Interval", "Reading"], rows))
-
-
-def _told(result: Record, record: Record) -> list[str]:
-    """A change and its interval, in words."""
-    found = answers.change_of(result, record)
-    return [found.short, found.between or UNKNOWN] if found else [UNKNOWN, UNKNOWN]
 
 
 def _guardrails(result: Record) -> Table:
@@ -54,7 +46,7 @@ def _guardrails(result: Record) -> Table:
     for guardrail in result.get("guardrails") or []:
         text, tone = _STATUS.get(str(guardrail.get("status")), (text_of(guardrail.get("status")), "neutral"))
         tolerated = answers.tolerated(result, guardrail) or UNKNOWN
-        rows.append([answers.metric(result, guardrail), tolerated, *_told(result, guardrail), Cell(text, tone)])
+        rows.append([answers.metric(result, guardrail), tolerated, *answers.cells(result, guardrail), Cell(text, tone)])
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
     if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
         columns = ["Arm", *columns]
@@ -67,7 +59,7 @@ def _guardrails(result: Record) -> Table:
 def _looks(result: Record) -> Table:
     rows = [
         [f"{text_of(look.get('look'))} of {text_of(look.get('of'))}", numbers.number(look.get("blocks")),
-         *_told(result, look), verdict_cell(look.get("verdict"))]
+         *answers.cells(result, look), verdict_cell(look.get("verdict"))]
         for look in result.get("looks") or []
     ]  # fmt: skip
     return Table("Planned looks", ["Look", "Blocks", "Change", "Interval", "Verdict"], rows)

@@ -4,6 +4,8 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from hakmem_lab.errors import escaped
+
 WIDE_COLUMNS = 120
 SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
 # Unit of a metric -> (factor, unit shown), the greatest first.
@@ -31,7 +33,13 @@ def output():
     """A console on standard output; where nobody sees a terminal's edge, lines are as wide as tables want to be."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+    class Harmless(Console):
+        """Obeys what we say, and nothing that a text brings with it."""
+
+        def render_str(self, text: str, **details):
+            return super().render_str(escaped(text, but="\n"), **details)
+
+    return Harmless(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
 
 
 def new_table(title: str, *columns: str):
@@ -48,7 +56,7 @@ def new_table(title: str, *columns: str):
 def _cell(text: str):
     from rich.text import Text
 
-    return Text(text, style=STYLES.get(text, ""))
+    return Text(escaped(text), style=STYLES.get(text, ""))
 
 
 def add_row(table, *cells: str) -> None:

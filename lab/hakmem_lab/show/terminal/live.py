@@ -16,7 +16,7 @@ from rich.text import Text
 from hakmem_lab.errors import one_line
 from hakmem_lab.inside.watch import Watch
 from hakmem_lab.show.terminal import add_row, new_table
-from hakmem_lab.show.terminal.process import kib, size
+from hakmem_lab.show.terminal.process import class_cells, kib, thread_cells
 
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
 KEYS |= {"\x1b": "escape", "\x7f": "back", "\b": "back"}
@@ -101,10 +101,9 @@ def _classes(watch: Watch, most: int):
     resident = watch.changes("classes", "block_bytes", "resident_kib")
     rows = sorted(watch.reading["classes"], key=lambda row: -row["resident_kib"])[:most]
     for row in sorted(rows, key=lambda row: row["block_bytes"] or 1 << 62):
+        size, _, alive, cached, free, *_, there = class_cells(row)
         each = row["block_bytes"]
-        blocks = (kib(row["cached_blocks"] + row["depot_blocks"]), kib(row["free_blocks"]))
-        rates = _rate(live.get(each)), _rate(resident.get(each))
-        add_row(table, size(each), kib(row["live_blocks"]), rates[0], *blocks, kib(row["resident_kib"]), rates[1])
+        add_row(table, size, alive, _rate(live.get(each)), cached, free, there, _rate(resident.get(each)))
     return table
 
 
@@ -113,10 +112,9 @@ def _threads(watch: Watch, most: int):
     cached = watch.changes("threads", "thread", "cached_kib")
     events = watch.changes("threads", "thread", "events")
     for row in watch.reading["threads"][:most]:
+        *first, blocks = thread_cells(row)
         each = row["thread"]
-        rates = _rate(cached.get(each)), _rate(events.get(each))
-        name = one_line(row["name"] or "-")
-        add_row(table, str(each), name, kib(row["cached_kib"]), rates[0], kib(row["cached_blocks"]), rates[1])
+        add_row(table, *first, _rate(cached.get(each)), blocks, _rate(events.get(each)))
     return table
 
 

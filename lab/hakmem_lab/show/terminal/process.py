@@ -18,11 +18,11 @@ def show_report(found: Report) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     width = max(LEAST_WIDTH, min(WIDTH, console.width)) if console.is_terminal else WIDTH
     style = "bold green" if found.served else "bold red"
     for line in _wrapped(one_line(found.verdict), "", width):
-        console.print(Text(line, style=style))
+        console.print(line, style=style)
     console.print()
     names = max(len(check.name) for check in found.checks)
     for check in found.checks:
@@ -32,12 +32,10 @@ def show_report(found: Report) -> None:
             Text(f"{check.state:<{STATE_WIDTH}}", STATES[check.state]).append(f"{check.name:<{names}}  ", "default"),
             end="",
         )
-        console.print(Text(first.removeprefix(margin)))
-        for line in rest:
-            console.print(Text(line))
+        console.print("\n".join([first.removeprefix(margin), *rest]))
         if check.remedy:
             for line in _wrapped(MARK + one_line(check.remedy), " " * STATE_WIDTH, width):
-                console.print(Text(line, style="bold"))
+                console.print(line, style="bold")
 
 
 def _wrapped(text: str, margin: str, width: int) -> list[str]:
@@ -61,7 +59,7 @@ def size(value: int | None) -> str:
 
 def show_reading(result: Mapping) -> None:
     console = output()
-    console.print(one_line(headline(result)), style="bold", markup=False, soft_wrap=True)
+    console.print(one_line(headline(result)), style="bold", soft_wrap=True)
     console.print()
     console.print(owners(result))
     console.print(classes(result))
@@ -105,12 +103,16 @@ def classes(result: Mapping):
         "resident", "of free pages",
     )  # fmt: skip
     for row in shown:
-        cached = row["cached_blocks"] + row["depot_blocks"]
-        asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
-        blocks = (row["live_blocks"], cached, row["free_blocks"])
-        sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"], row["free_pages_kib"])
-        add_row(table, size(row["block_bytes"]), kib(row["slabs"]), *map(kib, blocks), asked, *map(kib, sizes))
+        add_row(table, *class_cells(row), kib(row["free_pages_kib"]))
     return table
+
+
+def class_cells(row: Mapping) -> list[str]:
+    """Of one class: its size, slabs, blocks that are live, cached and free, what was asked for, KiB of these."""
+    blocks = (row["slabs"], row["live_blocks"], row["cached_blocks"] + row["depot_blocks"], row["free_blocks"])
+    asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
+    sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])
+    return [size(row["block_bytes"]), *map(kib, blocks), asked, *map(kib, sizes)]
 
 
 def threads(result: Mapping, most: int = 8):
@@ -118,9 +120,12 @@ def threads(result: Mapping, most: int = 8):
     left = f" (the first {most} of {len(rows)})" if len(rows) > most else ""
     table = new_table(f"caches by thread{left}", "thread", "name", "KiB", "blocks")
     for row in rows[:most]:
-        name = one_line(row["name"] or "-")
-        add_row(table, str(row["thread"]), name, kib(row["cached_kib"]), kib(row["cached_blocks"]))
+        add_row(table, *thread_cells(row))
     return table
+
+
+def thread_cells(row: Mapping) -> list[str]:
+    return [str(row["thread"]), row["name"] or "-", kib(row["cached_kib"]), kib(row["cached_blocks"])]
 
 
 def _wastes(console, result: Mapping) -> None:
@@ -128,23 +133,17 @@ def _wastes(console, result: Mapping) -> None:
     console.print("largest wastes, and what to do", style="bold")
     for row in result["wastes"]:
         what = f"{number(row['kib'], 'KiB'):>9}  {one_line(row['what'])}"
-        console.print(what, markup=False, soft_wrap=True)
+        console.print(what, soft_wrap=True)
         for line in textwrap.wrap(MARK + row["remedy"], REMEDY_WIDTH, initial_indent=margin, subsequent_indent=margin):
-            console.print(line, markup=False, soft_wrap=True, style="dim")
+            console.print(line, soft_wrap=True, style="dim")
     if not result["wastes"]:
         console.print("none of 4 KiB or more")
 
 
 def _difference(console, diff: Mapping) -> None:
     console.print()
-    table = new_table(
-        f"classes, since {diff['since']}: {diff['rss_change_kib']:+,} KiB",
-        "bytes",
-        "live",
-        "live KiB",
-        "free KiB",
-        "resident",
-    )
+    title = f"classes, since {diff['since']}: {diff['rss_change_kib']:+,} KiB"
+    table = new_table(title, "bytes", "live", "live KiB", "free KiB", "resident")
     for row in diff["classes"][:CLASSES]:
         figures = (row["live_blocks"], row["live_kib"], row["free_kib"], row["resident_kib"])
         add_row(table, size(row["block_bytes"]), *(f"{each:+,}" for each in figures))
@@ -155,7 +154,7 @@ def show_block(found: Mapping) -> None:
     console = output()
 
     def say(text: str, style: str = "", margin: str = "") -> None:
-        console.print(margin + one_line(text), markup=False, soft_wrap=True, style=style)
+        console.print(margin + one_line(text), soft_wrap=True, style=style)
 
     if "block" not in found:
         say(f"{found['address']}: {found['what']}", "bold")

@@ -12,28 +12,23 @@ def show(result: dict) -> None:
     """The verdict first, then what it rests on."""
     console = output()
     if result.get("question"):
-        console.print(result["question"], style="italic", markup=False)
-    said = answers.explain(result)
-    if said.verdict:
-        console.print(said.verdict, style=STYLES[said.verdict], end="  ", markup=False)
-    for text in filter(None, (said.answer, said.more)):
-        console.print(text, markup=False)
+        console.print(result["question"], style="italic")
+    found = answers.explain(result)
+    if found.verdict:
+        console.print(found.verdict, style=STYLES[found.verdict], end="  ")
+    for text in filter(None, (found.answer, found.more)):
+        console.print(text)
     for table in _tables(result):
         console.print(table)
     for text in result.get("warnings", []):
-        console.print(f"warning: {text}", style="yellow", markup=False)
+        console.print(f"warning: {text}", style="yellow")
     if result.get("failures"):
         first, count = result["failures"][0], len(result["failures"])
-        console.print(
-            f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}",
-            style="yellow",
-            markup=False,
-        )
-    console.print(
-        f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", markup=False
-    )
+        said = f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}"
+        console.print(said, style="yellow")
+    console.print(f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim")
     for where, line in tune.service_lines(result):  # last, and in one piece: they are to be copied
-        console.print(f"{where}\n{line}", markup=False, soft_wrap=True)
+        console.print(f"{where}\n{line}", soft_wrap=True)
 
 
 def _tables(result: dict) -> Iterator:

@@ -19,13 +19,13 @@ KIB = 1024
 
 def show(result: Mapping[str, Any]) -> None:
     console = output()
-    console.print(one_line(headline(result)), style="bold", markup=False, soft_wrap=True)
+    console.print(one_line(headline(result)), style="bold", soft_wrap=True)
     if result["partial"]:
-        console.print(f"partial: {result['partial']}", style="bold yellow", markup=False, soft_wrap=True)
+        console.print(f"partial: {result['partial']}", style="bold yellow", soft_wrap=True)
     for line in left_out(result["end"]):
-        console.print(line, style="bold yellow", markup=False, soft_wrap=True)
+        console.print(line, style="bold yellow", soft_wrap=True)
     if command := words(result["info"], "command"):
-        console.print(f"recorded: {command}", markup=False, soft_wrap=True)
+        console.print(f"recorded: {command}", soft_wrap=True)
     processes = sorted(result["processes"], key=lambda each: (-each["operations"], each["process"]))
     if len(processes) > 1:
         console.print()
@@ -91,9 +91,9 @@ def table_of_processes(processes: Sequence[Mapping[str, Any]]):
 
 def _show_process(console, process: Mapping[str, Any]) -> None:
     console.print()
-    console.print(f"process {process['process']}: {name(process)}", style="bold", markup=False, soft_wrap=True)
+    console.print(f"process {process['process']}: {name(process)}", style="bold", soft_wrap=True)
     for text in facts(process):
-        console.print(f"  {text}", markup=False, soft_wrap=True)
+        console.print(f"  {text}", soft_wrap=True)
     if process["sizes"]:
         console.print()
         console.print(sizes(process))
@@ -200,10 +200,10 @@ STACKS, CALLERS = 8, 5
 
 def show_stacks(result: Mapping[str, Any]) -> None:
     console = output()
-    console.print(f"process {result['process']}: {name(result)}", style="bold", markup=False, soft_wrap=True)
+    console.print(f"process {result['process']}: {name(result)}", style="bold", soft_wrap=True)
     if result["partial"]:
-        console.print(f"partial: {result['partial']}", style="bold yellow", markup=False, soft_wrap=True)
-    console.print(f"  {sampled(result)}", markup=False, soft_wrap=True)
+        console.print(f"partial: {result['partial']}", style="bold yellow", soft_wrap=True)
+    console.print(f"  {sampled(result)}", soft_wrap=True)
     stacks = without_plumbing(result["stacks"])
     for question, key, beside in QUESTIONS:
         rows = sorted((each for each in stacks if each[key] >= 1), key=lambda each: -each[key])

@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_SAMPLES = 3, LINE_BYTES = 4096, ASK_MS = 1 };
+enum { SURE_LOOKS = 3, LINE_BYTES = 4096, ASK_MS = 1 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
@@ -35,7 +35,7 @@ typedef struct request {
 } request_t;
 
 typedef struct usage {
-  int64_t found, timed_out, too_much_output;
+  int64_t found, absent, timed_out, too_much_output;
   memory_t memory;
 } usage_t;
 
@@ -159,26 +159,36 @@ static pid_t spawn(const request_t *request, int *error, const char **what, doub
   return *error ? -1 : pid;
 }
 
-static bool maps_name(pid_t pid, const char *library) {
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), wanted = strlen(end);
+  return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Whether the library is there; or that it is not, which can be known only once the dynamic linker, where there is one,
+ * has come to the C library: what is preloaded it maps before. */
+static void look_for(const char *library, pid_t pid, usage_t *usage) {
   char path[PATH_BYTES], line[LINE_BYTES];
   snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
   FILE *maps = fopen(path, "re");
-  bool found = false;
-  while (maps && !found && fgets(line, sizeof line, maps)) {
+  bool begun = false, linked = false, libc = false;
+  while (maps && !usage->found && fgets(line, sizeof line, maps)) {
     char *name = strchr(line, '/');
     line[strcspn(line, "\n")] = 0;
-    found = name && strcmp(name, library) == 0;
+    usage->found = name && strcmp(name, library) == 0;
+    begun |= ends_with(line, "[vdso]"); /* the last thing that the kernel maps at the start of a program */
+    linked |= name && strstr(name, "/ld-");
+    libc |= name && ends_with(name, "/libc.so.6");
   }
+  usage->absent += begun && (libc || !linked);
   if (maps) {
     fclose(maps);
   }
-  return found;
 }
 
 static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, double age_s, usage_t *usage) {
   bool read = memory_sample_resident(&usage->memory, statm, elapsed_s, age_s);
   if (read && *request->expected_library && !usage->found) {
-    usage->found = maps_name(pid, request->expected_library);
+    look_for(request->expected_library, pid, usage);
   }
 }
 
@@ -296,8 +306,7 @@ static void serve(const request_t *request) {
   wait4(pid, &status, 0, &used);
   double wall_s = now_s() - start_s;
   end_descendants(pid);
-  bool enough = usage.memory.samples >= FIRST_SAMPLES && *request->expected_library;
-  print_end(status, &used, wall_s, usage.found ? 1 : enough ? 0 : -1, &usage);
+  print_end(status, &used, wall_s, usage.found ? 1 : usage.absent >= SURE_LOOKS ? 0 : -1, &usage);
   counters_print(&counters);
   counters_close(&counters);
   printf("\n");

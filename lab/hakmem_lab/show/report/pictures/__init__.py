@@ -1,10 +1,6 @@
 """Which pictures belong to which kind of run, and in what order: a function takes a run and gives a picture, or None
 for no data.
-
-May import: pictures, svg, model.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
@@ -13,7 +9,7 @@ from hakmem_lab.plan.kinds import KINDS, Kind
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.svg import Picture, document, drawing
 
-Draw = Callable[[LoadedRun, str], Picture | None]
+Draw = Callable[[LoadedRun], Picture | None]
 
 # Modules and functions here, by which the pictures are named; these follow a kind's own, wherever there is data.
 GENERAL = ("forest.forest", "runs.tail", "blocks.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
@@ -42,9 +38,8 @@ def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
     for name, function in pictures(run.kind).items():
         if only is not None and len(drawn) >= only:
             break
-        picture = function(run, f"{key}-{name}")
-        if picture is not None:
-            drawn.append(picture)
+        if (picture := function(run)) is not None:
+            drawn.append(picture.inlined(f"{key}-{name}"))
     return drawn
 
 
@@ -56,7 +51,7 @@ def standalone(run: LoadedRun, name: str | None = None) -> str:
     run = run.cleaned()
     with drawing():
         for key, function in chosen.items():
-            picture = function(run, key) if name in (None, key) else None
+            picture = function(run) if name in (None, key) else None
             if picture is not None:
-                return document(picture.svg)
+                return document(picture.inlined(key).svg)
     raise ValueError(f"the run {run.id} has no data for {'any picture' if name is None else f'the picture {name!r}'}")

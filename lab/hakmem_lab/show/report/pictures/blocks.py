@@ -1,9 +1,4 @@
-"""The comparison as it came in: the ratio of every block, the running estimate and the planned looks.
-
-May import: answers, directions, words, effects, series, svg, numbers, model, palette.
-"""
-
-from __future__ import annotations
+"""The comparison as it came in: the ratio of every block, the running estimate and the planned looks."""
 
 import math
 
@@ -18,7 +13,7 @@ from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.series import DRAWN_POINTS, BlockRatios, block_ratios, running_estimate
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 DRAWN_COMPARISONS = 8
 
@@ -35,7 +30,7 @@ def _primary(run: LoadedRun) -> list[tuple[Record, BlockRatios]]:
     return pairs[:DRAWN_COMPARISONS]
 
 
-def blocks(run: LoadedRun, key: str) -> Picture | None:
+def blocks(run: LoadedRun) -> Picture | None:
     """Ratio per block with the running estimate; with several comparisons only the running estimates."""
     pairs = _primary(run)
     if not pairs:
@@ -71,7 +66,7 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
     axis.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axis.set_xlabel("blocks finished")
     axis.set_xlim(0, max(len(ratios.blocks) for _, ratios in pairs) + 1)
-    last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in _last_rows(rows))
+    last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in {row[0]: row for row in rows}.values())
     title = "Block by block"
     description = f"The running estimate ends at {last}."
     caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({svg.sides(how)[1]})."
@@ -81,17 +76,13 @@ def blocks(run: LoadedRun, key: str) -> Picture | None:
         )
     caption = " ".join([caption, *filter(None, notes)])
     table = Table("The running estimate", ["Comparison", "Blocks", "Running estimate"], rows)
-    return Picture("blocks", title, description, element(figure, key, title, description), table, caption)
+    return Picture("blocks", title, description, figure, table, caption)
 
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
     """An estimate on the way, in words; its interval is that of the looks."""
     found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
     return found.short if found else numbers.UNKNOWN
-
-
-def _last_rows(rows: list[list[str]]) -> list[list[str]]:
-    return list({row[0]: row for row in rows}.values())
 
 
 def _points(axis: Axes, ratios: BlockRatios, margin: float) -> str:

@@ -2,10 +2,7 @@
 
 Labels stand above the interval, so that the picture stays readable at the width of a phone; the line of no change and
 the band of the margin run through the intervals only, never through a label.
-May import: answers, kinds.fleet, words, svg, numbers, model.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -21,7 +18,7 @@ from hakmem_lab.show.kinds import fleet as fleets
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of
-from hakmem_lab.show.report.svg import SENTINELS, Picture, canvas, element, label, place
+from hakmem_lab.show.report.svg import SENTINELS, Picture, canvas, label, place
 
 ROW_IN = 0.5
 TITLE_IN = 0.3
@@ -172,10 +169,6 @@ def _panel(rows: Sequence[Row], how: Style, margin: float, title: str = "") -> P
     return Panel(rows, limits(values, margin), how, title, margin=margin)
 
 
-def _describe(rows: Sequence[Row]) -> str:
-    return "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
-
-
 def _style(run: LoadedRun, record: Record) -> Style:
     found = answers.change_of(run.result, record)
     return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
@@ -213,7 +206,7 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     return panels
 
 
-def forest(run: LoadedRun, key: str) -> Picture | None:
+def forest(run: LoadedRun) -> Picture | None:
     """Every comparison with its interval, a panel for each family of metrics, the band of ±margin in the primary's."""
     comparisons = [c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None]
     if not comparisons:
@@ -230,32 +223,26 @@ def forest(run: LoadedRun, key: str) -> Picture | None:
     if len(comparisons) > DRAWN_ROWS:
         caption += f" The first {DRAWN_ROWS} of {len(comparisons)} comparisons are drawn; the table has all."
     body = [
-        [answers.comparison_name(c), answers.metric(run.result, c), *_told(run, c),
+        [answers.comparison_name(c), answers.metric(run.result, c), *answers.cells(run.result, c),
          str(c.get("verdict") or numbers.UNKNOWN)]
         for c in comparisons
     ]  # fmt: skip
     columns = ["Comparison", "Metric", "Change", "Interval", "Verdict"]
     table = Table("Comparisons: estimate and interval", columns, body)
-    return _picture("forest", key, "How much better or worse?", panels, table, caption)
+    return _picture("forest", "How much better or worse?", panels, table, caption)
 
 
-def _picture(name: str, key: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
-    said = _describe([row for panel in panels for row in panel.rows])
-    svg = element(draw_panels(panels), key, title, "Forest plot. " + said)
-    return Picture(name, title, said, svg, table, caption)
+def _picture(name: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
+    rows = [row for panel in panels for row in panel.rows]
+    said = "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
+    return Picture(name, title, said, draw_panels(panels), table, caption, shape="Forest plot. ")
 
 
 def _margin(run: LoadedRun) -> float:
     return finite(run.result.get("margin")) or 0.0
 
 
-def _told(run: LoadedRun, record: Record) -> list[str]:
-    """A change and its interval, in words."""
-    found = answers.change_of(run.result, record)
-    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
-
-
-def effects(run: LoadedRun, key: str) -> Picture | None:
+def effects(run: LoadedRun) -> Picture | None:
     """What the settings of a matrix do, at each level of the others first; the interaction has its own shape."""
     records = [e for e in run.result.get("effects") or [] if finite(e.get("estimate")) is not None]
     if not records:
@@ -270,7 +257,12 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         rows.append(row)
     columns = ["Effect", "Kind", "Change", "Interval", "Reading"]
     body = [
-        [str(e.get("name") or "effect"), text_of(e.get("kind")), *_told(run, e), text_of(e.get("reading"))]
+        [
+            str(e.get("name") or "effect"),
+            text_of(e.get("kind")),
+            *answers.cells(run.result, e),
+            text_of(e.get("reading")),
+        ]
         for e in records
     ]
     table = Table("Effects of the matrix", columns, body)
@@ -279,10 +271,10 @@ def effects(run: LoadedRun, key: str) -> Picture | None:
         "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
     )
     panel = _panel(rows, _style(run, records[0]), _margin(run))
-    return _picture("effects", key, "Effects and their interaction", [panel], table, caption)
+    return _picture("effects", "Effects and their interaction", [panel], table, caption)
 
 
-def selection(run: LoadedRun, key: str) -> Picture | None:
+def selection(run: LoadedRun) -> Picture | None:
     """A sweep: the candidates on the selection runs, and the chosen one on its fresh confirmation runs."""
     chosen = run.result.get("selection") or {}
     candidates = [c for c in chosen.get("candidates") or [] if finite(c.get("estimate")) is not None]
@@ -294,11 +286,11 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
     for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
         rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
-    body = [[str(c.get("arm", "?")), "selection", *_told(run, c)] for c in candidates]
+    body = [[str(c.get("arm", "?")), "selection", *answers.cells(run.result, c)] for c in candidates]
     if confirmation:
         treatment = confirmation.get("treatment") or chosen.get("chosen")
         rows.append(_row(run, confirmation, f"Confirmed: {treatment}"))
-        body.append([str(treatment or "?"), "confirmation", *_told(run, confirmation)])
+        body.append([str(treatment or "?"), "confirmation", *answers.cells(run.result, confirmation)])
     title = "Candidates on the selection runs, then the confirmation on fresh runs"
     table = Table(title, ["Arm", "Runs", "Change", "Interval"], body)
     most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
@@ -307,10 +299,10 @@ def selection(run: LoadedRun, key: str) -> Picture | None:
         "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
     )
     panel = _panel(rows, _style(run, shown[0]), _margin(run))
-    return _picture("selection", key, "Candidates, and the one confirmed", [panel], table, caption)
+    return _picture("selection", "Candidates, and the one confirmed", [panel], table, caption)
 
 
-def hosts(run: LoadedRun, key: str) -> Picture | None:
+def hosts(run: LoadedRun) -> Picture | None:
     """A fleet: the average, every host, every kind of host, and what a further host may expect."""
     lines = list(fleets.lines(run.result))
     mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
@@ -335,4 +327,4 @@ def hosts(run: LoadedRun, key: str) -> Picture | None:
     )
     if any(len([line for line in lines if line.group == group]) > DRAWN_ROWS for group in groups):
         caption += f" The first {DRAWN_ROWS} of each group are drawn; the table has all."
-    return _picture("hosts", key, "Which host gains, which loses?", panels, table, caption)
+    return _picture("hosts", "Which host gains, which loses?", panels, table, caption)

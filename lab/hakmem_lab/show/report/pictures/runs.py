@@ -1,9 +1,4 @@
-"""Every run of an arm: strip and box; how bad the worst of them are; its memory, and that over time.
-
-May import: forest, series, answers, words, svg, numbers, model, statistics.
-"""
-
-from __future__ import annotations
+"""Every run of an arm: strip and box; how bad the worst of them are; its memory, and that over time."""
 
 import math
 
@@ -25,7 +20,7 @@ from hakmem_lab.show.report.series import (
     thin_sorted,
     values_by_arm,
 )
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 ROW_IN = 0.6
 
@@ -43,7 +38,7 @@ def scale(axis: Axes, low: float, high: float, *, which: str = "x") -> bool:
     return log
 
 
-def distribution(run: LoadedRun, key: str) -> Picture | None:
+def distribution(run: LoadedRun) -> Picture | None:
     """Every run's primary metric by arm: dots, and a box of the quartiles with the median."""
     arms = values_by_arm(run)
     if not arms:
@@ -82,8 +77,7 @@ def distribution(run: LoadedRun, key: str) -> Picture | None:
         caption += f" Of {len(everything)} runs {DRAWN_POINTS} are drawn, evenly by rank, with the extremes."
     title = f"Every run: {name}"
     description = "; ".join(f"{row[0]}: median {row[4]}, from {row[2]} to {row[6]}" for row in rows) + "."
-    svg = element(figure, key, title, description)
-    return Picture("distribution", title, description, svg, Table(f"{name} by arm", columns, rows), caption)
+    return Picture("distribution", title, description, figure, Table(f"{name} by arm", columns, rows), caption)
 
 
 def _median(values: Floats, unit: object) -> str:
@@ -118,7 +112,7 @@ def log_bounds(values: list[float]) -> tuple[float, float]:
 SHARES = ((2, "half"), (10, "1 in 10"), (100, "1 in 100"), (1000, "1 in 1000"))
 
 
-def tail(run: LoadedRun, key: str) -> Picture | None:
+def tail(run: LoadedRun) -> Picture | None:
     """The worst share of the runs of each arm; only where the typical run and the mean of all runs disagree. Of
     requests the picture of their percentiles shows it."""
     arms = {arm: values for arm, values in values_by_arm(run).items() if len(values) > 1}
@@ -154,7 +148,7 @@ def tail(run: LoadedRun, key: str) -> Picture | None:
     caption = "To the right rarer, worse runs: where the lines cross, the arm that is usually better becomes the worse."
     table = Table(f"{run.metric_name}: half of the runs, a tenth, … are this bad or worse",
                   ["Arm", *(text for _, text in places), "Mean"], rows)  # fmt: skip
-    return Picture("tail", title, description, element(figure, key, title, description), table, caption)
+    return Picture("tail", title, description, figure, table, caption)
 
 
 def _rare(share: Floats) -> slice:
@@ -196,7 +190,7 @@ def _arms(run: LoadedRun) -> list[Record]:
     return [arm for arm in run.result.get("arms") or [] if finite(arm.get("rss_peak_kib")) is not None]
 
 
-def memory(run: LoadedRun, key: str) -> Picture | None:
+def memory(run: LoadedRun) -> Picture | None:
     """Peak and mean resident memory of each arm: medians over its runs, with their intervals."""
     arms = _arms(run)
     if not arms:
@@ -220,9 +214,8 @@ def memory(run: LoadedRun, key: str) -> Picture | None:
     axis.set_xlabel("resident memory (less is better)")
     title = "Memory"
     description = "; ".join(f"{row[0]}: peak {row[2]}, mean {row[1]}" for row in table.rows) + "."
-    svg = element(figure, key, title, description)
     caption = "Filled: peak; hollow: mean over the time of the run; strokes across: the ends of their intervals."
-    return Picture("memory", title, description, svg, table, caption)
+    return Picture("memory", title, description, figure, table, caption)
 
 
 def _line(axis: Axes, line: float, position: int, arm: Record) -> list[float]:
@@ -242,7 +235,7 @@ def _line(axis: Axes, line: float, position: int, arm: Record) -> list[float]:
     return drawn
 
 
-def memory_over_time(run: LoadedRun, key: str) -> Picture | None:
+def memory_over_time(run: LoadedRun) -> Picture | None:
     """The memory of each arm over the time of its runs: the median run, the middle half of the runs shaded."""
     found = memory_curves(run)
     if not found:
@@ -268,8 +261,7 @@ def memory_over_time(run: LoadedRun, key: str) -> Picture | None:
         "Line: the median of the runs; shade: the middle half of them. How much of it the program held at that time "
         "(live bytes) is known of soaks alone."
     )
-    svg = element(figure, key, title, description)
-    return Picture("memory-over-time", title, description, svg, table, caption)
+    return Picture("memory-over-time", title, description, figure, table, caption)
 
 
 def _curve(axis: Axes, position: int, each: MemoryOverTime, factor: float, name: str) -> None:

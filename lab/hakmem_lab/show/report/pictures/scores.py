@@ -1,9 +1,7 @@
 """A suite: every workload's ratio to each arm, and the history of the ratios with change points.
 
-Ratios are above 1 where the subject is better. May import: answers, svg, numbers, model, palette.
+Ratios are above 1 where the subject is better.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -13,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from hakmem_lab.show.kinds.suite import figure_text, ratio_text, row_arms, row_name
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 LABEL_IN = 0.2
 LANE_IN = 0.13
@@ -44,7 +42,7 @@ def _family(row: Record) -> str:
     return "Rates" if unit.endswith("/s") else "System calls" if unit == "per operation" else "Time"
 
 
-def scores(run: LoadedRun, key: str) -> Picture | None:
+def scores(run: LoadedRun) -> Picture | None:
     """A row per workload, a lane per arm with its interval, on logarithmic axes around 1, one for each sort of metric;
     the bar of each row as a tick."""
     rows = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
@@ -73,7 +71,7 @@ def scores(run: LoadedRun, key: str) -> Picture | None:
         "Right of 1 is better. Line: interval; hollow: too few blocks for one. A short upright bar: what the row has "
         "to reach."
     )
-    return Picture("scores", title, description, element(figure, key, title, description), table, caption)
+    return Picture("scores", title, description, figure, table, caption)
 
 
 def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in: float) -> None:
@@ -119,7 +117,7 @@ def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[fl
         axis.plot([value], [line], arm_marker(place), color=colour, markerfacecolor=face, markersize=5.5)
 
 
-def history(run: LoadedRun, key: str) -> Picture | None:
+def history(run: LoadedRun) -> Picture | None:
     """The ratios of each workload over revisions, a hollow ring where a change was found."""
     record = run.result.get("suite") or {}
     entries = record.get("history") or []
@@ -167,4 +165,4 @@ def history(run: LoadedRun, key: str) -> Picture | None:
     if len(workloads) > len(drawn):
         caption += f" The first {len(drawn)} workloads are drawn; the table has all."
     table = Table(title, ["Revision", "Created", *workloads], body)
-    return Picture("history", title, description, element(figure, key, title, description), table, caption)
+    return Picture("history", title, description, figure, table, caption)

@@ -1,9 +1,4 @@
-"""Pictures that one kind has: an A/A's noise, the points of a matrix, percentiles of requests, system calls.
-
-May import: runs, series, answers, words, svg, numbers, model.
-"""
-
-from __future__ import annotations
+"""Pictures that one kind has: an A/A's noise, the points of a matrix, percentiles of requests, system calls."""
 
 import math
 
@@ -19,10 +14,10 @@ from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.pictures.forest import Panel, Row, draw_panels
 from hakmem_lab.show.report.pictures.runs import log_bounds
 from hakmem_lab.show.report.series import correlations
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 
-def false_verdicts(run: LoadedRun, key: str) -> Picture | None:
+def false_verdicts(run: LoadedRun) -> Picture | None:
     """The share of A/A comparisons that gave GO or NO-GO, against the bound."""
     record = run.result.get("aa") or {}
     known = list(false_rates(record).items())
@@ -53,10 +48,10 @@ def false_verdicts(run: LoadedRun, key: str) -> Picture | None:
     body = [[name, numbers.percent(rate)] for name, rate in known]
     body.append(["Bound", numbers.percent(bound)])
     table = Table("Rates of false verdicts", ["Verdict", "Rate"], body)
-    return Picture("false-verdicts", title, text, element(figure, key, title, text), table, caption)
+    return Picture("false-verdicts", title, text, figure, table, caption)
 
 
-def autocorrelation(run: LoadedRun, key: str) -> Picture | None:
+def autocorrelation(run: LoadedRun) -> Picture | None:
     """Autocorrelation of the values in the order they were measured, with the bounds of pure noise."""
     ordered = sorted(run.counted, key=lambda record: finite(record.get("started")) or 0.0)
     values = np.array([v for v in (finite(record.get("value")) for record in ordered) if v is not None])
@@ -84,10 +79,10 @@ def autocorrelation(run: LoadedRun, key: str) -> Picture | None:
     )
     rows = [[str(lag), f"{value:.2f}".replace("-", numbers.MINUS)] for lag, value in zip(lags, series, strict=True)]
     table = Table("Autocorrelation", ["Runs apart", "Correlation"], rows)
-    return Picture("autocorrelation", title, text, element(figure, key, title, text), table, caption)
+    return Picture("autocorrelation", title, text, figure, table, caption)
 
 
-def smallest_effect(run: LoadedRun, key: str) -> Picture | None:
+def smallest_effect(run: LoadedRun) -> Picture | None:
     """The smallest true effect the machine can see with a number of blocks."""
     record = (run.result.get("aa") or {}).get("smallest_effect_percent") or {}
     points = sorted((int(blocks), finite(effect)) for blocks, effect in record.items() if str(blocks).isdigit())
@@ -107,7 +102,7 @@ def smallest_effect(run: LoadedRun, key: str) -> Picture | None:
     text = "; ".join(f"{effect} with {blocks} blocks" for blocks, effect in rows) + "."
     table = Table("The smallest effect by number of blocks", ["Blocks", "Effect"], rows)
     caption = "More blocks see smaller effects; below the line a difference is likely to stay INCONCLUSIVE."
-    return Picture("smallest-effect", title, text, element(figure, key, title, text), table, caption)
+    return Picture("smallest-effect", title, text, figure, table, caption)
 
 
 LEVELS = ("off", "on")
@@ -125,7 +120,7 @@ def _points(run: LoadedRun) -> tuple[list[str], dict[str, tuple[int, int]]] | No
     return factors, {name: (index & 1, index >> 1) for index, name in enumerate(names)}
 
 
-def interaction(run: LoadedRun, key: str) -> Picture | None:
+def interaction(run: LoadedRun) -> Picture | None:
     """The median of the primary metric at the four points of a 2×2 matrix; None for any other shape."""
     design = _points(run)
     if design is None:
@@ -164,7 +159,7 @@ def interaction(run: LoadedRun, key: str) -> Picture | None:
         "other. Read the interaction's interval before believing that they do."
     )
     table = Table("The four points of the matrix", [first, second, "Median"], rows)
-    return Picture("interaction", title, description, element(figure, key, title, description), table, caption)
+    return Picture("interaction", title, description, figure, table, caption)
 
 
 # Key of the result, its name, and 1 / (1 − p): the axis spreads the tail evenly.
@@ -178,7 +173,7 @@ PERCENTILES = (
 DRAWN_CALLS = 12
 
 
-def latency(run: LoadedRun, key: str) -> Picture | None:
+def latency(run: LoadedRun) -> Picture | None:
     """Response time by percentile for each arm, with intervals; the service time of each arm dotted."""
     arms = [a for a in (run.result.get("latency") or {}).get("arms") or [] if finite(a.get("p50_us")) is not None]
     if not arms:
@@ -218,8 +213,7 @@ def latency(run: LoadedRun, key: str) -> Picture | None:
     caption = "Open loop, from the moment a request was due. Both axes are logarithmic; bars: intervals."
     if dotted:
         caption += " Dotted: service time, which leaves out waiting."
-    svg = element(figure, key, title, description)
-    return Picture("latency", title, description, svg, Table(title, columns, rows), caption)
+    return Picture("latency", title, description, figure, Table(title, columns, rows), caption)
 
 
 def _curve(axis: Axes, position: int, arm: Record, name: str | None) -> None:
@@ -241,7 +235,7 @@ def _curve(axis: Axes, position: int, arm: Record, name: str | None) -> None:
             axis.plot([x * (1 + 0.03 * position)] * 2, [low, high], color=colour, linewidth=2.4)
 
 
-def syscalls(run: LoadedRun, key: str) -> Picture | None:
+def syscalls(run: LoadedRun) -> Picture | None:
     """System calls per operation: the total, then each call, a bar for each arm."""
     record = run.result.get("syscalls") or {}
     given = [arm for arm in record.get("arms") or [] if isinstance(arm, dict)]
@@ -260,9 +254,8 @@ def syscalls(run: LoadedRun, key: str) -> Picture | None:
     rows = [[group, *(numbers.number(_rate(arm, group)) for arm in arms)] for group in ["all calls", *calls]]
     title = f"System calls {per}"
     description = "; ".join(f"{name}: {rate}" for name, rate in zip(names, rows[0][1:], strict=True)) + "."
-    svg = element(figure, key, title, description)
     table = Table(title, ["Call", *names], rows)
-    return Picture("syscalls", title, description, svg, table, _calls_caption(whole, budget))
+    return Picture("syscalls", title, description, figure, table, _calls_caption(whole, budget))
 
 
 def _draw_calls(arms: list[Record], groups: list[str], budget: float | None, axis_label: str) -> Figure:

@@ -1,9 +1,4 @@
-"""A soak over time: resident memory with its slope, throughput with change points, tails by epoch.
-
-May import: series, svg, numbers, model, palette.
-"""
-
-from __future__ import annotations
+"""A soak over time: resident memory with its slope, throughput with change points, tails by epoch."""
 
 import itertools
 from collections.abc import Sequence
@@ -16,7 +11,7 @@ from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.series import Envelope, Floats, envelope
-from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, element, label
+from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 TABLE_ROWS = 24
 
@@ -123,7 +118,7 @@ def _over_time(axis: Axes, run: LoadedRun, line: Envelope) -> str:
     return _binned(line, len(run.samples)) + restarts + points
 
 
-def resident(run: LoadedRun, key: str) -> Picture | None:
+def resident(run: LoadedRun) -> Picture | None:
     """RSS over time with the Theil–Sen slope and the phases."""
     line = envelope(run.samples, "rss_kib")
     if line is None:
@@ -151,10 +146,10 @@ def resident(run: LoadedRun, key: str) -> Picture | None:
     description = f"Resident memory from {mib.median[0]:.0f} to {mib.median[-1]:.0f} MiB; {trend}."
     caption = f"Broken line: {trend}.{live}{marks}"
     table = _table(run.samples, "rss_kib", "Resident memory at even times", "MiB", 1 / 1024)
-    return Picture("resident", title, description, element(figure, key, title, description), table, caption)
+    return Picture("resident", title, description, figure, table, caption)
 
 
-def throughput(run: LoadedRun, key: str) -> Picture | None:
+def throughput(run: LoadedRun) -> Picture | None:
     """Operations a second over time, with the change points."""
     line = envelope(run.samples, "ops_per_s")
     if line is None:
@@ -173,11 +168,10 @@ def throughput(run: LoadedRun, key: str) -> Picture | None:
     first, last = (numbers.plain_measure(float(line.median[place]), "") for place in (0, -1))
     description = f"From {first} to {last} operations a second. {trend}".strip()
     table = _table(run.samples, "ops_per_s", "Throughput at even times", "Operations a second", 1)
-    svg = element(figure, key, title, description)
-    return Picture("throughput", title, description, svg, table, (trend + marks).strip())
+    return Picture("throughput", title, description, figure, table, (trend + marks).strip())
 
 
-def tails(run: LoadedRun, key: str) -> Picture | None:
+def tails(run: LoadedRun) -> Picture | None:
     """Percentiles of each epoch; the tail of the last epoch against the first shows ageing."""
     epochs = [e for e in (run.result.get("soak") or {}).get("epochs") or [] if finite(e.get("start_s")) is not None]
     names = [n for n in ("p50_us", "p99_us", "p999_us") if any(finite(e.get(n)) for e in epochs)]
@@ -210,8 +204,7 @@ def tails(run: LoadedRun, key: str) -> Picture | None:
         f"{titles[n]} from {numbers.microseconds(epochs[0].get(n))} to {numbers.microseconds(epochs[-1].get(n))}"
         for n in names
     )
-    svg = element(figure, key, title, description + ".")
-    return Picture("tails", title, description + ".", svg, table, "Percentiles of an operation within each epoch.")
+    return Picture("tails", title, description + ".", figure, table, "Percentiles of an operation within each epoch.")
 
 
 def _middle(epoch: Record) -> float:
