@@ -48,7 +48,7 @@ test:
 
 # What takes minutes more: every kind of run ended in every way, the mutants of the laboratory's statistics, and every package.
 test-long:
-	@scripts/bootstrap build test
+	@scripts/bootstrap build test long
 	@scripts/venv --dev && $(RELEASE) hakmem
 	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
 	@scripts/mutate-lab --jobs 2
