@@ -5,6 +5,7 @@ Two arms at once: how much they slow each other down, from the runs that each of
 """
 
 import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from hakmem_lab.plan.kinds import KINDS
 
 GONE = "gone"
 COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
+WHY_CHARACTERS = 80
 _TIMES = ("never", "once", "twice")
 
 
@@ -64,8 +66,8 @@ def unequal(records: Sequence[dict], first: str, second: str) -> Failing | None:
         return None
     last = runs[1][-1]
     other = first if last["arm"] == second else second
-    return Failing(last["arm"], f"{last['arm']} failed {times(len(runs[1]))} ({last['why']}), {other} "
-                   f"{times(len(runs[0]))}")  # fmt: skip
+    why = textwrap.shorten(last["why"], WHY_CHARACTERS, placeholder=" …")  # the first is told whole elsewhere
+    return Failing(last["arm"], f"{last['arm']} failed {times(len(runs[1]))} ({why}), {other} {times(len(runs[0]))}")
 
 
 def _attempt(record: dict) -> tuple:

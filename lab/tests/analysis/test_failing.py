@@ -48,6 +48,12 @@ def test_who_failed_more_often_is_named_with_how_it_failed_last() -> None:
     assert failing.unequal([], "c", "t") is None
 
 
+def test_a_program_that_says_much_as_it_fails_does_not_fill_the_answer() -> None:
+    found = failing.unequal([lost("t", 1)[0] | {"why": "exit status 1: " + "much to say " * 40}], "c", "t")
+    assert found is not None and len(found.text) < 120
+    assert found.text.startswith("t failed once (exit status 1: much to say") and found.text.endswith(" …), c never")
+
+
 def test_failures_count_only_where_both_arms_took_part() -> None:
     """The baseline goes on failing in blocks that the other has left; which of two that never met in them fails there
     says nothing about the other."""
