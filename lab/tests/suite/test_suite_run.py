@@ -148,7 +148,7 @@ def counted_workload(command: list[str]) -> str:
 
 
 def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("hakmem_lab.kinds.syscalls.shutil", SimpleNamespace(which=lambda _: None))
+    monkeypatch.setattr("hakmem_lab.extras.shutil", SimpleNamespace(which=lambda _: None))
     mark = tmp_path / "ran"
     path = card(counted_workload(["/bin/sh", "-c", LOOP]), rate_workload("first", f"touch {mark}; " + SCRIPT))
     answer = here("suite", path, "--quiet")
