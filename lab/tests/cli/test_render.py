@@ -6,7 +6,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.kinds import compare
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.show.terminal import number
+from hakmem_lab.show.terminal import add_row, new_table, number, output
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,15 @@ from hakmem_lab.show.terminal import number
 )
 def test_a_number_has_its_unit_and_no_exponent(value, unit, wanted):
     assert number(value, unit) == wanted
+
+
+def test_a_cell_may_have_two_lines_and_bring_no_command(capsys):
+    table = new_table("figures", "what", "change")
+    add_row(table, "\x1b[31mfirst", "faster\n[3, 5]")
+    output().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == [r"\x1b[31mfirst", "faster"] for line in lines)
+    assert any(line.split() == ["[3,", "5]"] for line in lines)
 
 
 def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():

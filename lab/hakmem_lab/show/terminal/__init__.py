@@ -56,7 +56,7 @@ def new_table(title: str, *columns: str):
 def _cell(text: str):
     from rich.text import Text
 
-    return Text(escaped(text), style=STYLES.get(text, ""))
+    return Text(escaped(text, but="\n"), style=STYLES.get(text, ""))
 
 
 def add_row(table, *cells: str) -> None:

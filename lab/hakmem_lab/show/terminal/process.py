@@ -125,7 +125,7 @@ def threads(result: Mapping, most: int = 8):
 
 
 def thread_cells(row: Mapping) -> list[str]:
-    return [str(row["thread"]), row["name"] or "-", kib(row["cached_kib"]), kib(row["cached_blocks"])]
+    return [str(row["thread"]), one_line(row["name"] or "-"), kib(row["cached_kib"]), kib(row["cached_blocks"])]
 
 
 def _wastes(console, result: Mapping) -> None:
