@@ -1,6 +1,7 @@
 """Every sentence as a whole, word by word, and exactly where one becomes the other."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,7 @@ SURELY = "The treatment is surely better, by about 3.00 % (between +1.00 % and +
 SURELY_WORSE = "The treatment is surely worse, by about 3.00 % (between −5.00 % and −1.50 %)"
 UNPROVEN = "; that it is at least the 1 % that matters is not shown."
 POSSIBLE = "The difference lies between −2.00 % and +4.00 %: better, equal and worse are all possible."
+LEVEL = replace(interval(-0.5, 0.1, 0.25), level=0.9)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +54,8 @@ POSSIBLE = "The difference lies between −2.00 % and +4.00 %: better, equal and
             "cpu got worse by more than was tolerated (−12.00 %).",
         ),
         (
-            decision(Verdict.NEUTRAL, OPEN, interval(-0.5, 0.1, 0.25), guardrails=(rail("rss", HELD),)),
-            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %, with 95 % "
+            decision(Verdict.NEUTRAL, OPEN, LEVEL, guardrails=(rail("rss", HELD),)),
+            "Any difference is smaller than the 1 % that matters (between −0.50 % and +0.25 %, with 90 % "
             "confidence).",
         ),
         (
@@ -160,6 +162,7 @@ def test_no_limit(end):
 def test_what_torn_runs_did(estimate, mean, far, begin, middle):
     other = Means(interval(mean - 2, mean, mean + 2), (40, 44), far, (0.1, 0.1), ("faster", "slower"))
     given = decision(Verdict.INCONCLUSIVE, interval(estimate - 1, estimate, estimate + 1), means=other, torn=True)
+    assert verdict.reason(replace(given, torn=False), 6) == verdict.reason(replace(given, torn=False, means=None), 6)
     ends = " and ".join(f"{end:+.2f} %".replace("-", "−") for end in (mean - 2, mean + 2))
     assert verdict.reason(given, 6) == (
         f"The treatment was {begin}, but {middle} (between {ends}); {far[1]} of its 44 runs and {far[0]} of the "
