@@ -193,6 +193,10 @@ def _signed(ratio: float, how: Style) -> float:
     return (ratio - 1) * 100
 
 
+def confidence(level: float) -> str:
+    return f"with {level * 100:.3g} % confidence"
+
+
 def percent(value: float, decimals: int | None = None) -> str:
     """A percentage without its sign: 2.1 %."""
     text = rounded(value, percent_places(abs(value)) if decimals is None else decimals)

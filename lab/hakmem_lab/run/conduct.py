@@ -25,7 +25,7 @@ from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.server import failure
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Launcher, Request
@@ -37,7 +37,7 @@ def plan_rare(session: Session) -> None:
     """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
     two = len(session.arms) == 2 or KINDS[session.spec.kind].confirms
     rare, runs_of_a_block = session.spec.rare, 2 if two else 1
-    if rare is not None and not any(record.get("what") == planning.MORE for record in session.records()):
+    if rare is not None and not events(session.records(), planning.MORE):
         blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
         session.tell(planning.MORE, text, until=blocks, settled=True)

@@ -23,7 +23,7 @@ from hakmem_lab.run import endings
 from hakmem_lab.run.duet import SIDES, Duet
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
-from hakmem_lab.store.query import Blocks, attempts_made, finished_blocks
+from hakmem_lab.store.query import Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -151,7 +151,7 @@ class Session(Recorder):
         but an unfit machine gives no verdict."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.warn("fitness", reason)
-        elif not any(record.get("what") == "fitness-unknown" for record in self.records()):
+        elif not events(self.records(), "fitness-unknown"):
             at_least = endings.duration(self.run_s * power.aa_runs(self.spec.alpha)) if self.run_s else ""
             if reason := fitness.unknown(self.file.path.parent, self.spec, at_least):
                 self.warn("fitness-unknown", reason)

@@ -275,13 +275,9 @@ def _detail(result: Record) -> str:
     return next(kinds.of(result, "detail"), by_verdict)(result, row, found)
 
 
-def _confidence(level: float) -> str:
-    return f", with {level * 100:.3g} % confidence"
-
-
 def _shown(result: Record, row: Record, found: Change) -> str:
     level, margin = finite(row.get("level")), finite(result.get("margin"))
-    sure_of = _confidence(level) if level is not None else ""
+    sure_of = f", {words.confidence(level)}" if level is not None else ""
     parts = [f"{'Surely' if found.sure else 'Perhaps'} {found.between}{sure_of}"] if found.between else []
     if margin is not None and found.sure:
         near = min(abs(finite(row.get(end)) or 0.0) for end in ("ci_low", "ci_high") if row.get(end) is not None)
@@ -299,8 +295,8 @@ def _shown(result: Record, row: Record, found: Change) -> str:
 
 def _alike(result: Record, row: Record, found: Change) -> str:
     narrow = change_of(result, row | {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")})
-    level = finite(row.get("level"))
-    sure_of = _confidence(2 * level - 1) if level is not None else ""  # of the interval that NEUTRAL rests on
+    level = finite(row.get("level"))  # twice as far from 1 is that of the interval that NEUTRAL rests on
+    sure_of = f", {words.confidence(2 * level - 1)}" if level is not None else ""
     between = f": {narrow.between}{sure_of}" if narrow and narrow.between else ""
     return f"Any difference is smaller than the {margin_text(result)} that matters{between}."
 

@@ -30,6 +30,7 @@ from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.kinds.fleet.result import analyse
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.run.endings import Progress
+from hakmem_lab.store.query import events
 from hakmem_lab.store.runs import RunFile, Store
 from hakmem_lab.system import files
 
@@ -286,7 +287,7 @@ def collect(path: Path, store: Path, progress: Progress, close: bool = False) ->
         if not gathering.begun:
             why = "; ".join(f"{host}: {reason}" for host, reason in left) or "no host has begun"
             raise LabError(f"{path}: nothing to collect yet: {why}")
-        known = {(r["host"], r["why"]) for r in gathering.ledger.file.records() if r.get("what") == LEFT_OUT}
+        known = {(event["host"], event["why"]) for event in events(gathering.ledger.file.records(), LEFT_OUT)}
         for host, why in left:
             if (host, why) not in known:
                 gathering.leave_out(host, why)

@@ -14,7 +14,7 @@ from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.kinds.fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 
 Pair = tuple[str, str]
 ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side
@@ -35,7 +35,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["fleet"] |= _differences(header, records, found)
     result |= _judged(header, by_host, found)
     result["comparisons"] += _secondary(header, by_host, (first, second))
-    planned, closed = header["spec"]["max-blocks"], any(record.get("what") == CLOSED for record in records)
+    planned, closed = header["spec"]["max-blocks"], bool(events(records, CLOSED))
     complete = closed or len(blocks) >= planned  # closed: somebody has said that nothing more will come
     if not complete:
         said = f"No verdict yet: {len(blocks)} of {planned} planned blocks. So far: {result['headline']}"

@@ -38,7 +38,7 @@ from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner, Workload
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.system.launcher import Outcome
 
 __all__ = ["Spec", "analyse", "run"]
@@ -160,7 +160,7 @@ def measure(session: LatencySession) -> None:
 def note_rule(session: LatencySession) -> None:
     """Fixes, by the trials, which percentiles are judged after every block; says so where the chosen one is not."""
     records, spec = session.records(), session.spec
-    if not session.file.header().get("anytime") or any(r.get("what") == planning.BY_BLOCK for r in records):
+    if not session.file.header().get("anytime") or events(records, planning.BY_BLOCK):
         return
     trials = [record for record in records if record.get("phase") == "calibrate"]
     found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)

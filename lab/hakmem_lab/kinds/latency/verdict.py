@@ -261,7 +261,7 @@ def _sentence(
     matters = f"{margin * 100:g} % that matters"
     if word is Verdict.NEUTRAL:
         ends = told(metric, equivalence).between
-        sure = f"with {equivalence.level * 100:.3g} % confidence"
+        sure = words.confidence(equivalence.level)
         return f"{metric} of all requests differs by less than the {matters} ({ends}, {sure})."
     text = f"{metric} of all requests is {sized(metric, interval)}"
     if mean is not None:

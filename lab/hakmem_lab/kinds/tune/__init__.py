@@ -194,9 +194,8 @@ class TuneSession(Session):
     def resume(self, file: RunFile, header: dict) -> None:
         """Raises LabError where what is under test is no longer what it was."""
         super().resume(file, header)
-        for record in self.records():
-            if record.get("what") == ASKED:
-                self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in record["arms"]])
+        for asked in events(self.records(), ASKED):
+            self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
 
     def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
         """A further group of candidates, arm -> its point of the space; those whose trial fails are left out.
