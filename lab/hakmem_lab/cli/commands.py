@@ -9,76 +9,64 @@ from hakmem_lab import __version__
 from hakmem_lab.cli import fleet, heap, inspect, kinds, programs, traces
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
-# Group -> command -> (what it does, an example).
+# Group -> command -> (what it does, the rest of the line of an example).
 GROUPS = {
     "Is this machine fit?": {
-        "system": ("the machine's settings: look, make them quiet, put them back", "hak system check"),
-        "aa": ("one arm against itself: noise, and the smallest effect that can be seen", "hak aa -- ./program args"),
+        "system": ("the machine's settings: look, make them quiet, put them back", "check"),
+        "aa": ("one arm against itself: noise, and the smallest effect that can be seen", "-- ./program args"),
     },
     "Use an allocator": {
-        "run": (
-            "a program on an allocator that is checked to serve it",
-            "hak run --allocator hakmem -- ./program args",
-        ),
-        "doctor": ("is a program or a process served, and if not, what to do", "hak doctor -- ./program args"),
+        "run": ("a program on an allocator that is checked to serve it", "--allocator hakmem -- ./program args"),
+        "doctor": ("is a program or a process served, and if not, what to do", "-- ./program args"),
     },
     "Where did the memory go?": {
-        "explain": ("every resident kilobyte of a process or a core file, by owner", "hak explain PID"),
-        "profile": ("which stacks allocated what is in use: for pprof, or as text", "hak profile -o heap.txt PID"),
-        "top": ("the same live, by class and by thread; options changed from there", "hak top PID"),
-        "metrics": ("the same for monitoring, as OpenMetrics text", "hak metrics PID --listen 9464"),
+        "explain": ("every resident kilobyte of a process or a core file, by owner", "PID"),
+        "profile": ("which stacks allocated what is in use: for pprof, or as text", "-o heap.txt PID"),
+        "top": ("the same live, by class and by thread; options changed from there", "PID"),
+        "metrics": ("the same for monitoring, as OpenMetrics text", "PID --listen 9464"),
     },
     "Record once, ask later": {
-        "record": (
-            "what a program asks of its allocator, into a file",
-            "hak record -o program.trace -- ./program args",
-        ),
-        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "hak trace program.trace"),
-        "replay": ("what other allocators would make of it", "hak replay program.trace"),
+        "record": ("what a program asks of its allocator, into a file", "-o program.trace -- ./program args"),
+        "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "program.trace"),
+        "replay": ("what other allocators would make of it", "program.trace"),
     },
     "Which one is better?": {
-        "compare": ("several allocators: time, CPU, memory, faults", "hak compare -- ./program args"),
+        "compare": ("several allocators: time, CPU, memory, faults", "-- ./program args"),
         "ab": (
             "one treatment against one control: a verdict with its interval",
-            "hak ab --control glibc --treatment hakmem -- ./program args",
+            "--control glibc --treatment hakmem -- ./program args",
         ),
         "tune": (
             "allocators and their options: the best one, confirmed, as a line for the service file",
-            "hak tune --least rss --subject-to wall=+2% -- ./program args",
+            "--least rss --subject-to wall=+2% -- ./program args",
         ),
-        "suite": ("workloads of your own on several allocators, bars to reach", "hak suite mine.toml"),
-        "scorecard": ("the suite of this project", "hak scorecard --only ws400"),
-        "gallery": ("real programs on ten arms: what was found, or a row measured here", "hak gallery redis"),
+        "suite": ("workloads of your own on several allocators, bars to reach", "mine.toml"),
+        "scorecard": ("the suite of this project", "--only ws400"),
+        "gallery": ("real programs on ten arms: what was found, or a row measured here", "redis"),
         "fleet": (
             "a spec on many hosts: a verdict about all of them, and which gain, which lose",
-            "hak fleet spec.toml --engine dask --scheduler tcp://head:8786",
+            "spec.toml --engine dask --scheduler tcp://head:8786",
         ),
         "judge": (
             "what another tool has measured: Google Benchmark, go test, pytest-benchmark, hyperfine",
-            "hak judge old.json new.json",
+            "old.json new.json",
         ),
-        "baseline": (
-            "keep a build in a file, and measure it again beside a later one",
-            "hak baseline save main.baseline",
-        ),
+        "baseline": ("keep a build in a file, and measure it again beside a later one", "save main.baseline"),
     },
     "Closer questions, each with a spec": {
-        "matrix": ("settings that act together: 2x2 and 2^k designs", "hak matrix spec.toml"),
-        "sweep": ("the best of several settings, confirmed on fresh runs", "hak sweep spec.toml"),
-        "latency": (
-            "tail latency of requests that arrive at a fixed rate",
-            "hak latency experiments/tail_latency.toml",
-        ),
-        "soak": ("one process for minutes to hours: does it grow?", "hak soak experiments/rebase_soak.toml"),
-        "syscalls": ("system calls per operation", "hak syscalls -- ./program args"),
+        "matrix": ("settings that act together: 2x2 and 2^k designs", "spec.toml"),
+        "sweep": ("the best of several settings, confirmed on fresh runs", "spec.toml"),
+        "latency": ("tail latency of requests that arrive at a fixed rate", "experiments/tail_latency.toml"),
+        "soak": ("one process for minutes to hours: does it grow?", "experiments/rebase_soak.toml"),
+        "syscalls": ("system calls per operation", "-- ./program args"),
     },
     "Runs that are kept": {
-        "report": ("one HTML file: verdicts, pictures, raw data", "hak report last -o report.html"),
-        "show": ("a stored run, analysed again", "hak show last"),
-        "list": ("all stored runs", "hak list"),
-        "resume": ("go on with a run that was interrupted", "hak resume last"),
-        "export": ("raw runs as JSON or CSV, or an SQL query's answer", "hak export last --format csv"),
-        "decide": ("record a human's decision on a run", "hak decide last 'adopt: simpler code'"),
+        "report": ("one HTML file: verdicts, pictures, raw data", "last -o report.html"),
+        "show": ("a stored run, analysed again", "last"),
+        "list": ("all stored runs", ""),
+        "resume": ("go on with a run that was interrupted", "last"),
+        "export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
+        "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }
 MORE = """\
@@ -91,8 +79,8 @@ def overview() -> str:
     lines = [ABOUT]
     for title, commands in GROUPS.items():
         lines += ["", title]
-        for name, (what, example) in commands.items():
-            lines += [f"  {name:<10} {what}", f"  {'':<10}   {example}"]
+        for name, (what, words) in commands.items():
+            lines += [f"  {name:<10} {what}", f"  {'':<10}   hak {name} {words}".rstrip()]
     return "\n".join([*lines, "", MORE])
 
 

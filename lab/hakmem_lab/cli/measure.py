@@ -9,8 +9,7 @@ or worse as seldom as one run.
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -43,19 +42,12 @@ def spread_allocators(words: list[str]) -> list[str]:
     return spread + words[end:]
 
 
-def _pairs(words: list[str] | None, flag: str) -> dict[str, str]:
+def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=str.partition) -> dict[str, str]:
+    """What stands before and behind the equals sign. split: at which one."""
     for word in words or []:
         if "=" not in word:
-            raise LabError(f"{flag}: '{word}' is not NAME=VALUE")
-    return dict(word.partition("=")[::2] for word in words or [])
-
-
-def _guardrails(words: list[str]) -> dict[str, str]:
-    """Metric -> limit; the pattern of a metric may hold an equals sign, a limit cannot."""
-    for word in words:
-        if "=" not in word:
-            raise LabError(f"--guardrail: '{word}' is not METRIC=PERCENT")
-    return dict(word.rpartition("=")[::2] for word in words)
+            raise LabError(f"{flag}: '{word}' is not {form}")
+    return dict(split(word, "=")[::2] for word in words or [])
 
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
@@ -63,17 +55,15 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_",
            "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
-    if params.get("guardrail"):
-        keys["guardrails"] = _guardrails(params["guardrail"])
+    if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
+        keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
     if params.get("env"):
         keys["env"] = _pairs(params["env"], "--env")
     if params.get("pin") is not None:
         keys["pin"] = params["pin"].split(",")
     if params.get("input_") is not None:
         keys["stdin"] = check_file(str(params["input_"]), "--input")
-    for name, value in _pairs(params.get("set_"), "--set").items():
-        keys[name] = value
-    return keys
+    return keys | _pairs(params.get("set_"), "--set")
 
 
 def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -91,20 +81,19 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
     if params.get("require") is not None:
         check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
+    results = []
     try:
         with told():
-            spec = _with_input(spec, context)
-            if scans:
-                run = partial(kinds.module(kind).run, context=context)
-                results = measured(spec, scans, run, context.progress.say)
-            else:
-                result = kinds.module(kind).run(spec, context)
+            for values, each in specs(_with_input(spec, context), scans):
+                if values:
+                    context.progress.say(f"scan: {title(values)}")
+                results.append(kinds.module(kind).run(each, context) | ({"scan": values} if values else {}))
     except LabError as error:
         raise named(error, source) from None
     if scans:
         _finish_scan(results, params)
     else:
-        finish(result, params["json"], params.get("require"), params["format_"])
+        finish(results[0], params["json"], params.get("require"), params["format_"])
 
 
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
@@ -256,7 +245,9 @@ def expanded(commands: Sequence[str], scans: Sequence[str]) -> list[str]:
 
 
 def specs(spec: Any, scans: Sequence[str]) -> list[tuple[Values, Any]]:
-    """(the values, the spec with them) of every combination. Raises LabError."""
+    """(the values, the spec with them) of every combination; without a scan the spec as it is. Raises LabError."""
+    if not scans:
+        return [({}, spec)]
     every = combinations(scans)
     written = {name: getattr(spec, name) for name in SCANNED if hasattr(spec, name)}
     for name in every[0]:
@@ -264,12 +255,3 @@ def specs(spec: Any, scans: Sequence[str]) -> list[tuple[Values, Any]]:
             raise LabError(f"--scan {name}: {{{name}}} stands nowhere in the command")
     alpha = spec.alpha / len(every)
     return [(values, spec.model_copy(update={"alpha": alpha} | filled(written, values))) for values in every]
-
-
-def measured(spec: Any, scans: Sequence[str], run: Callable[[Any], dict], say: Callable[[str], None]) -> list[dict]:
-    """The results, each with the values that it is about."""
-    results = []
-    for values, each in specs(spec, scans):
-        say(f"scan: {title(values)}")
-        results.append(run(each) | {"scan": values})
-    return results

@@ -225,11 +225,26 @@ Waste = tuple[str, int, str]  # what it is, KiB, what to do about it
 MOST = 10
 LEAST_KIB = 4
 LARGE_PART = 0.05  # of the RSS, from which on metadata is a waste worth a word
+# What to do about a waste: of classes, of threads, of others; and of each owner that may be one, what it is and that.
+WHOLE_PAGES = "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back"
+BESIDE_LIVE = (
+    "hak profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
+)
+CACHED_BLOCKS = "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep"
+NOT_THE_HEAP = "mapped by the program itself, or by another allocator in it: hak doctor says which"
+OF_OWNERS = {
+    "waiting for decay": ("free memory that waits for its decay", "hak_trim(0) returns it now; HAKMEM_DECAY_MS, "
+                          "HAKMEM_RETAIN and HAKMEM_RETAIN_PERCENT keep less"),
+    "huge-page excess": ("pages that nobody wrote to, resident as parts of huge pages",
+                         "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"),
+    "in the depot": ("blocks in the depot, on their way from thread to thread",
+                     "hak_trim(0); what nobody takes goes back after HAKMEM_DECAY_MS"),
+    "metadata": ("metadata", "it grows with the most that was ever in use, and stays; a restart frees it"),
+}  # fmt: skip
 
 
 def largest(result: Mapping) -> list[dict]:
-    rows = {row["owner"]: row["kib"] for row in result["rows"]}
-    found = [*_of_classes(result), *_of_threads(result), *_of_rows(rows, result), *_outside(result)]
+    found = [*_of_classes(result), *_of_threads(result), *_of_rows(result), *_outside(result)]
     kept: list[dict] = [{"what": what, "kib": kib, "remedy": remedy} for what, kib, remedy in found if kib >= LEAST_KIB]
     return sorted(kept, key=lambda row: -row["kib"])[:MOST]
 
@@ -241,56 +256,25 @@ def _of_classes(result: Mapping) -> Iterator[Waste]:
             continue
         all_blocks = row["live_blocks"] + row["cached_blocks"] + row["free_blocks"]
         share = 100 * row["live_blocks"] // max(all_blocks, 1)
-        yield (
-            f"blocks of {size} bytes: whole pages of free blocks",
-            pages,
-            "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back",
-        )
-        yield (
-            f"blocks of {size} bytes: free beside live ones ({share} % live)",
-            row["free_kib"] - pages,
-            "hak profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free",
-        )
+        yield f"blocks of {size} bytes: whole pages of free blocks", pages, WHOLE_PAGES
+        yield f"blocks of {size} bytes: free beside live ones ({share} % live)", row["free_kib"] - pages, BESIDE_LIVE
         if row["rounding_kib"] > 0:
-            yield (
-                f"blocks of {size} bytes: rounding of requests of {row['mean_asked']:.0f} bytes on average",
-                row["rounding_kib"],
-                f"ask for what the class below holds, or use all {size} bytes",
-            )
+            asked = f"requests of {row['mean_asked']:.0f} bytes on average"
+            remedy = f"ask for what the class below holds, or use all {size} bytes"
+            yield f"blocks of {size} bytes: rounding of {asked}", row["rounding_kib"], remedy
 
 
 def _of_threads(result: Mapping) -> Iterator[Waste]:
     for row in result["threads"]:
         name = f" ({row['name']})" if row["name"] else ""
-        yield (
-            f"thread {row['thread']}{name}: {row['cached_blocks']} cached blocks",
-            row["cached_kib"],
-            "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep",
-        )
+        yield f"thread {row['thread']}{name}: {row['cached_blocks']} cached blocks", row["cached_kib"], CACHED_BLOCKS
 
 
-def _of_rows(rows: Mapping[str, int], result: Mapping) -> Iterator[Waste]:
-    yield (
-        "free memory that waits for its decay",
-        rows["waiting for decay"],
-        "hak_trim(0) returns it now; HAKMEM_DECAY_MS, HAKMEM_RETAIN and HAKMEM_RETAIN_PERCENT keep less",
-    )
-    yield (
-        "pages that nobody wrote to, resident as parts of huge pages",
-        rows["huge-page excess"],
-        "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
-    )
-    yield (
-        "blocks in the depot, on their way from thread to thread",
-        rows["in the depot"],
-        "hak_trim(0); what nobody takes goes back after HAKMEM_DECAY_MS",
-    )
-    if rows["metadata"] > LARGE_PART * result["rss_kib"]:
-        yield (
-            "metadata",
-            rows["metadata"],
-            "it grows with the most that was ever in use, and stays; a restart frees it",
-        )
+def _of_rows(result: Mapping) -> Iterator[Waste]:
+    rows = {row["owner"]: row["kib"] for row in result["rows"]}
+    for owner, (what, remedy) in OF_OWNERS.items():
+        if owner != "metadata" or rows[owner] > LARGE_PART * result["rss_kib"]:
+            yield what, rows[owner], remedy
 
 
 def _outside(result: Mapping) -> Iterator[Waste]:
@@ -299,11 +283,7 @@ def _outside(result: Mapping) -> Iterator[Waste]:
     if stacks // threads > 512:
         yield (f"stacks, {stacks // threads} KiB a thread", stacks, "fewer threads, or less on their stacks")
     for row in result["others"][:3]:
-        yield (
-            f"not the heap: {row['name']}",
-            row["kib"],
-            "mapped by the program itself, or by another allocator in it: hak doctor says which",
-        )
+        yield f"not the heap: {row['name']}", row["kib"], NOT_THE_HEAP
 
 
 FIRST_BYTES = 64

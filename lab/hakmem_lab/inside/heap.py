@@ -29,7 +29,7 @@ from hakmem_lab.inside.layout import (
 from hakmem_lab.inside.memory import Memory, Unreadable, word
 
 WRITABLE = 2  # of a piece of a leaf
-HEAPS_MAX, PIECES_MAX = 1 << 17, 1 << 20
+LINKED_MAX = 1 << 20  # objects of which each leads to the next
 WORD = 8
 
 
@@ -95,6 +95,19 @@ class Reader:
         root, prefix = self.layout.root("hak_arena"), "hak_arena_t."
         names = [name.removeprefix(prefix) for name in self.layout.rows if name.startswith(prefix)]
         return {name: self.word(root + self.layout[prefix + name]) for name in names}
+
+    def _linked(self, at: int, next_at: int, size: int) -> Iterator[tuple[int, bytes]]:
+        """(address, bytes) of objects of which each leads to the next. next_at: where in an object that address is."""
+        seen = set[int]()
+        while at and at not in seen and len(seen) < LINKED_MAX:
+            seen.add(at)
+            try:
+                data = self.memory.read(at, size)
+            except Unreadable:
+                self.broken += 1
+                return
+            yield at, data
+            at = int.from_bytes(data[next_at : next_at + WORD], "little")
 
     # The page map
 
@@ -247,15 +260,10 @@ class Reader:
         words = [(name, "<u8") for name in ("block", "asked", "site", "bytes")]
         names = [*words, ("weight_bytes", "<f8"), *((name, "<u4") for name in ("cls", "thread", "live"))]
         dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
-        at, seen = self.word(layout.root("hak_records")), set[int]()
-        while at and at not in seen and len(seen) < PIECES_MAX:
-            seen.add(at)
-            try:
-                rows = self.structures(dtype, at + layout["hak_records_t.sample"], layout["HAK_RECORDS"])
-                at = self.word(at + layout["hak_records_t.next"])
-            except Unreadable:
-                self.broken += 1
-                break
+        count, next_at, first = layout["HAK_RECORDS"], layout["hak_records_t.next"], layout["hak_records_t.sample"]
+        size = max(next_at + WORD, first + count * dtype.itemsize)
+        for _, data in self._linked(self.word(layout.root("hak_records")), next_at, size):
+            rows = np.frombuffer(data, dtype, count, first)
             for row in rows[(rows["live"] != 0) & (rows["cls"] <= layout["HAK_CLASS_HUGE"])]:
                 asked, cls, site, size = (int(row[name]) for name in ("asked", "cls", "site", "bytes"))
                 found[int(row["block"])] = Sample(asked, cls, site, size, float(row["weight_bytes"]))
@@ -311,18 +319,9 @@ class Reader:
             yield i, np.append(older, stacks["head"][i])
 
     def _caches(self) -> list[Cache]:
-        layout, found = self.layout, []
-        at, size, seen = self.word(layout.root("hak_heaps_all")), layout["size.hak_heap_t"], set[int]()
-        while at and at not in seen and len(seen) < HEAPS_MAX:
-            seen.add(at)
-            try:
-                data = self.memory.read(at, size)
-            except Unreadable:
-                self.broken += 1
-                break
-            found.append(self._cache(data))
-            at = self._value(data, "hak_heap_t.next", 8)
-        return found
+        layout, first = self.layout, self.word(self.layout.root("hak_heaps_all"))
+        heaps = self._linked(first, layout["hak_heap_t.next"], layout["size.hak_heap_t"])
+        return [self._cache(data) for _, data in heaps]
 
     def _value(self, data: bytes, name: str, size: int) -> int:
         at = self.layout[name]
@@ -363,16 +362,16 @@ class Reader:
         return {cls: self._array(int(slots[cls]), int(counts[cls])) for cls in np.flatnonzero(counts).tolist()}
 
     def _pieces(self) -> list[tuple[int, int]]:
-        found, at = dict[int, int](), self.word(self.layout.root("hak_meta_pieces"))
-        before, size = self.layout["hak_meta_piece_t.before"], self.layout["hak_meta_piece_t.bytes"]
-        while at and at not in found and len(found) < PIECES_MAX:
-            try:
-                bytes_ = self.word(at + size)
-                if not self._mapped.has(at, bytes_):
-                    raise Unreadable(f"metadata at {at:#x}")
-                found[at] = bytes_
-                at = self.word(at + before)
-            except Unreadable:
+        found, layout = [], self.layout
+        pieces = self._linked(
+            self.word(layout.root("hak_meta_pieces")),
+            layout["hak_meta_piece_t.before"],
+            layout["size.hak_meta_piece_t"],
+        )
+        for at, data in pieces:
+            size = self._value(data, "hak_meta_piece_t.bytes", WORD)
+            if not self._mapped.has(at, size):
                 self.broken += 1
                 break
-        return [*found.items()]
+            found.append((at, size))
+        return found

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hakmem_lab.inside.memory import Memory, Unreadable
+from hakmem_lab.inside.memory import Memory
 
 PAGE_SIZE, BASE, SECURE = 6, 7, 23  # of the auxiliary vector
 PT_DYNAMIC = 2
@@ -81,11 +81,6 @@ class Linked:
     def _strings(self) -> bytes:
         return self._memory.read(self.strings, self._tags.get(DT_STRSZ, 0))
 
-    def _symbol(self, index: int) -> tuple[str, int, bool]:
-        """(name, value, whether it is defined here)."""
-        (row,) = self._rows(index, index)
-        return self._string(int(row["name"])), int(row["value"]), bool(row["section"])
-
     def _rows(self, first: int, last: int) -> np.ndarray:
         """Of the table of symbols."""
         size = SYMBOL.itemsize
@@ -98,9 +93,9 @@ class Linked:
     def defined(self, name: str) -> int:
         """The address of the function of this name that it exports; 0: none."""
         for index in self._candidates(name):
-            found, value, here = self._symbol(index)
-            if here and value and found == name:
-                return self.base + value
+            (row,) = self._rows(index, index)
+            if row["section"] and row["value"] and self._string(int(row["name"])) == name:
+                return self.base + int(row["value"])
         return 0
 
     def _candidates(self, name: str) -> Iterator[int]:
@@ -200,6 +195,3 @@ def _text(memory: Memory, address: int) -> str:
         found += memory.read(address, room)
         address += room
     return found.partition(b"\0")[0].decode("utf-8", "surrogateescape")
-
-
-__all__ = ["Linked", "Slot", "Unreadable", "auxiliary", "objects"]

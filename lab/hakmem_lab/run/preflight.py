@@ -139,18 +139,10 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
     """Starts the command until its program's own code begins, and kills it. Raises LabError where it cannot start."""
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as launcher:
         asked = {"LD_DEBUG": "bindings,libs", "LD_DEBUG_OUTPUT": f"{folder}/ld", "LD_BIND_NOW": "1"}
+        stdin = None if workload.server else workload.stdin
         try:
-            running = launcher.start(
-                Request(
-                    argv,
-                    {**env, **asked},
-                    workload.cwd,
-                    workload.pin,
-                    START_S,
-                    0,
-                    stdin=None if workload.server else workload.stdin,
-                )
-            )
+            request = Request(argv, {**env, **asked}, workload.cwd, workload.pin, START_S, 0, stdin=stdin)
+            running = launcher.start(request)
         except OSError as error:
             raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
         log = Path(folder) / f"ld.{running.pid}"
@@ -247,19 +239,15 @@ def check_served(arm: Arm, program: Path, seen: Seen) -> None:
         raise LabError(f"{arm.name} cannot serve {unseen}, which {program} starts without LD_PRELOAD")
     for begun in seen.chain or [Begun(str(program), seen.bound)]:
         if begun.others() != {wanted}:
-            raise _not_served(arm, wanted, _told(begun, program), begun)
+            where = str(program) if begun.name == str(program) else f"{begun.name}, which runs {program}"
+            raise _not_served(arm, wanted, where, begun)
     for begun in seen.children:
         # A helper with a malloc of its own is none that could be replaced; one that lost the preload is.
         if begun.others() not in ({wanted}, set()):
             raise _not_served(arm, wanted, f"{begun.name}, which {program} starts", begun)
 
 
-def _told(begun: Begun, program: Path) -> str:
-    return str(program) if begun.name == str(program) else f"{begun.name}, which runs {program}"
-
-
 def _not_served(arm: Arm, wanted: str, where: str, begun: Begun) -> LabError:
-    served = ", ".join(sorted(begun.others())) or (
-        "the program itself" if begun.bound else "nothing that the dynamic linker knows"
-    )
+    nobody = "the program itself" if begun.bound else "nothing that the dynamic linker knows"
+    served = ", ".join(sorted(begun.others())) or nobody
     return LabError(f"{arm.name} should serve malloc in {where} ({wanted}), but {served} does")

@@ -139,15 +139,9 @@ class Runner:
 
         seed: what {seed} in the commands stands for.
         """
-        started, self._seed = time.time(), seed
-        record: dict = {
-            "arm": arm.name,
-            "started": started,
-            "repeat": repeat,
-            "pad_bytes": pad_bytes,
-            "ok": True,
-            "why": None,
-        }
+        self._seed = seed
+        record: dict = {"arm": arm.name, "started": time.time(), "repeat": repeat, "pad_bytes": pad_bytes}
+        record |= {"ok": True, "why": None}
         if self.workload.seeded():
             record["workload_seed"] = seed
         parts: list[dict] = []
@@ -213,15 +207,10 @@ class Runner:
         stdin: str | None = None,
     ) -> Running:
         w, library = self.workload, arm.library.path
-        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, stdin=stdin, pss_ms=self._pss_ms)
-        return launcher.start(
-            replace(
-                request,
-                expect=str(library.resolve()) if library else None,
-                counters=[COUNTERS[name] for name in self._counted],
-                groups=group.processes() if group else (),
-            )
-        )
+        expect, groups = str(library.resolve()) if library else None, group.processes() if group else ()
+        counters = [COUNTERS[name] for name in self._counted]
+        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin)
+        return launcher.start(replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups))
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {name: getattr(outcome, name) for name in MEASURES}

@@ -6,11 +6,13 @@ cache that its processes were the first to touch, their page tables and the kern
 """
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.system.files import number, rows, text
@@ -61,26 +63,19 @@ def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
 
 def usage(pid: int, exact: bool) -> Usage | None:
     """What the process and its descendants use; None when it has no memory any more."""
-    rss, pss, threads, cpu, minor, major, processes = 0, 0, 0, 0.0, 0, 0, 0
-    complete, tasks = exact, []
+    found: list[tuple[Any, ...]] = []
     for each, own_tasks in family(pid).items():
-        stat = text(f"/proc/{each}/stat")
-        own_rss, own_pss = _memory(each, exact)
-        if stat is None or own_rss == 0:
-            continue
-        fields = stat.rpartition(")")[2].split()
-        processes += 1
-        tasks += own_tasks
-        rss += own_rss
-        pss += own_pss or 0
-        complete = complete and own_pss is not None
-        threads += int(fields[THREADS])
-        cpu += (int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])) * TICK_S
-        minor += int(fields[MINOR_FAULTS])
-        major += int(fields[MAJOR_FAULTS])
-    if processes == 0:
+        stat, (own_rss, own_pss) = text(f"/proc/{each}/stat"), _memory(each, exact)
+        if stat is not None and own_rss:
+            fields = stat.rpartition(")")[2].split()
+            counts = (int(fields[at]) for at in (THREADS, USER_TICKS, SYSTEM_TICKS, MINOR_FAULTS, MAJOR_FAULTS))
+            found.append((own_rss, own_pss, *counts, own_tasks))
+    if not found:
         return None
-    return Usage(rss, pss if complete else None, threads, cpu, minor, major, processes, frozenset(tasks))
+    rss, pss, threads, user, system, minor, major, tasks = zip(*found, strict=True)
+    cpu_s, known = (sum(user) + sum(system)) * TICK_S, None if None in pss else sum(pss)
+    all_tasks = frozenset(itertools.chain(*tasks))
+    return Usage(sum(rss), known, sum(threads), cpu_s, sum(minor), sum(major), len(found), all_tasks)
 
 
 PROC = Path("/proc/self")
@@ -99,9 +94,9 @@ def _row(path: Path, name: str) -> int | None:
     return int(value) if value.isdecimal() else None
 
 
-def _stall_s(path: Path, kind: str) -> float | None:
-    """Seconds for which `some` or `full` of the processes waited, of a file such as memory.pressure."""
-    words = rows(path).get(kind, "").split()
+def _stall_s(path: Path) -> float | None:
+    """Seconds for which some of the processes waited, of a file such as memory.pressure."""
+    words = rows(path).get("some", "").split()
     return next((int(word[6:]) * MICRO for word in words if word.startswith("total=")), None)
 
 
@@ -143,18 +138,13 @@ class Group:
         """What only grows."""
         memory = self.folders["memory"]
         if self.version == 2:
-            usage, kills = _row(memory / "cpu.stat", "usage_usec"), _row(memory / "memory.events", "oom_kill")
-            return {
-                "cpu_s": _scaled(usage, MICRO),
-                "oom_kills": kills,
-                "memory_stall_s": _stall_s(memory / "memory.pressure", "some"),
-            }
-        used = self.folders.get("cpuacct")
-        return {
-            "cpu_s": _scaled(number(used / "cpuacct.usage"), NANO) if used else None,
-            "oom_kills": _row(memory / "memory.oom_control", "oom_kill"),
-            "memory_stall_s": None,
-        }
+            cpu_s = _scaled(_row(memory / "cpu.stat", "usage_usec"), MICRO)
+            kills, stall_s = _row(memory / "memory.events", "oom_kill"), _stall_s(memory / "memory.pressure")
+        else:
+            used = self.folders.get("cpuacct")
+            cpu_s = _scaled(number(used / "cpuacct.usage"), NANO) if used else None
+            kills, stall_s = _row(memory / "memory.oom_control", "oom_kill"), None
+        return {"cpu_s": cpu_s, "oom_kills": kills, "memory_stall_s": stall_s}
 
     def read(self) -> dict:
         """What the processes used together; None: this kernel does not say."""

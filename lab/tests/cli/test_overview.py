@@ -1,7 +1,6 @@
 """What a new user types first: nothing, --help, --version, the Tab key."""
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -20,8 +19,7 @@ def test_bare_hak_shows_every_command_with_an_example(here, words):
         assert title in answer.out
         for name, (what, example) in commands.items():
             assert what in answer.out
-            assert example in answer.out
-            assert shlex.split(example)[:2] == ["hak", name]
+            assert f"hak {name} {example}".rstrip() in answer.out
 
 
 def test_the_overview_names_exactly_the_commands_that_are_there():

@@ -1,7 +1,6 @@
 """The page itself: runs in, one self-contained HTML text out."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hakmem_lab.show.report import reproduce, svg, tables
 from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures import draw
 from hakmem_lab.show.report.svg import Picture, drawing
+from hakmem_lab.store.runs import plain
 
 # A page of very many runs stays quick to make and to open: beyond this many pictures a run gets its leading one, and
 # beyond twice as many none; the page says so.
@@ -47,16 +47,14 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
             only = None if drawn < PICTURE_BUDGET else 1 if drawn < 2 * PICTURE_BUDGET else 0
             pictures = draw(run, f"r{position}", only)
             drawn += len(pictures)
-            articles.append(
-                _article(run, f"r{position}", pictures, only, links.get(original.id))
-                | {"json": embedded_json(original.result)}
-            )
-    return environment.get_template("page.html.j2").render(
-        title=_title(articles),
-        articles=articles,
-        light=Markup(svg.variables(dark=False)),
-        dark=Markup(svg.variables(dark=True)),
-    )
+            article = _article(run, f"r{position}", pictures, only, links.get(original.id))
+            articles.append(article | {"json": embedded_json(original.result)})
+    return environment.get_template("page.html.j2").render(title=_title(articles), articles=articles, **schemes())
+
+
+def schemes() -> dict[str, Markup]:
+    """The colours of a page for a light and for a dark screen."""
+    return {"light": Markup(svg.variables(dark=False)), "dark": Markup(svg.variables(dark=True))}
 
 
 def _title(articles: Sequence[Mapping[str, Any]]) -> str:
@@ -101,40 +99,21 @@ def _article(
 
 
 def reading(
-    result: Mapping[str, Any], heading: str, headline: str, pictures: Sequence[Picture | None],
+    result: Mapping[str, Any], heading: str, headline: str, pictures: Sequence[Picture],
     tables: Sequence[Table], note: str,
 ) -> str:  # fmt: skip
     """A page of pictures and tables over one result, which it holds as JSON."""
-    return (
-        templates()
-        .get_template("reading.html.j2")
-        .render(
-            heading=heading,
-            time=result.get("time"),
-            headline=headline,
-            note=note,
-            pictures=[(picture, Markup(picture.svg)) for picture in pictures if picture],
-            tables=tables,
-            json=embedded_json(result),
-            light=Markup(svg.variables(dark=False)),
-            dark=Markup(svg.variables(dark=True)),
-        )
-    )
+    template = templates().get_template("reading.html.j2")
+    drawn = [(picture, Markup(picture.svg)) for picture in pictures]
+    return template.render(
+        heading=heading, time=result.get("time"), headline=headline, note=note, pictures=drawn, tables=tables,
+        json=embedded_json(result), **schemes(),
+    )  # fmt: skip
 
 
 def embedded_json(value: Any) -> Markup:
     """The value as JSON that is safe inside a script element; numbers that JSON does not have become null."""
-    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+    text = json.dumps(plain(value), ensure_ascii=True, allow_nan=False, default=str)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(name): _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return value
