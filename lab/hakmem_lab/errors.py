@@ -3,7 +3,8 @@
 import difflib
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 Found = TypeVar("Found")
@@ -29,6 +30,15 @@ class Interrupted(Exception):
     def __init__(self, text: str, number: int = signal.SIGINT):
         super().__init__(text)
         self.number = number
+
+
+@contextmanager
+def refused(what: str, then: str = "", kind: type[LabError] = LabError) -> Iterator[None]:
+    """Around what the system may refuse: what cannot be done, why, and what follows becomes the user's error."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or error}{then}") from None
 
 
 def decoded(decode: Callable[[str], Found], text: str) -> Found:

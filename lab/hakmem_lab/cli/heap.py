@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli.flags import JsonFile, arms, seconds
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, refused
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 MEAN_MOST = 1 << 30
@@ -197,10 +197,8 @@ def _serve(address: tuple[str, int], read: Callable[[], str], content_type: str)
         def handle_error(self, request: object, client_address: object) -> None:
             """Nothing: a scraper has hung up."""
 
-    try:
+    with refused(f"--listen: {address[0]}:{address[1]} cannot be used"):
         server = Server(address, Handler)
-    except OSError as error:
-        raise LabError(f"--listen: {address[0]}:{address[1]} cannot be used: {error.strerror or error}") from None
     with server:
         print(f"http://{address[0]}:{server.server_port}/metrics", flush=True)
         while server.ended is None:

@@ -3,6 +3,7 @@
 import getpass
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
 from hakmem_lab.cli.measure import check_format, check_output, check_verdict, finish, write_result
-from hakmem_lab.errors import LabError, StoreError, nearest, one_line
+from hakmem_lab.errors import LabError, StoreError, nearest, one_line, refused
 
 FORMATS = ("json", "csv", "openmetrics")
 
@@ -141,27 +142,19 @@ def report(
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
     from hakmem_lab import kinds
+    from hakmem_lab.inside import explain
     from hakmem_lab.show import formats
     from hakmem_lab.show import report as pages
 
     check_format(format_)
     names = runs or ["last"]
-    if len(names) == 1 and names[0].endswith(".json") and format_ is None:
-        _report_heap(Path(names[0]), output)
-        return
-    files = [_store(store).find(name) for name in names]
     if format_ is not None:
-        formats.write_format([kinds.analyse(file) for file in files], format_)
+        formats.write_format([kinds.analyse(_store(store).find(name)) for name in names], format_)
         return
-    pages.write_files(files, output)
-    print(output)
-
-
-def _report_heap(file: Path, output: Path) -> None:
-    from hakmem_lab.inside import explain
-    from hakmem_lab.show import report as pages
-
-    pages.write_reading(explain.load(file, "hak report"), output, "--output")
+    if len(names) == 1 and names[0].endswith(".json"):
+        pages.write_reading(explain.load(Path(names[0]), "hak report"), output, "--output")
+    else:
+        pages.write_files([_store(store).find(name) for name in names], output)
     print(output)
 
 
@@ -178,10 +171,6 @@ def decide(
     file = _store(store).find(run)
     file.header()
     file.continue_writing()
-    try:
+    with closing(file), refused(f"cannot write to {file.path}", kind=StoreError):
         file.append({"type": "decision", "time": now_utc(), "who": getpass.getuser(), "text": text})
-    except OSError as error:
-        raise StoreError(f"cannot write to {file.path}: {error.strerror}") from None
-    finally:
-        file.close()
     print(f"recorded on {file.id}")

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli.flags import JsonFile, arms
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError, nearest, refused
 
 Action = Annotated[str, typer.Argument(metavar="check|tune|undo", help="Look, change, or put back")]
 EXIT_DISTURBED, EXIT_NOT_SERVED = 1, 1
@@ -73,10 +73,8 @@ def run(
     if callgrind:
         raise typer.Exit(_counted(workload.argv, env))
     signals.adopt(False)  # which outlives the change to the program
-    try:
+    with refused(f"command: {workload.argv[0]} cannot be started"):
         os.execve(workload.argv[0], list(workload.argv), env)
-    except OSError as error:
-        raise LabError(f"command: {workload.argv[0]} cannot be started: {error.strerror}") from None
 
 
 def _counted(argv: Sequence[str], env: Mapping[str, str]) -> int:

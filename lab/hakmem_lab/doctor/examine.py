@@ -55,22 +55,20 @@ def command(words: Sequence[str], arm: Arm) -> Report:
     workload, env = Workload.of_command(words), arm.beside()
     path = Path(workload.argv[0])
     subject = _program(path, env)
-    found = program.checks(subject, library)
+    found, seen = program.checks(subject, library), None
     if subject.file is not None and program.has_hakmem(subject.file) and arm.allocator == "hakmem":
-        found += [Check(WHO, OK, "hakmem is linked into the program"), _options(None, env)]
+        who = Check(WHO, OK, "hakmem is linked into the program")
     elif any(check.served == NOTHING for check in found):
-        found.append(Check(WHO, UNKNOWN, "it was not started: what is said above decides"))
-        found.append(_options(None, env))
+        who = Check(WHO, UNKNOWN, "it was not started: what is said above decides")
     else:
         try:
             seen = preflight.look(workload.argv, env, workload)
         except LabError as error:
-            found.append(Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING))
-            found.append(_options(None, env))
+            who = Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING)
         else:
-            found = _of_started(seen, subject, env, library) or found
-            found += [_who(seen, path, arm), _options(seen, env)]
-    found += [*surroundings.of_process(), surroundings.inspection(), *surroundings.of_machine(env)]
+            found, who = _of_started(seen, subject, env, library) or found, _who(seen, path, arm)
+    found += [who, _options(seen, env), *surroundings.of_process(), surroundings.inspection()]
+    found += surroundings.of_machine(env)
     return report(arm.name, found)
 
 

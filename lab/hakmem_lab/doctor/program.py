@@ -118,14 +118,10 @@ def checks(program: Program, allocator: Binary) -> list[Check]:
     file = program.file
     if file is None:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
-    found = [
-        describe(program, file),
-        privileges(program.path),
-        architecture(file, allocator),
-        c_library(file, allocator),
-    ]
-    found += [linking(file), own_malloc(file), built_in(file), other_allocators(program, allocator)]
-    return [*found, language(program, file), deep_binding(program, file, allocator), tls(program, file, allocator)]
+    found = [describe(program, file), privileges(program.path), architecture(file, allocator)]
+    found += [c_library(file, allocator), linking(file), own_malloc(file), built_in(file)]
+    found += [other_allocators(program, allocator), language(program, file)]
+    return [*found, deep_binding(program, file, allocator), tls(program, file, allocator)]
 
 
 def describe(program: Program, file: Binary) -> Check:
@@ -214,9 +210,8 @@ def own_malloc(file: Binary) -> Check:
         return Check(name, OK, "none beside what is linked into it")
     brought = next(iter(_brought(file)), None)
     whose = f" ({brought})" if brought else ""
-    remedy = (
-        brought and allocators.ALLOCATORS[brought].without
-    ) or "build it without, or link libhakmem.a in its place"
+    without = allocators.ALLOCATORS[brought].without if brought else None
+    remedy = without or "build it without, or link libhakmem.a in its place"
     for names, why in (
         (file.functions.kept, "which the dynamic linker cannot replace"),
         (file.functions.exported, "which comes before every library's"),
@@ -260,13 +255,10 @@ def built_in(file: Binary) -> Check:
 
 def library_name(library: Binary | None) -> str | None:
     """Which allocator a library is, if it is one."""
-    for allocator, signs in allocators.ALLOCATORS.items():
-        if library is None:
-            break
-        if library.path.name.startswith(signs.files) or any(
-            name in library.functions.exported for name in signs.functions
-        ):
-            return allocator
+    if library is not None:
+        for allocator, signs in allocators.ALLOCATORS.items():
+            if library.path.name.startswith(signs.files) or library.functions.exported.intersection(signs.functions):
+                return allocator
     return None
 
 
@@ -347,8 +339,5 @@ def tls(program: Program, file: Binary, allocator: Binary) -> Check:
 
 
 def _surplus(tunables: str) -> int | None:
-    for setting in tunables.split(":"):
-        key, _, value = setting.partition("=")
-        if key == SURPLUS and value.isdecimal():
-            return int(value)
-    return None
+    settings = (setting.partition("=") for setting in tunables.split(":"))
+    return next((int(value) for key, _, value in settings if key == SURPLUS and value.isdecimal()), None)

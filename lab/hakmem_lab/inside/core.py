@@ -15,10 +15,9 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.inside.links import PAGE_SIZE, auxiliary
 from hakmem_lab.inside.memory import Mapping, Unreadable
 
-NT_PRSTATUS, NT_AUXV = "NT_PRSTATUS", "NT_AUXV"
-AT_PAGESZ = 6
 PROGRAM_PARTS = 3
 # Where the stack pointer is in elf_prstatus.
 STACK_POINTER = {"EM_X86_64": 112 + 19 * 8, "EM_AARCH64": 112 + 31 * 8}
@@ -50,9 +49,8 @@ class _WithoutSections:
 class Core:
     def __init__(self, path: Path):
         self.path, self.name, self.page = path, str(path), 4096
-        self._segments: list[
-            tuple[int, int, int, int, str]
-        ] = []  # start, end, place and bytes in the file, permissions
+        # Start, end, place and bytes in the file, permissions.
+        self._segments: list[tuple[int, int, int, int, str]] = []
         self._files: list[tuple[int, int, str, int]] = []
         self._pointers: list[int] = []
         self.lost = 0  # bytes that were to be in the file, which is cut short
@@ -106,16 +104,15 @@ class Core:
                 place = entry["page_offset"] * note["n_desc"]["page_size"]
                 self._files.append((entry["vm_start"], entry["vm_end"], os.fsdecode(name), place))
             return
-        if note["n_type"] not in (NT_PRSTATUS, NT_AUXV):
+        if note["n_type"] not in ("NT_PRSTATUS", "NT_AUXV"):
             return
         described = note["n_desc"]
         data = described.encode("latin-1") if isinstance(described, str) else bytes(described)
-        if note["n_type"] == NT_PRSTATUS and len(data) >= stack_pointer + 8:
+        if note["n_type"] == "NT_AUXV":
+            page = auxiliary(data).get(PAGE_SIZE)
+            self.page = page if page in (4096, 16384, 65536) else self.page
+        elif len(data) >= stack_pointer + 8:
             self._pointers.append(struct.unpack_from("<Q", data, stack_pointer)[0])
-        elif note["n_type"] == NT_AUXV:
-            for kind, value in struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]):
-                if kind == AT_PAGESZ and value in (4096, 16384, 65536):
-                    self.page = value
 
     def maps(self) -> list[Mapping]:
         names = sorted(self._files)

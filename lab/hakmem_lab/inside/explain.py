@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.errors import LabError, decoded
+from hakmem_lab.errors import LabError, decoded, refused
 from hakmem_lab.inside import blocks, layout, owners
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
@@ -293,7 +293,9 @@ def take(subject: str, stop: bool = False) -> dict:
     if subject.isdecimal():
         return process(int(subject), stop)
     path = _file(subject, stop)
-    if _is_json(path):
+    with refused(f"{path} cannot be read"), open(path, "rb") as opened:
+        is_json = opened.read(FIRST_BYTES).lstrip().startswith(b"{")
+    if is_json:
         return load(path, "PID | CORE")
     with Core(path) as file:
         return core(file)
@@ -323,20 +325,11 @@ def _file(subject: str, stop: bool) -> Path:
     return path
 
 
-def _is_json(path: Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(FIRST_BYTES).lstrip().startswith(b"{")
-    except OSError as error:
-        raise LabError(f"{path} cannot be read: {error.strerror}") from None
-
-
 def load(path: Path, option: str) -> dict:
     """A reading that --json wrote. Raises LabError where the file is no such one."""
     try:
-        found = decoded(json.loads, path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise LabError(f"{option}: {path} cannot be read: {error.strerror}") from None
+        with refused(f"{option}: {path} cannot be read"):
+            found = decoded(json.loads, path.read_text(encoding="utf-8"))
     except ValueError:
         raise LabError(f"{option}: {path} is no JSON: write one with hak explain --json FILE PID") from None
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, decoded, nearest
+from hakmem_lab.errors import LabError, decoded, nearest, refused
 from hakmem_lab.plan import peers, project
 from hakmem_lab.store.runs import now_utc
 from hakmem_lab.system import files
@@ -224,7 +224,7 @@ def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
     members = {FACTS: (json.dumps(facts, indent=1) + "\n").encode(), LIBRARY: library}
     if spec is not None:
         members[SPEC] = spec.encode()
-    try:
+    with refused(f"baseline: cannot write {file}"):
         file.parent.mkdir(parents=True, exist_ok=True)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -233,8 +233,6 @@ def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
                 entry.size, entry.mode = len(data), 0o644
                 archive.addfile(entry, io.BytesIO(data))
         files.write(file, packed.getvalue())
-    except OSError as error:
-        raise LabError(f"baseline: cannot write {file}: {error.strerror}") from None
     return facts
 
 
@@ -247,9 +245,8 @@ def load_baseline(file: Path, where: str = "baseline") -> Baseline:
     except (KeyError, TypeError, ValueError):
         known = False
     if not known:
-        raise LabError(
-            f"{where}: {file} is no baseline of this laboratory, or damaged: make one with hak baseline save"
-        )
+        what = f"{where}: {file} is no baseline of this laboratory, or damaged"
+        raise LabError(f"{what}: make one with hak baseline save")
     path = _unpacked(members[LIBRARY], facts["sha256"])
     spec = members[SPEC].decode() if SPEC in members else None
     library = peers.Library(path, facts["version"], facts["configuration"], facts["environment"])
@@ -278,9 +275,7 @@ def _unpacked(library: bytes, digest: str) -> Path:
     path = cache / f"{digest[:32]}.so"
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
         return path
-    try:
+    with refused(f"baseline: cannot unpack into {cache}"):
         cache.mkdir(parents=True, exist_ok=True)
         files.write(path, library)
-    except OSError as error:
-        raise LabError(f"baseline: cannot unpack into {cache}: {error.strerror}") from None
     return path

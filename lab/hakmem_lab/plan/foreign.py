@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line
+from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line, refused
 from hakmem_lab.plan.spec import NUMBER
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -42,10 +42,8 @@ class File:
 
 def read(name: str, metric: str) -> File:
     """metric: `wall`, `cpu`, or a figure as the tool calls it. Raises LabError."""
-    try:
+    with refused(f"{name}: cannot be read"):
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise LabError(f"{name}: cannot be read: {error.strerror}") from None
     text = data.decode("utf-8", "replace")
     tool, rows = _rows(name, text, metric)
     found: dict[str, Benchmark] = {}

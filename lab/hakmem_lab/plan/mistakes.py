@@ -55,9 +55,8 @@ def _plain(value: Any) -> Any:
 
 
 def _key(location: tuple) -> str:
-    return ".".join(
-        str(part) for part in location if not str(part).startswith(("function-", "list[", "literal[", "constrained"))
-    )
+    validators = ("function-", "list[", "literal[", "constrained")
+    return ".".join(str(part) for part in location if not str(part).startswith(validators))
 
 
 def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
@@ -105,11 +104,8 @@ def read_toml(path: Path) -> dict:
     try:
         return decoded(tomllib.loads, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        near = (
-            nearest(path.name, [p.name for p in path.parent.glob("*.toml")])
-            if path.parent.is_dir()
-            else "no such folder"
-        )
+        others = [each.name for each in path.parent.glob("*.toml")]
+        near = nearest(path.name, others) if path.parent.is_dir() else "no such folder"
         raise LabError(f"{path}: there is no such spec; {near}") from None
     except (OSError, ValueError) as error:
         raise LabError(f"{path}: {error}") from None

@@ -57,13 +57,8 @@ def version_of(path: Path) -> str | None:
         owner = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True, check=False)
         if owner.stdout:
             package = owner.stdout.partition(": ")[0].split(",")[0]
-            shown = subprocess.run(
-                ["dpkg-query", "-W", "-f", "${Package} ${Version}", package],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            return shown.stdout or None
+            ask = ["dpkg-query", "-W", "-f", "${Package} ${Version}", package]
+            return subprocess.run(ask, capture_output=True, text=True, check=False).stdout or None
     except OSError:
         pass
     numbers = re.search(r"\.so\.([\d.]+)$", path.resolve().name)

@@ -6,11 +6,12 @@ What hak itself was given, by `<` or through a pipe, can be read once only: it i
 import hashlib
 import os
 import select
+import shutil
 import stat
 import tempfile
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, StoreError
+from hakmem_lab.errors import LabError, StoreError, refused
 
 FOLDER = "inputs"
 WAIT_S = 1.0
@@ -68,27 +69,21 @@ def _named() -> str | None:
 def _kept(folder: Path) -> str | None:
     """A copy of what is left to read, named by its content; None where nothing is."""
     place = folder / FOLDER
-    try:
-        with tempfile.TemporaryFile() as copy:
-            digest, size = hashlib.sha256(), 0
-            while part := os.read(DESCRIPTOR, CHUNK_BYTES):
-                size += len(part)
-                if size > LIMIT_BYTES:
-                    raise LabError(
-                        f"standard input is longer than {LIMIT_BYTES >> 30} GiB: write it to a file and name that: "
-                        f"--input FILE"
-                    )
-                digest.update(part)
-                copy.write(part)
-            if not size:
-                return None
-            path = place / digest.hexdigest()[:16]
-            if not path.exists():
-                place.mkdir(parents=True, exist_ok=True)
-                copy.seek(0)
-                with open(path, "xb") as kept:
-                    while part := copy.read(CHUNK_BYTES):
-                        kept.write(part)
-            return str(path.absolute())
-    except OSError as error:
-        raise StoreError(f"standard input cannot be kept in {place}: {error.strerror}") from None
+    with refused(f"standard input cannot be kept in {place}", kind=StoreError), tempfile.TemporaryFile() as copy:
+        digest, size = hashlib.sha256(), 0
+        while part := os.read(DESCRIPTOR, CHUNK_BYTES):
+            size += len(part)
+            if size > LIMIT_BYTES:
+                longer = f"standard input is longer than {LIMIT_BYTES >> 30} GiB"
+                raise LabError(f"{longer}: write it to a file and name that: --input FILE")
+            digest.update(part)
+            copy.write(part)
+        if not size:
+            return None
+        path = place / digest.hexdigest()[:16]
+        if not path.exists():
+            place.mkdir(parents=True, exist_ok=True)
+            copy.seek(0)
+            with open(path, "xb") as kept:
+                shutil.copyfileobj(copy, kept)
+        return str(path.absolute())

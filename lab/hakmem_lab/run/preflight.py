@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.launcher import Launcher, Request, Running
@@ -140,11 +140,9 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as launcher:
         asked = {"LD_DEBUG": "bindings,libs", "LD_DEBUG_OUTPUT": f"{folder}/ld", "LD_BIND_NOW": "1"}
         stdin = None if workload.server else workload.stdin
-        try:
-            request = Request(argv, {**env, **asked}, workload.cwd, workload.pin, START_S, 0, stdin=stdin)
+        request = Request(argv, {**env, **asked}, workload.cwd, workload.pin, START_S, 0, stdin=stdin)
+        with refused(f"command: {argv[0]} cannot be started"):
             running = launcher.start(request)
-        except OSError as error:
-            raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
         log = Path(folder) / f"ld.{running.pid}"
         _until_main(running, log)
         last = None

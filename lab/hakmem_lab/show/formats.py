@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError, one_line
+from hakmem_lab.errors import one_line, refused
 from hakmem_lab.judge import words
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show import answers, kinds, numbers
@@ -40,10 +40,8 @@ def summary(result: dict) -> dict:
 
 def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
     """Raises LabError, which names the option that gave the path."""
-    try:
+    with refused(f"{option}: cannot write {path}", hint):
         files.write(path, text)
-    except OSError as error:
-        raise LabError(f"{option}: cannot write {path}: {error.strerror}{hint}") from None
 
 
 def write_object(found: object, path: Path, hint: str = "") -> None:
@@ -90,7 +88,8 @@ def _whole(result: dict, words: str) -> Iterator[Judgement]:
     """The verdict that the run has as a whole, where that is not one of several."""
     if result["verdict"] and not _several(result):
         first = (result.get("comparisons") or [None])[0]
-        name = f"{first['name']}: {answers.metric(result, first)}" if first else _subject(result)
+        names = f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
+        name = f"{first['name']}: {answers.metric(result, first)}" if first else names
         yield Judgement(name, result["verdict"], words)
 
 
@@ -105,10 +104,6 @@ def _unjudged(result: dict) -> Iterator[Judgement]:
     if _several(result):
         for name, why in result.get("unjudged") or []:
             yield Judgement(name, INCONCLUSIVE, why)
-
-
-def _subject(result: dict) -> str:
-    return f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
 
 
 def _each(result: dict) -> Iterator[Judgement]:
@@ -135,7 +130,7 @@ def github(results: Sequence[dict]) -> str:
         for case in judgements(result):
             level = LEVELS.get(case.verdict, "notice")
             words = f"{case.text} (run {result['id']})"
-            title = _property(f"{case.verdict}: {case.name}")
+            title = _data(f"{case.verdict}: {case.name}").replace(":", "%3A").replace(",", "%2C")
             lines.append(f"::{level} title={title}::{_data(words)}\n")
         lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
     return "".join(lines)
@@ -144,10 +139,6 @@ def github(results: Sequence[dict]) -> str:
 def _data(words: str) -> str:
     """As a command's message is written: a line, percent signs escaped."""
     return one_line(words).replace("%", "%25")
-
-
-def _property(words: str) -> str:
-    return _data(words).replace(":", "%3A").replace(",", "%2C")
 
 
 def junit(results: Sequence[dict]) -> str:

@@ -58,14 +58,15 @@ def openmetrics(results: Sequence[dict]) -> str:
                 if (known := finite(value)) is not None:
                     whole = {"run": result["id"], "kind": result["kind"], **labels}
                     own = ",".join(f'{name}="{escaped(text)}"' for name, text in whole.items())
-                    found[family].setdefault(own, known)  # a bar may repeat a figure that stands there
-    return "".join(_family(name, samples) for name, samples in found.items() if samples) + "# EOF\n"
+                    found[family].setdefault(f"{{{own}}}", known)  # a bar may repeat a figure that stands there
+    families = (_family(name, *FAMILIES[name], samples) for name, samples in found.items() if samples)
+    return "".join(families) + "# EOF\n"
 
 
-def _family(name: str, samples: Mapping[str, float]) -> str:
-    kind, unit, words = FAMILIES[name]
+def _family(name: str, kind: str, unit: str, words: str, samples: Mapping[str, float]) -> str:
+    """samples: what follows the name, its labels, and the value."""
     lines = [f"# TYPE {name} {kind}\n", f"# UNIT {name} {unit}\n" if unit else "", f"# HELP {name} {words}\n"]
-    return "".join([*lines, *(f"{name}{{{labels}}} {value!r}\n" for labels, value in samples.items())])
+    return "".join([*lines, *(f"{name}{labels} {value!r}\n" for labels, value in samples.items())])
 
 
 def escaped(value: str) -> str:
@@ -114,51 +115,48 @@ def _arms(result: dict) -> Iterator[Sample]:
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
-# name -> (help, value of a reading)
+# name -> (value of a reading, help)
 GAUGES = {
-    "allocated": ("In blocks that are handed out, as large as their class.", "_allocated"),
-    "active": ("In slabs and blocks, with all their free space.", "used_kib"),
-    "dirty": ("Free, and perhaps resident: what may go back to the system.", "dirty_kib"),
-    "metadata": ("Resident, of the allocator's own objects.", "metadata"),
-    "resident": ("Resident, of the heap: measured.", "_resident"),
-    "mapped": ("Mapped for blocks.", "mapped_kib"),
-    "retained": ("Mapped, free and given back: address space only.", "_retained"),
+    "allocated": ("_allocated", "In blocks that are handed out, as large as their class."),
+    "active": ("used_kib", "In slabs and blocks, with all their free space."),
+    "dirty": ("dirty_kib", "Free, and perhaps resident: what may go back to the system."),
+    "metadata": ("metadata", "Resident, of the allocator's own objects."),
+    "resident": ("_resident", "Resident, of the heap: measured."),
+    "mapped": ("mapped_kib", "Mapped for blocks."),
+    "retained": ("_retained", "Mapped, free and given back: address space only."),
+    "rss": ("_rss", "Resident, of the whole process."),
 }
 
 
 def heap_text(result: Mapping) -> str:
-    threads = _head("threads", "", "gauge", "Threads that have a cache.") + f"hakmem_threads {len(result['threads'])}\n"
-    return "".join([*_heap_gauges(result), *_heap_owners(result), *_heap_sizes(result), threads, "# EOF\n"])
-
-
-def _head(name: str, unit: str, kind: str, words: str) -> str:
-    full = f"hakmem_{name}_{unit}" if unit else f"hakmem_{name}"
-    return f"# TYPE {full} {kind}\n" + (f"# UNIT {full} {unit}\n" if unit else "") + f"# HELP {full} {words}\n"
-
-
-def _heap_gauges(result: Mapping) -> Iterator[str]:
     rows = {row["owner"]: row["kib"] * BYTES_PER_KIB for row in result["rows"]}
     counters = {name: kib * BYTES_PER_KIB for name, kib in result["counters"].items()}
-    values = rows | counters
-    values["_allocated"] = sum(row["live_bytes"] for row in result["classes"])
-    values["_resident"] = sum(rows.get(owner, 0) for owner in HEAP_OWNERS)
-    values["_retained"] = max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0)
-    for name, (words, key) in GAUGES.items():
-        yield _head(name, "bytes", "gauge", words) + f"hakmem_{name}_bytes {values[key]}\n"
-    yield _head("rss", "bytes", "gauge", "Resident, of the whole process.")
-    yield f"hakmem_rss_bytes {result['rss_kib'] * BYTES_PER_KIB}\n"
+    values = rows | counters | {
+        "_allocated": sum(row["live_bytes"] for row in result["classes"]),
+        "_resident": sum(rows.get(owner, 0) for owner in HEAP_OWNERS),
+        "_retained": max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0),
+        "_rss": result["rss_kib"] * BYTES_PER_KIB,
+    }  # fmt: skip
+    gauges = (
+        _family(f"hakmem_{name}_bytes", "gauge", "bytes", words, {"": values[key]})
+        for name, (key, words) in GAUGES.items()
+    )
+    owners = {f'{{owner="{escaped(owner)}"}}': size for owner, size in rows.items()}
+    resident = "Resident memory by owner; the sum is that of the process."
+    sizes = "Blocks by size: handed out, in caches, free in slabs."
+    threads = {"": len(result["threads"])}
+    return "".join([
+        *gauges,
+        _family("hakmem_owner_resident_bytes", "gauge", "bytes", resident, owners),
+        _family("hakmem_block_size_bytes", "gaugehistogram", "bytes", sizes, dict(_heap_sizes(result))),
+        _family("hakmem_threads", "gauge", "", "Threads that have a cache.", threads),
+        "# EOF\n",
+    ])  # fmt: skip
 
 
-def _heap_owners(result: Mapping) -> Iterator[str]:
-    yield _head("owner_resident", "bytes", "gauge", "Resident memory by owner; the sum is that of the process.")
-    for row in result["rows"]:
-        yield f'hakmem_owner_resident_bytes{{owner="{escaped(row["owner"])}"}} {row["kib"] * BYTES_PER_KIB}\n'
-
-
-def _heap_sizes(result: Mapping) -> Iterator[str]:
+def _heap_sizes(result: Mapping) -> Iterator[tuple[str, int]]:
     """One histogram a state; every class has its bucket, so that they are the same at each scrape."""
     rows = {row["block_bytes"]: row for row in result["classes"]}
-    yield _head("block_size", "bytes", "gaugehistogram", "Blocks by size: handed out, in caches, free in slabs.")
     for state, names in STATES.items():
         count = size = 0
         for bytes_ in (*result["class_sizes"], None):
@@ -167,9 +165,9 @@ def _heap_sizes(result: Mapping) -> Iterator[str]:
             count += blocks
             if bytes_:
                 size += blocks * bytes_
-                yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="{bytes_}.0"}} {count}\n'
+                yield f'_bucket{{state="{state}",le="{bytes_}.0"}}', count
             elif state == "live":
                 size += row.get("live_bytes", 0)
-        yield f'hakmem_block_size_bytes_bucket{{state="{state}",le="+Inf"}} {count}\n'
-        yield f'hakmem_block_size_bytes_gcount{{state="{state}"}} {count}\n'
-        yield f'hakmem_block_size_bytes_gsum{{state="{state}"}} {size}\n'
+        yield f'_bucket{{state="{state}",le="+Inf"}}', count
+        yield f'_gcount{{state="{state}"}}', count
+        yield f'_gsum{{state="{state}"}}', size

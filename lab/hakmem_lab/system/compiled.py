@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, refused
 
 BROUGHT = Path(__file__).parents[1] / "built"  # what scripts/wheel puts there, under the names below
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
@@ -54,13 +54,9 @@ def compiled(
 
 
 def _folder_in(cache: Path, purpose: str) -> tempfile.TemporaryDirectory[str]:
-    try:
+    with refused(f"hak cannot keep its {purpose} in {cache}", "; set XDG_CACHE_HOME to another folder"):
         cache.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(dir=cache)
-    except OSError as error:
-        raise LabError(
-            f"hak cannot keep its {purpose} in {cache}: {error.strerror}; set XDG_CACHE_HOME to another folder"
-        ) from None
 
 
 def _compiler(purpose: str, needs: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, refused
 from hakmem_lab.inside.profile.places import (
     ALLOC_OBJECTS,
     ALLOC_SPACE,
@@ -52,10 +52,8 @@ def write(profile: HeapProfile, path: Path) -> None:
         data = gzip.compress(encode(profile, names), mtime=0)
     else:
         data = (folded if path.name.endswith(".folded") else report)(profile, names).encode("utf-8", "replace")
-    try:
+    with refused(f"-o: cannot write {path}"):
         files.write(path, data)
-    except OSError as error:
-        raise LabError(f"-o: cannot write {path}: {error.strerror}") from None
 
 
 def _functions(stack: Stack, names: Names) -> list[Name]:
@@ -187,10 +185,8 @@ def _message(data: bytes) -> dict[int, int]:
 
 def read(path: Path) -> HeapProfile:
     """One that the library has written. Raises LabError."""
-    try:
+    with refused(f"{path} cannot be read"):
         data = path.read_bytes()
-    except OSError as error:
-        raise LabError(f"{path} cannot be read: {error.strerror}") from None
     try:
         return parse(gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data)
     except (OSError, EOFError, Malformed, KeyError, IndexError, ValueError) as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.errors import EXIT_SIGNAL, LabError
+from hakmem_lab.errors import EXIT_SIGNAL, LabError, refused
 from hakmem_lab.inside import layout, owners
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
@@ -231,11 +231,8 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
     workload, env = Workload.of_command(command), arm.beside()
     check_arm(arm, workload, env)
     with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
-        env |= {
-            "HAKMEM_PROFILE_FILE": f"{folder}/%p.pb",
-            "HAKMEM_PROFILE_RATE": str(mean_bytes),
-            "HAKMEM_PROFILE_EXIT": "1",
-        }
+        env |= {"HAKMEM_PROFILE_FILE": f"{folder}/%p.pb", "HAKMEM_PROFILE_EXIT": "1"}
+        env["HAKMEM_PROFILE_RATE"] = str(mean_bytes)
         status, seen = _run(workload.argv, env)
         profile = _joined(Path(folder), command[0], status, seen)
     profile.comments.append(f"hak profile -- {' '.join(command)}")
@@ -246,14 +243,11 @@ def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapP
     """(its status; of one that a signal ended, as a shell tells it; each process as it was last seen). What is typed,
     and what tells us to end, is for the program. One that a signal ends writes no profile: it was looked at before."""
     seen: dict[int, HeapProfile] = {}
-    try:
-        with signals.held():  # until there is somebody to hand them on to
-            process = subprocess.Popen(list(argv), env=env)
-            with signals.handed_on(process.pid):
-                while (status := _waited(process, seen)) is None:
-                    pass
-    except OSError as error:
-        raise LabError(f"command: {argv[0]} cannot be started: {error.strerror}") from None
+    with refused(f"command: {argv[0]} cannot be started"), signals.held():  # until there is somebody to hand them on to
+        process = subprocess.Popen(list(argv), env=env)
+        with signals.handed_on(process.pid):
+            while (status := _waited(process, seen)) is None:
+                pass
     return status if status >= 0 else EXIT_SIGNAL - status, seen
 
 

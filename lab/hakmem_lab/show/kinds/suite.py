@@ -75,11 +75,8 @@ def tables(result: Record) -> Iterator:
     yield from _ratios(card)
     # What was stored before there were any has no means.
     arms = row_arms(means := card.get("means") or [])
-    heads, rows = (
-        ["of", *arms],
-        [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means],
-    )
-    yield from filled("Geometric means", heads, rows)
+    rows = [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means]
+    yield from filled("Geometric means", ["of", *arms], rows)
     rows = [[_name(row), row["to_reach"], row["measured"], row["verdict"]] for row in card["rows"] if row["verdict"]]
     yield from filled("Bars (~: the interval holds the bar, open)", ("workload", *_REACHED, "verdict"), rows)
     rows = [[each["name"], each["to_reach"], each["measured"], _met(each)] for each in card["milestones"]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab import extras, kinds
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import refused
 from hakmem_lab.show import formats
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.store.runs import RunFile
@@ -29,10 +29,8 @@ def write_files(found: Sequence[RunFile], output: Path) -> None:
     """One HTML file over the runs, their raw data linked. Raises LabError where it cannot be written."""
     extras.need("report", "hak report")
     links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in found}
-    try:
+    with refused(f"--output: cannot write {output}"):
         write([load(file) for file in found], output, links)
-    except OSError as error:
-        raise LabError(f"--output: cannot write {output}: {error.strerror}") from None
 
 
 def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, str] | None = None) -> None:

@@ -75,9 +75,8 @@ def screen(watch: Watch, height: int) -> Group:
     changed = reading["counters"]["difference_kib"]
     head = f"process {reading['pid']}: {kib(reading['rss_kib'])} KiB resident; read in {reading['seconds']:.2f} s"
     head += f", meanwhile its counters changed by {kib(changed)} KiB" if changed else ""
-    view = {"classes": _classes, "threads": _threads, "options": _options}[watch.view](
-        watch, max(height - ROWS_LEFT, 4)
-    )
+    table = {"classes": _classes, "threads": _threads, "options": _options}[watch.view]
+    view = table(watch, max(height - ROWS_LEFT, 4))
     return Group(Text(head, style="bold"), _owners(watch), view, _line(watch), Text(HELP, style="dim"))
 
 
@@ -130,13 +129,11 @@ def _line(watch: Watch) -> Text:
     """What is being asked, or was said last."""
     if watch.asked is not None:
         was = watch.settings[watch.selected]
-        return Text(
-            f"{was.name}: {was.shown()} -> {watch.asked.shown()}: {watch.said}. y: do it, any other key: no", "bold"
-        )
+        change = f"{was.name}: {was.shown()} -> {watch.asked.shown()}: {watch.said}"
+        return Text(f"{change}. y: do it, any other key: no", "bold")
     if watch.typed is not None:
-        return Text(
-            f"{watch.settings[watch.selected].name} = {watch.typed}_  (enter: see what it does, escape: leave)", "bold"
-        )
+        typed = f"{watch.settings[watch.selected].name} = {watch.typed}_"
+        return Text(f"{typed}  (enter: see what it does, escape: leave)", "bold")
     if watch.view == "options" and not watch.said:
         return Text("up and down choose, enter changes")
     return Text(one_line(watch.said))

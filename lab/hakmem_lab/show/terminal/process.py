@@ -28,10 +28,8 @@ def show_report(found: Report) -> None:
     for check in found.checks:
         margin = " " * (STATE_WIDTH + names + 2)
         first, *rest = _wrapped(one_line(check.found), margin, width)
-        console.print(
-            Text(f"{check.state:<{STATE_WIDTH}}", STATES[check.state]).append(f"{check.name:<{names}}  ", "default"),
-            end="",
-        )
+        state = Text(f"{check.state:<{STATE_WIDTH}}", STATES[check.state])
+        console.print(state.append(f"{check.name:<{names}}  ", "default"), end="")
         console.print("\n".join([first.removeprefix(margin), *rest]))
         if check.remedy:
             for line in _wrapped(MARK + one_line(check.remedy), " " * STATE_WIDTH, width):
@@ -39,9 +37,8 @@ def show_report(found: Report) -> None:
 
 
 def _wrapped(text: str, margin: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False) or [
-        margin
-    ]
+    lines = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+    return lines or [margin]
 
 
 BAR = 30
@@ -132,8 +129,7 @@ def _wastes(console, result: Mapping) -> None:
     margin = " " * 11
     console.print("largest wastes, and what to do", style="bold")
     for row in result["wastes"]:
-        what = f"{number(row['kib'], 'KiB'):>9}  {one_line(row['what'])}"
-        console.print(what, soft_wrap=True)
+        console.print(f"{number(row['kib'], 'KiB'):>9}  {one_line(row['what'])}", soft_wrap=True)
         for line in textwrap.wrap(MARK + row["remedy"], REMEDY_WIDTH, initial_indent=margin, subsequent_indent=margin):
             console.print(line, soft_wrap=True, style="dim")
     if not result["wastes"]:
