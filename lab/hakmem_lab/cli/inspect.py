@@ -74,21 +74,20 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
-    from hakmem_lab.show.terminal import add_row, new_table, output
+    from hakmem_lab.show.terminal import output, table_of
 
-    found = _store(store)
-    table = new_table("", "run", "kind", "verdict", "blocks", "arms", "question or command")
+    found, rows = _store(store), []
     for file in _readable(found.runs()):
         header, result = file.header(), file.result()
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
         blocks = str((result or {}).get("blocks", ""))
-        add_row(table, header["id"], header["kind"], state, blocks, arms[:60], about[:60])
-    if not table.row_count:
+        rows.append((header["id"], header["kind"], state, blocks, arms[:60], about[:60]))
+    if not rows:
         print(f"no runs in {found.folder}")
         return
-    output().print(table)
+    output().print(table_of("", ("run", "kind", "verdict", "blocks", "arms", "question or command"), rows))
 
 
 def export(

@@ -107,11 +107,12 @@ def _show_instructions(result: dict) -> None:
     console = terminal.output()
     console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
     console.print(result["headline"])
-    each = result["arms"][0]["per_op"] is not None
-    table = terminal.new_table("Instructions", "arm", "one run", *(["per operation"] if each else []))
-    for arm in result["arms"]:
-        terminal.add_row(table, arm["name"], f"{arm['instructions']:,}", *([f"{arm['per_op']:,.2f}"] if each else []))
-    console.print(table)
+    rows = [[arm["name"], f"{arm['instructions']:,}"] for arm in result["arms"]]
+    columns = ["arm", "one run"]
+    if result["arms"][0]["per_op"] is not None:
+        columns.append("per operation")
+        rows = [[*row, f"{arm['per_op']:,.2f}"] for row, arm in zip(rows, result["arms"], strict=True)]
+    console.print(terminal.table_of("Instructions", columns, rows))
 
 
 def _tune(params: dict[str, Any]) -> None:

@@ -53,69 +53,60 @@ ALLOCATORS = {
 
 @dataclass(frozen=True)
 class Language:
-    """What keeps a heap of its own. functions: exported or imported; sections: of the file; libraries: beginnings of
-    names. beside: the clause; remedy: what sends more of it to malloc, or shows it; variable: what does so already."""
+    """What keeps a heap of its own. beside: the clause; remedy: what sends more of it to malloc, or shows it.
+    functions: exported or imported; sections: of the file; libraries: beginnings of names; variable: what does so
+    already."""
 
-    functions: tuple[str, ...]
-    sections: tuple[str, ...]
-    libraries: tuple[str, ...]
     beside: str
     remedy: str
+    functions: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     variable: tuple[str, tuple[str, ...]] | None = None
 
 
 LANGUAGES = {
     "Python": Language(
-        ("Py_BytesMain", "Py_RunMain"),
-        (),
-        ("libpython3",),
         "Python keeps objects up to 512 bytes in arenas of its own",
         "PYTHONMALLOC=malloc",
-        ("PYTHONMALLOC", ("malloc", "malloc_debug")),
+        functions=("Py_BytesMain", "Py_RunMain"),
+        libraries=("libpython3",),
+        variable=("PYTHONMALLOC", ("malloc", "malloc_debug")),
     ),
     "Java": Language(
-        ("JLI_Launch", "JNI_CreateJavaVM"),
-        (),
-        ("libjli.so", "libjvm.so"),
         "Java maps heap, metaspace and code itself; malloc has its native memory",
         "see both: java -XX:NativeMemoryTracking=summary, then jcmd PID VM.native_memory",
+        functions=("JLI_Launch", "JNI_CreateJavaVM"),
+        libraries=("libjli.so", "libjvm.so"),
     ),
     "Go": Language(
-        (),
-        (".go.buildinfo", ".note.go.buildid", ".gopclntab"),
-        (),
         "Go maps its heap itself; only C code that it calls asks malloc",
         "bound that heap by GOMEMLIMIT=512MiB",
+        sections=(".go.buildinfo", ".note.go.buildid", ".gopclntab"),
     ),
     "JavaScript": Language(
-        ("napi_create_function", "JS_NewRuntime"),
-        (),
-        ("libnode.so", "libv8.so", "libmozjs"),
         "JavaScript's objects are in a heap that the engine maps itself; malloc has buffers and native code",
         "bound that heap by NODE_OPTIONS=--max-old-space-size=512",
+        functions=("napi_create_function", "JS_NewRuntime"),
+        libraries=("libnode.so", "libv8.so", "libmozjs"),
     ),
     "PHP": Language(
-        ("_emalloc", "zend_mm_alloc"),
-        (),
-        ("libphp",),
         "PHP cuts its blocks from chunks of 2 MiB that it maps itself",
         "USE_ZEND_ALLOC=0",
-        ("USE_ZEND_ALLOC", ("0",)),
+        functions=("_emalloc", "zend_mm_alloc"),
+        libraries=("libphp",),
+        variable=("USE_ZEND_ALLOC", ("0",)),
     ),
     "Erlang": Language(
-        ("enif_alloc",),
-        (),
-        (),
         "Erlang has allocators of its own, which map carriers",
         'ERL_FLAGS="+Mea min"',
-        ("ERL_FLAGS", ("+Mea min",)),
+        functions=("enif_alloc",),
+        variable=("ERL_FLAGS", ("+Mea min",)),
     ),
     ".NET": Language(
-        (),
-        (),
-        ("libcoreclr.so", "libclrgc.so"),
         ".NET maps its heap itself; malloc has native memory",
         "bound that heap by DOTNET_GCHeapHardLimit=0x20000000",
+        libraries=("libcoreclr.so", "libclrgc.so"),
     ),
 }
 
@@ -123,14 +114,5 @@ LANGUAGES = {
 LOADERS = ("dlopen", "dlmopen")
 # Blocks that these return may be handed to free, whoever serves that.
 BESIDE_MALLOC = ("mallocx", "rallocx", "je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
-NAMES = tuple(
-    dict.fromkeys(
-        (
-            *MALLOC,
-            *LOADERS,
-            *BESIDE_MALLOC,
-            *(name for signs in ALLOCATORS.values() for name in signs.functions),
-            *(name for language in LANGUAGES.values() for name in language.functions),
-        )
-    )
-)
+_SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
+NAMES = tuple(dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *(name for names in _SIGNS for name in names))))

@@ -6,7 +6,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.kinds import compare
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.show.terminal import add_row, new_table, number, output
+from hakmem_lab.show.terminal import number, output, table_of
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,7 @@ def test_a_number_has_its_unit_and_no_exponent(value, unit, wanted):
 
 
 def test_a_cell_may_have_two_lines_and_bring_no_command(capsys):
-    table = new_table("figures", "what", "change")
-    add_row(table, "\x1b[31mfirst", "faster\n[3, 5]")
+    table = table_of("figures", ("what", "change"), [("\x1b[31mfirst", "faster\n[3, 5]")])
     output().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == [r"\x1b[31mfirst", "faster"] for line in lines)

@@ -39,7 +39,7 @@ def tables(result: Record) -> Iterator:
 
 def stacks_title(stacks: dict) -> str:
     """What the table by stack is about."""
-    left = f"; {_counted(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
+    left = f"; {traced.many(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
     level = f"{100 * stacks['level']:.4g} %"
     return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
 
@@ -63,20 +63,16 @@ def replayed(found: dict) -> str:
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
-    text = f"replayed: {_counted(operations, 'operation')} of {_counted(threads, 'thread')}"
-    text += f" in {_counted(len(processes), 'process', 'processes')}"
+    text = f"replayed: {traced.many(operations, 'operation')} of {traced.many(threads, 'thread')}"
+    text += f" in {traced.many(len(processes), 'process', 'processes')}"
     if found["left_out"]:
-        left = _counted(found["left_out"], "process", "processes")
+        left = traced.many(found["left_out"], "process", "processes")
         text += f"; left out: {left} with {found['left_out_operations']:,} operations"
     for key, words in (("skipped", "frees of blocks that are not in the trace"),
                        ("unordered", "waits for what the trace lacks")):  # fmt: skip
         if count := sum(each[key] for each in processes):
             text += f"; {count:,} {words}"
     return text
-
-
-def _counted(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _no_base(found: dict) -> str:
@@ -116,10 +112,10 @@ def ranked(quantity: dict) -> str:
     """Whether the order by this metric is that of the live runs."""
     ranking, title = quantity["ranking"], TITLES[quantity["name"]]
     agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
-    chance = f"; {_counted(unsure, 'pair')} more may do so by chance" if unsure else ""
+    chance = f"; {traced.many(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
         return f"order by {title}: no two arms are shown to differ by more than 3 % live{chance}"
-    pairs = f"of {_counted(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
+    pairs = f"of {traced.many(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
     if not contrary:
         return f"order by {title}: as live, {pairs} all{chance}"
     wrong = ", ".join(" and ".join(pair) for pair in contrary)

@@ -7,7 +7,7 @@ from hakmem_lab.show import numbers
 from hakmem_lab.show.kinds import passed
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import MIB, MICROSECOND, PERCENT, QUANTILES, Sample, bounds
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
@@ -49,20 +49,19 @@ def _range(low: float | None, high: float | None, digits: int = 2) -> str:
 
 def tables(result: Record) -> Iterator:
     soak = result["soak"]
-    table = new_table("Soak", "what", "value")
-    add_row(table, "steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")
+    rows = [("steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")]
     if soak["rss_slope_mib_per_h"] is not None:
         slope = f"{soak['rss_slope_mib_per_h']:+.2f} {_range(soak['slope_low'], soak['slope_high'])} MiB/h"
-        add_row(table, "growth of resident memory", f"{slope}, budget {soak['budget_mib_per_h']:g}")
+        rows.append(("growth of resident memory", f"{slope}, budget {soak['budget_mib_per_h']:g}"))
     if soak["throughput_drift_percent_per_h"] is not None:
         drift = f"{soak['throughput_drift_percent_per_h']:+.1f} {_range(soak['drift_low'], soak['drift_high'], 1)} %/h"
-        add_row(table, "drift of throughput", drift)
-    add_row(table, "change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none")
+        rows.append(("drift of throughput", drift))
+    rows.append(("change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none"))
     tails = [epoch for epoch in soak["epochs"] if epoch.get("p99_us") is not None]
     if tails:
         worst = max(tails, key=lambda epoch: epoch["p99_us"])
-        add_row(table, "worst epoch's p99", f"{worst['p99_us']:.2f} us at {worst['start_s']:.0f} s")
-    yield table
+        rows.append(("worst epoch's p99", f"{worst['p99_us']:.2f} us at {worst['start_s']:.0f} s"))
+    yield from filled("Soak", ("what", "value"), rows)
 
 
 def samples(result: Record) -> Iterator[Sample]:

@@ -8,7 +8,7 @@ from hakmem_lab.show.answers import listed
 from hakmem_lab.show.kinds import passed
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import Sample
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
@@ -48,16 +48,15 @@ def tables(result: Record) -> Iterator:
     """An arm has the counts of two lengths, or of the whole process where the command has no length, or none yet."""
     arms = result["syscalls"]["arms"]
     whole = any("whole" in arm for arm in arms)
-    table = new_table(
-        "System calls", "arm", *(["in all"] if whole else ["per operation", "short run", "long run"]), "the most"
-    )
+    heads = ["arm", *(["in all"] if whole else ["per operation", "short run", "long run"]), "the most"]
+    rows = []
     for arm in arms:
         calls = arm["whole"]["per_call"] if "whole" in arm else arm["per_call"]
         most = ", ".join(sorted(calls, key=lambda name: -calls[name])[:3]) or "-"
         rate = "-" if arm["per_op"] is None else f"{arm['per_op']:.2g}"
         counts = [_calls(arm.get("whole"))] if whole else [rate, _calls(arm.get("short")), _calls(arm.get("long"))]
-        add_row(table, arm["name"], *counts, most)
-    yield table
+        rows.append([arm["name"], *counts, most])
+    yield from filled("System calls", heads, rows)
 
 
 def samples(result: Record) -> Iterator[Sample]:

@@ -42,14 +42,18 @@ def output():
     return Harmless(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
 
 
-def new_table(title: str, *columns: str):
-    """An empty table of rich; the first column is of words, the others are of figures."""
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *words: int):
+    """A table of rich, of plain text, in which verdicts have their colours. Its first column, and those in these
+    places, are of words, the others are of figures."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        of_words = {index, index - len(columns)} & {0, *words}
+        table.add_column(column, justify="left" if of_words else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
     return table
 
 
@@ -59,16 +63,8 @@ def _cell(text: str):
     return Text(escaped(text, but="\n"), style=STYLES.get(text, ""))
 
 
-def add_row(table, *cells: str) -> None:
-    """A row of plain text, in which verdicts have their colours."""
-    table.add_row(*(_cell(cell) for cell in cells))
-
-
 def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator:
-    """A table of rows of plain text, where there are any."""
+    """The table, where there are rows."""
     rows = list(rows)
     if rows:
-        table = new_table(title, *columns)
-        for row in rows:
-            add_row(table, *row)
-        yield table
+        yield table_of(title, columns, rows)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from hakmem_lab.errors import one_line
 from hakmem_lab.inside.watch import Watch
-from hakmem_lab.show.terminal import add_row, new_table
+from hakmem_lab.show.terminal import table_of
 from hakmem_lab.show.terminal.process import class_cells, kib, thread_cells
 
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
@@ -85,44 +85,43 @@ def _rate(value: float | None) -> str:
 
 
 def _owners(watch: Watch):
-    table = new_table("", "owner", "KiB", "KiB/s", "")
-    table.columns[-1].justify = "left"
     rates, whole = watch.rates(), max(watch.reading["rss_kib"], 1)
-    for row in watch.reading["rows"]:
-        bar = "█" * round(max(row["kib"], 0) / whole * BAR)
-        add_row(table, row["owner"], kib(row["kib"]), _rate(rates.get(row["owner"])), bar)
-    return table
+    rows = (
+        [row["owner"], kib(row["kib"]), _rate(rates.get(row["owner"])), "█" * round(max(row["kib"], 0) / whole * BAR)]
+        for row in watch.reading["rows"]
+    )
+    return table_of("", ("owner", "KiB", "KiB/s", ""), rows, -1)
 
 
 def _classes(watch: Watch, most: int):
-    table = new_table("", "bytes", "live", "a second", "cached", "free", "resident KiB", "KiB/s")
     live = watch.changes("classes", "block_bytes", "live_blocks")
     resident = watch.changes("classes", "block_bytes", "resident_kib")
-    rows = sorted(watch.reading["classes"], key=lambda row: -row["resident_kib"])[:most]
-    for row in sorted(rows, key=lambda row: row["block_bytes"] or 1 << 62):
+    largest, rows = sorted(watch.reading["classes"], key=lambda row: -row["resident_kib"])[:most], []
+    for row in sorted(largest, key=lambda row: row["block_bytes"] or 1 << 62):
         size, _, alive, cached, free, *_, there = class_cells(row)
         each = row["block_bytes"]
-        add_row(table, size, alive, _rate(live.get(each)), cached, free, there, _rate(resident.get(each)))
-    return table
+        rows.append([size, alive, _rate(live.get(each)), cached, free, there, _rate(resident.get(each))])
+    return table_of("", ("bytes", "live", "a second", "cached", "free", "resident KiB", "KiB/s"), rows)
 
 
 def _threads(watch: Watch, most: int):
-    table = new_table("", "thread", "name", "cached KiB", "KiB/s", "blocks", "refills and overflows a second")
+    heads = ("thread", "name", "cached KiB", "KiB/s", "blocks", "refills and overflows a second")
     cached = watch.changes("threads", "thread", "cached_kib")
     events = watch.changes("threads", "thread", "events")
+    rows = []
     for row in watch.reading["threads"][:most]:
         *first, blocks = thread_cells(row)
-        each = row["thread"]
-        add_row(table, *first, _rate(cached.get(each)), blocks, _rate(events.get(each)))
-    return table
+        rows.append([*first, _rate(cached.get(row["thread"])), blocks, _rate(events.get(row["thread"]))])
+    return table_of("", heads, rows)
 
 
 def _options(watch: Watch, _: int):
-    table = new_table("", "option", "value", "set by")
-    for number, setting in enumerate(watch.settings):
-        mark = "> " if number == watch.selected else "  "
-        add_row(table, mark + setting.name, setting.shown(), "user" if setting.given else "profile")
-    return table
+    marks = {watch.selected: "> "}
+    rows = (
+        [marks.get(number, "  ") + each.name, each.shown(), "user" if each.given else "profile"]
+        for number, each in enumerate(watch.settings)
+    )
+    return table_of("", ("option", "value", "set by"), rows)
 
 
 def _line(watch: Watch) -> Text:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from hakmem_lab.doctor import Report
 from hakmem_lab.errors import one_line
-from hakmem_lab.show.terminal import add_row, new_table, number, output
+from hakmem_lab.show.terminal import number, output, table_of
 
 WIDTH, LEAST_WIDTH = 100, 60
 STATES = {"ok": "green", "note": "blue", "problem": "bold red", "unknown": "yellow"}
@@ -80,28 +80,23 @@ def headline(result: Mapping) -> str:
 
 def owners(result: Mapping):
     changes = {row["owner"]: row["change_kib"] for row in result.get("diff", {}).get("rows", ())}
-    table = new_table("", "owner", "KiB", "%", *(["change"] if changes else []), "")
-    table.columns[-1].justify = "left"
-    whole = max(result["rss_kib"], 1)
+    whole, rows = max(result["rss_kib"], 1), []
     for row in result["rows"]:
         share = row["kib"] / whole
         change = [f"{changes.get(row['owner'], 0):+,}"] if changes else []
-        add_row(table, row["owner"], kib(row["kib"]), f"{100 * share:.1f}", *change, "█" * round(max(share, 0) * BAR))
-    add_row(table, "resident", kib(result["rss_kib"]), "100.0", *([""] if changes else []))
-    return table
+        bar = "█" * round(max(share, 0) * BAR)
+        rows.append([row["owner"], kib(row["kib"]), f"{100 * share:.1f}", *change, bar])
+    rows.append(["resident", kib(result["rss_kib"]), "100.0"])
+    return table_of("", ("owner", "KiB", "%", *(["change"] if changes else []), ""), rows, -1)
 
 
 def classes(result: Mapping):
     rows = sorted(result["classes"], key=lambda row: -row["resident_kib"])
     shown = sorted(rows[:CLASSES], key=lambda row: row["block_bytes"] or 1 << 62)
     left = f" (the {CLASSES} largest of {len(rows)}; --json has all)" if len(rows) > CLASSES else ""
-    table = new_table(
-        f"blocks by class{left}", "bytes", "slabs", "live", "cached", "free", "asked", "live KiB", "rounding",
-        "resident", "of free pages",
-    )  # fmt: skip
-    for row in shown:
-        add_row(table, *class_cells(row), kib(row["free_pages_kib"]))
-    return table
+    heads = ("bytes", "slabs", "live", "cached", "free", "asked", "live KiB", "rounding", "resident", "of free pages")
+    cells = ([*class_cells(row), kib(row["free_pages_kib"])] for row in shown)
+    return table_of(f"blocks by class{left}", heads, cells)
 
 
 def class_cells(row: Mapping) -> list[str]:
@@ -115,10 +110,7 @@ def class_cells(row: Mapping) -> list[str]:
 def threads(result: Mapping, most: int = 8):
     rows = result["threads"]
     left = f" (the first {most} of {len(rows)})" if len(rows) > most else ""
-    table = new_table(f"caches by thread{left}", "thread", "name", "KiB", "blocks")
-    for row in rows[:most]:
-        add_row(table, *thread_cells(row))
-    return table
+    return table_of(f"caches by thread{left}", ("thread", "name", "KiB", "blocks"), map(thread_cells, rows[:most]))
 
 
 def thread_cells(row: Mapping) -> list[str]:
@@ -139,11 +131,9 @@ def _wastes(console, result: Mapping) -> None:
 def _difference(console, diff: Mapping) -> None:
     console.print()
     title = f"classes, since {diff['since']}: {diff['rss_change_kib']:+,} KiB"
-    table = new_table(title, "bytes", "live", "live KiB", "free KiB", "resident")
-    for row in diff["classes"][:CLASSES]:
-        figures = (row["live_blocks"], row["live_kib"], row["free_kib"], row["resident_kib"])
-        add_row(table, size(row["block_bytes"]), *(f"{each:+,}" for each in figures))
-    console.print(table)
+    figures = ("live_blocks", "live_kib", "free_kib", "resident_kib")
+    rows = ([size(row["block_bytes"]), *(f"{row[each]:+,}" for each in figures)] for row in diff["classes"][:CLASSES])
+    console.print(table_of(title, ("bytes", "live", "live KiB", "free KiB", "resident"), rows))
 
 
 def show_block(found: Mapping) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakmem_lab.errors import one_line
-from hakmem_lab.show.terminal import add_row, new_table, number, output
+from hakmem_lab.show.terminal import number, output, table_of
 from hakmem_lab.trace.contents import left_out, words
 from hakmem_lab.trace.stacks import without_plumbing
 
@@ -61,6 +61,10 @@ def name(process: Mapping[str, Any]) -> str:
     return (program.rpartition("/")[2] or program) + space + rest
 
 
+def shortened(text: str) -> str:
+    return text if len(text) <= NAME else f"{text[: NAME - 1]}…"
+
+
 def size(value: float) -> str:
     return f"{value:,.0f} B" if value < KIB else number(value / KIB, "KiB")
 
@@ -79,14 +83,12 @@ def share(part: float, whole: float) -> str:
 
 def table_of_processes(processes: Sequence[Mapping[str, Any]]):
     left = f" (the {PROCESSES} busiest of {len(processes)})" if len(processes) > PROCESSES else ""
-    table = new_table(f"processes{left}", "process", "what", "operations", "threads", "most live", "for")
-    table.columns[1].justify = "left"
+    heads, rows = ("process", "what", "operations", "threads", "most live", "for"), []
     for each in processes[:PROCESSES]:
         lasted = seconds(each["ended_ns"] - each["began_ns"])
         figures = (f"{each['operations']:,}", f"{each['thread_count']:,}", size(each["peak_bytes"]), lasted)
-        text = name(each)
-        add_row(table, str(each["process"]), text if len(text) <= NAME else f"{text[: NAME - 1]}…", *figures)
-    return table
+        rows.append((str(each["process"]), shortened(name(each)), *figures))
+    return table_of(f"processes{left}", heads, rows, 1)
 
 
 def _show_process(console, process: Mapping[str, Any]) -> None:
@@ -144,28 +146,27 @@ def sizes(process: Mapping[str, Any]):
         power = least.bit_length()
         count[power] += blocks
         held[power] += all_bytes
-    table = new_table("sizes that were asked for", "bytes", "blocks", "% of blocks", "% of bytes", "")
-    table.columns[-1].justify = "left"
-    blocks, all_bytes = count.total(), held.total()
+    blocks, all_bytes, rows = count.total(), held.total(), []
     for power in sorted(count):
         label = str(power) if power < 2 else f"{1 << (power - 1):,} to {(1 << power) - 1:,}"
         part = count[power] / blocks
         shares = (f"{100 * part:.1f}", f"{100 * held[power] / max(all_bytes, 1):.1f}")
-        add_row(table, label, f"{count[power]:,}", *shares, "█" * round(part * BAR))
-    return table
+        rows.append((label, f"{count[power]:,}", *shares, "█" * round(part * BAR)))
+    return table_of("sizes that were asked for", ("bytes", "blocks", "% of blocks", "% of bytes", ""), rows, -1)
 
 
 def lifetimes(process: Mapping[str, Any]):
-    columns = [f"{100 * each:g} % below" for each in QUANTILES]
-    table = new_table("lifetimes of the blocks that were freed", "counted in", *columns)
-    rows = (
+    heads = ("counted in", *(f"{100 * each:g} % below" for each in QUANTILES))
+    measures = (
         ("operations meanwhile", "life_operations", process["operations"], lambda value: f"{value:,}"),
         ("bytes allocated meanwhile", "life_bytes", process["allocated_bytes"], size),
         ("time, as far as known", "life_ns", process["ended_ns"] - process["began_ns"], seconds),
     )
-    for label, key, most, written in rows:
-        add_row(table, label, *(written(min(quantile(process[key], each), most)) for each in QUANTILES))
-    return table
+    rows = (
+        [label, *(written(min(quantile(process[key], each), most)) for each in QUANTILES)]
+        for label, key, most, written in measures
+    )
+    return table_of("lifetimes of the blocks that were freed", heads, rows)
 
 
 def quantile(histogram: Sequence[Sequence[int]], wanted: float) -> int:
@@ -181,10 +182,8 @@ def quantile(histogram: Sequence[Sequence[int]], wanted: float) -> int:
 def threads(process: Mapping[str, Any]):
     rows = sorted(process["threads"], key=lambda row: (-row[1], row[0]))
     left = f" (the {THREADS} busiest of {process['thread_count']:,})" if process["thread_count"] > THREADS else ""
-    table = new_table(f"threads{left}", "thread", "operations", "allocations", "on blocks of others")
-    for row in rows[:THREADS]:
-        add_row(table, *(f"{value:,}" for value in row))
-    return table
+    cells = ([f"{value:,}" for value in row] for row in rows[:THREADS])
+    return table_of(f"threads{left}", ("thread", "operations", "allocations", "on blocks of others"), cells)
 
 
 # By stack: what a table says of each, in which figures, and which stacks it lists.
@@ -225,15 +224,15 @@ def _stacks(question: str, key: str, beside: str, rows: Sequence[Mapping[str, An
     written = (lambda value: f"{value:,.0f}") if key == "temporaries" else size
     columns = ["of its calls" if key == "temporaries" else beside] if beside else []
     left = f" (the first {STACKS} of {len(rows):,})" if len(rows) > STACKS else ""
-    table = new_table(f"{question}{left}", "where", key.removesuffix("_bytes"), "%", *columns, "samples")
+    heads, cells = ("where", key.removesuffix("_bytes"), "%", *columns, "samples"), []
     for each in rows[:STACKS]:
         part = share(each[key], each[beside]) if key == "temporaries" else f"{each[beside]:,.0f}" if beside else ""
         figures = (written(each[key]), f"{100 * each[key] / whole:.1f}", *([part] if beside else []))
-        add_row(table, called(each["frames"]), *figures, f"{each['samples']:,}")
-    return table
+        cells.append((called(each["frames"]), *figures, f"{each['samples']:,}"))
+    return table_of(f"{question}{left}", heads, cells)
 
 
 def called(frames: Sequence[str]) -> str:
     """The function that allocates, and who called it."""
-    shown = [each if len(each) <= NAME else f"{each[: NAME - 1]}…" for each in frames[:CALLERS]]
+    shown = map(shortened, frames[:CALLERS])
     return one_line(" ← ".join(shown) + (" ← …" if len(frames) > CALLERS else ""))
