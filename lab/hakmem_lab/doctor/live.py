@@ -62,17 +62,10 @@ class Process:
             raise LabError(files.no_process(pid, root)) from None
         except OSError as error:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
-        own = _root(folder, root)
-        executable = own / shown.removesuffix(DELETED).lstrip("/")
-        return cls(
-            pid,
-            folder,
-            executable if executable.exists() else folder / "exe",
-            mappings(maps),
-            _environment(folder / "environ"),
-            _words(folder / "cmdline"),
-            own,
-        )
+        own, environment = _root(folder, root), _environment(folder / "environ")
+        named = own / shown.removesuffix(DELETED).lstrip("/")
+        executable = named if named.exists() else folder / "exe"
+        return cls(pid, folder, executable, mappings(maps), environment, _words(folder / "cmdline"), own)
 
     def files(self) -> list[Path]:
         """The libraries that are mapped."""

@@ -137,10 +137,8 @@ def seccomp(status: dict[str, str]) -> Check:
         found = "strict: read, write and exit alone, so that a heap cannot grow"
         return Check(name, PROBLEM, found, "begin strict mode after memory was allocated, or use a filter")
     filters = count(_whole(status.get("Seccomp_filters", "1")) or 1, "filter")
-    return Check(
-        name, NOTE, f"{filters} of system calls, which cannot be read from outside{more}",
-        f"the filter must allow: {NEEDED_CALLS}",
-    )  # fmt: skip
+    found = f"{filters} of system calls, which cannot be read from outside{more}"
+    return Check(name, NOTE, found, f"the filter must allow: {NEEDED_CALLS}")
 
 
 def thp(folder: Path, status: dict[str, str]) -> Check:

@@ -3,7 +3,7 @@ it was allocated, the innermost function first, by name where a file tells.
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import numpy as np
 
@@ -26,14 +26,10 @@ SLICES = {
 }
 
 
-def of_process(memory: Process, layout: Layout, address: int, stop: bool) -> dict:
-    with stopped(memory.pid) if stop else nullcontext(), doubted(memory.name, "process"):
+def at(memory: Process | Core, layout: Layout, address: int, stop: bool) -> dict:
+    pid, kind = (memory.pid, "process") if isinstance(memory, Process) else (0, "core")
+    with stopped(pid) if stop else nullcontext(), doubted(memory.name, kind):
         return find(memory, Reader(memory, layout).read(), address)
-
-
-def of_core(core: Core, layout: Layout, address: int) -> dict:
-    with doubted(core.name, "core"):
-        return find(core, Reader(core, layout).read(), address)
 
 
 def find(memory: Memory, heap: Heap, address: int) -> dict:
@@ -42,15 +38,8 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
     for base, sample in heap.samples.items():
         size = heap.layout.class_sizes[sample.cls] if sample.cls < heap.layout["HAK_RUN_FIRST"] else 0
         if base <= address < base + size:
-            return found | {
-                "what": "a sampled block",
-                "block": hex(base),
-                "offset": address - base,
-                "bytes": size,
-                "state": f"live, {sample.asked} bytes asked",
-                "stack": of_site(memory, heap.layout, sample.site),
-                "begins": _bytes(memory, base, size),
-            }
+            stack, state = of_site(memory, heap.layout, sample.site), f"live, {sample.asked} bytes asked"
+            return found | _block(memory, address, "a sampled block", base, size, state, stack=stack)
     for i, (base, held) in enumerate(zip(heap.runs.base.tolist(), heap.runs.held.tolist(), strict=True)):
         if base <= address < base + held:
             return found | _run(memory, heap, i, base, outside, address)
@@ -73,16 +62,9 @@ def _outside(heap: Heap) -> Mapping[int, str]:
 
 def _run(memory: Memory, heap: Heap, i: int, base: int, outside: Mapping[int, str], address: int) -> dict:
     cls, usable = int(heap.runs.cls[i]), int(heap.runs.bytes[i])
-    state = outside.get(base, "live")
-    return {
-        "what": "a huge block" if cls >= len(heap.layout.class_sizes) else "a block of whole slices",
-        "block": hex(base),
-        "offset": address - base,
-        "bytes": usable,
-        "state": state,
-        "stack": of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else [],
-        "begins": _bytes(memory, base, usable),
-    }
+    what = "a huge block" if cls >= len(heap.layout.class_sizes) else "a block of whole slices"
+    stack = of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else []
+    return _block(memory, address, what, base, usable, outside.get(base, "live"), stack=stack)
 
 
 def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], address: int) -> dict:
@@ -101,23 +83,19 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
     if index >= blocks:
         return {"what": f"the end of a slab of blocks of {size} bytes, behind the last block"}
     near = [i for i in range(max(0, index - AROUND), min(blocks, index + AROUND + 1)) if i != index]
-    return {
-        "what": "a block of a slab",
-        "block": hex(base + index * size),
-        "offset": address - base - index * size,
-        "bytes": size,
-        "state": state(index),
-        "slab": {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())},
-        "neighbours": [{"block": hex(base + i * size), "state": state(i)} for i in near],
-        "begins": _bytes(memory, base + index * size, size),
-    }
+    neighbours = [{"block": hex(base + i * size), "state": state(i)} for i in near]
+    slab = {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())}
+    begin, what = base + index * size, "a block of a slab"
+    return _block(memory, address, what, begin, size, state(index), slab=slab, neighbours=neighbours)
 
 
-def _bytes(memory: Memory, block: int, size: int) -> str | None:
-    try:
-        return memory.read(block, min(size, SHOWN)).hex()
-    except Unreadable:
-        return None
+def _block(memory: Memory, address: int, what: str, base: int, size: int, state: str, **more: object) -> dict:
+    """more: what is known of its sort alone."""
+    begins = None
+    with suppress(Unreadable):
+        begins = memory.read(base, min(size, SHOWN)).hex()
+    found = {"what": what, "block": hex(base), "offset": address - base, "bytes": size, "state": state}
+    return found | more | {"begins": begins}
 
 
 def _elsewhere(memory: Memory, heap: Heap, address: int) -> str:

@@ -311,9 +311,9 @@ def block(subject: str, address: str, stop: bool = False) -> dict:
         raise LabError(f"--block: {address} is beyond all addresses")
     if subject.isdecimal():
         with Process(int(subject)) as memory:
-            return blocks.of_process(memory, layout.find(memory), place, stop)
+            return blocks.at(memory, layout.find(memory), place, stop)
     with Core(_file(subject, stop)) as file:
-        return blocks.of_core(file, layout.find(file), place)
+        return blocks.at(file, layout.find(file), place, stop)
 
 
 def _file(subject: str, stop: bool) -> Path:

@@ -93,10 +93,8 @@ def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
     was, will = target_kib(before, counters), target_kib(before | {changed.name: new}, counters)
     left = f"{new // KIB - used:,} KiB more can be had" if new // KIB > used else "malloc fails from now on"
     stays = f"{was:,} KiB now, {will:,} KiB then; {max(dirty - will, 0):,} KiB go back soon"
-    texts = {
-        "WARM_POOL_SIZE": f"free memory that may stay until it decays: {stays}",
-        "RETAIN": f"free memory that may stay until it decays: {stays}",
-        "RETAIN_PERCENT": f"free memory that may stay until it decays: {stays}",
+    waiting = f"free memory that may stay until it decays: {stays}"
+    texts = dict.fromkeys(("WARM_POOL_SIZE", "RETAIN", "RETAIN_PERCENT"), waiting) | {
         "RETAIN_LEARNED": f"when memory is next asked for again; {counters['learned_kib']:,} KiB are learned now",
         "DECAY_MS": f"{dirty:,} KiB are free and resident; what is unused for {new:,} ms goes back at the next chance",
         "MEMORY_LIMIT": f"{used:,} KiB are in use: {left if new else 'no limit'}",

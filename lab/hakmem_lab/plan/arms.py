@@ -76,7 +76,7 @@ class Arm:
             "name": self.name,
             "text": self.text,
             "allocator": self.allocator,
-            "library": project.shown(self.library.path),
+            "library": project.shown(self.library.path) if self.library.path else None,
             "sha256": self.library.sha256,
             "version": self.library.version,
             "configuration": self.library.configuration,

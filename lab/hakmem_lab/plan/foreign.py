@@ -69,8 +69,9 @@ def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
         return "go test -bench", list(_go(name, text, metric))
     try:
         whole = decoded(json.loads, text)
-        for tool, key, of in TOOLS:
-            if isinstance(whole, dict) and isinstance(rows := whole.get(key), list) and _is(tool, rows):
+        for tool, key, own, of in TOOLS:
+            rows = whole.get(key) if isinstance(whole, dict) else None
+            if isinstance(rows, list) and (not rows or any(each in rows[0] for each in own)):
                 return tool, [found for row in rows for found in of(name, row, metric)]
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
@@ -78,12 +79,6 @@ def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
         f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
         "pytest-benchmark or hyperfine (--export-json), or what go test -bench prints"
     )
-
-
-def _is(tool: str, rows: list[dict]) -> bool:
-    """Whether these are its rows."""
-    own = {"Google Benchmark": ("run_name", "iterations", "run_type"), "pytest-benchmark": ("stats",)}
-    return not rows or any(key in rows[0] for key in own.get(tool, ("command",)))
 
 
 def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
@@ -144,5 +139,9 @@ def _hyperfine(name: str, row: dict, metric: str) -> Iterator[Row]:
         yield str(row["command"]), value, None if code == 0 else "a signal" if code is None else f"exit status {code}"
 
 
-TOOLS = (("Google Benchmark", "benchmarks", _google), ("pytest-benchmark", "benchmarks", _pytest),
-         ("hyperfine", "results", _hyperfine))  # fmt: skip
+# Who has written it, where its rows are, keys of which such a row has one, and what is read of it.
+TOOLS = (
+    ("Google Benchmark", "benchmarks", ("run_name", "iterations", "run_type"), _google),
+    ("pytest-benchmark", "benchmarks", ("stats",), _pytest),
+    ("hyperfine", "results", ("command",), _hyperfine),
+)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -91,8 +92,6 @@ def built() -> dict[str, dict]:
 @cache
 def listed() -> tuple[str, ...]:
     """Names that `make peers` can build."""
-    import tomllib
-
     top = project.root()
     table = top / "peers" / "peers.toml" if top else None
     if table is None or not table.is_file():
@@ -109,11 +108,9 @@ def names() -> list[str]:
 def hakmem_library() -> Library:
     """This checkout's release build, else the installed one, else that of the wheel."""
     top = project.root()
-    path = project.release_library(top) if top else None
-    if path is None or not path.is_file():
-        path = _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0"))
-    if path is None and (BROUGHT / "libhakmem.so").is_file():
-        path = BROUGHT / "libhakmem.so"
+    built_here = project.release_library(top) if top else None
+    places = (built_here, _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0")), BROUGHT / "libhakmem.so")
+    path = next((each for each in places if each and each.is_file()), None)
     if path is None:
         raise LabError("libhakmem.so is not there: run make in the checkout, or install it")
     return Library(path, version_of(path))

@@ -18,7 +18,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import overload
 
 from hakmem_lab.errors import LabError, closest
 
@@ -63,16 +62,10 @@ def root() -> Path | None:
     return None
 
 
-@overload
-def shown(path: Path | str) -> str: ...
-@overload
-def shown(path: None) -> None: ...
-def shown(path: Path | str | None) -> str | None:
+def shown(path: Path | str) -> str:
     """A path as records name it: relative to the checkout where it lies inside."""
     top = root()
-    if path is None or top is None or not Path(path).is_relative_to(top):
-        return None if path is None else str(path)
-    return str(Path(path).relative_to(top))
+    return str(Path(path).relative_to(top) if top and Path(path).is_relative_to(top) else path)
 
 
 def located(name: str) -> Path:

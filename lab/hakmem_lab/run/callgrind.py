@@ -8,7 +8,7 @@ import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hakmem_lab import extras
@@ -18,7 +18,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
-from hakmem_lab.system.launcher import Launcher, Outcome, Request
+from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"
 SLOWER = 100  # so many times its own time a program may take under callgrind
@@ -40,18 +40,11 @@ def total(folder: Path, pid: int) -> int | None:
     return max(map(int, counts), default=None)
 
 
-@dataclass(frozen=True)
-class Count:
-    instructions: int
-    outcome: Outcome
-
-
-def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> Count:
-    """Raises LabError where the program fails, or is not to be counted."""
+def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """The instructions. Raises LabError where the program fails, or is not to be counted."""
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         counting, patience_s = traced(argv, Path(folder)), SLOWER * workload.timeout_s
-        request = Request(counting, env, workload.cwd, workload.pin, patience_s, 0)
-        running = launcher.start(request)
+        running = launcher.start(Request(counting, env, workload.cwd, workload.pin, patience_s, 0))
         outcome = running.wait()
         instructions = total(Path(folder), running.pid)
     shown = " ".join(argv)
@@ -59,7 +52,7 @@ def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapp
         raise LabError(f"under callgrind: {shown}: {why}")
     if instructions is None:
         raise LabError(f"callgrind counted nothing: {shown} becomes another program; name that one instead")
-    return Count(instructions, outcome)
+    return instructions
 
 
 def parse_ops(text: str | None, command: Sequence[str]) -> tuple[int, int] | None:
@@ -79,11 +72,9 @@ def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[
     """One execution, or one of each length: the difference is free of start and end."""
     env = arm.environment(workload.env)
     if ops is None:
-        whole = count(launcher, workload, workload.argv, env)
-        return {"name": arm.name, "instructions": whole.instructions, "per_op": None}
-    short, long = (
-        count(launcher, workload, [word.replace(OPS, str(n)) for word in workload.argv], env).instructions for n in ops
-    )
+        return {"name": arm.name, "instructions": count(launcher, workload, workload.argv, env), "per_op": None}
+    lengths = ([word.replace(OPS, str(n)) for word in workload.argv] for n in ops)
+    short, long = (count(launcher, workload, argv, env) for argv in lengths)
     return {"name": arm.name, "instructions": long, "per_op": (long - short) / (ops[1] - ops[0])}
 
 

@@ -288,10 +288,6 @@ def _combined(parts: Sequence[dict]) -> dict:
             values = [part[name] for part in parts if part[name] is not None]
             if values:
                 record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
-        record["metrics"] = {
-            name: max(part["metrics"][name] for part in parts)
-            if name in PEAKS
-            else statistics.fmean(part["metrics"][name] for part in parts)
-            for name in record["metrics"]
-        }
+        read = {name: [part["metrics"][name] for part in parts] for name in record["metrics"]}
+        record["metrics"] = {n: max(each) if n in PEAKS else statistics.fmean(each) for n, each in read.items()}
     return record

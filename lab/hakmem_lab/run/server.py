@@ -142,9 +142,8 @@ def client_request(workload: "Workload", command: Sequence[str], port: int | Non
     """A client's command, ready to be started. port: None for what goes before a program that is no server."""
     argv = list(command) if port is None else with_port(command, port)
     argv[0] = str(find_program(argv[0]))
-    return Request(
-        argv, callers_environment() | workload.env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0
-    )
+    env = callers_environment() | workload.env
+    return Request(argv, env, workload.cwd, workload.pin, workload.timeout_s, sample_ms=0)
 
 
 def failure(outcome: Outcome, what: str = "") -> str | None:

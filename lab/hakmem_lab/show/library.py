@@ -55,12 +55,8 @@ class Table(Sequence[dict]):
         """A frame of pandas, in its types that have a missing value; raises LabError where that is not installed."""
         frames = _module("pandas")
         rows = [self._flat(row) for row in self._rows]
-        return frames.DataFrame(
-            {
-                name: frames.array([row[name] for row in rows], dtype=PANDAS_TYPES[kind])
-                for name, kind in self._columns.items()
-            }
-        )
+        kinds = {name: PANDAS_TYPES[kind] for name, kind in self._columns.items()}
+        return frames.DataFrame({n: frames.array([row[n] for row in rows], dtype=kind) for n, kind in kinds.items()})
 
     def _flat(self, row: dict) -> dict:
         """A row of single values: a table inside of one is JSON."""

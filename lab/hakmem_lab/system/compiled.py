@@ -53,12 +53,6 @@ def compiled(
     return path
 
 
-def _folder_in(cache: Path, purpose: str) -> tempfile.TemporaryDirectory[str]:
-    with refused(f"hak cannot keep its {purpose} in {cache}", "; set XDG_CACHE_HOME to another folder"):
-        cache.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=cache)
-
-
 def _compiler(purpose: str, needs: Mapping[str, str]) -> str:
     """One that finds all these headers. Raises LabError, which names what is to be installed."""
     compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
@@ -81,7 +75,10 @@ def _compile(
 ) -> None:  # fmt: skip
     compiler = _compiler(purpose, needs)
     units = [str(source) for source in sorted(sources) if source.suffix == ".c"]
-    with _folder_in(path.parent, purpose) as folder:
+    with refused(f"hak cannot keep its {purpose} in {path.parent}", "; set XDG_CACHE_HOME to another folder"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = tempfile.TemporaryDirectory(dir=path.parent)
+    with opened as folder:
         built = Path(folder) / name
         for flags in attempts:
             command = [compiler, *FLAGS, "-o", str(built), *units, *flags]

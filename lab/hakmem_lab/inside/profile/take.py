@@ -5,7 +5,6 @@ a process has to load itself; where none can be asked, it is done through the me
 The profile of a command: the library writes it when the program ends.
 """
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -257,7 +256,7 @@ def _waited(process: subprocess.Popen, seen: dict[int, HeapProfile]) -> int | No
     for pid in family(process.pid):
         if (found := snapshot(pid)) is not None:
             seen[pid] = found
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired):
         return process.wait(max(LOOK_S, (time.monotonic() - began) * LOOK_SHARE))
     return None
 
@@ -288,6 +287,6 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
 
 def _written(path: Path) -> HeapProfile | None:
     """None: of a process that was killed while it wrote."""
-    with contextlib.suppress(LabError):
+    with suppress(LabError):
         return forms.read(path)
     return None

@@ -39,12 +39,9 @@ def show(result: Mapping[str, Any]) -> None:
 def headline(result: Mapping[str, Any]) -> str:
     processes = result["processes"]
     operations = sum(each["operations"] - each["inherited"] for each in processes)
-    parts = [
-        many(operations, "operation"),
-        f"{many(len(processes), 'process', 'processes')}, "
-        f"{many(sum(each['thread_count'] for each in processes), 'thread')}",
-        f"{number(result['file_bytes'] / KIB, 'KiB')}",
-    ]
+    threads = many(sum(each["thread_count"] for each in processes), "thread")
+    who = f"{many(len(processes), 'process', 'processes')}, {threads}"
+    parts = [many(operations, "operation"), who, number(result["file_bytes"] / KIB, "KiB")]
     if operations and len(processes) == result["process_count"]:
         parts.append(f"{result['file_bytes'] / operations:.2f} bytes an operation")
     return f"{result['trace']}: {'; '.join(parts)}"
