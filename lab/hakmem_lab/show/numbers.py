@@ -24,8 +24,7 @@ def digits(value: float, significant: int = 3) -> str:
     if places > 5 or abs(value) >= 1e15:
         mantissa, exponent = f"{value:.{significant - 1}e}".split("e")
         return f"{plain(mantissa)}e{int(exponent)}".replace("-", MINUS)
-    text = f"{value:,.{places}f}".replace(",", THIN).replace("-", MINUS)
-    return text
+    return f"{value:,.{places}f}".replace(",", THIN).replace("-", MINUS)
 
 
 def plain(text: str) -> str:

@@ -48,9 +48,8 @@ def owners(result: Mapping) -> Picture:
         ["Owner", "KiB", "%"],
         [[row["owner"], f"{row['kib']:,}", f"{100 * row['kib'] / whole:.1f}"] for row in result["rows"]],
     )
-    title = "Resident memory by owner"
     described = "; ".join(f"{row['owner']} {row['kib']:,} KiB" for row in rows) + "."
-    return Picture("owners", title, described, figure, table)
+    return Picture("owners", "Resident memory by owner", described, figure, table)
 
 
 def occupancy(result: Mapping) -> Picture | None:
@@ -75,7 +74,6 @@ def occupancy(result: Mapping) -> Picture | None:
     ]
     handles += [Patch(color=SENTINELS[colour], label=label) for colour, label in KINDS.values()]
     axis.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.02), borderaxespad=0.0)
-    title = "The heap by occupancy"
     counts = {letter: sum(line.count(letter) for line in lines) for letter in (*FULLNESS, *KINDS)}
     rows = [[f"slabs, {10 * i} to {10 * i + 10} % live", str(counts[str(i)])] for i in range(10) if counts[str(i)]]
     rows += [[label, str(counts[letter])] for letter, (_, label) in KINDS.items() if counts[letter]]
@@ -84,7 +82,7 @@ def occupancy(result: Mapping) -> Picture | None:
     notes = [f"The first {len(chunks) * 2:,} MiB are drawn, {more * 2:,} MiB more are not."] if more > 0 else []
     table = Table("The heap in units of 64 KiB", ["What", "Units"], rows)
     caption = "By address, 8 MiB a line. A pale slab holds few live blocks, and keeps its pages for them."
-    return Picture("occupancy", title, described, figure, table, caption, notes)
+    return Picture("occupancy", "The heap by occupancy", described, figure, table, caption, notes)
 
 
 def _alpha(share: str) -> float:
@@ -187,8 +185,7 @@ def _timeline(result: Mapping[str, Any]) -> Picture:
             for name, series in parts]  # fmt: skip
     table = Table("Bytes live over time", ["Stack", "In the middle", "At the end", "Most"], rows)
     described = "; ".join(f"{row[0]}: {row[3]} bytes at most, {row[2]} at the end" for row in rows) + "."
-    title = "Live bytes over time, by stack"
-    return Picture("growth", title, described, figure, table)
+    return Picture("growth", "Live bytes over time, by stack", described, figure, table)
 
 
 def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> Iterator[tuple[str, float, float, int]]:

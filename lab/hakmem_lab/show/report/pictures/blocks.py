@@ -67,7 +67,6 @@ def blocks(run: LoadedRun) -> Picture | None:
     axis.set_xlabel("blocks finished")
     axis.set_xlim(0, max(len(ratios.blocks) for _, ratios in pairs) + 1)
     last = "; ".join(f"{row[0]}: {row[2]} after {row[1]} blocks" for row in {row[0]: row for row in rows}.values())
-    title = "Block by block"
     description = f"The running estimate ends at {last}."
     caption = f"Line: the running estimate (Hodges–Lehmann); up is better ({svg.sides(how)[1]})."
     if not legend:
@@ -76,7 +75,7 @@ def blocks(run: LoadedRun) -> Picture | None:
         )
     caption = " ".join([caption, *filter(None, notes)])
     table = Table("The running estimate", ["Comparison", "Blocks", "Running estimate"], rows)
-    return Picture("blocks", title, description, figure, table, caption)
+    return Picture("blocks", "Block by block", description, figure, table, caption)
 
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:

@@ -75,9 +75,9 @@ def distribution(run: LoadedRun) -> Picture | None:
     caption = "Dots: single runs; box: the middle half; bar: the median, its 95\u202f% interval in brackets."
     if any(thinned):
         caption += f" Of {len(everything)} runs {DRAWN_POINTS} are drawn, evenly by rank, with the extremes."
-    title = f"Every run: {name}"
     description = "; ".join(f"{row[0]}: median {row[4]}, from {row[2]} to {row[6]}" for row in rows) + "."
-    return Picture("distribution", title, description, figure, Table(f"{name} by arm", columns, rows), caption)
+    table = Table(f"{name} by arm", columns, rows)
+    return Picture("distribution", f"Every run: {name}", description, figure, table, caption)
 
 
 def _median(values: Floats, unit: object) -> str:
@@ -143,12 +143,11 @@ def tail(run: LoadedRun) -> Picture | None:
     figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
     rows = [[arm, *(_of(_worst_first(v, higher), x, unit) for x, _ in places), numbers.measure(float(v.mean()), unit)]
             for arm, v in arms.items()]  # fmt: skip
-    title = "The rare runs"
     description = "; ".join(f"{row[0]}: half {row[1]}, mean {row[-1]}" for row in rows) + "."
     caption = "To the right rarer, worse runs: where the lines cross, the arm that is usually better becomes the worse."
     table = Table(f"{run.metric_name}: half of the runs, a tenth, … are this bad or worse",
                   ["Arm", *(text for _, text in places), "Mean"], rows)  # fmt: skip
-    return Picture("tail", title, description, figure, table, caption)
+    return Picture("tail", "The rare runs", description, figure, table, caption)
 
 
 def _rare(share: Floats) -> slice:
@@ -212,10 +211,9 @@ def memory(run: LoadedRun) -> Picture | None:
         axis.set_xlim(0, max(ends) * 1.06)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} MiB"))
     axis.set_xlabel("resident memory (less is better)")
-    title = "Memory"
     description = "; ".join(f"{row[0]}: peak {row[2]}, mean {row[1]}" for row in table.rows) + "."
     caption = "Filled: peak; hollow: mean over the time of the run; strokes across: the ends of their intervals."
-    return Picture("memory", title, description, figure, table, caption)
+    return Picture("memory", "Memory", description, figure, table, caption)
 
 
 def _line(axis: Axes, line: float, position: int, arm: Record) -> list[float]:
@@ -254,14 +252,13 @@ def memory_over_time(run: LoadedRun) -> Picture | None:
     axis.set_ylabel("resident, MiB")
     figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
     arms = [arm for arm in _arms(run) if str(arm.get("name")) in found]
-    title = "Memory over time"
     table = _table(arms)
     description = "; ".join(f"{r[0]}: mean {r[1]}, peak {r[2]}, area {r[3]}" for r in table.rows) + "."
     caption = (
         "Line: the median of the runs; shade: the middle half of them. How much of it the program held at that time "
         "(live bytes) is known of soaks alone."
     )
-    return Picture("memory-over-time", title, description, figure, table, caption)
+    return Picture("memory-over-time", "Memory over time", description, figure, table, caption)
 
 
 def _curve(axis: Axes, position: int, each: MemoryOverTime, factor: float, name: str) -> None:
