@@ -43,12 +43,7 @@ class Report:
 
     def record(self) -> dict:
         """The object of --json."""
-        return {
-            "verdict": self.verdict,
-            "served": self.served,
-            "in_part": self.in_part,
-            "checks": [check.record() for check in self.checks],
-        }
+        return vars(self) | {"checks": [check.record() for check in self.checks]}
 
 
 def report(allocator: str, checks: Sequence[Check]) -> Report:

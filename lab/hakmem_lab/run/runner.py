@@ -27,6 +27,7 @@ SAMPLE_MS = 10
 PSS_MS = 50
 MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
             "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
+KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in a record
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 SEED, TRIAL_SEED = "{seed}", 1
@@ -97,7 +98,7 @@ def single(outcome: Outcome, arm: str, block: int, started: float, why: str | No
     """The record of one execution that is a block of its own, of the kinds that compare none; more: further keys."""
     record = {"type": "run", "block": block, "attempt": 0, "position": 0, "arm": arm, "phase": "measure"}
     record |= {"started": started, "repeat": 1, "value": None, "metrics": {}, "pad_bytes": 0}
-    record |= {name: getattr(outcome, name) for name in (*MEASURES, "exit", "signal", "timed_out", "mapped")}
+    record |= {name: getattr(outcome, name) for name in KEPT}
     return record | {"ok": why is None, "why": why} | more
 
 
@@ -166,8 +167,7 @@ class Runner:
                 return self._measured(arm, pad_bytes)
         except OSError as error:
             why = f"cannot be started: {error.strerror}"
-        unknown = dict.fromkeys((*MEASURES, "exit", "signal", "mapped"))
-        return unknown | {"timed_out": False, "metrics": {}, "why": why}
+        return dict.fromkeys(KEPT) | {"timed_out": False, "metrics": {}, "why": why}
 
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
         if self.workload.server:
@@ -213,9 +213,7 @@ class Runner:
         return launcher.start(replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups))
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
-        part = {name: getattr(outcome, name) for name in MEASURES}
-        part |= {"exit": outcome.exit, "signal": outcome.signal, "timed_out": outcome.timed_out,
-                 "mapped": outcome.mapped, "metrics": {}, "why": why}  # fmt: skip
+        part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:

@@ -173,7 +173,7 @@ SHOWN_CARD_ROWS = 40
 
 
 def markdown(results: Sequence[dict]) -> str:
-    return "\n---\n\n".join("\n".join(_lines(result)) + "\n" for result in results)
+    return "\n---\n\n".join("\n\n".join(_paragraphs(result)) + "\n" for result in results)
 
 
 def plain(text: object) -> str:
@@ -189,34 +189,27 @@ def code(words: object, cell: bool = True) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The first column is of words, the others are of figures."""
+    """Where there are rows; the first column is of words, the others are of figures."""
     if rows:
-        yield "| " + " | ".join(heads) + " |"
-        yield "| --- |" + " ---: |" * (len(heads) - 1)
-        yield from ("| " + " | ".join(row) + " |" for row in rows)
-        yield ""
+        first, *others = ("| " + " | ".join(row) + " |" for row in (heads, *rows))
+        yield "\n".join([first, "| --- |" + " ---: |" * (len(heads) - 1), *others])
 
 
-def _lines(result: dict) -> Iterator[str]:
+def _paragraphs(result: dict) -> Iterator[str]:
     said = answers.explain(result)
     yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.answer)}"
-    yield ""
     if said.more:
         yield plain(said.more)
-        yield ""
     if result["question"]:
         yield f"*{plain(result['question'])}*"
-        yield ""
     yield from _comparisons(result)
     yield from _effects(result)
     yield from _judged(result)
     for where, line in tune.service_lines(result):
         yield f"{plain(where)} {code(line, cell=False)}"
-        yield ""
-    details = [*_arms(result), *_notes(result)]
     yield f"<details><summary>Run {result['id']}, {result['blocks']} blocks</summary>"
-    yield ""
-    yield from details
+    yield from _arms(result)
+    yield from _notes(result)
     yield "</details>"
 
 
@@ -249,7 +242,6 @@ def _judged(result: dict) -> Iterator[str]:
         yield from table(("judged", "figures", "verdict"), shown[:SHOWN_CARD_ROWS])
         if len(shown) > SHOWN_CARD_ROWS:
             yield f"and {len(shown) - SHOWN_CARD_ROWS} more"
-            yield ""
 
 
 def _arms(result: dict) -> Iterator[str]:
@@ -258,7 +250,7 @@ def _arms(result: dict) -> Iterator[str]:
     cells = [(code(arm["name"]), *answers.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
     yield from table(("median of", *map(plain, heads)), cells)
     if more:
-        yield from (plain(more), "")
+        yield plain(more)
 
 
 def _figure(value: object, unit: str) -> str:
@@ -278,9 +270,8 @@ def _notes(result: dict) -> Iterator[str]:
             f"- {len(failures)} failed run{'s' * (len(failures) != 1)}, the first: "
             f"{code(first['arm'], False)}: {code(first['why'], False)}"
         )
-    yield from notes
     if notes:
-        yield ""
+        yield "\n".join(notes)
 
 
 WRITERS = {"markdown": markdown, "junit": junit, "github": github}

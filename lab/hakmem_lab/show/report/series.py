@@ -79,13 +79,13 @@ def thin_sorted(values: Floats, limit: int) -> tuple[Floats, bool]:
 
 @dataclass
 class Envelope:
-    """A long series in bins of equal time: the middle of each bin, its median, smallest and largest value."""
+    """Many values over time: the median at each, and from where to where they reach. binned: of bins of equal time."""
 
     t_s: Floats
     median: Floats
     low: Floats
     high: Floats
-    binned: bool
+    binned: bool = False
 
 
 def envelope(samples: Sequence[Record], key: str, limit: int = 400) -> Envelope | None:
@@ -96,7 +96,7 @@ def envelope(samples: Sequence[Record], key: str, limit: int = 400) -> Envelope 
         return None
     t_s, value = known[:, 0], known[:, 1]
     if len(known) <= limit:
-        return Envelope(t_s, value, value, value, False)
+        return Envelope(t_s, value, value, value)
     order = np.argsort(t_s, kind="stable")
     parts = [(t_s[part], value[part]) for part in np.array_split(order, limit)]
     columns = np.array([(t.mean(), np.median(v), v.min(), v.max()) for t, v in parts])
@@ -114,18 +114,9 @@ def correlations(values: Floats, lags: int = 20) -> Floats:
     )
 
 
-@dataclass
-class MemoryOverTime:
-    """The runs of an arm on a common clock: median and middle half of their resident memory, KiB."""
-
-    t_s: Floats
-    median: Floats
-    low: Floats
-    high: Floats
-
-
-def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]:
-    """By arm, where the runs recorded it; of a server, while its client was measured."""
+def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
+    """The runs of each arm on a common clock, where they recorded it: median and middle half of their resident memory,
+    KiB; of a server, while its client was measured."""
     curves: dict[str, list[Floats]] = defaultdict(list)
     for record in run.counted:
         series, begin_ms, end_ms = _resident(record)
@@ -138,7 +129,7 @@ def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, MemoryOverTime]
         grid = np.linspace(0, end_ms, points)
         rows = np.array([np.interp(grid, curve[:, 0], curve[:, 1], right=np.nan) for curve in curves[arm]])
         low, median, high = np.nanquantile(rows, (0.25, 0.5, 0.75), axis=0)
-        found[arm] = MemoryOverTime(grid / 1e3, median, low, high)
+        found[arm] = Envelope(grid / 1e3, median, low, high)
     return found
 
 

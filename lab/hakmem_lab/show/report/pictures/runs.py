@@ -12,14 +12,7 @@ from hakmem_lab.show import answers, numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.pictures.forest import LINE_IN, head, two_lines
-from hakmem_lab.show.report.series import (
-    DRAWN_POINTS,
-    Floats,
-    MemoryOverTime,
-    memory_curves,
-    thin_sorted,
-    values_by_arm,
-)
+from hakmem_lab.show.report.series import DRAWN_POINTS, Envelope, Floats, memory_curves, thin_sorted, values_by_arm
 from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
 
 ROW_IN = 0.6
@@ -261,7 +254,7 @@ def memory_over_time(run: LoadedRun) -> Picture | None:
     return Picture("memory-over-time", "Memory over time", description, figure, table, caption)
 
 
-def _curve(axis: Axes, position: int, each: MemoryOverTime, factor: float, name: str) -> None:
+def _curve(axis: Axes, position: int, each: Envelope, factor: float, name: str) -> None:
     colour, t = arm_colour(position), each.t_s * factor
     axis.fill_between(t, each.low / KIB_PER_MIB, each.high / KIB_PER_MIB, color=colour, alpha=0.2, linewidth=0)
     axis.plot(

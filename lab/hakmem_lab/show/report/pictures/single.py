@@ -38,7 +38,6 @@ def false_verdicts(run: LoadedRun) -> Picture | None:
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:.3g} %"))
     if bound is not None:
         axis.axvline(bound, color=SENTINELS["ink"], linestyle=(0, (5, 3)), linewidth=1.2)
-    title = "False verdicts"
     text = "; ".join(f"{name}: {numbers.percent(rate)}" for name, rate in known)
     text += f"; bound {numbers.percent(bound)}." if bound is not None else "."
     caption = (
@@ -48,7 +47,7 @@ def false_verdicts(run: LoadedRun) -> Picture | None:
     body = [[name, numbers.percent(rate)] for name, rate in known]
     body.append(["Bound", numbers.percent(bound)])
     table = Table("Rates of false verdicts", ["Verdict", "Rate"], body)
-    return Picture("false-verdicts", title, text, figure, table, caption)
+    return Picture("false-verdicts", "False verdicts", text, figure, table, caption)
 
 
 def autocorrelation(run: LoadedRun) -> Picture | None:
@@ -72,14 +71,13 @@ def autocorrelation(run: LoadedRun) -> Picture | None:
     axis.yaxis.set_major_locator(MaxNLocator(nbins=5))
     axis.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axis.set_xlabel("runs apart")
-    title = "Does a run resemble the one before?"
     text = f"Autocorrelation at lag 1: {series[0]:.2f}.".replace("-", numbers.MINUS)
     caption = (
         "Grey band: what independent runs would show. Bars above it: noise comes in spells, so interleaving matters."
     )
     rows = [[str(lag), f"{value:.2f}".replace("-", numbers.MINUS)] for lag, value in zip(lags, series, strict=True)]
     table = Table("Autocorrelation", ["Runs apart", "Correlation"], rows)
-    return Picture("autocorrelation", title, text, figure, table, caption)
+    return Picture("autocorrelation", "Does a run resemble the one before?", text, figure, table, caption)
 
 
 def smallest_effect(run: LoadedRun) -> Picture | None:
@@ -97,12 +95,11 @@ def smallest_effect(run: LoadedRun) -> Picture | None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g} %"))
     axis.yaxis.set_major_locator(MaxNLocator(nbins=5))
     axis.set_xlabel("blocks")
-    title = "The smallest effect to be seen"
     rows = [[str(blocks), f"{numbers.number(effect)} %"] for blocks, effect in known]
     text = "; ".join(f"{effect} with {blocks} blocks" for blocks, effect in rows) + "."
     table = Table("The smallest effect by number of blocks", ["Blocks", "Effect"], rows)
     caption = "More blocks see smaller effects; below the line a difference is likely to stay INCONCLUSIVE."
-    return Picture("smallest-effect", title, text, figure, table, caption)
+    return Picture("smallest-effect", "The smallest effect to be seen", text, figure, table, caption)
 
 
 LEVELS = ("off", "on")
@@ -152,14 +149,13 @@ def interaction(run: LoadedRun) -> Picture | None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.plain_measure(value, unit)))
     figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
     rows = [[LEVELS[p[0]], LEVELS[p[1]], numbers.measure(value, unit)] for p, value in sorted(known.items())]
-    title = "Do the two settings depend on each other?"
     description = "; ".join(f"{first} {r[0]} with {second} {r[1]}: {r[2]}" for r in rows) + "."
     caption = (
         f"Median {run.metric_name} at the four points. Parallel lines: the settings do not depend on each "
         "other. Read the interaction's interval before believing that they do."
     )
     table = Table("The four points of the matrix", [first, second, "Median"], rows)
-    return Picture("interaction", title, description, figure, table, caption)
+    return Picture("interaction", "Do the two settings depend on each other?", description, figure, table, caption)
 
 
 # Key of the result, its name, and 1 / (1 − p): the axis spreads the tail evenly.

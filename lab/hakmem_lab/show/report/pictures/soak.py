@@ -142,11 +142,10 @@ def resident(run: LoadedRun) -> Picture | None:
     budget = finite(soak.get("budget_mib_per_h"))
     if budget is not None:
         trend += f", budget {numbers.number(budget)} MiB/h"
-    title = "Memory over time"
     description = f"Resident memory from {mib.median[0]:.0f} to {mib.median[-1]:.0f} MiB; {trend}."
     caption = f"Broken line: {trend}.{live}{marks}"
     table = _table(run.samples, "rss_kib", "Resident memory at even times", "MiB", 1 / 1024)
-    return Picture("resident", title, description, figure, table, caption)
+    return Picture("resident", "Memory over time", description, figure, table, caption)
 
 
 def throughput(run: LoadedRun) -> Picture | None:
@@ -164,11 +163,10 @@ def throughput(run: LoadedRun) -> Picture | None:
     drift = finite(soak.get("throughput_drift_percent_per_h"))
     ends = [numbers.number(soak.get(name)) for name in ("drift_low", "drift_high")]
     trend = f"Drift {numbers.number(drift)} [{ends[0]}, {ends[1]}] % an hour." if drift is not None else ""
-    title = "Throughput over time"
     first, last = (numbers.plain_measure(float(line.median[place]), "") for place in (0, -1))
     description = f"From {first} to {last} operations a second. {trend}".strip()
     table = _table(run.samples, "ops_per_s", "Throughput at even times", "Operations a second", 1)
-    return Picture("throughput", title, description, figure, table, (trend + marks).strip())
+    return Picture("throughput", "Throughput over time", description, figure, table, (trend + marks).strip())
 
 
 def tails(run: LoadedRun) -> Picture | None:
