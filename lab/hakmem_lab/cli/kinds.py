@@ -62,6 +62,11 @@ COMMANDS = {
         "The project's suite: its workloads against all peers, milestones and history.",
         f"words allocators only budget set_ {BLOCKS}",
     ),
+    "replay": (
+        "What other allocators would make of a recorded program: time in the allocator, memory, predictions.",
+        "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
+        f"seed {RESULT}",
+    ),
     "gallery": (
         "Which allocator for which program? What was found, losses first; with ROW: measured on this machine.",
         "row allocators set_ max_blocks seed store json format_ quiet",
@@ -169,6 +174,17 @@ def limit(text: str) -> tuple[str, dict]:
     if sign == "+":
         return name, {"limit": share}
     return name, {"limit": 1 / (1 - share) - 1, "higher-is-better": True}
+
+
+def _replay(params: dict[str, Any]) -> None:
+    words = params["words"]
+    if not words:
+        raise LabError("which trace? hak replay TRACE; one is made by: hak record -o TRACE -- COMMAND")
+    if len(words) > 1:
+        raise LabError(f"one trace at a time, not '{' '.join(words)}'")
+    spec = words[0].endswith(".toml")
+    params |= {"words": words if spec else []}
+    measure("replay", params, {} if spec else {"trace": words[0]})
 
 
 # hak baseline: what a change is compared with, kept as a file
@@ -325,6 +341,18 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
     "scorecard": {"words": _words("[SPEC.toml]", "Default: the project's own"), "only": ONLY, "budget": ROUNDS},
+    "replay": {
+        "words": _words("TRACE|SPEC.toml", "What hak record wrote"),
+        "touch": option(
+            str | None, metavar="recorded|all|none", help="What is written to of each block: as recorded, ..."
+        ),
+        "processes": option(
+            str | None, metavar="N,N", help="Of a tree, these alone (default: all with 1 % of the operations)"
+        ),
+        "by": option(str | None, metavar="stack", help="Of what --stacks recorded: which code gains from which"),
+        "live": option(bool | None, "--live", help="Run the recorded command, too: prediction beside truth"),
+        "pace": option(str | None, metavar="fast|recorded", help="recorded: rest where the program did"),
+    },
     "gallery": {
         "row": Annotated[str | None, typer.Argument(metavar="[ROW]", help="Measure this one", autocompletion=row_names)]
     },
@@ -334,6 +362,7 @@ RUN: dict[str, Callable[[dict[str, Any]], None]] = {
     "tune": _tune,
     "judge": lambda params: measure("judge", params | {"words": None, "quiet": True}),
     "scorecard": lambda params: measure("suite", params | {"words": params["words"] or [str(own_spec())]}),
+    "replay": _replay,
     "gallery": _gallery,
 }
 

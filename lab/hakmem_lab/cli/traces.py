@@ -1,6 +1,5 @@
-"""Record once, ask later. `hak record`: what a program asks of its allocator, into a file; `hak trace`: what is in it;
-`hak replay`: what other allocators would make of it.
-"""
+"""Record once, ask later. `hak record`: what a program asks of its allocator, into a file; `hak trace`: what is in
+it."""
 
 import contextlib
 import os
@@ -12,50 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import JsonFile, arms, command, option, seconds
+from hakmem_lab.cli.flags import JsonFile, arms, seconds
 from hakmem_lab.cli.heap import mean_of
-from hakmem_lab.cli.measure import measure
 from hakmem_lab.errors import EXIT_STOPPED, LabError
 
 
 def register(app: typer.Typer) -> None:
     app.command(context_settings={"allow_interspersed_args": False})(record)
     app.command()(trace)
-    names = (
-        "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
-        "seed store json format_ require quiet"
-    )
-    spec = typer.Argument(metavar="TRACE|SPEC.toml", help="What hak record wrote", show_default=False)
-    app.command(
-        "replay",
-        help="What other allocators would make of a recorded program: time in the allocator, memory, predictions.",
-    )(
-        command(
-            names,
-            _replay,
-            words=Annotated[list[str] | None, spec],
-            touch=option(
-                str | None, metavar="recorded|all|none", help="What is written to of each block: as recorded, ..."
-            ),
-            processes=option(
-                str | None, metavar="N,N", help="Of a tree, these alone (default: all with 1 % of the operations)"
-            ),
-            by=option(str | None, metavar="stack", help="Of what --stacks recorded: which code gains from which"),
-            live=option(bool | None, "--live", help="Run the recorded command, too: prediction beside truth"),
-            pace=option(str | None, metavar="fast|recorded", help="recorded: rest where the program did"),
-        )
-    )
-
-
-def _replay(params: dict[str, Any]) -> None:
-    words = params["words"]
-    if not words:
-        raise LabError("which trace? hak replay TRACE; one is made by: hak record -o TRACE -- COMMAND")
-    if len(words) > 1:
-        raise LabError(f"one trace at a time, not '{' '.join(words)}'")
-    spec = words[0].endswith(".toml")
-    params |= {"words": words if spec else []}
-    measure("replay", params, {} if spec else {"trace": words[0]})
 
 
 def record(

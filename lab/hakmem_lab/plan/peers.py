@@ -82,11 +82,7 @@ def built() -> dict[str, dict]:
     record = top / "build" / "peers" / "peers.json" if top else None
     if record is None or not record.is_file():
         return {}
-    rows = json.loads(record.read_text(encoding="utf-8"))
-    rows = rows.get("peers", rows) if isinstance(rows, dict) else rows
-    if isinstance(rows, dict):
-        rows = [{"name": name, **row} for name, row in rows.items()]
-    return {row["name"]: row for row in rows}
+    return json.loads(record.read_text(encoding="utf-8"))["peers"]
 
 
 @cache
@@ -133,7 +129,7 @@ def library(name: str) -> Library:
     row = built().get(name)
     if row is None:
         raise LabError(f"{name} is not built: make peers")
-    path = Path(row["path"]) if "path" in row else project.required_root(name) / "build" / "peers" / row["library"]
+    path = project.required_root(name) / "build" / "peers" / row["library"]
     if not path.is_file():
         raise LabError(f"{name}: {path} is missing: make peers")
     return Library(path, row.get("version"), row.get("configuration"), dict(row.get("environment") or {}))

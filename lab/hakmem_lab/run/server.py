@@ -19,7 +19,7 @@ from hakmem_lab.plan.arms import callers_environment
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.system import files
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, accepts
 from hakmem_lab.system.usage import Group
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def choose_port(server: Server) -> int:
     """The server's port, or one that nobody uses. Raises OSError where somebody else has it."""
     if server.port == "auto":
         return _free_port()
-    if _in_use(server.port):
+    if accepts(server.port):
         raise OSError(errno.EADDRINUSE, f"port {server.port} is in use by another program")
     return server.port
 
@@ -51,13 +51,6 @@ def _free_port() -> int:
             if port not in _recent:
                 _recent.append(port)
                 return port
-
-
-def _in_use(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    return False
 
 
 def with_port(words: Sequence[str], port: int) -> list[str]:

@@ -9,6 +9,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -329,17 +330,21 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
     )
 
 
-def wait_for_port(port: int, running: Running, timeout_s: float) -> bool:
-    """Whether somebody accepts connections there before the time is over or the program has ended."""
-    import socket
+def accepts(port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
 
+
+def wait_for_port(port: int, running: Running, timeout_s: float) -> bool:
+    """Whether somebody does before the time is over or the program has ended."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not running.ended():
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        if accepts(port):
             return True
-        except OSError:
-            time.sleep(0.01)
+        time.sleep(0.01)
     return False
 
 
