@@ -27,8 +27,8 @@ SLICES = {
 
 
 def at(memory: Process | Core, layout: Layout, address: int, stop: bool) -> dict:
-    pid, kind = (memory.pid, "process") if isinstance(memory, Process) else (0, "core")
-    with stopped(pid) if stop else nullcontext(), doubted(memory.name, kind):
+    held = stopped(memory.pid) if stop and isinstance(memory, Process) else nullcontext()
+    with held, doubted(memory.name, "process" if isinstance(memory, Process) else "core"):
         return find(memory, Reader(memory, layout).read(), address)
 
 

@@ -15,7 +15,7 @@ import signal
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,18 +42,17 @@ def ptrace(request: int, thread: int, data: int = 0, address: int = 0) -> int:
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Every thread of it is stopped within the block. Raises LabError where that is not allowed."""
-    held: dict[int, int] = {}  # thread -> a signal that it was to get meanwhile
-    try:
+    held: set[int] = set()
+    with ExitStack() as threads:
         for _ in range(ROUNDS):
             fresh = [thread for thread in _threads(pid) if thread not in held]
             if not fresh:
                 break
             for thread in fresh:
-                _hold(pid, thread, held)
+                held.add(thread)
+                with suppress(Gone):  # it alone has ended meanwhile
+                    threads.enter_context(Thread(pid, thread, of_all=True))
         yield
-    finally:
-        for thread, signal in held.items():
-            ptrace(PTRACE_DETACH, thread, signal)
 
 
 def _threads(pid: int) -> list[int]:
@@ -61,23 +60,6 @@ def _threads(pid: int) -> list[int]:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         raise Gone(pid) from None
-
-
-def _hold(pid: int, thread: int, held: dict[int, int]) -> None:
-    error = ptrace(PTRACE_SEIZE, thread)
-    if error == errno.ESRCH:
-        return  # it has ended
-    if error:
-        raise LabError(
-            f"process {pid} cannot be stopped ({os.strerror(error)}): be its user, end its debugger, or omit --stop"
-        )
-    held[thread] = 0
-    if ptrace(PTRACE_INTERRUPT, thread) == 0 and (status := stops(pid, thread)) is not None:
-        if os.WIFSTOPPED(status):
-            event, signal = status >> 16, os.WSTOPSIG(status)
-            held[thread] = 0 if event else signal
-        else:
-            del held[thread]
 
 
 def stops(pid: int, thread: int) -> int | None:
@@ -162,26 +144,29 @@ def machine() -> Machine:
 
 
 class Thread:
-    """One thread, held within the block. Raises LabError where that is not allowed, Gone where it has ended."""
+    """One thread, held within the block. Raises LabError where that is not allowed, Gone where it has ended. of_all:
+    one of all that are stopped, of which one may also be in a call that nothing interrupts."""
 
-    def __init__(self, memory: Process, tid: int):
-        self._memory, self.tid, self._signal, self._held = memory, tid, 0, False
+    def __init__(self, pid: int, tid: int, of_all: bool = False):
+        self._pid, self.tid, self._of_all, self._signal, self._held = pid, tid, of_all, 0, False
 
     def __enter__(self) -> "Thread":
         if error := ptrace(PTRACE_SEIZE, self.tid):
             if error == errno.ESRCH:
-                raise Gone(self._memory.pid)
-            raise LabError(
-                f"process {self._memory.pid} may not be debugged ({os.strerror(error)}): "
-                "be its user with kernel.yama.ptrace_scope at 0, or root"
-            )
+                raise Gone(self._pid)
+            what, who = "may not be debugged", "be its user with kernel.yama.ptrace_scope at 0, or root"
+            if self._of_all:
+                what, who = "cannot be stopped", "be its user, end its debugger, or omit --stop"
+            raise LabError(f"process {self._pid} {what} ({os.strerror(error)}): {who}")
         self._held = True
         try:
             if ptrace(PTRACE_INTERRUPT, self.tid):
-                raise Gone(self._memory.pid)
-            status = stops(self._memory.pid, self.tid)
+                raise Gone(self._pid)
+            status = stops(self._pid, self.tid)
+            if status is None and self._of_all:
+                return self
             if status is None:
-                raise Failed(f"process {self._memory.pid}: its thread {self.tid} does not stop")
+                raise Failed(f"process {self._pid}: its thread {self.tid} does not stop")
             self._note(status)
             if status >> 16 == 0 and os.WIFSTOPPED(status):
                 self._signal = os.WSTOPSIG(status)  # the next one to be handed over
@@ -198,7 +183,7 @@ class Thread:
     def _note(self, status: int) -> None:
         if not os.WIFSTOPPED(status):
             self._held = False
-            raise Gone(self._memory.pid)
+            raise Gone(self._pid)
 
     def _set(self, request: int, kind: int, data: Any, length: int) -> int:
         """How many bytes there are of it; 0: none."""
@@ -208,7 +193,7 @@ class Thread:
     def registers(self) -> list[int]:
         data = ctypes.create_string_buffer(8 * machine().words)
         if not self._set(PTRACE_GETREGSET, NT_PRSTATUS, data, len(data)):
-            raise Gone(self._memory.pid)
+            raise Gone(self._pid)
         return list(struct.unpack(f"={machine().words}Q", data.raw))
 
     def set_registers(self, values: Sequence[int]) -> None:

@@ -102,7 +102,7 @@ def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], in
         while time.monotonic() < deadline:
             for tid in _threads(pid):
                 # One that has ended may be the only one of its process that has.
-                with contextlib.suppress(Gone), Thread(memory, tid) as thread:
+                with contextlib.suppress(Gone), Thread(memory.pid, tid) as thread:
                     if Path(f"/proc/{pid}/auxv").read_bytes() != found.begun:
                         raise Refused(pid, "it has become another program: try again")
                     if _is_free(thread, found, memory):
