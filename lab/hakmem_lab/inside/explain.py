@@ -20,7 +20,7 @@ from hakmem_lab.inside import blocks, layout, owners
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
-from hakmem_lab.inside.memory import Area, Memory, Process, doubted, parse
+from hakmem_lab.inside.memory import Area, Process, doubted, parse
 from hakmem_lab.inside.owners import CACHED, DEPOT, FREE, LIVE, NEW, OWNERS, Reading, mean_asked
 from hakmem_lab.inside.ptrace import stopped
 
@@ -90,13 +90,10 @@ def core(file: Core) -> dict:
     found = layout.find(file)
     with doubted(file.name, "core"):
         heap = Reader(file, found).read()
-        areas = [Area(each, _held(file, each.start, each.end)) for each in file.maps()]
+        pages = ((each, int(np.count_nonzero(file.resident(each.start, each.end)))) for each in file.maps())
+        areas = [Area(each, count * file.page) for each, count in pages]
         reading = owners.read(file, heap, areas)
     return _result(heap, reading, {}) | {"core": file.name, "stopped": True}
-
-
-def _held(memory: Memory, start: int, end: int) -> int:
-    return int(np.count_nonzero(memory.resident(start, end))) * memory.page
 
 
 def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]) -> dict:

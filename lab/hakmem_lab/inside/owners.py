@@ -227,7 +227,8 @@ class Snapshot:
         self.page = memory.page
         self.residency = Residency(memory, heap, 1 << heap.layout["HAK_CHUNK_SHIFT"])
         self.metadata = joined(sorted([*heap.pieces, *heap.leaves]))
-        self.pages = [memory.resident(start, _whole(start, size, self.page)) for start, size in self.metadata]
+        whole = ((start, -(-size // self.page) * self.page) for start, size in self.metadata)
+        self.pages = [memory.resident(start, start + size) for start, size in whole]
         self.pointers, self.programs = memory.stack_pointers(), memory.programs()
 
 
@@ -248,10 +249,6 @@ def attribute(heap: Heap, areas: Sequence[Area], snapshot: Snapshot) -> Reading:
     known += [(start, found) for (start, _), found in zip(snapshot.metadata, snapshot.pages, strict=True)]
     _add_areas(reading, areas, _present(heap, known, snapshot.page), snapshot)
     return reading
-
-
-def _whole(start: int, size: int, page: int) -> int:
-    return start + -(-size // page) * page
 
 
 def _add_slabs(rows: Counter, each: Occupancy) -> None:

@@ -19,7 +19,7 @@ from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMi
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server import ServerMeter, choose_port, client_request, with_port
+from hakmem_lab.run.server import ServerMeter, choose_port, client_request, failure, with_port
 from hakmem_lab.system import machine, usage
 from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 
@@ -274,8 +274,7 @@ class Runner:
             outcome = self._launchers[0].run(replace(request, sample_ms=SAMPLE_MS, stdin=stdin))
         except OSError as error:
             raise OSError(error.errno, f"{what} {request.argv[0]}: {error.strerror}") from None
-        failed = _failed(outcome)
-        return outcome, f"{what}: {failed}" if failed else None
+        return outcome, failure(outcome, what)
 
 
 def _combined(parts: Sequence[dict]) -> dict:

@@ -85,10 +85,8 @@ def memory(value_kib: Any) -> str:
     known = finite(value_kib)
     if known is None:
         return UNKNOWN
-    for factor, unit in ((1 << 20, "GiB"), (1 << 10, "MiB")):
-        if abs(known) >= factor:
-            return f"{digits(known / factor)}{JOIN}{unit}"
-    return number(known, "KiB")
+    factor, unit = _scale(known, "KiB")
+    return number(known, unit) if factor == 1 else f"{digits(known / factor)}{JOIN}{unit}"
 
 
 def _scale(value: float, unit: Any) -> tuple[float, str]:

@@ -138,18 +138,14 @@ GZIP_MAGIC = b"\x1f\x8b"
 PAGE = 4096
 
 
-class Malformed(Exception):
-    """It is no such profile."""
-
-
-# Reading
+# Reading. ValueError: it is no such profile.
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise Malformed("a number does not end")
+            raise ValueError("a number does not end")
         value |= (data[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if not data[at - 1] & 0x80:
@@ -168,7 +164,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         elif key & 7 == NUMBER:
             yield key >> 3, value, b""
         else:
-            raise Malformed(f"wire type {key & 7}")
+            raise ValueError(f"wire type {key & 7}")
 
 
 def _numbers(data: bytes) -> list[int]:
@@ -189,7 +185,7 @@ def read(path: Path) -> HeapProfile:
         data = path.read_bytes()
     try:
         return parse(gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data)
-    except (OSError, EOFError, Malformed, KeyError, IndexError, ValueError) as error:
+    except (OSError, EOFError, KeyError, IndexError, ValueError) as error:
         raise LabError(f"{path} is no heap profile, or not all of one ({error})") from None
 
 
@@ -209,7 +205,7 @@ def parse(data: bytes) -> HeapProfile:
     for _, sample in rows[2]:
         parts = {number: _numbers(content) for number, _, content in _fields(sample)}
         if len(parts[2]) != len(kinds):
-            raise Malformed("a sample has other values than the profile")
+            raise ValueError("a sample has other values than the profile")
         profile.add(tuple(place for each in parts[1] for place in places[each]), parts[2])
     return profile
 
