@@ -50,14 +50,6 @@ class Binary:
     def architecture(self) -> tuple[str, int, str]:
         return self.machine, self.bits, self.byte_order
 
-    @property
-    def has_symbols(self) -> bool:
-        return ".symtab" in self.sections
-
-    @property
-    def rust(self) -> bool:
-        return "rustc version" in self.comment
-
     def defines(self, name: str) -> bool:
         return name in self.functions.exported or name in self.functions.kept
 

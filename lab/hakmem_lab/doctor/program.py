@@ -128,7 +128,7 @@ def describe(program: Program, file: Binary) -> Check:
     parts = [f"{file.machine}, {file.bits} bit", "dynamically linked" if file.interpreter else "statically linked"]
     if file.interpreter:
         parts.append(count(len(program.needed), "library").replace("librarys", "libraries"))
-    if file.rust:
+    if "rustc version" in file.comment:
         parts.append("with Rust, which asks malloc unless a program chooses otherwise")
     said = f"{program.path}: {', '.join(parts)}"
     if program.missing:
@@ -218,7 +218,7 @@ def own_malloc(file: Binary) -> Check:
     ):
         if own := [word for word in allocators.OWN if word in names]:
             return Check(name, PROBLEM, f"it has a {own[0]} of its own{whose}, {why}", remedy, served=NOTHING)
-    if not file.has_symbols:
+    if ".symtab" not in file.sections:
         return Check(name, OK, "none exported; its symbols are stripped, a hidden one would not be seen")
     return Check(name, OK, "none, neither exported nor hidden")
 

@@ -5,6 +5,7 @@ A command that has not been started inherits all of the former from us: its fold
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,13 +40,8 @@ def _soft(folder: Path) -> dict[str, int | None] | None:
     lines = text(folder / "limits")
     if lines is None:
         return None
-    found = {}
-    for line in lines.splitlines():
-        for title, *_ in LIMITS:
-            if line.startswith(title):
-                word = line[len(title) :].split()[0]
-                found[title] = int(word) if word.isdecimal() else None
-    return found
+    words = {title: re.search(rf"^{title} +(\S+)", lines, re.M) for title, *_ in LIMITS}
+    return {title: int(word[1]) if word and word[1].isdecimal() else None for title, word in words.items()}
 
 
 def limits(folder: Path, status: dict[str, str], process: str) -> Check:

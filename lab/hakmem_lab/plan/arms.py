@@ -10,6 +10,7 @@ figure of another day is no yardstick: another machine, kernel, load and tempera
 figure but the thing itself: a compressed archive of `baseline.json`, the library, and, where one was given, the spec.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -130,14 +131,11 @@ def _add_setting(variables: dict[str, str], setting: str, where: str) -> None:
 
 
 def _library_file(name: str, where: str) -> Path:
-    try:
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown home, a NUL
         path = Path(name).expanduser().resolve()
-        found = path.is_file()
-    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown home, a NUL
-        found = False
-    if not found:
-        raise LabError(f"{where}: there is no library {name}")
-    return path
+        if path.is_file():
+            return path
+    raise LabError(f"{where}: there is no library {name}")
 
 
 def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:

@@ -10,6 +10,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +81,6 @@ class Duet:
         """
         gate = threading.Barrier(SIDES)
         records: list[dict] = [{}, {}]
-        errors: list[BaseException] = []
 
         def play(side: int) -> None:
             self.runners[side].at_start = lambda: _meet(gate)
@@ -89,23 +89,14 @@ class Duet:
             finally:
                 gate.abort()  # who is done early, because a run failed, keeps nobody waiting
 
-        def second() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(play, 1)
             try:
-                play(1)
-            except BaseException as error:  # raised again in the thread that asked
-                errors.append(error)
-
-        thread = threading.Thread(target=second, daemon=True)
-        thread.start()
-        try:
-            play(0)
-        except BaseException:
-            self.runners[1].close()
-            raise
-        finally:
-            thread.join()
-        if errors:
-            raise errors[0]
+                play(0)
+            except BaseException:
+                self.runners[1].close()
+                raise
+            second.result()
         return records
 
 

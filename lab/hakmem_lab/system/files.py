@@ -17,7 +17,7 @@ def write(path: Path, data: bytes | str) -> None:
     if isinstance(data, str):
         data = data.encode("utf-8", "backslashreplace")
     target = Path(os.path.realpath(path))
-    mode = _mode(target)
+    mode = target.stat().st_mode if target.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         path.write_bytes(data)
         return
@@ -44,14 +44,6 @@ def unwritable(path: Path) -> str | None:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     return None if os.access(path if path.exists() else path.parent, os.W_OK) else "no permission"
-
-
-def _mode(path: Path) -> int | None:
-    """None: there is no such file yet."""
-    try:
-        return os.stat(path).st_mode
-    except FileNotFoundError:
-        return None
 
 
 def _umask() -> int:

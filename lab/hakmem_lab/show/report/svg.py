@@ -38,10 +38,6 @@ class Colour:
     light: str
     dark: str
 
-    @property
-    def variable(self) -> str:
-        return f"--{self.name}"
-
 
 COLOURS = (
     Colour("paper", "#fdfdfc", "#14171b"),
@@ -88,7 +84,7 @@ def arm_marker(position: int) -> str:
 
 def variables(dark: bool) -> str:
     """The declarations of the CSS variables for one scheme."""
-    return "".join(f"{colour.variable}:{colour.dark if dark else colour.light};" for colour in COLOURS)
+    return "".join(f"--{colour.name}:{colour.dark if dark else colour.light};" for colour in COLOURS)
 
 
 # Narrow enough that the text is of a readable size on a phone, where a picture is as wide as the screen.
