@@ -51,11 +51,8 @@ def lines(result: Record) -> Iterator[Line]:
 def _further(result: Record) -> tuple[Record, Change] | None:
     fleet = result["fleet"]
     row: Record = next(iter(result.get("comparisons") or []), {})
-    record = {
-        "estimate": row.get("estimate"),
-        "ci_low": fleet.get("prediction_low"),
-        "ci_high": fleet.get("prediction_high"),
-    }
+    ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
+    record = {"estimate": row.get("estimate"), **ends}
     found = _change(result, record)
     return (record, found) if found and found.between and len(fleet.get("hosts") or []) > 2 else None
 

@@ -257,13 +257,8 @@ def effects(run: LoadedRun) -> Picture | None:
         rows.append(row)
     columns = ["Effect", "Kind", "Change", "Interval", "Reading"]
     body = [
-        [
-            str(e.get("name") or "effect"),
-            text_of(e.get("kind")),
-            *answers.cells(run.result, e),
-            text_of(e.get("reading")),
-        ]
-        for e in records
+        [row.text, text_of(e.get("kind")), *answers.cells(run.result, e), text_of(e.get("reading"))]
+        for row, e in zip(rows, records, strict=True)
     ]
     table = Table("Effects of the matrix", columns, body)
     caption = (

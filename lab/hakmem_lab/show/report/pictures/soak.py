@@ -90,12 +90,8 @@ def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor
     known = [s for s in samples if finite(s.get("t_s")) is not None and finite(s.get(name)) is not None]
     picks = np.linspace(0, len(known) - 1, min(TABLE_ROWS, len(known))).round().astype(int) if known else []
     rows = [
-        [
-            numbers.seconds(known[i].get("t_s")),
-            numbers.number(float(known[i][name]) * factor),
-            str(known[i].get("phase") or numbers.UNKNOWN),
-        ]
-        for i in picks
+        [numbers.seconds(s.get("t_s")), numbers.number(float(s[name]) * factor), str(s.get("phase") or numbers.UNKNOWN)]
+        for s in (known[i] for i in picks)
     ]
     return Table(caption, ["Time", head, "Phase"], rows)
 
