@@ -5,6 +5,7 @@ Imports the package only inside of fixtures, so that collecting stays fast.
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,18 +50,17 @@ class Answer:
         return json.loads(self.out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
 
 
+Compile = Callable[[Path, Sequence[object]], Path]
+
+
 class Fakes:
     """Compiled at the first use; a path each."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, compiled: Compile):
+        self.folder, self.compiled = folder, compiled
 
     def _compiled(self, name: str, source: str, *flags: str) -> Path:
-        path = self.folder / name
-        if not path.exists():
-            words = ["cc", "-std=gnu17", "-O1", "-o", str(path), str(FAKES / source), *flags]
-            subprocess.run(words, check=True, capture_output=True)
-        return path
+        return self.compiled(self.folder / name, ["cc", "-std=gnu17", "-O1", FAKES / source, *flags])
 
     @property
     def program(self) -> Path:
@@ -109,15 +109,48 @@ class Fakes:
 
 
 @pytest.fixture(scope="session")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> Fakes:
-    return Fakes(tmp_path_factory.mktemp("fakes"))
+def common(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """common(name): a folder that all workers of a test run share."""
+    own = tmp_path_factory.getbasetemp()
+    base = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def make(name: str) -> Path:
+        folder = base / "common" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def compile_once() -> Compile:
+    """compile_once(path, words): what they make, with `-o` and the path; by the first worker that asks for it."""
+
+    def make(path: Path, words: Sequence[object]) -> Path:
+        if path.exists():
+            return path
+        with open(f"{path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                whole = path.parent / f"{path.name}.made" / path.name
+                whole.parent.mkdir(exist_ok=True)
+                subprocess.run([*map(str, words), "-o", str(whole)], check=True, capture_output=True)
+                whole.rename(path)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fakes(common: Callable[[str], Path], compile_once: Compile) -> Fakes:
+    return Fakes(common("fakes"), compile_once)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache(common: Callable[[str], Path]) -> Iterator[None]:
     """The launcher is compiled once, outside of the user's home."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(common("cache")))
         yield
 
 

@@ -53,6 +53,29 @@ def test_a_peak_is_never_below_a_mean(peak: int, mean: float, shown: int) -> Non
 
 
 @pytest.mark.parametrize(
+    ("peak", "seen", "is_of_another"),
+    [
+        (5000, [300, 1249], True),
+        (5000, [1250, 300], False),
+        (5000, [300, 1250], False),
+        (5000, [1], True),
+        (5000, [0], False),
+        (5000, [], False),
+        (5000, None, False),
+        (None, [400], False),
+        (None, [0.2], False),
+    ],
+)
+def test_a_mean_does_not_stand_beside_the_peak_of_another_process(peak, seen, is_of_another) -> None:
+    """Of one whose peak is more than four times what was seen of the first."""
+    series = None if seen is None else [[10 * place, kib] for place, kib in enumerate(seen)]
+    given = run(rss_peak_kib=peak, rss_series=series)
+    assert analysis.subject(given) == given | ({"rss_mean_kib": None} if is_of_another else {})
+    served = analysis.subject(given | {"server": {"rss_peak_kib": 5000, "rss_mean_kib": 60.0}})
+    assert served["rss_mean_kib"] == 60.0
+
+
+@pytest.mark.parametrize(
     ("metric", "more", "value"),
     [
         ("wall", {"metrics": {"wall": 8.0}}, 8.0),

@@ -176,6 +176,29 @@ def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(mon
     assert session.events == [("plan", text, {"blocks": count})]
 
 
+def test_an_arm_that_has_left_the_first_blocks_says_nothing_of_the_noise(monkeypatch):
+    """The noisiest one: its last block is missing."""
+    monkeypatch.setattr(fitness, "spread_of", lambda *_: None)
+    session = Session()
+    *whole, last = session.run_blocks()
+    left = [*whole, {name: runs for name, runs in last.items() if name != "u"}]
+    session.run_blocks = lambda *_: left
+    plan_detection(session, ["c", "t", "u"])
+    walls = {name: np.array([[one["wall_s"] for one in block[name]] for block in left]) for name in "ct"}
+    count = needed(power.spread(ratios((walls["c"], walls["t"]))))
+    assert [more for _, _, more in session.events] == [{"blocks": count}]
+
+
+def test_the_ratios_that_are_judged_may_be_others_than_those_of_two_arms(monkeypatch):
+    monkeypatch.setattr(fitness, "spread_of", lambda *_: pytest.fail("no A/A knows how they spread"))
+    session, asked = Session(), []
+    columns = [[0.01, 0.02, 0.04, 0.01, 0.03, 0.02], [0.1, -0.1, 0.05, 0.0, 0.02, -0.04]]
+    plan_detection(session, ["c", "t"], columns_of=lambda blocks: asked.append(blocks) or columns)
+    assert [len(blocks) for blocks in asked] == [6]
+    text = f"to show 2 %: {needed(power.spread(columns[1]))} blocks at most, by the first 6 blocks"
+    assert [text for _, text, _ in session.events] == [text]
+
+
 @pytest.mark.parametrize(
     ("sigma", "given", "blocks", "more"),
     [

@@ -188,7 +188,7 @@ def test_resume_is_refused_where_something_changed(here, fakes, records, tmp_pat
     assert len(records()) == before
 
 
-def test_resume_from_another_folder_runs_the_same_program(hak, fakes, records, tmp_path):
+def test_resume_from_another_folder_runs_the_same_program(here, fakes, records, tmp_path, monkeypatch):
     """Two programs of one name: a relative path must not lead to the other one."""
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
@@ -219,8 +219,10 @@ def test_resume_from_another_folder_runs_the_same_program(hak, fakes, records, t
         "--",
         "./counted.sh",
     ]
-    assert hak(*words, cwd=one).status == 3
-    answer = hak("resume", "last", "--quiet", cwd=two)
+    monkeypatch.chdir(one)
+    assert here(*words).status == 3
+    monkeypatch.chdir(two)
+    answer = here("resume", "last", "--quiet")
     values = {run["value"] for run in records("run", ok=True)}
     assert 1.0 not in values
     assert answer.status in (0, 2)
@@ -243,7 +245,7 @@ def test_a_run_that_goes_on_is_not_resumed_by_a_second(begin, here, words, until
     assert (len(records()), process.poll()) == (before, None)
 
 
-def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, words, records, store, tmp_path):
+def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, here, words, records, store, tmp_path):
     """As a full disk, without privileges: the store's file may not grow beyond 12 KiB."""
     limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 10, 12 << 10))}
     answer = hak(*words("--quiet"), **limit)
@@ -256,7 +258,7 @@ def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, words, rec
     assert again.status == 3
     assert f"hak resume {run}" in again.message()
     assert finished(records) == kept
-    done = hak("resume", run, "--quiet", "--json", "-")
+    done = here("resume", run, "--quiet", "--json", "-")
     assert (done.status, done.result()["verdict"], done.result()["blocks"]) == (0, "GO", BLOCKS)
     assert finished(records) == list(range(BLOCKS))
 
@@ -276,9 +278,9 @@ def small_disk(tmp_path):
         time.sleep(0.1)
 
 
-def test_a_full_disk_stops_the_run_and_it_can_be_resumed(hak, words, small_disk, tmp_path):
+def test_a_full_disk_stops_the_run_and_it_can_be_resumed(here, words, small_disk, tmp_path):
     folder = small_disk / "store"
-    answer = hak(*words("--quiet", "--store", folder))
+    answer = here(*words("--quiet", "--store", folder))
     assert answer.status == 3
     message = answer.message()
     assert "the disk is full" in message
@@ -290,33 +292,33 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(hak, words, small_disk,
     blocks = [r["block"] for r in map(json.loads, kept.splitlines()) if r["type"] == "block" and r["ok"]]
     assert 0 < len(blocks) < BLOCKS
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
-    done = hak("resume", path.stem, "--quiet", "--json", "-", "--store", folder)
+    done = here("resume", path.stem, "--quiet", "--json", "-", "--store", folder)
     assert (done.status, done.result()["blocks"]) == (0, BLOCKS)
     assert path.read_bytes().startswith(kept)
 
 
-def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(hak, words, small_disk):
+def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(here, words, small_disk):
     folder = small_disk / "store"
     folder.mkdir()
     (small_disk / "filler").write_bytes(b"x" * 4096)
     with contextlib.suppress(OSError):
         for index in range(100):
             (small_disk / f"filler{index}").write_bytes(b"x" * 4096)
-    answer = hak(*words("--quiet", "--store", folder))
+    answer = here(*words("--quiet", "--store", folder))
     assert answer.status == 2
     assert "--store" in answer.message()
     assert [path.stat().st_size for path in folder.glob("*.jsonl") if not path.stat().st_size] == []
-    assert hak("list", "--store", folder).status == 0
-    assert hak("export", "--store", folder).status == 0
+    assert here("list", "--store", folder).status == 0
+    assert here("export", "--store", folder).status == 0
 
 
-def test_resume_on_a_disk_that_cannot_be_written(hak, words, small_disk, tmp_path):
+def test_resume_on_a_disk_that_cannot_be_written(here, words, small_disk, tmp_path):
     """The last line is torn and the file system has become read-only."""
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
-    assert hak(*words("--quiet", "--store", small_disk)).status == 0
+    assert here(*words("--quiet", "--store", small_disk)).status == 0
     (path,) = small_disk.glob("*.jsonl")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for command in (["resume", "last", "--quiet"], ["decide", "last", "adopt"]):
-        answer = hak(*command, "--store", small_disk)
+        answer = here(*command, "--store", small_disk)
         assert answer.status in (2, 3)
         assert path.stem in answer.message()

@@ -16,34 +16,31 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def built(common, compile_once) -> Callable[..., Path]:
     """built(source or None, patterns of the lab's sources…): a program of this folder, or of the lab alone.
 
     beside: more sources of this folder.
     """
-    folder = tmp_path_factory.mktemp("programs")
+    folder = common("sanitized")
 
     def make(source: str | None, *patterns: str, beside: Sequence[str] = ()) -> Path:
         path = folder / (Path(source).stem if source else Path(patterns[0]).parent.name)
-        if not path.exists():
-            units = [each for each in sources(*patterns) if each.suffix == ".c"]
-            units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
-            words = ["cc", *FLAGS, *SANITIZE, "-I", SOURCES, "-o", path, *units]
-            subprocess.run([str(word) for word in [*words, "-lzstd", "-lz", "-lm", "-pthread"]], check=True)
-        return path
+        units = [each for each in sources(*patterns) if each.suffix == ".c"]
+        units += [FOLDER / each for each in ([source] if source else []) + [*beside]]
+        words = ["cc", *FLAGS, *SANITIZE, "-I", SOURCES, *units, "-lzstd", "-lz", "-lm", "-pthread"]
+        return compile_once(path, words)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def plain(common, compile_once) -> Callable[[str], Path]:
     """plain(source): a program of this folder as users have them, without sanitizers."""
+    folder = common("plain")
 
     def make(source: str) -> Path:
-        path = tmp_path_factory.mktemp("plain") / Path(source).stem
-        words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", "-o", path, FOLDER / source, "-ldl"]
-        subprocess.run(words, check=True)
-        return path
+        words = ["cc", "-w", "-O1", "-fno-builtin", "-pthread", FOLDER / source, "-ldl"]
+        return compile_once(folder / Path(source).stem, words)
 
     return make
 

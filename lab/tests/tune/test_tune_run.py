@@ -247,7 +247,7 @@ def test_a_real_tuning_of_a_real_program(here, tmp_path):
     """Blocks of 40 MiB, which glibc maps anew every time: options that keep them, or huge pages, save faults."""
     source = tmp_path / "holds.c"
     source.write_text(
-        "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n  for (int i = 0; i < 4; i++) {\n"
+        "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n  for (int i = 0; i < 2; i++) {\n"
         "    char *p = malloc(40 << 20);\n    memset(p, 1, 40 << 20);\n    free(p);\n  }\n  return 0;\n}\n"
     )
     program = tmp_path / "holds"
