@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from hakmem_lab.show.report.model import Table
@@ -60,8 +61,7 @@ def occupancy(result: Mapping) -> Picture | None:
     lines = ["".join(chunks[at : at + PER_ROW]) for at in range(0, len(chunks), PER_ROW)]
     line_in = max(LINE_IN, min(TALLEST_IN, PICTURE_IN / len(lines)))  # small heaps are drawn larger
     figure, (axis,) = canvas(max(0.3, len(lines) * line_in), left_in=0.1, bottom_in=2.2)
-    for position, line in enumerate(lines):
-        _line(axis, position, line)
+    _cells(axis, lines)
     axis.set_xlim(0, max(len(line) for line in lines))
     axis.set_ylim(len(lines), 0)
     axis.set_xticks([])
@@ -89,19 +89,19 @@ def _alpha(share: str) -> float:
     return 0.2 + 0.8 * int(share) / 9
 
 
-def _line(axis: Axes, position: int, line: str) -> None:
-    at = 0
-    for letter, run in groupby(line):
-        width = len(list(run))
-        if letter in FULLNESS:
-            colour, alpha = SENTINELS["arm-1"], _alpha(letter)
-        elif letter in KINDS:
-            colour, alpha = SENTINELS[KINDS[letter][0]], 1.0
-        else:
-            at += width
-            continue
-        axis.broken_barh([(at, width)], (position, 0.88), facecolor=colour, alpha=alpha, linewidth=0)
-        at += width
+def _cells(axis: Axes, lines: list[str]) -> None:
+    """Runs of equal cells, all of a kind at once: a figure goes through all that is in it for each thing more."""
+    boxes: dict[str, list[list[tuple[float, float]]]] = {letter: [] for letter in (*FULLNESS, *KINDS)}
+    for top, line in enumerate(lines):
+        left = 0
+        for letter, run in groupby(line):
+            right, bottom = left + len(list(run)), top + 0.88
+            boxes.get(letter, []).append([(left, top), (right, top), (right, bottom), (left, bottom)])
+            left = right
+    for letter, drawn in boxes.items():
+        colour, alpha = (KINDS[letter][0], 1.0) if letter in KINDS else ("arm-1", _alpha(letter))
+        if drawn:
+            axis.add_collection(PolyCollection(drawn, facecolor=SENTINELS[colour], alpha=alpha, linewidth=0))
 
 
 def heap(result: Mapping) -> str:
