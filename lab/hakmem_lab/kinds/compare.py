@@ -12,7 +12,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import CompareSpec
+from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
@@ -20,18 +20,18 @@ from hakmem_lab.store.query import Blocks
 Spec = CompareSpec
 
 
-def baseline(spec: CompareSpec) -> str:
+def baseline(spec: BaselineSpec) -> str:
     """The chosen one, else glibc if it takes part, else the first."""
     named = texts(spec)
     return spec.baseline or ("glibc" if "glibc" in named else named[0])
 
 
-def texts(spec: CompareSpec) -> list[str]:
+def texts(spec: BaselineSpec) -> list[str]:
     """The arms as they were written: allocators, or commands (of a compare)."""
     return [shlex.join(words) for words in getattr(spec, "commands", ())] or spec.allocators
 
 
-def arms(spec: CompareSpec) -> list[Arm]:
+def arms(spec: BaselineSpec) -> list[Arm]:
     """The baseline first."""
     first, named, own = baseline(spec), texts(spec), getattr(spec, "commands", ())
     key = "commands" if own else "allocators"
@@ -183,16 +183,12 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, re
 
 def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:
     interval = decision.interval
-    if decision.torn:
-        return f"; by the mean of the runs {_mean(decision, metric)}"
+    if decision.torn and decision.means:
+        found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
+        return f"; by the mean of the runs {found.text if found else 'unknown'}"
     doubtful = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
         return f", but {', '.join(doubtful)} may have got worse"
     if interval.excludes_zero():
         return f", but whether by the {100 * margin:g} % that matters is open"
     return ""
-
-
-def _mean(decision: verdict.Decision, metric: Metric) -> str:
-    found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
-    return found.text

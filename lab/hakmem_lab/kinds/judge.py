@@ -228,7 +228,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
         "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
         "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
-    })  # type: ignore[return-value]  # fmt: skip
+    })  # fmt: skip
 
 
 def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:

@@ -257,7 +257,7 @@ def run(spec: MatrixSpec, context) -> dict:
     return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
 
 
-def measure(session: Session) -> None:
+def measure(session: Session[MatrixSpec]) -> None:
     """Blocks of all cells until every question is settled, at most those that are planned."""
     session.check_fitness()
     everyone, header = list(session.arms), session.file.header()
@@ -265,7 +265,7 @@ def measure(session: Session) -> None:
         session,
         everyone,
         factorial.question_count(len(session.spec.factors)),
-        lambda blocks: [question.d for question in questions(header, blocks)[0]],
+        lambda blocks: [question.d.tolist() for question in questions(header, blocks)[0]],
     )
     records = session.records()
     plan, least = planning.plan_of(header, records), planning.least_blocks(records)

@@ -2,7 +2,7 @@
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing
-from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
+from hakmem_lab.judge.analysis import base_result, judged_ratios, metric_of
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
@@ -37,11 +37,11 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
     """The candidate with the best estimate against the default, and the ratios of all that finished every block."""
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]
-    columns = {name: log_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
+    columns = {name: judged_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
     return paired.select_best(columns), columns
 
 
-def measure(session: Session) -> None:
+def measure(session: Session[SweepSpec]) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()

@@ -19,9 +19,10 @@ from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec
+from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings, recorder
 from hakmem_lab.run.endings import Progress
+from hakmem_lab.run.recorder import AnySpec
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.server import failure
 from hakmem_lab.run.session import Session
@@ -152,10 +153,10 @@ def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], 
     session.event(planning.MORE, f"{more} more blocks wanted, {until} in all", until=until, settled=settled)
 
 
-class Recorder(recorder.Recorder):
+class Recorder(recorder.Recorder[AnySpec]):
     """Keeps the records of a run that may be a new one or a continued one."""
 
-    def __init__(self, spec: CommonSpec, arms: Sequence[Arm], workload: Workload, context: Context):
+    def __init__(self, spec: AnySpec, arms: Sequence[Arm], workload: Workload, context: Context):
         super().__init__(spec, arms, workload, context.progress)
         self.context = context
         self._watch = recorder.Watch(recorder.files_under_test(workload, arms))

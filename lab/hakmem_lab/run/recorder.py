@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
@@ -20,7 +20,7 @@ from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import CommonSpec, normalised, spec_hash
+from hakmem_lab.plan.spec import Model, normalised, spec_hash
 from hakmem_lab.run import endings, preflight
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
@@ -116,6 +116,7 @@ class Watch:
 
 SEED_BITS = 31
 WRITTEN = "written"
+AnySpec = TypeVar("AnySpec", bound=Model)
 
 
 def folder_hash() -> str:
@@ -124,14 +125,14 @@ def folder_hash() -> str:
 
 
 def record_header(
-    spec: CommonSpec, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
+    spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
 ) -> dict:
     """Everything that a result depends on. written: files named by a command that its program writes."""
-    top = project.root()
+    top, asked = project.root(), normalised(spec)
     subject = workload.subject()
     return {
-        "question": spec.question,
-        "spec": normalised(spec),
+        "question": asked["question"],
+        "spec": asked,
         "spec_hash": spec_hash(spec),
         "spec_file": source if source.endswith(".toml") else None,
         "seed": seed,
@@ -197,14 +198,14 @@ class Written:
         return endings.cannot_go_on(self.file, why)
 
 
-class Recorder(Written):
+class Recorder(Written, Generic[AnySpec]):
     """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
     file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
     """
 
     def __init__(
         self,
-        spec: CommonSpec,
+        spec: AnySpec,
         arms: Sequence[Arm],
         workload: Workload,
         progress: endings.Progress,
@@ -249,13 +250,14 @@ class Recorder(Written):
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
-        self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
+        asked = normalised(self.spec)
+        self.seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().getrandbits(SEED_BITS)
         arms, written = list(self.arms.values()), self.written_files()
         header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
-        header |= {"question_hash": question_hash(header), **rule(self.spec.kind)}
+        header |= {"question_hash": question_hash(header), **rule(asked["kind"])}
         header["earlier"] = earlier_runs(folder, header)
         with signals.held():
-            self.file = RunFile.create(folder, self.spec.kind, header)
+            self.file = RunFile.create(folder, asked["kind"], header)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import failing, fitness
@@ -30,6 +31,7 @@ from hakmem_lab.system import machine
 STEADY_S = 0.1
 REPEAT_LIMIT = 100
 ATTEMPTS = 3
+AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
 class ArmFailed(Stopped):
@@ -40,7 +42,7 @@ class ArmFailed(Stopped):
         self.arm, self.index, self.why = arm, index, why
 
 
-class Session(Recorder):
+class Session(Recorder[AnyBlockSpec]):
     """Runs blocks of arms and keeps their records.
 
     metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
@@ -49,11 +51,10 @@ class Session(Recorder):
 
     counted = "blocks"
     runner_type = Runner
-    spec: BlockSpec
 
     def __init__(
         self,
-        spec: BlockSpec,
+        spec: AnyBlockSpec,
         arms: Sequence[Arm],
         progress: endings.Progress,
         metrics: Sequence[str] = (),

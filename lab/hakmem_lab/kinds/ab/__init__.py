@@ -54,7 +54,7 @@ def run(spec: AbSpec, context) -> dict:
     return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
 
 
-def measure(session: Session) -> None:
+def measure(session: Session[AbSpec]) -> None:
     """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
     plan_detection(session, names(session.spec))
@@ -90,7 +90,7 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
     counts = [count for count in plan.looks if count <= len(blocks)]
     if header.get("anytime"):
         counts = sorted({*counts, len(blocks)})
-    rows = []
+    rows: list[dict] = []
     for count in counts:
         decision = two_arms.decide(header, blocks[:count], pair, plan)
         row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
@@ -155,7 +155,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         if plan.share:
             result["headline"] = "No verdict yet: there are no finished blocks."
         return result
-    pair = tuple(arm["name"] for arm in header["arms"])
+    control, treatment = (arm["name"] for arm in header["arms"])
+    pair = control, treatment
     result |= verdict_parts(header, blocks, pair, plan)
     result["arms"] = arm_rows(header, blocks, metric_of(header))
     result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])

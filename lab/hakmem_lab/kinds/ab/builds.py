@@ -122,10 +122,9 @@ def in_builds(text: str) -> str:
     return re.sub(r"\bblocks\b", "builds", re.sub(r"\bblock\b", "build", text))
 
 
-class BuildSession(Session):
+class BuildSession(Session[AbSpec]):
     """Blocks in which an arm takes part as one of several builds of it; a seed stands for a pair of builds."""
 
-    spec: AbSpec
     counted = "builds"
 
     def check_arms(self) -> None:

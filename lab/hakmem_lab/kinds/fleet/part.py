@@ -119,10 +119,8 @@ def alone() -> Iterator[None]:
         os.close(fd)
 
 
-class Part(Session):
+class Part(Session[AbSpec]):
     """Blocks of a job, measured here."""
-
-    spec: AbSpec
 
     def __init__(self, job: Job, host: str, folder: Path):
         spec = build(AbSpec, job.spec, "spec")

@@ -33,7 +33,7 @@ from hakmem_lab.kinds.latency.result import analyse, read_slow
 from hakmem_lab.kinds.latency.verdict import Asked, decide, whats
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from hakmem_lab.plan.spec import BaselineSpec, Duration, Guardrail, Ratio, check_metric
 from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner, Workload
@@ -63,20 +63,18 @@ def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
     return value
 
 
-class Spec(BlockSpec):
+class Spec(BaselineSpec):
     """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
     response time, or service-...) that the verdict is about. histogram: how the output says it."""
 
     kind: Literal["latency"] = "latency"
     allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
-    baseline: str | None = None
     metric: Annotated[str, AfterValidator(check_percentile)] = "p99"
     guardrails: Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)] = {}
     higher_is_better: Literal[False] = False
     margin: Ratio = 0.05
     looks: Literal[1] = 1
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
-    detect: Ratio | None = None
     warm_up: Annotated[int, Field(ge=0, le=100)] = 0
     repeat: Literal[1] = 1
     rate: Annotated[float, Field(gt=0)] | None = None
@@ -119,7 +117,7 @@ class HistogramRunner(Runner):
         return part
 
 
-class LatencySession(Session):
+class LatencySession(Session[Spec]):
     """Blocks of runs whose metrics are percentiles."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
@@ -129,7 +127,7 @@ class LatencySession(Session):
         for placeholder, value in spec.values().items():
             argv = [word.replace(placeholder, value) for word in argv]
         self.workload = replace(self.workload, argv=argv)
-        metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
+        metric = Percentile(spec.metric, reader=Reader(spec.histogram, spec.value_unit))
         watched = [guardrail for guardrail in spec.guardrail_metrics() if guardrail.name not in METRICS]
         self.metrics = [metric, *watched]
         self.runner = HistogramRunner(self.workload, metric, watched)

@@ -9,7 +9,7 @@ log encoding, with the group `encoded`; the optional group `series` says what it
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hdrh.histogram import HdrHistogram
@@ -17,7 +17,7 @@ from hdrh.histogram import HdrHistogram
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.plan.metrics import MetricMissing
+from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.system.launcher import Outcome
@@ -128,12 +128,10 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Percentile:
+class Percentile(Metric):
     """One percentile of one series as a metric of a run, in microseconds."""
 
-    name: str
-    reader: Reader
-    higher_is_better: bool = False
+    reader: Reader = field(kw_only=True)
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
         """Raises MetricMissing where the output has no such series."""

@@ -152,15 +152,11 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     ends = [end for means in long if (end := warmup_end(means)) > 0]
     if 2 * len(ends) <= len(runs):
         return []
-    end = statistics.median(ends)
-    return [f"most runs were not steady yet when recording began: the warm-up should be {end:.0f} s longer"]
+    longer = f"{statistics.median(ends):.0f} s longer"
+    return [f"most runs were not steady yet when recording began: the warm-up should be {longer}"]
 
 
-def _percentile_metric(name: str) -> Metric:
-    return Metric(name, higher_is_better=False)
-
-
-def analyse(header: dict, records: Sequence[dict]) -> dict:
+def analyse(header: dict, records: list[dict]) -> dict:
     """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
     and intervals that hold for all arms at once, as soon as the run's rule allows one."""
     spec, blocks, law = header["spec"], measured(records), recorded(header, records)
@@ -178,7 +174,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     pools = Pools(blocks)
     arms = {name: pools.arm(name) for name in names if any(name in block for block in blocks)}
     rows = [_arm(arm, runs_of(blocks, arm.name), spec["rate"]) for arm in arms.values()]
-    result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
+    result["arms"] = arm_rows(header, blocks, Metric(spec["metric"]))
     for row in (row for row in result["arms"] if row["name"] in arms):
         row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
@@ -230,11 +226,11 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
         for name, pair in pairs.items():
             (interval,) = pair.against(metric, [level])
             rows.append(comparison(interval, pair.control, name, metric))
-    for metric in map(_percentile_metric, ("cpu", "rss")):
-        found = {name: log_ratios(pair.blocks, pair.control, name, metric) for name, pair in pairs.items()}
+    for used in ("cpu", "rss"):
+        found = {name: log_ratios(pair.blocks, pair.control, name, Metric(used)) for name, pair in pairs.items()}
         columns = {name: d for name, d in found.items() if d is not None}
         intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, pairs[name].control, name, metric.name) for name, interval in intervals.items()]
+        rows += [comparison(interval, pairs[name].control, name, used) for name, interval in intervals.items()]
     return rows
 
 

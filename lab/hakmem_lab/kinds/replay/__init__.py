@@ -25,7 +25,6 @@ from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
-from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.trace import replay, stacks
 from hakmem_lab.trace.contents import Contents, contents, words
@@ -151,7 +150,7 @@ def run(spec: Spec, context: Context) -> dict:
     return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse, ReplaySession)
 
 
-def measure(session: Session) -> None:
+def measure(session: ReplaySession) -> None:
     """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
     session.check_fitness()
     header = session.file.header()

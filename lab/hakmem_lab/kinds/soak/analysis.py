@@ -22,12 +22,13 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.paired import Values
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
 
 
-def stays(phases: Sequence[str | None]) -> list[tuple[int, int]]:
+def stays(phases: Sequence[object]) -> list[tuple[int, int]]:
     """(first, one past the last) index of every uninterrupted stay in one phase."""
     starts = [i for i in range(len(phases)) if i == 0 or phases[i] != phases[i - 1]]
     return list(zip(starts, [*starts[1:], len(phases)], strict=True))
@@ -43,7 +44,7 @@ class Series:
     group: np.ndarray
 
     @classmethod
-    def of(cls, t_s: Sequence[float], y: Sequence[float], phases: Sequence[str | None]) -> "Series":
+    def of(cls, t_s: Values, y: Values, phases: Sequence[str | None]) -> "Series":
         """Groups: one for all without phases; else the phase and the age of the stay, in steps that double."""
         t, found = np.asarray(t_s, dtype=float), stays(phases)
         visit, group = np.zeros(t.size, dtype=int), np.zeros(t.size, dtype=int)
@@ -193,10 +194,10 @@ class Segment:
         """A step that lasts, where a warm-up explains none."""
         return float(lasting_step(self.course)) / KIB_PER_MIB
 
-    def stays_risen(self, budget_mib_per_h: float) -> bool:
-        """Whether what the slope says was taken was not given back."""
+    def stays_risen(self, rss: Slope, budget_mib_per_h: float) -> bool:
+        """Whether what this slope says was taken was not given back."""
         steady_kib_h = self.steady_s / HOUR_S * KIB_PER_MIB
-        rise = np.asarray(self.rss.slope_per_s * steady_kib_h)
+        rise = np.asarray(rss.slope_per_s * steady_kib_h)
         return bool(stays_risen(self.course, rise, budget_mib_per_h * steady_kib_h))
 
     @property
@@ -301,9 +302,9 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
     for first, end in parts:
         part = samples[first:end]
 
-        def median(name: str, part: Sequence[dict] = part) -> float | None:
+        def median(name: str, divisor: float = 1.0, part: Sequence[dict] = part) -> float | None:
             values = column(part, name)[1]
-            return float(np.median(values)) if values.size else None
+            return float(np.median(values)) / divisor if values.size else None
 
         rows.append(
             {
@@ -314,8 +315,8 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
                 "p50_us": median("p50_us"),
                 "p99_us": median("p99_us"),
                 "p999_us": median("p999_us"),
-                "rss_mib": median("rss_kib") / 1024,
-                "live_mib": live / 1024 if (live := median("live_kib")) is not None else None,
+                "rss_mib": median("rss_kib", KIB_PER_MIB),
+                "live_mib": median("live_kib", KIB_PER_MIB),
             }
         )
     return rows

@@ -39,7 +39,7 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
     if segment.rss.low > budget_mib_per_h:
-        return False if segment.stays_risen(budget_mib_per_h) else None
+        return False if segment.stays_risen(segment.rss, budget_mib_per_h) else None
     within = segment.rss.high <= budget_mib_per_h and not unexplained(segment, budget_mib_per_h)
     return True if within else None
 
@@ -53,10 +53,10 @@ def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
     return ""
 
 
-def settling_s(segment: Segment, budget_mib_per_h: float) -> float | None:
+def settling_s(segment: Segment, rss: Slope, budget_mib_per_h: float) -> float | None:
     """About how long a soak would settle it: the slope's standard error falls with the duration to the power 3/2."""
-    half = segment.rss.high - segment.rss.slope_per_s
-    room = abs(budget_mib_per_h - segment.rss.slope_per_s)
+    half = rss.high - rss.slope_per_s
+    room = abs(budget_mib_per_h - rss.slope_per_s)
     if not (0 < half < math.inf and room > 0):
         return None
     return max(segment.duration_s * (half / room) ** (2 / 3), least_s(budget_mib_per_h))
@@ -67,33 +67,34 @@ def _rate(value: float) -> str:
     return f"{value:+,.{digits}f} MiB/h".replace("-", "−")
 
 
-def _undecided(segment: Segment, budget: float, slope: str, steady: str) -> str:
+def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: str) -> str:
     if segment.steady_s < least_s(budget):
         return (
             f"Too short to say: {steady}, growth at the budget's rate would stay below {LEAST_GROWTH_KIB:g} KiB; "
             f"at least {duration(least_s(budget))} of steady state are needed. Seen so far: {slope}."
         )
-    if segment.rss.low > budget:
+    if rss.low > budget:
         return f"Not decided: resident memory changes by {slope} {steady}, but what was taken came back in part."
-    plain = segment.rss.high <= budget or math.isinf(segment.rss.high)
+    plain = rss.high <= budget or math.isinf(rss.high)
     if plain and (doubt := unexplained(segment, budget)):
         return f"Not decided: resident memory changes by {slope} {steady}, but {doubt}."
-    settling = settling_s(segment, budget)
+    settling = settling_s(segment, rss, budget)
     outlook = f"; a soak of about {duration(settling)} would likely settle it" if settling else ""
     return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
 
 
 def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     """One sentence on the process that the figures are from."""
-    if segment.rss is None:
+    rss = segment.rss
+    if rss is None:
         why = ", and no phase came back" if len(set(phases_of(segment.samples))) > 1 else ""
         return f"Too short to say: {len(segment.samples)} samples, {duration(segment.steady_s)} of steady state{why}."
-    slope = f"{_rate(segment.rss.slope_per_s)}, an interval cannot be given"
-    if math.isfinite(segment.rss.high):
-        slope = f"{_rate(segment.rss.slope_per_s)} (between {_rate(segment.rss.low)} and {_rate(segment.rss.high)})"
+    slope = f"{_rate(rss.slope_per_s)}, an interval cannot be given"
+    if math.isfinite(rss.high):
+        slope = f"{_rate(rss.slope_per_s)} (between {_rate(rss.low)} and {_rate(rss.high)})"
     steady = f"over {duration(segment.steady_s)} of steady state"
     if verdict is None:
-        return _undecided(segment, budget, slope, steady)
+        return _undecided(segment, rss, budget, slope, steady)
     if verdict:
         seldom = duration(segment.steady_s / UNSEEN)
         return (

@@ -78,7 +78,7 @@ def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
 
 def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
     own = sheet.row
-    row = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
+    row: dict = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
            "medians": {}, "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None,
            "measured": None, "blocks": len(sheet.blocks)}  # fmt: skip
     return row | (judged.record() if judged else {}) | more
@@ -120,7 +120,7 @@ def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]
         sheet = by_key.get(milestone.workload)
         judged = sheet.judge(milestone) if sheet else None
         if judged is not None:
-            target = judged.bar if judged.bar is not None else milestone.at_least or milestone.at_most
+            target = judged.bar if judged.bar is not None else milestone.limit()[0]
             found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
                           **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
     judged_rows = [row for row in rows if row["verdict"]]
@@ -150,8 +150,8 @@ def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
     arm, parts = spec.subject if spec.table == "reference" else other, []
     for words in (FASTER, LEANER):
         found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
-        told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
-        told = [f"{text} {count} of {len(found)}" for count, text in told if count]
+        counts = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
+        told = [f"{text} {count} of {len(found)}" for count, text in counts if count]
         told += [f"{found.count(word)} {word}" for word in (OPEN, FAILED) if word in found]
         parts += [", ".join(told)] if found else []
     return f"{spec.subject} against {other}: {'; '.join(parts)}."

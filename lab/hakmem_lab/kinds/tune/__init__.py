@@ -52,10 +52,8 @@ __all__ = ["Spec", "analyse", "run"]
 PAIR = 4  # runs of a block of the confirmation
 
 
-class TuneSession(Session):
+class TuneSession(Session[Spec]):
     """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
-
-    spec: Spec
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         super().__init__(spec, arms, progress)
