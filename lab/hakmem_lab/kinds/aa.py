@@ -44,9 +44,7 @@ def run(spec: AaSpec, context) -> dict:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an A/A: at least {least}"
         )
-    warm_up = 2 * spec.warm_up
-    counts = 4 * spec.max_blocks + warm_up, power.aa_runs(spec.alpha) + warm_up
-    return conduct(spec, context, arms(spec), lambda _: counts, measure, analyse)
+    return conduct(spec, context, arms(spec), (spec.max_blocks, least), measure, analyse)
 
 
 def measure(session: Session) -> None:

@@ -46,12 +46,8 @@ def arms(spec: BaselineSpec) -> list[Arm]:
 
 
 def run(spec: CompareSpec, context) -> dict:
-    plan, others = Plan((spec.max_blocks,)), len(texts(spec)) - 1
-    check_blocks(spec, context.source, plan, others)
-    counts = (spec.max_blocks, min(spec.max_blocks, plan.least_blocks(spec.alpha / others)))
-    per_block = 4 if others == 1 else others + 1
-    most, first = (per_block * count + spec.warm_up * (others + 1) for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan((spec.max_blocks,)), len(texts(spec)) - 1)
+    return conduct(spec, context, arms(spec), blocks, measure, analyse)
 
 
 def measure(session: Session) -> None:

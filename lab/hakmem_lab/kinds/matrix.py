@@ -253,8 +253,7 @@ def run(spec: MatrixSpec, context) -> dict:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an interval: at least {least}"
         )
-    most, first = (2 ** len(spec.factors) * (count + spec.warm_up) for count in (spec.max_blocks, least))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    return conduct(spec, context, arms(spec), (spec.max_blocks, least), measure, analyse)
 
 
 def measure(session: Session[MatrixSpec]) -> None:

@@ -7,6 +7,7 @@ from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
+from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
@@ -25,12 +26,15 @@ def arms(spec: SweepSpec) -> list[Arm]:
 
 
 def run(spec: SweepSpec, context) -> dict:
-    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
-    check_blocks(spec, context.source, plan)
-    count = len(spec.candidates) + 1
-    choose = count * spec.select_blocks + count * spec.warm_up
-    most, first = (choose + 4 * count for count in (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha))))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, SweepSession)
+
+
+class SweepSession(Session[SweepSpec]):
+    """All arms in the blocks that choose, two in those that confirm."""
+
+    def runs_until(self, blocks: int) -> int:
+        return super().runs_until(self.spec.select_blocks) + 2 * schedule.runs_of_each(2) * blocks
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
@@ -41,7 +45,7 @@ def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
     return paired.select_best(columns), columns
 
 
-def measure(session: Session[SweepSpec]) -> None:
+def measure(session: SweepSession) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()

@@ -82,8 +82,8 @@ class Session(Recorder[AnyBlockSpec]):
         """From now on, the files that these arms depend on must not change."""
         self._watch = Watch(files_under_test(self.workload, arms))
 
-    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
-        """Preflight, one trial of every arm, the header. runs_of(arms) -> (runs at most, runs until the first look).
+    def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
+        """Preflight, one trial of every arm, the header. blocks: how many at most, and until the soonest verdict.
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
@@ -95,9 +95,15 @@ class Session(Recorder[AnyBlockSpec]):
         self.keep_trials(trials)
         at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
         self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
-        self._announce(*(runs + alone for runs in runs_of(len(self.arms))))
+        most, soonest = (self.runs_until(count) + alone for count in blocks)
+        self._announce(most, soonest)
         self._tell_of_groups()
         self.warm_up()
+
+    def runs_until(self, blocks: int) -> int:
+        """Runs that so many blocks of all arms take, with those before them."""
+        count = len(self.arms)
+        return count * (blocks * schedule.runs_of_each(count) + self.spec.warm_up)
 
     def try_arms(self) -> list[dict]:
         """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError.

@@ -11,13 +11,12 @@ from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import AbSpec
+from hakmem_lab.plan.spec import AbSpec, BlockSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks, events
 
 Spec = AbSpec
-RUNS_PER_BLOCK = 4
 
 
 def names(spec: AbSpec) -> tuple[str, str]:
@@ -34,24 +33,23 @@ def arms(spec: AbSpec) -> list[Arm]:
     return parse_arms({control: spec.control, treatment: spec.treatment}, where)
 
 
-def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
-    """Raises LabError where no data whatever could give a verdict; the comparisons share alpha."""
+def check_blocks(spec: BlockSpec, source: str, plan: Plan, comparisons: int = 1) -> tuple[int, int]:
+    """How many blocks there are at most, and until the soonest verdict. Raises LabError where no data whatever could
+    give one; the comparisons share alpha."""
     least = plan.least_blocks(spec.alpha / comparisons)
     if plan.looks[-1] < least:
         raise LabError(
             f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
             f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''} and {comparisons + 1} arms: at least {least}"
         )
+    return plan.looks[-1], min(plan.looks[0], least)
 
 
 def run(spec: AbSpec, context) -> dict:
     if spec.builds > 1:
         return builds.run(spec, context, arms(spec), measure, analyse)
-    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
-    check_blocks(spec, context.source, plan)
-    counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
-    most, first = (RUNS_PER_BLOCK * count + 2 * spec.warm_up for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse)
 
 
 def measure(session: Session[AbSpec]) -> None:

@@ -132,7 +132,7 @@ class Part(Session[AbSpec]):
     def start(self) -> None:
         """Raises LabError where this host cannot take part."""
         with alone():
-            self.begin(self._folder, "fleet", lambda _: (0, 0))
+            self.begin(self._folder, "fleet", (0, 0))
         if reason := fitness.unfit_reason(default_folder(), self.file.header()):
             raise LabError(reason)
 

@@ -31,6 +31,7 @@ from hakmem_lab.kinds.latency.pool import (
 )
 from hakmem_lab.kinds.latency.result import analyse, read_slow
 from hakmem_lab.kinds.latency.verdict import Asked, decide, whats
+from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BaselineSpec, Duration, Guardrail, Ratio, check_metric
@@ -42,8 +43,6 @@ from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.system.launcher import Outcome
 
 __all__ = ["Spec", "analyse", "run"]
-
-RUNS_OF_A_PAIR = 4
 
 
 def check_percentile(value: str) -> str:
@@ -161,7 +160,7 @@ def note_rule(session: LatencySession) -> None:
     if not session.file.header().get("anytime") or events(records, planning.BY_BLOCK):
         return
     trials = [record for record in records if record.get("phase") == "calibrate"]
-    found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)
+    found = enough(trials, schedule.runs_of_each(len(session.arms)))
     text = f"judged after every block: {', '.join(found) or 'no percentile'}"
     if spec.metric not in found:
         counts = ", ".join(map(str, verdict.looks_at(spec.max_blocks)))
@@ -180,9 +179,5 @@ def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> l
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     others, law = len(spec.allocators) - 1, verdict.of_blocks(spec.max_blocks)
-    for plan in (law.often, law.seldom):
-        check_blocks(spec, context.source, plan, others)
-    per_block = RUNS_OF_A_PAIR if others == 1 else others + 1
-    counts = (spec.max_blocks, min(spec.max_blocks, law.often.least_blocks(spec.alpha / others)))
-    most, soonest = (per_block * count + spec.warm_up * (others + 1) for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, soonest), measure, analyse, LatencySession)
+    blocks, _ = (check_blocks(spec, context.source, plan, others) for plan in (law.often, law.seldom))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, LatencySession)

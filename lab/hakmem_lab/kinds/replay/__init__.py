@@ -141,13 +141,9 @@ def arms(spec: Spec) -> list[Arm]:
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    plan, others = Plan((spec.max_blocks,)), len(spec.allocators) - 1
-    check_blocks(spec, context.source, plan, others)
-    count = len(arms(spec))
-    per_block = 4 if count == 2 else count
-    soonest = spec.max_blocks if spec.live or spec.by else min(spec.max_blocks, plan.least_blocks(spec.alpha / others))
-    most, first = (per_block * blocks + spec.warm_up * count for blocks in (spec.max_blocks, soonest))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse, ReplaySession)
+    most, soonest = check_blocks(spec, context.source, Plan((spec.max_blocks,)), len(spec.allocators) - 1)
+    blocks = most, most if spec.live or spec.by else soonest
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, ReplaySession)
 
 
 def measure(session: ReplaySession) -> None:

@@ -68,18 +68,14 @@ class TuneSession(Session[Spec]):
         self.planned: int | None = None
         self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
 
-    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+    def runs_until(self, blocks: int) -> int:
+        candidates = self.search[0] if self.search else len(self.arms) - 1
+        choose = search.runs_of(candidates, self.spec.select_blocks) + len(self.arms) * self.spec.warm_up
+        return choose + PAIR * min(blocks, self.planned or blocks)
+
+    def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
         """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
-
-        def counted(arms: int) -> tuple[int, int]:
-            candidates = self.search[0] if self.search else arms - 1
-            choose = search.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
-            blocks = self.planned or self.spec.max_blocks
-            plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
-            least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
-            return choose + PAIR * blocks, choose + PAIR * least
-
-        super().begin(folder, source, counted)
+        super().begin(folder, source, blocks)
         for name, why in self.left_out.items():
             self.tell(LEFT_OUT, f"{name} is left out: {why}", arm=name)
         for text in self.notes:
@@ -244,7 +240,7 @@ def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str 
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)
     large = spaces.is_large(spec, space)
@@ -260,7 +256,7 @@ def run(spec: Spec, context: Context) -> dict:
         return made
 
     arms, measured = spaces.arms(spec, texts), partial(measure, space=space)
-    return conduct(spec, context, arms, lambda _: (0, 0), measured, analyse, session)
+    return conduct(spec, context, arms, blocks, measured, analyse, session)
 
 
 def measure(session: TuneSession, space: Space) -> None:
