@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge import failing, planning, two_arms, words
-from hakmem_lab.judge.analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished
-from hakmem_lab.judge.statistics import paired, verdict
+from hakmem_lab.judge.analysis import base_result, comparison, measured, metric_of, unfinished
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
@@ -119,7 +119,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         for name, d in found.items()
         if d.means is not None
     ]
-    result["comparisons"] += _secondary(blocks, first, list(found), spec)
+    result["comparisons"] += two_arms.also_changed(blocks, first, list(found), spec)
     done = {*result["failed"], *failing.gone(records)}
     settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
     result |= planning.ending(header, records, len(blocks), settled)
@@ -136,19 +136,6 @@ def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict
     row = comparison(decision.interval, first, name, metric, str(decision.verdict))
     row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
     return row | {"at_least_margin": verdict.at_least_margin(decision), "torn": decision.torn}
-
-
-def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> list[dict]:
-    """What else changed, for information: intervals that hold together, from the blocks of each arm."""
-    rows = []
-    for extra in COMPARED:
-        if extra == spec["metric"]:
-            continue
-        own = {name: two_arms.shared(blocks, first, name) for name in others}
-        columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
-        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
-    return rows
 
 
 def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, result: dict) -> str:

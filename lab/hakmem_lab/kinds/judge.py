@@ -147,8 +147,8 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
     unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
-    row = comparison(interval, *names, spec["metric"], str(Verdict.INCONCLUSIVE if torn or unequal else word))
-    row |= {"equivalence_low": equivalence.ratio().low, "equivalence_high": equivalence.ratio().high}
+    shown = str(Verdict.INCONCLUSIVE if torn or unequal else word)
+    row = comparison(interval, *names, spec["metric"], shown, equivalence)
     row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
     return row | {"at_least_margin": max(interval.low, -interval.high) >= delta, "withheld": unequal}
 

@@ -152,9 +152,8 @@ def _forbidden(reading: object, fewer: float) -> bool:
 
 
 def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
-    effect, ratio = one.effect, one.effect.interval.ratio()
-    row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-           "ci_high": ratio.high, "reading": _reading(one)}  # fmt: skip
+    effect = one.effect
+    row = {"name": effect.name, "kind": effect.kind, **effect.interval.ends(), "reading": _reading(one)}
     if one.decision is not None:
         row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
         row |= {"uncorrected": as_ratio(one.decision.plain)}

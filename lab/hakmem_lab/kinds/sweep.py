@@ -66,10 +66,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     chosen, columns = _chosen(header, choosing)
     intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-    rows = []
-    for name in sorted(intervals, key=lambda n: -intervals[n].estimate):
-        ratio = intervals[name].ratio()
-        rows.append({"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high})
+    ranked = sorted(intervals, key=lambda n: -intervals[n].estimate)
+    rows = [{"arm": name, **intervals[name].ends()} for name in ranked]
     result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
     result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)

@@ -87,10 +87,14 @@ class Interval:
         """The same interval as ratios minus one (an unbounded low end becomes -1)."""
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
 
-    def row(self) -> dict:
-        """As a result states it: ratios minus one."""
+    def ends(self) -> dict:
+        """As a result states it, without its level: ratios minus one."""
         ratio = self.ratio()
-        return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level}
+        return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
+
+    def row(self) -> dict:
+        """The same with the level."""
+        return self.ends() | {"level": self.level}
 
     @classmethod
     def of_student(cls, estimate: float, error: float, freedom: int, level: float, n: int) -> "Interval":

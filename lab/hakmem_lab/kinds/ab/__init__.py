@@ -4,13 +4,12 @@ import shlex
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms
-from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import AbSpec, BlockSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
@@ -99,13 +98,12 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
 def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
     """The result's keys that hold the verdict on two arms and what it rests on."""
     decision = two_arms.decide(header, blocks, pair, plan)
-    row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
-    equivalence = decision.equivalence.ratio()
-    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    word, metric = str(decision.verdict), header["spec"]["metric"]
+    row = comparison(decision.interval, *pair, metric, word, decision.equivalence)
     row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": verdict.at_least_margin(decision)}
     rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
     return {
-        "verdict": str(decision.verdict),
+        "verdict": word,
         "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,
         "headline": decision.reason,
         "final": decision.final,
@@ -157,7 +155,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     pair = control, treatment
     result |= verdict_parts(header, blocks, pair, plan)
     result["arms"] = arm_rows(header, blocks, metric_of(header))
-    result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])
+    result["comparisons"] += two_arms.also_changed(blocks, control, [treatment], spec)
     if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
         result["final"] = len(blocks) >= planning.least_blocks(records)
     return blocked(failing.withheld(result, records, *pair), records)
@@ -169,13 +167,3 @@ def blocked(result: dict, records: list[dict]) -> dict:
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
         return result
     return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")
-
-
-def secondary(blocks: Blocks, control: str, treatment: str, spec: dict, level: float) -> list[dict]:
-    """What else changed: the standard metrics that are not the primary one, for information."""
-    rows = []
-    for name in COMPARED:
-        d = log_ratios(blocks, control, treatment, Metric(name)) if name != spec["metric"] else None
-        if d:
-            rows.append(comparison(paired_interval(d, level), control, treatment, name))
-    return rows

@@ -12,9 +12,9 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hakmem_lab.judge import failing, planning
-from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
-from hakmem_lab.judge.statistics import paired, verdict
+from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
@@ -210,9 +210,7 @@ def _unlimited(decision: Decision) -> bool:
 
 
 def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
-    equivalence = decision.equivalence.ratio()
-    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict))
-    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict), decision.equivalence)
     return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain), "torn": decision.torn}
 
 
@@ -226,12 +224,8 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
         for name, pair in pairs.items():
             (interval,) = pair.against(metric, [level])
             rows.append(comparison(interval, pair.control, name, metric))
-    for used in ("cpu", "rss"):
-        found = {name: log_ratios(pair.blocks, pair.control, name, Metric(used)) for name, pair in pairs.items()}
-        columns = {name: d for name, d in found.items() if d is not None}
-        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, pairs[name].control, name, used) for name, interval in intervals.items()]
-    return rows
+    one = next(iter(pairs.values()))
+    return rows + two_arms.also_changed(one.pools.blocks, one.control, list(pairs), spec, ("cpu", "rss"))
 
 
 def _headline(first: str, percentile: str, decisions: dict[str, Decision], failed: dict[str, str]) -> str:

@@ -236,8 +236,7 @@ def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interva
 
 def told(metric: words.Described, interval: Interval) -> words.Change:
     """An interval in words."""
-    ratio = interval.ratio()
-    found = words.change({"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}, metric)
+    found = words.change(interval.ends(), metric)
     assert found is not None, "an estimate is finite"
     return found
 
