@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge.analysis import ARM_MEDIANS, comparison
+from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
 from hakmem_lab.judge.failing import times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
@@ -209,7 +209,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
     headline = f"No verdict: {'; '.join(_said(missing | few))}{needed}." if missing | few else ""
-    bad = [run for run in runs if not run["ok"]]
     if held := [row for row in rows if row["withheld"]]:
         headline = "No verdict: " + "; ".join(
             f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
@@ -217,16 +216,14 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if (word := whole(words)) == Verdict.NO_GO:
         headline = ""
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
-    return plain({
-        "kind": "judge", "id": header["id"], "question": header["question"], "verdict": word,
-        "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
+    return plain(begun(header, records) | {
+        "verdict": word, "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in
                      (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
-        "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
         "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
     })  # fmt: skip
 

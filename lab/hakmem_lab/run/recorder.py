@@ -124,12 +124,9 @@ def folder_hash() -> str:
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
-def record_header(
-    spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
-) -> dict:
-    """Everything that a result depends on. written: files named by a command that its program writes."""
-    top, asked = project.root(), normalised(spec)
-    subject = workload.subject()
+def asked_header(spec: Model, source: str, seed: int) -> dict:
+    """What every header says: what is asked, and where."""
+    asked = normalised(spec)
     return {
         "question": asked["question"],
         "spec": asked,
@@ -137,6 +134,27 @@ def record_header(
         "spec_file": source if source.endswith(".toml") else None,
         "seed": seed,
         "machine": machine.facts(),
+        "folder_hash": folder_hash(),
+        "lab_version": __version__,
+    }
+
+
+def new_file(folder: Path, header: dict) -> RunFile:
+    """The file of a new run, whose header says, too, which runs have asked the same before. Raises LabError where the
+    folder cannot be written."""
+    kind = header["spec"]["kind"]
+    header |= {"question_hash": question_hash(header), **rule(kind)}
+    header["earlier"] = earlier_runs(folder, header)
+    with signals.held():
+        return RunFile.create(folder, kind, header)
+
+
+def record_header(
+    spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
+) -> dict:
+    """Everything that a result depends on. written: files named by a command that its program writes."""
+    top, subject = project.root(), workload.subject()
+    return asked_header(spec, source, seed) | {
         "arms": [arm.record() for arm in arms],
         "command": {
             "argv": [project.shown(workload.argv[0]), *workload.argv[1:]],
@@ -146,8 +164,6 @@ def record_header(
         "inputs": input_hashes(workload, written),
         "git": project.git_state(top),
         "build": project.build_facts(top),
-        "folder_hash": folder_hash(),
-        "lab_version": __version__,
     }
 
 
@@ -241,8 +257,12 @@ class Recorder(Written, Generic[AnySpec]):
         """Preflight of every arm. Raises LabError."""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
-            preflight.check_arm(arm, self.workload.on(arm))
+            preflight.check_arm(arm, self.workload_on(arm))
         self.progress.restart()
+
+    def workload_on(self, arm: Arm) -> Workload:
+        """What runs on it."""
+        return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
         """Of the files that the commands name those that the trials have changed: they are no inputs."""
@@ -250,14 +270,10 @@ class Recorder(Written, Generic[AnySpec]):
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
-        asked = normalised(self.spec)
-        self.seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().getrandbits(SEED_BITS)
+        given = normalised(self.spec)["seed"]
+        self.seed = random.SystemRandom().getrandbits(SEED_BITS) if given is None else given
         arms, written = list(self.arms.values()), self.written_files()
-        header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
-        header |= {"question_hash": question_hash(header), **rule(asked["kind"])}
-        header["earlier"] = earlier_runs(folder, header)
-        with signals.held():
-            self.file = RunFile.create(folder, asked["kind"], header)
+        self.file = new_file(folder, record_header(self.spec, arms, self.workload, source, self.seed, written) | more)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 

@@ -298,8 +298,8 @@ class Session(Recorder[AnyBlockSpec]):
         return runs, failed
 
     def said_of(self, arm: Arm) -> str:
-        """What runs on it, for messages."""
-        return " ".join(self.workload.on(arm).argv)
+        """The same, for messages."""
+        return " ".join(self.workload_on(arm).argv)
 
     def _place(self) -> str:
         """What leads a message: the workload, of a suite's session."""

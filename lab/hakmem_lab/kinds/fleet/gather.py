@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hakmem_lab import __version__
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.fleet.part import FleetSpec, Job
-from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.run import endings
-from hakmem_lab.run.recorder import Written, folder_hash
-from hakmem_lab.store.query import earlier_runs, question_hash
+from hakmem_lab.run.recorder import Written, asked_header, new_file
 from hakmem_lab.store.runs import RunFile
-from hakmem_lab.system import machine, signals
 
 ATTEMPTS_OF_A_PART = 1000  # attempt = that times the part's number + its own
 AGAIN = "again"
@@ -185,22 +181,8 @@ class Gathering:
         return [f"{host}: {why}" for host, why in self._left_out]
 
     def _created(self, first: dict) -> RunFile:
-        header = {
-            "question": self.spec.question,
-            "spec": normalised(self.spec),
-            "spec_hash": spec_hash(self.spec),
-            "spec_file": self._source if self._source.endswith(".toml") else None,
-            "seed": self.job.seed,
-            "machine": machine.facts(),
-            **{key: first.get(key) for key in OF_THE_FIRST_HOST},
-            "folder_hash": folder_hash(),
-            "lab_version": __version__,
-            "job": self.job.plain(),
-        }
-        header["question_hash"] = question_hash(header)
-        header["earlier"] = earlier_runs(self._folder, header)
-        with signals.held():
-            return RunFile.create(self._folder, self.spec.kind, header)
+        header = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
+        return new_file(self._folder, header | {key: first.get(key) for key in OF_THE_FIRST_HOST})
 
     def finish(self, analyse: Callable[[dict, list[dict]], dict]) -> dict:
         """The result, which is also the run's last record."""

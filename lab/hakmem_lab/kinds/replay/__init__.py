@@ -21,7 +21,6 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
@@ -118,14 +117,11 @@ class ReplaySession(ReplayBlocks):
         if self.live:
             self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
 
-    def check_arms(self) -> None:
-        for arm in self.arms.values():
-            self.progress.update(0, 1, f"preflight: {arm.name}")
-            preflight.check_arm(arm, self.live if self.live and arm.name.endswith(LIVE) else self.workload)
-        self.progress.restart()
+    def workload_on(self, arm: Arm) -> Workload:
+        return self.live if self.live and arm.name.endswith(LIVE) else self.workload
 
     def said_of(self, arm: Arm) -> str:
-        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
+        return f"replay of {self.trace}" if self.workload_on(arm) is self.workload else super().said_of(arm)
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         super().create(folder, source, recorded=replay.recorded(self.found), stacks=self.stacks, **more)
