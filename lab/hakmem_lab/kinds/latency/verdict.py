@@ -26,7 +26,7 @@ from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann,
 from hakmem_lab.judge.statistics.plan import Bets, Plan
 from hakmem_lab.judge.statistics.pooled import MEAN, widened
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
-from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, WHATS, Pair, Pools, split
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, Pair, Pools, statistic
 from hakmem_lab.plan.spec import guardrails_of
 
 LOOKS = (1 / 2, 3 / 4, 1)
@@ -158,7 +158,7 @@ class Asked:
 def whats(spec: dict) -> list[float | str]:
     """The statistics that a verdict needs."""
     names = [spec["metric"], *BUILT_IN, *(each.name for each in guardrails_of(spec) if each.name in METRICS)]
-    return list(dict.fromkeys([*(WHATS[split(name)[1]] for name in names), MEAN]))
+    return list(dict.fromkeys([*map(statistic, names), MEAN]))
 
 
 def limits(asked: Asked, pair: Pair) -> dict[str, float]:
