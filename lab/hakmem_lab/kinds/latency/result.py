@@ -20,7 +20,7 @@ from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, recorded, sized, told
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded, sized, told
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.store.runs import plain
@@ -205,11 +205,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
     return plain(blocked(result, records))
 
 
-def _unlimited(decision: Decision) -> bool:
+def _unlimited(decision: verdict.Decision) -> bool:
     return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
 
 
-def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
+def _primary(decision: verdict.Decision, first: str, name: str, spec: dict) -> dict:
     row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict), decision.equivalence)
     return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain), "torn": decision.torn}
 
@@ -228,7 +228,7 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
     return rows + two_arms.also_changed(one.pools.blocks, one.control, list(pairs), spec, ("cpu", "rss"))
 
 
-def _headline(first: str, percentile: str, decisions: dict[str, Decision], failed: dict[str, str]) -> str:
+def _headline(first: str, percentile: str, decisions: dict[str, verdict.Decision], failed: dict[str, str]) -> str:
     words = {
         verdict.Verdict.GO: "better than",
         verdict.Verdict.NO_GO: "worse than",
@@ -248,7 +248,7 @@ def _headline(first: str, percentile: str, decisions: dict[str, Decision], faile
     return f"{percentile} of all requests: {'; '.join(parts)}."
 
 
-def _undecided(percentile: str, name: str, decision: Decision) -> str:
+def _undecided(percentile: str, name: str, decision: verdict.Decision) -> str:
     """Not decided, and why: what the interval leaves possible, which guardrail is open, or that the mean objects."""
     if decision.torn:
         return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"
