@@ -156,14 +156,10 @@ def texts_of(path: Path, texts: list[str]) -> list[Any]:
 
 
 def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
-    samples = [sample for text in texts for sample in _list(path, text)]
+    lists = texts_of(path, texts)
+    if not all(isinstance(each, list) for each in lists):
+        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
+    samples = [sample for each in lists for sample in each]
     if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
         raise LabError(f"{path} is damaged: a list of resident memory in it holds something else")
     return [(ns, kib) for ns, kib in samples]
-
-
-def _list(path: Path, text: str) -> list[Any]:
-    found = _parsed(path, text)
-    if not isinstance(found, list):
-        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
-    return found

@@ -171,6 +171,7 @@ PERCENT = 100.0
 ALPHA = 0.05
 PLAIN_EPOCHS = 12
 OF_LINES = ("ops_per_s",)
+SERVICE_TIMES = ("p50_us", "p99_us", "p999_us")
 
 
 @dataclass(frozen=True)
@@ -298,28 +299,22 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
     if len(set(phases)) == 1:
         ends = np.linspace(0, len(samples), min(PLAIN_EPOCHS, len(samples)) + 1).astype(int).tolist()
         parts = list(itertools.pairwise(ends))
-    rows = []
-    for first, end in parts:
-        part = samples[first:end]
+    return [
+        {
+            "start_s": samples[first]["t_s"],
+            "end_s": samples[min(end, len(samples) - 1)]["t_s"],
+            "phase": phases[first],
+            **{name: _median(samples[first:end], name) for name in (*OF_LINES, *SERVICE_TIMES)},
+            "rss_mib": _median(samples[first:end], "rss_kib", KIB_PER_MIB),
+            "live_mib": _median(samples[first:end], "live_kib", KIB_PER_MIB),
+        }
+        for first, end in parts
+    ]
 
-        def median(name: str, divisor: float = 1.0, part: Sequence[dict] = part) -> float | None:
-            values = column(part, name)[1]
-            return float(np.median(values)) / divisor if values.size else None
 
-        rows.append(
-            {
-                "start_s": part[0]["t_s"],
-                "end_s": samples[min(end, len(samples) - 1)]["t_s"],
-                "phase": phases[first],
-                "ops_per_s": median("ops_per_s"),
-                "p50_us": median("p50_us"),
-                "p99_us": median("p99_us"),
-                "p999_us": median("p999_us"),
-                "rss_mib": median("rss_kib", KIB_PER_MIB),
-                "live_mib": median("live_kib", KIB_PER_MIB),
-            }
-        )
-    return rows
+def _median(samples: Sequence[dict], name: str, divisor: float = 1.0) -> float | None:
+    values = column(samples, name)[1]
+    return float(np.median(values)) / divisor if values.size else None
 
 
 POINTS = 100

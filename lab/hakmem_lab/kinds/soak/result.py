@@ -11,6 +11,7 @@ from hakmem_lab.kinds.soak.analysis import (
     ALPHA,
     HOUR_S,
     KIB_PER_MIB,
+    SERVICE_TIMES,
     Segment,
     column,
     epochs,
@@ -141,7 +142,7 @@ def _threads(samples: Sequence[dict]) -> dict:
 
 def _service(samples: Sequence[dict]) -> dict:
     """Of each percentile of the service time in one sample: the median sample, and the worst."""
-    found = {name: column(samples, name)[1].tolist() for name in ("p50_us", "p99_us", "p999_us")}
+    found = {name: column(samples, name)[1].tolist() for name in SERVICE_TIMES}
     return {
         name: {"median": statistics.median(values), "worst": max(values)} if values else None
         for name, values in found.items()
