@@ -7,18 +7,8 @@ from collections.abc import Sequence
 from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
-from hakmem_lab.kinds.soak.analysis import (
-    ALPHA,
-    HOUR_S,
-    KIB_PER_MIB,
-    SERVICE_TIMES,
-    Segment,
-    column,
-    epochs,
-    phases_of,
-    segments,
-    stays,
-)
+from hakmem_lab.kinds.soak import analysis
+from hakmem_lab.kinds.soak.analysis import Segment
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
@@ -31,7 +21,7 @@ UNSEEN = 3.0  # events of which none is seen with a probability of 5 %, where so
 
 def least_s(budget_mib_per_h: float) -> float:
     """How long the steady state has to be observed for growth at that rate to be visible."""
-    return LEAST_GROWTH_KIB / KIB_PER_MIB / budget_mib_per_h * HOUR_S
+    return LEAST_GROWTH_KIB / analysis.KIB_PER_MIB / budget_mib_per_h * analysis.HOUR_S
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
@@ -47,9 +37,9 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
     """What speaks against a slope within the budget."""
-    if segment.step_mib() > budget_mib_per_h * segment.duration_s / HOUR_S:
+    if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
         return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
-    if segment.net_mib() > budget_mib_per_h * segment.steady_s / HOUR_S:
+    if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:
         return f"the last sample is {segment.net_mib():.1f} MiB above the first one"
     return ""
 
@@ -88,7 +78,7 @@ def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     """One sentence on the process that the figures are from."""
     rss = segment.rss
     if rss is None:
-        why = ", and no phase came back" if len(set(phases_of(segment.samples))) > 1 else ""
+        why = ", and no phase came back" if len(set(analysis.phases_of(segment.samples))) > 1 else ""
         return f"Too short to say: {len(segment.samples)} samples, {duration(segment.steady_s)} of steady state{why}."
     slope = f"{_rate(rss.slope_per_s)}, an interval cannot be given"
     if math.isfinite(rss.high):
@@ -131,8 +121,8 @@ def _segment_part(segment: Segment, budget: float) -> dict:
 
 
 def _phase_starts(samples: Sequence[dict]) -> list[dict]:
-    phases = phases_of(samples)
-    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in stays(phases) if phases[i]]
+    phases = analysis.phases_of(samples)
+    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in analysis.stays(phases) if phases[i]]
 
 
 def _threads(samples: Sequence[dict]) -> dict:
@@ -142,7 +132,7 @@ def _threads(samples: Sequence[dict]) -> dict:
 
 def _service(samples: Sequence[dict]) -> dict:
     """Of each percentile of the service time in one sample: the median sample, and the worst."""
-    found = {name: column(samples, name)[1].tolist() for name in SERVICE_TIMES}
+    found = {name: analysis.column(samples, name)[1].tolist() for name in analysis.SERVICE_TIMES}
     return {
         name: {"median": statistics.median(values), "worst": max(values)} if values else None
         for name, values in found.items()
@@ -198,12 +188,12 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
     INCONCLUSIVE."""
-    spec, parts = header["spec"], segments(records)
+    spec, parts = header["spec"], analysis.segments(records)
     budget = spec["budget"]
     result = begun(header, records) | {
         "headline": "No sample was taken.",
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
-        "alpha": ALPHA,
+        "alpha": analysis.ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
     }
@@ -223,7 +213,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         | {
             "duration_s": covered_s,
             "budget_mib_per_h": budget,
-            "epochs": epochs(main.samples),
+            "epochs": analysis.epochs(main.samples),
             "phases": _phase_starts(main.samples),
             "threads": _threads(main.samples),
             "service": _service(main.steady_samples()),
