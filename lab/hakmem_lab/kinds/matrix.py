@@ -52,13 +52,9 @@ def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
     return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
 
 
-def shared_alpha(spec: dict) -> float:
-    """Of each question."""
-    return spec["alpha"] / factorial.question_count(len(spec["factors"]))
-
-
 def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
-    return verdict.decide(question.d.tolist(), spec["margin"], shared_alpha(spec), plan)
+    alpha = spec["alpha"] / factorial.question_count(len(spec["factors"]))
+    return verdict.decide(question.d.tolist(), spec["margin"], alpha, plan)
 
 
 def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:

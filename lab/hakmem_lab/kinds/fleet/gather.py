@@ -146,7 +146,9 @@ class Gathering:
     def part(self, header: dict) -> int:
         """The number of a host's part; with the first one the file begins. Raises LabError."""
         if self._ledger is None:
-            self._ledger = Ledger(self._created(header))
+            own = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
+            own |= {key: header.get(key) for key in OF_THE_FIRST_HOST}
+            self._ledger = Ledger(new_file(self._folder, own))
             for host, why in self._left_out:
                 self.leave_out(host, why)
         return self.ledger.part(header)
@@ -179,10 +181,6 @@ class Gathering:
     def reasons(self) -> list[str]:
         """Why hosts were left out before any could measure."""
         return [f"{host}: {why}" for host, why in self._left_out]
-
-    def _created(self, first: dict) -> RunFile:
-        header = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
-        return new_file(self._folder, header | {key: first.get(key) for key in OF_THE_FIRST_HOST})
 
     def finish(self, analyse: Callable[[dict, list[dict]], dict]) -> dict:
         """The result, which is also the run's last record."""

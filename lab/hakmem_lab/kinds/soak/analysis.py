@@ -160,11 +160,6 @@ def steady_from(series: Series) -> int:
     return warmup_end(series.level_ground(slope) - slope * series.t_s)
 
 
-def level_changes(series: Series, slope_per_s: float) -> list[int]:
-    """Indices at which a new level begins that neither the phases nor the slope explain."""
-    return change_points(series.level_ground(slope_per_s) - slope_per_s * series.t_s)
-
-
 HOUR_S = 3600.0
 KIB_PER_MIB = 1024.0
 PERCENT = 100.0
@@ -271,8 +266,9 @@ def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
     found = _drift_of(samples, "rss_kib", steady, 1 / KIB_PER_MIB, level)
     changes = []
     if found is not None:
-        part = rss.part(slice(steady.start, steady.stop))
-        indices = level_changes(part, found.slope_per_s * KIB_PER_MIB / HOUR_S)
+        # Where a new level begins that neither the phases nor the slope explain.
+        part, slope = rss.part(slice(steady.start, steady.stop)), found.slope_per_s * KIB_PER_MIB / HOUR_S
+        indices = change_points(part.level_ground(slope) - slope * part.t_s)
         changes = [float(samples[steady[i]]["t_s"]) for i in indices]
     throughput = _drift_of(samples, "ops_per_s", steady, PERCENT, level)
     live = _drift_of(samples, "live_kib", steady, 1 / KIB_PER_MIB, level)

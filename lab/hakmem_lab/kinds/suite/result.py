@@ -193,12 +193,6 @@ def headline_of(spec: SuiteSpec, rows: Sequence[dict], reached: Sequence[dict], 
     return text + "."
 
 
-def block_counts(sheets: Sequence[Sheet]) -> tuple[list[int], list[int]]:
-    """(finished, planned) blocks of each workload that is timed."""
-    timed = [sheet for sheet in sheets if not sheet.row.ops]
-    return [len(sheet.blocks) for sheet in timed], [sheet.spec.blocks_of(sheet.row) for sheet in timed]
-
-
 def too_few(sheets: Sequence[Sheet]) -> list[str]:
     """A warning where the fewest blocks are too few for intervals over all arms at once."""
     short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
@@ -237,7 +231,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = ratios_of(sheets)
     earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
     history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
-    blocks, planned = (sum(counts) for counts in block_counts(sheets))
+    timed = [sheet for sheet in sheets if not sheet.row.ops]
+    blocks, planned = sum(len(sheet.blocks) for sheet in timed), sum(spec.blocks_of(sheet.row) for sheet in timed)
     final = blocks >= planned or bool(events(records, "budget"))
     result = begun(header, records)
     return result | {

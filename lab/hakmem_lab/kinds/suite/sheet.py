@@ -239,11 +239,8 @@ class Sheet:
 
 
 def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Figure]:
-    """Per-block log-ratios as ratios; their intervals hold all at once."""
+    """Per-block log-ratios as ratios; their intervals hold all at once. An unbounded end stays infinite, also the lower
+    one."""
     found = simultaneous_intervals(columns, 1 - alpha)
-    return {arm: Figure(*(_exp(x) for x in (i.estimate, i.low, i.high))) for arm, i in found.items()}
-
-
-def _exp(log_ratio: float) -> float:
-    """The ratio; an unbounded end stays infinite, also the lower one."""
-    return as_multiple(log_ratio) if math.isfinite(log_ratio) else log_ratio
+    logs = {arm: (interval.estimate, interval.low, interval.high) for arm, interval in found.items()}
+    return {arm: Figure(*(as_multiple(x) if math.isfinite(x) else x for x in three)) for arm, three in logs.items()}
