@@ -139,14 +139,10 @@ def asked_header(spec: Model, source: str, seed: int) -> dict:
     }
 
 
-def new_file(folder: Path, header: dict) -> RunFile:
-    """The file of a new run, whose header says, too, which runs have asked the same before. Raises LabError where the
-    folder cannot be written."""
-    kind = header["spec"]["kind"]
-    header |= {"question_hash": question_hash(header), **rule(kind)}
-    header["earlier"] = earlier_runs(folder, header)
-    with signals.held():
-        return RunFile.create(folder, kind, header)
+def with_earlier(folder: Path, header: dict) -> dict:
+    """The header with which runs of the folder have asked the same before, and with how this one will be judged."""
+    header = header | {"question_hash": question_hash(header), **rule(header["spec"]["kind"])}
+    return header | {"earlier": earlier_runs(folder, header)}
 
 
 def record_header(
@@ -273,7 +269,10 @@ class Recorder(Written, Generic[AnySpec]):
         given = normalised(self.spec)["seed"]
         self.seed = random.SystemRandom().getrandbits(SEED_BITS) if given is None else given
         arms, written = list(self.arms.values()), self.written_files()
-        self.file = new_file(folder, record_header(self.spec, arms, self.workload, source, self.seed, written) | more)
+        header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
+        header = with_earlier(folder, header)
+        with signals.held():
+            self.file = RunFile.create(folder, header["spec"]["kind"], header)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 

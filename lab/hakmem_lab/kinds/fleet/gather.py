@@ -17,8 +17,9 @@ from typing import Self
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.run import endings
-from hakmem_lab.run.recorder import Written, asked_header, new_file
+from hakmem_lab.run.recorder import Written, asked_header, with_earlier
 from hakmem_lab.store.runs import RunFile
+from hakmem_lab.system import signals
 
 ATTEMPTS_OF_A_PART = 1000  # attempt = that times the part's number + its own
 AGAIN = "again"
@@ -148,7 +149,9 @@ class Gathering:
         if self._ledger is None:
             own = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
             own |= {key: header.get(key) for key in OF_THE_FIRST_HOST}
-            self._ledger = Ledger(new_file(self._folder, own))
+            own = with_earlier(self._folder, own)
+            with signals.held():
+                self._ledger = Ledger(RunFile.create(self._folder, self.spec.kind, own))
             for host, why in self._left_out:
                 self.leave_out(host, why)
         return self.ledger.part(header)
