@@ -77,15 +77,21 @@ def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) 
     return found
 
 
-def comparison(interval: Interval, control: str, treatment: str, metric: str, verdict: str | None = None) -> dict:
-    return {
-        "name": f"{treatment} against {control}",
-        "metric": metric,
-        "control": control,
-        "treatment": treatment,
-        **interval.row(),
-        "verdict": verdict,
-    }
+def comparison(
+    interval: Interval,
+    control: str,
+    treatment: str,
+    metric: str,
+    verdict: str | None = None,
+    equivalence: Interval | None = None,
+) -> dict:
+    """A row of a result. equivalence: the narrower interval, which NEUTRAL rests on."""
+    pair = {"name": f"{treatment} against {control}", "metric": metric, "control": control, "treatment": treatment}
+    row = pair | interval.row() | {"verdict": verdict}
+    if equivalence is not None:
+        narrow = equivalence.ratio()
+        row |= {"equivalence_low": narrow.low, "equivalence_high": narrow.high}
+    return row
 
 
 def _used(run: dict) -> dict:

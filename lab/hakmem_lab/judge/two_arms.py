@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hakmem_lab.judge.analysis import judged_ratios, log_ratios, metric_of, values
+from hakmem_lab.judge.analysis import COMPARED, comparison, judged_ratios, log_ratios, metric_of, values
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.paired import simultaneous_intervals
@@ -19,6 +19,12 @@ OF_TIME = ("wall", "cpu", "server-cpu")
 def shared(blocks: Blocks, control: str, treatment: str) -> Blocks:
     """The blocks in which both arms took part: arms that are settled leave a comparison."""
     return [block for block in blocks if control in block and treatment in block]
+
+
+def columns_of(blocks: Blocks, first: str, others: Sequence[str], metric: Metric) -> dict[str, list[float]]:
+    """Log-ratios of each arm to the first one, from the blocks of both; without the arms of which none are known."""
+    found = {name: log_ratios(shared(blocks, first, name), first, name, metric) for name in others}
+    return {name: d for name, d in found.items() if d}
 
 
 def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comparisons: int = 1) -> verdict.Decision:
@@ -42,12 +48,23 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
 
 def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
-    return {
-        "name": f"{pair[1]} against {pair[0]}", "metric": MEAN_OF + metric.label, "control": pair[0],
-        "treatment": pair[1],
-        **means.ratio.row(),
-        "verdict": None, "runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads),
-    }  # fmt: skip
+    spread = {"runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads)}
+    return comparison(means.ratio, *pair, MEAN_OF + metric.label) | spread
+
+
+def also_changed(
+    blocks: Blocks, first: str, others: Sequence[str], spec: dict, metrics: Sequence[str] = COMPARED
+) -> list[dict]:
+    """What changed besides the primary metric, for information: intervals that hold for all arms at once, each from the
+    blocks in which the arm took part."""
+    rows = []
+    for name in metrics:
+        if name == spec["metric"]:
+            continue
+        columns = columns_of(blocks, first, others, Metric(name))
+        intervals = simultaneous_intervals(columns, 1 - spec["alpha"])
+        rows += [comparison(interval, first, other, name) for other, interval in intervals.items()]
+    return rows
 
 
 def guardrails_judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, list[Guardrail]]:
@@ -58,10 +75,7 @@ def guardrails_judged(header: dict, blocks: Blocks, plan: Plan | None = None) ->
     alpha = header["spec"]["alpha"]
     found: dict[str, list[Guardrail]] = {name: [] for name in others}
     for metric, limit in guardrails_of(header["spec"]).items():
-        columns = {}
-        for name in others:
-            if d := log_ratios(shared(blocks, first, name), first, name, metric):
-                columns[name] = d
+        columns = columns_of(blocks, first, others, metric)
         if plan is not None:
             for name, d in columns.items():
                 found[name].append(verdict.guardrail(d, limit, alpha / len(columns), metric.name, plan))

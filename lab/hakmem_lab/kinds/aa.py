@@ -4,9 +4,9 @@ import math
 import sys
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge.analysis import base_result, log_ratios, measured, metric_of
+from hakmem_lab.judge.analysis import base_result, judged_ratios, measured, metric_of
 from hakmem_lab.judge.statistics import aa, power
-from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.paired import Interval, as_log
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import percent
 from hakmem_lab.plan import project
@@ -44,9 +44,7 @@ def run(spec: AaSpec, context) -> dict:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an A/A: at least {least}"
         )
-    warm_up = 2 * spec.warm_up
-    counts = 4 * spec.max_blocks + warm_up, power.aa_runs(spec.alpha) + warm_up
-    return conduct(spec, context, arms(spec), lambda _: counts, measure, analyse)
+    return conduct(spec, context, arms(spec), (spec.max_blocks, least), measure, analyse)
 
 
 def measure(session: Session) -> None:
@@ -56,9 +54,10 @@ def measure(session: Session) -> None:
     for blocks in session.each_block("measure", lambda _: SIDES, spec.max_blocks):
         if len(blocks) < least:
             continue
+        d = judged_ratios(blocks, *SIDES, session.metrics[0])
         if len(blocks) == least:
-            _propose(session, power.spread(log_ratios(blocks, *SIDES, session.metrics[0])), least)
-        bias = Plan((spec.max_blocks,)).judged(log_ratios(blocks, *SIDES, session.metrics[0]), spec.alpha).equivalence
+            _propose(session, power.spread(d), least)
+        bias = Plan((spec.max_blocks,)).judged(d, spec.alpha).equivalence
         if -half < bias.low and bias.high < half:
             return
 
@@ -109,6 +108,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     counts = sorted({*PLANNED_BLOCKS, len(blocks)})
     smallest = {str(n): 100 * power.smallest_effect(found.spread, n, spec["alpha"]) for n in counts}
     result["final"] = len(blocks) >= spec["max-blocks"] or found.fit
+    assert found.bias is not None, "the labels are known"
     bias = found.bias.ratio()
     result["aa"] = {name: getattr(found, name) for name in SHOWN} | {
         "bias": bias.estimate,
@@ -117,7 +117,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "noise_percent": 100 * found.coefficient_of_variation,
         "smallest_effect_percent": smallest,
     }
-    result["headline"] = _headline(found, spec["margin"], loaded(records))
+    result["headline"] = _headline(found, found.bias, spec["margin"], loaded(records))
     return result
 
 
@@ -126,9 +126,9 @@ def loaded(records: list[dict]) -> bool:
     return bool(events(records, "load"))
 
 
-def _headline(found: aa.AAResult, margin: float, busy: bool) -> str:
+def _headline(found: aa.AAResult, bias: Interval, margin: float, busy: bool) -> str:
     """Whether a bias is inside half the margin, and what is wrong where it is not; every number as in the table."""
-    low, high = percent(found.bias.low), percent(found.bias.high)
+    low, high = percent(bias.low), percent(bias.high)
     between = f"between two equal arms lies a difference of {low} to {high}"
     state = {
         aa.FIT: f"This machine is fit to measure: {between}, inside half the margin of {margin * 100:g} %",

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge import failing, planning, two_arms, words
-from hakmem_lab.judge.analysis import COMPARED, base_result, comparison, log_ratios, measured, metric_of, unfinished
-from hakmem_lab.judge.statistics import paired, verdict
+from hakmem_lab.judge.analysis import base_result, comparison, measured, metric_of, unfinished
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import CompareSpec
+from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
@@ -20,18 +20,18 @@ from hakmem_lab.store.query import Blocks
 Spec = CompareSpec
 
 
-def baseline(spec: CompareSpec) -> str:
+def baseline(spec: BaselineSpec) -> str:
     """The chosen one, else glibc if it takes part, else the first."""
     named = texts(spec)
     return spec.baseline or ("glibc" if "glibc" in named else named[0])
 
 
-def texts(spec: CompareSpec) -> list[str]:
+def texts(spec: BaselineSpec) -> list[str]:
     """The arms as they were written: allocators, or commands (of a compare)."""
     return [shlex.join(words) for words in getattr(spec, "commands", ())] or spec.allocators
 
 
-def arms(spec: CompareSpec) -> list[Arm]:
+def arms(spec: BaselineSpec) -> list[Arm]:
     """The baseline first."""
     first, named, own = baseline(spec), texts(spec), getattr(spec, "commands", ())
     key = "commands" if own else "allocators"
@@ -46,12 +46,8 @@ def arms(spec: CompareSpec) -> list[Arm]:
 
 
 def run(spec: CompareSpec, context) -> dict:
-    plan, others = Plan((spec.max_blocks,)), len(texts(spec)) - 1
-    check_blocks(spec, context.source, plan, others)
-    counts = (spec.max_blocks, min(spec.max_blocks, plan.least_blocks(spec.alpha / others)))
-    per_block = 4 if others == 1 else others + 1
-    most, first = (per_block * count + spec.warm_up * (others + 1) for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan((spec.max_blocks,)), len(texts(spec)) - 1)
+    return conduct(spec, context, arms(spec), blocks, measure, analyse)
 
 
 def measure(session: Session) -> None:
@@ -123,7 +119,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         for name, d in found.items()
         if d.means is not None
     ]
-    result["comparisons"] += _secondary(blocks, first, list(found), spec)
+    result["comparisons"] += two_arms.also_changed(blocks, first, list(found), spec)
     done = {*result["failed"], *failing.gone(records)}
     settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
     result |= planning.ending(header, records, len(blocks), settled)
@@ -140,19 +136,6 @@ def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict
     row = comparison(decision.interval, first, name, metric, str(decision.verdict))
     row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
     return row | {"at_least_margin": verdict.at_least_margin(decision), "torn": decision.torn}
-
-
-def _secondary(blocks: Blocks, first: str, others: list[str], spec: dict) -> list[dict]:
-    """What else changed, for information: intervals that hold together, from the blocks of each arm."""
-    rows = []
-    for extra in COMPARED:
-        if extra == spec["metric"]:
-            continue
-        own = {name: two_arms.shared(blocks, first, name) for name in others}
-        columns = {name: d for name in others if (d := log_ratios(own[name], first, name, Metric(extra)))}
-        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, first, name, extra) for name, interval in intervals.items()]
-    return rows
 
 
 def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, result: dict) -> str:
@@ -183,16 +166,12 @@ def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, re
 
 def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:
     interval = decision.interval
-    if decision.torn:
-        return f"; by the mean of the runs {_mean(decision, metric)}"
+    if decision.torn and decision.means:
+        found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
+        return f"; by the mean of the runs {found.text if found else 'unknown'}"
     doubtful = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
     if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
         return f", but {', '.join(doubtful)} may have got worse"
     if interval.excludes_zero():
         return f", but whether by the {100 * margin:g} % that matters is open"
     return ""
-
-
-def _mean(decision: verdict.Decision, metric: Metric) -> str:
-    found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
-    return found.text

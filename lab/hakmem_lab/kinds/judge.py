@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge.analysis import ARM_MEDIANS, comparison
+from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
 from hakmem_lab.judge.failing import times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
@@ -147,8 +147,8 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
     unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
-    row = comparison(interval, *names, spec["metric"], str(Verdict.INCONCLUSIVE if torn or unequal else word))
-    row |= {"equivalence_low": equivalence.ratio().low, "equivalence_high": equivalence.ratio().high}
+    shown = str(Verdict.INCONCLUSIVE if torn or unequal else word)
+    row = comparison(interval, *names, spec["metric"], shown, equivalence)
     row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
     return row | {"at_least_margin": max(interval.low, -interval.high) >= delta, "withheld": unequal}
 
@@ -209,7 +209,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
     headline = f"No verdict: {'; '.join(_said(missing | few))}{needed}." if missing | few else ""
-    bad = [run for run in runs if not run["ok"]]
     if held := [row for row in rows if row["withheld"]]:
         headline = "No verdict: " + "; ".join(
             f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
@@ -217,18 +216,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if (word := whole(words)) == Verdict.NO_GO:
         headline = ""
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
-    return plain({
-        "kind": "judge", "id": header["id"], "question": header["question"], "verdict": word,
-        "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
+    return plain(begun(header, records) | {
+        "verdict": word, "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in
                      (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
-        "failures": [{"block": run["block"], "arm": run["arm"], "why": run["why"]} for run in bad],
         "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
-    })  # type: ignore[return-value]  # fmt: skip
+    })  # fmt: skip
 
 
 def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:

@@ -52,13 +52,9 @@ def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
     return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
 
 
-def shared_alpha(spec: dict) -> float:
-    """Of each question."""
-    return spec["alpha"] / factorial.question_count(len(spec["factors"]))
-
-
 def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
-    return verdict.decide(question.d.tolist(), spec["margin"], shared_alpha(spec), plan)
+    alpha = spec["alpha"] / factorial.question_count(len(spec["factors"]))
+    return verdict.decide(question.d.tolist(), spec["margin"], alpha, plan)
 
 
 def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
@@ -152,9 +148,8 @@ def _forbidden(reading: object, fewer: float) -> bool:
 
 
 def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
-    effect, ratio = one.effect, one.effect.interval.ratio()
-    row = {"name": effect.name, "kind": effect.kind, "estimate": ratio.estimate, "ci_low": ratio.low,
-           "ci_high": ratio.high, "reading": _reading(one)}  # fmt: skip
+    effect = one.effect
+    row = {"name": effect.name, "kind": effect.kind, **effect.interval.ends(), "reading": _reading(one)}
     if one.decision is not None:
         row |= {"settled": one.decision.verdict is not Verdict.INCONCLUSIVE}
         row |= {"uncorrected": as_ratio(one.decision.plain)}
@@ -253,11 +248,10 @@ def run(spec: MatrixSpec, context) -> dict:
         raise LabError(
             f"{context.source}: max-blocks: {spec.max_blocks} blocks are too few for an interval: at least {least}"
         )
-    most, first = (2 ** len(spec.factors) * (count + spec.warm_up) for count in (spec.max_blocks, least))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    return conduct(spec, context, arms(spec), (spec.max_blocks, least), measure, analyse)
 
 
-def measure(session: Session) -> None:
+def measure(session: Session[MatrixSpec]) -> None:
     """Blocks of all cells until every question is settled, at most those that are planned."""
     session.check_fitness()
     everyone, header = list(session.arms), session.file.header()
@@ -265,7 +259,7 @@ def measure(session: Session) -> None:
         session,
         everyone,
         factorial.question_count(len(session.spec.factors)),
-        lambda blocks: [question.d for question in questions(header, blocks)[0]],
+        lambda blocks: [question.d.tolist() for question in questions(header, blocks)[0]],
     )
     records = session.records()
     plan, least = planning.plan_of(header, records), planning.least_blocks(records)

@@ -2,11 +2,12 @@
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing
-from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
+from hakmem_lab.judge.analysis import base_result, judged_ratios, metric_of
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
+from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
@@ -25,23 +26,26 @@ def arms(spec: SweepSpec) -> list[Arm]:
 
 
 def run(spec: SweepSpec, context) -> dict:
-    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
-    check_blocks(spec, context.source, plan)
-    count = len(spec.candidates) + 1
-    choose = count * spec.select_blocks + count * spec.warm_up
-    most, first = (choose + 4 * count for count in (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha))))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, SweepSession)
+
+
+class SweepSession(Session[SweepSpec]):
+    """All arms in the blocks that choose, two in those that confirm."""
+
+    def runs_until(self, blocks: int) -> int:
+        return super().runs_until(self.spec.select_blocks) + 2 * schedule.runs_of_each(2) * blocks
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
     """The candidate with the best estimate against the default, and the ratios of all that finished every block."""
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]
-    columns = {name: log_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
+    columns = {name: judged_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}
     return paired.select_best(columns), columns
 
 
-def measure(session: Session) -> None:
+def measure(session: SweepSession) -> None:
     """Selection on all arms, then ABBA blocks of the default and the chosen one, until it is settled."""
     spec, header = session.spec, session.file.header()
     session.check_fitness()
@@ -62,10 +66,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return result
     chosen, columns = _chosen(header, choosing)
     intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-    rows = []
-    for name in sorted(intervals, key=lambda n: -intervals[n].estimate):
-        ratio = intervals[name].ratio()
-        rows.append({"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high})
+    ranked = sorted(intervals, key=lambda n: -intervals[n].estimate)
+    rows = [{"arm": name, **intervals[name].ends()} for name in ranked]
     result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
     result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)

@@ -47,6 +47,11 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
     return _with_pads(index, order, random.Random(f"row {seed} {index}"))
 
 
+def runs_of_each(arms: int) -> int:
+    """Runs that each of so many arms has in a block."""
+    return 2 if arms == 2 else 1
+
+
 def workload_seed(seed: int, phase: str, index: int) -> int:
     """What `{seed}` in a command stands for in a phase's index-th block: the same for all of its runs, another in the
     next."""

@@ -309,13 +309,18 @@ class AbSpec(CommandsSpec):
         return value
 
 
-class CompareSpec(CommandsSpec):
-    ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "commands")
-    kind: Literal["compare"] = "compare"
+class BaselineSpec(BlockSpec):
+    """Of several allocators, each against one of them."""
+
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
     detect: Ratio | None = None
+
+
+class CompareSpec(BaselineSpec, CommandsSpec):
+    ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "commands")
+    kind: Literal["compare"] = "compare"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
     looks: Literal[1] = 1
 

@@ -15,13 +15,14 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import judged_ratios, metric_of
 from hakmem_lab.judge.statistics import power
-from hakmem_lab.plan import project
+from hakmem_lab.plan import project, schedule
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec
+from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings, recorder
 from hakmem_lab.run.endings import Progress
+from hakmem_lab.run.recorder import AnySpec
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.run.server import failure
 from hakmem_lab.run.session import Session
@@ -35,8 +36,8 @@ PILOT_BLOCKS = 6
 
 def plan_rare(session: Session) -> None:
     """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
-    two = len(session.arms) == 2 or KINDS[session.spec.kind].confirms
-    rare, runs_of_a_block = session.spec.rare, 2 if two else 1
+    compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
+    rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
         blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
@@ -78,7 +79,7 @@ def _fix_plan(
     needed = power.blocks_to_detect(sigma, detect, alpha)
     limit = spec.max_blocks if "max_blocks" in spec.model_fields_set else power.MOST_BLOCKS
     blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
-    runs = blocks * (4 if len(names) == 2 else len(names))
+    runs = blocks * len(names) * schedule.runs_of_each(len(names))
     text = f"to show {detect * 100:g} %: {blocks} blocks at most, by {source}"
     text += f", about {endings.duration(runs * session.run_s)}" if session.run_s else ""
     if needed is None or needed > blocks:
@@ -101,19 +102,20 @@ def conduct(
     spec: BlockSpec,
     context,
     arms: Sequence[Arm],
-    runs_of: Callable[[int], tuple[int, int]],
+    blocks: tuple[int, int],
     measure: Callable[..., None],
     analyse: Callable[[dict, list[dict]], dict],
     session_type: Callable[..., Session] = Session,
 ) -> dict:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
+    """The result, which is also the run's last record. blocks: how many at most, and until the soonest verdict. Raises
+    LabError, Stopped or Interrupted."""
     with _around(spec, context.progress), session_type(spec, arms, context.progress) as session:
         if context.resume:
             session.resume(context.resume, context.resume.header())
             if context.more:
                 _prolong(session, context.more, analyse)
         else:
-            session.begin(context.folder, context.source, runs_of)
+            session.begin(context.folder, context.source, blocks)
         plan_rare(session)
         measure(session)
         return session.finish(analyse(session.file.header(), session.records()))
@@ -152,10 +154,10 @@ def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], 
     session.event(planning.MORE, f"{more} more blocks wanted, {until} in all", until=until, settled=settled)
 
 
-class Recorder(recorder.Recorder):
+class Recorder(recorder.Recorder[AnySpec]):
     """Keeps the records of a run that may be a new one or a continued one."""
 
-    def __init__(self, spec: CommonSpec, arms: Sequence[Arm], workload: Workload, context: Context):
+    def __init__(self, spec: AnySpec, arms: Sequence[Arm], workload: Workload, context: Context):
         super().__init__(spec, arms, workload, context.progress)
         self.context = context
         self._watch = recorder.Watch(recorder.files_under_test(workload, arms))

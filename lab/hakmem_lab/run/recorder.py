@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
@@ -20,7 +20,7 @@ from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import CommonSpec, normalised, spec_hash
+from hakmem_lab.plan.spec import Model, normalised, spec_hash
 from hakmem_lab.run import endings, preflight
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
@@ -116,6 +116,7 @@ class Watch:
 
 SEED_BITS = 31
 WRITTEN = "written"
+AnySpec = TypeVar("AnySpec", bound=Model)
 
 
 def folder_hash() -> str:
@@ -123,19 +124,33 @@ def folder_hash() -> str:
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
-def record_header(
-    spec: CommonSpec, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
-) -> dict:
-    """Everything that a result depends on. written: files named by a command that its program writes."""
-    top = project.root()
-    subject = workload.subject()
+def asked_header(spec: Model, source: str, seed: int) -> dict:
+    """What every header says: what is asked, and where."""
+    asked = normalised(spec)
     return {
-        "question": spec.question,
-        "spec": normalised(spec),
+        "question": asked["question"],
+        "spec": asked,
         "spec_hash": spec_hash(spec),
         "spec_file": source if source.endswith(".toml") else None,
         "seed": seed,
         "machine": machine.facts(),
+        "folder_hash": folder_hash(),
+        "lab_version": __version__,
+    }
+
+
+def with_earlier(folder: Path, header: dict) -> dict:
+    """The header with which runs of the folder have asked the same before, and with how this one will be judged."""
+    header = header | {"question_hash": question_hash(header), **rule(header["spec"]["kind"])}
+    return header | {"earlier": earlier_runs(folder, header)}
+
+
+def record_header(
+    spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
+) -> dict:
+    """Everything that a result depends on. written: files named by a command that its program writes."""
+    top, subject = project.root(), workload.subject()
+    return asked_header(spec, source, seed) | {
         "arms": [arm.record() for arm in arms],
         "command": {
             "argv": [project.shown(workload.argv[0]), *workload.argv[1:]],
@@ -145,8 +160,6 @@ def record_header(
         "inputs": input_hashes(workload, written),
         "git": project.git_state(top),
         "build": project.build_facts(top),
-        "folder_hash": folder_hash(),
-        "lab_version": __version__,
     }
 
 
@@ -197,14 +210,14 @@ class Written:
         return endings.cannot_go_on(self.file, why)
 
 
-class Recorder(Written):
+class Recorder(Written, Generic[AnySpec]):
     """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
     file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
     """
 
     def __init__(
         self,
-        spec: CommonSpec,
+        spec: AnySpec,
         arms: Sequence[Arm],
         workload: Workload,
         progress: endings.Progress,
@@ -240,8 +253,12 @@ class Recorder(Written):
         """Preflight of every arm. Raises LabError."""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
-            preflight.check_arm(arm, self.workload.on(arm))
+            preflight.check_arm(arm, self.workload_on(arm))
         self.progress.restart()
+
+    def workload_on(self, arm: Arm) -> Workload:
+        """What runs on it."""
+        return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
         """Of the files that the commands name those that the trials have changed: they are no inputs."""
@@ -249,13 +266,13 @@ class Recorder(Written):
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
-        self.seed = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
+        given = normalised(self.spec)["seed"]
+        self.seed = random.SystemRandom().getrandbits(SEED_BITS) if given is None else given
         arms, written = list(self.arms.values()), self.written_files()
         header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
-        header |= {"question_hash": question_hash(header), **rule(self.spec.kind)}
-        header["earlier"] = earlier_runs(folder, header)
+        header = with_earlier(folder, header)
         with signals.held():
-            self.file = RunFile.create(folder, self.spec.kind, header)
+            self.file = RunFile.create(folder, header["spec"]["kind"], header)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 

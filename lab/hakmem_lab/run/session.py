@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import failing, fitness
@@ -30,6 +31,7 @@ from hakmem_lab.system import machine
 STEADY_S = 0.1
 REPEAT_LIMIT = 100
 ATTEMPTS = 3
+AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
 class ArmFailed(Stopped):
@@ -40,7 +42,7 @@ class ArmFailed(Stopped):
         self.arm, self.index, self.why = arm, index, why
 
 
-class Session(Recorder):
+class Session(Recorder[AnyBlockSpec]):
     """Runs blocks of arms and keeps their records.
 
     metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
@@ -49,11 +51,10 @@ class Session(Recorder):
 
     counted = "blocks"
     runner_type = Runner
-    spec: BlockSpec
 
     def __init__(
         self,
-        spec: BlockSpec,
+        spec: AnyBlockSpec,
         arms: Sequence[Arm],
         progress: endings.Progress,
         metrics: Sequence[str] = (),
@@ -81,8 +82,8 @@ class Session(Recorder):
         """From now on, the files that these arms depend on must not change."""
         self._watch = Watch(files_under_test(self.workload, arms))
 
-    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
-        """Preflight, one trial of every arm, the header. runs_of(arms) -> (runs at most, runs until the first look).
+    def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
+        """Preflight, one trial of every arm, the header. blocks: how many at most, and until the soonest verdict.
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
@@ -94,9 +95,15 @@ class Session(Recorder):
         self.keep_trials(trials)
         at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
         self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
-        self._announce(*(runs + alone for runs in runs_of(len(self.arms))))
+        most, soonest = (self.runs_until(count) + alone for count in blocks)
+        self._announce(most, soonest)
         self._tell_of_groups()
         self.warm_up()
+
+    def runs_until(self, blocks: int) -> int:
+        """Runs that so many blocks of all arms take, with those before them."""
+        count = len(self.arms)
+        return count * (blocks * schedule.runs_of_each(count) + self.spec.warm_up)
 
     def try_arms(self) -> list[dict]:
         """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError.
@@ -291,8 +298,8 @@ class Session(Recorder):
         return runs, failed
 
     def said_of(self, arm: Arm) -> str:
-        """What runs on it, for messages."""
-        return " ".join(self.workload.on(arm).argv)
+        """The same, for messages."""
+        return " ".join(self.workload_on(arm).argv)
 
     def _place(self) -> str:
         """What leads a message: the workload, of a suite's session."""

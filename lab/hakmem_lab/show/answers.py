@@ -267,7 +267,7 @@ def _detail(result: Record) -> str:
     rows = primary(result)
     row = lead(result)
     found = change_of(result, row) if row else None
-    if _withheld(result) or found is None or _are_several(result, rows):
+    if _withheld(result) or row is None or found is None or _are_several(result, rows):
         return str(result.get("headline") or "")
     if torn(result):
         return _both_averages(result, found) or str(result.get("headline") or "")

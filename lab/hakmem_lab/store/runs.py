@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import overload
 
 from hakmem_lab.errors import LabError, StoreError, decoded, nearest
 
@@ -39,6 +40,10 @@ def now_utc() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+@overload
+def plain(value: dict) -> dict: ...
+@overload
+def plain(value: object) -> object: ...
 def plain(value: object) -> object:
     """The value as JSON can say it: an infinite end of an interval becomes null."""
     if isinstance(value, dict):

@@ -67,12 +67,14 @@ def _decoded(text: str) -> str:
         return text
 
 
+def objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def left_out(end: Mapping[str, Any]) -> list[str]:
     """A line for each program that was not recorded."""
-    rows = end.get("not_recorded")
-    found = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
     lines = []
-    for each in found:
+    for each in objects(end.get("not_recorded")):
         count, by_exec = each.get("processes"), each.get("by_exec")
         counted = f"{count} process{'es' * (count != 1)}"
         until = f", {'' if by_exec == count else f'{by_exec} of them '}recorded until it became this by exec"
@@ -82,8 +84,7 @@ def left_out(end: Mapping[str, Any]) -> list[str]:
 
 def until_exec(end: Mapping[str, Any]) -> bool:
     """Whether a process was recorded only until it became another program."""
-    rows = end.get("not_recorded")
-    return any(isinstance(each, dict) and each.get("by_exec") for each in (rows if isinstance(rows, list) else []))
+    return any(each.get("by_exec") for each in objects(end.get("not_recorded")))
 
 
 def contents(path: Path) -> Contents:
@@ -121,12 +122,8 @@ def asked(path: Path, *options: str) -> dict[str, Any]:
 
 def _recorded(end: Mapping[str, Any]) -> dict[int, dict[str, int]]:
     """By process, what was counted where it was recorded: without the blocks that a forked one begins with."""
-    rows = end.get("processes")
-    found = {}
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and type(row.get("process")) is int:
-            found[row["process"]] = {key: value for key, value in row.items() if type(value) is int}
-    return found
+    known = [row for row in objects(end.get("processes")) if type(row.get("process")) is int]
+    return {row["process"]: {key: value for key, value in row.items() if type(value) is int} for row in known}
 
 
 def _ask(path: Path, *options: str) -> dict[str, Any]:
@@ -159,14 +156,10 @@ def texts_of(path: Path, texts: list[str]) -> list[Any]:
 
 
 def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
-    samples = [sample for text in texts for sample in _list(path, text)]
+    lists = texts_of(path, texts)
+    if not all(isinstance(each, list) for each in lists):
+        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
+    samples = [sample for each in lists for sample in each]
     if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
         raise LabError(f"{path} is damaged: a list of resident memory in it holds something else")
     return [(ns, kib) for ns, kib in samples]
-
-
-def _list(path: Path, text: str) -> list[Any]:
-    found = _parsed(path, text)
-    if not isinstance(found, list):
-        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
-    return found

@@ -11,7 +11,7 @@ from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
 from hakmem_lab.system.launcher import Outcome
 from hakmem_lab.trace import replayer
-from hakmem_lab.trace.contents import Contents, words
+from hakmem_lab.trace.contents import Contents, objects, words
 
 RECORDER_VARIABLES = ("LD_PRELOAD", "HAK_RECORD_SOCKET")
 SERIES_POINTS = 64
@@ -48,10 +48,6 @@ def environment(found: Contents) -> dict[str, str]:
 
 def texts(value: Any) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def number(found: Mapping[str, Any], key: str) -> float | None:

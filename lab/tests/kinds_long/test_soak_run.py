@@ -53,6 +53,16 @@ def test_a_flat_program_passes_and_is_ended_when_the_time_is_over(compiled, cont
     assert [sample["t_s"] for sample in taken] == sorted(sample["t_s"] for sample in taken)
 
 
+def test_a_program_reads_its_standard_input(tmp_path, context, only_run):
+    from hakmem_lab.kinds import soak
+
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    count = "n=0; while read -r _; do n=$((n + 1)); done; while :; do echo done $n; sleep 0.1; done"
+    soak.run(spec(["/bin/sh", "-c", count], duration="1s", stdin=str(lines)), context())
+    assert samples_of(only_run())[-1]["operations"] == 3
+
+
 def test_phases_and_threads_of_the_benchmark(compiled, context):
     from hakmem_lab.kinds import soak
     from hakmem_lab.kinds.soak import DEFAULT_LINE

@@ -1,6 +1,6 @@
 """Drift of one long run: slope, trend, changes of level.
 
-Duty: say whether a series moves, by how much and since when. May import NumPy, SciPy and ruptures.
+Duty: say whether a series moves, by how much and since when. May import NumPy, SciPy, ruptures and `paired`.
 
 Samples of one process depend on each other, so a long series is first averaged into `BATCHES` batches, and the lag-1
 autocorrelation rho that remains in the batches' residuals (corrected for its bias) sets the effective number of samples
@@ -9,11 +9,12 @@ the interval is infinite: the series is too short for its own memory.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
+
+from hakmem_lab.judge.statistics.paired import Values
 
 BATCHES = 60
 LEAST_EFFECTIVE = 4.0
@@ -34,7 +35,7 @@ class Slope:
     high: float
 
 
-def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> Slope:
+def theil_sen(t_s: Values, y: Values, level: float = 0.95) -> Slope:
     """Median of pairwise slopes of y over t_s (seconds, increasing); its interval allows for autocorrelation.
 
     ValueError with fewer than 8 samples or times that do not increase.
@@ -56,7 +57,7 @@ def theil_sen(t_s: Sequence[float], y: Sequence[float], level: float = 0.95) -> 
     return Slope(slope, low, high)
 
 
-def change_points(y: Sequence[float] | np.ndarray, min_size: int = 5, penalty: float | None = None) -> list[int]:
+def change_points(y: Values, min_size: int = 5, penalty: float | None = None) -> list[int]:
     """Indices at which a new level of the mean begins (PELT, squared error), empty when there is none.
 
     `penalty` is the drop in squared error that a change must earn; by default 5 long-run noise variances times log n,
@@ -79,7 +80,7 @@ def change_points(y: Sequence[float] | np.ndarray, min_size: int = 5, penalty: f
     return [int(end) * group for end in search.predict(pen=penalty / scale**2)[:-1]]
 
 
-def warmup_end(y: Sequence[float] | np.ndarray, min_size: int = 5) -> int:
+def warmup_end(y: Values, min_size: int = 5) -> int:
     """Index at which the steady state begins, by change point; 0 when the series is steady from the start.
 
     Leading segments whose level differs from that of the second half of the series are the warm-up. A change in the
@@ -99,14 +100,14 @@ def warmup_end(y: Sequence[float] | np.ndarray, min_size: int = 5) -> int:
     return start
 
 
-def _finite(y: Sequence[float] | np.ndarray) -> np.ndarray:
+def _finite(y: Values) -> np.ndarray:
     values = np.asarray(y, dtype=float)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError("expected a non-empty one-dimensional sequence of finite numbers")
     return values
 
 
-def _series(t_s: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def _series(t_s: Values, y: Values) -> tuple[np.ndarray, np.ndarray]:
     t, values = _finite(t_s), _finite(y)
     if t.size != values.size or t.size < LEAST_SAMPLES:
         raise ValueError(f"expected at least {LEAST_SAMPLES} samples with a time each, got {t.size} and {values.size}")

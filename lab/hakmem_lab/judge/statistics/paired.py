@@ -44,24 +44,14 @@ def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) ->
     return float(np.quantile(ordered, q)), low, high
 
 
-@dataclass(frozen=True)
-class Rate:
-    """Events per unit of exposure with its interval."""
-
-    estimate: float
-    low: float
-    high: float
-    level: float
-
-
-def rate_interval(count: int, exposure: float, level: float = 0.95) -> Rate:
+def rate_interval(count: int, exposure: float, level: float = 0.95) -> "Interval":
     """Exact (Garwood) interval of a Poisson rate: `count` events, 0 or more, over `exposure` units, above 0."""
     if count < 0 or exposure <= 0 or not 0 < level < 1:
         raise ValueError(f"expected a count >= 0, an exposure > 0 and a level in 0…1, got {count}, {exposure}, {level}")
     tail = (1 - level) / 2
     low = float(gammaincinv(count, tail)) if count else 0.0
     high = float(gammaincinv(count + 1, 1 - tail))
-    return Rate(count / exposure, low / exposure, high / exposure, level)
+    return Interval(count / exposure, low / exposure, high / exposure, level, count)
 
 
 Values = Sequence[float] | np.ndarray  # of one dimension
@@ -72,7 +62,7 @@ _TAIL_TOLERANCE = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval; `n` is the number of blocks.
+    """An estimate with its confidence interval; `n` is the number of blocks, or of what else was counted.
 
     `low` and `high` are infinite where `n` is too small for `level`: no finite interval would be true.
     """
@@ -87,10 +77,14 @@ class Interval:
         """The same interval as ratios minus one (an unbounded low end becomes -1)."""
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
 
-    def row(self) -> dict:
-        """As a result states it: ratios minus one."""
+    def ends(self) -> dict:
+        """As a result states it, without its level: ratios minus one."""
         ratio = self.ratio()
-        return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high, "level": ratio.level}
+        return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
+
+    def row(self) -> dict:
+        """The same with the level."""
+        return self.ends() | {"level": self.level}
 
     @classmethod
     def of_student(cls, estimate: float, error: float, freedom: int, level: float, n: int) -> "Interval":

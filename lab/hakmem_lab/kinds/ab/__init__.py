@@ -4,20 +4,18 @@ import shlex
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms
-from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import as_ratio, paired_interval
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import AbSpec
+from hakmem_lab.plan.spec import AbSpec, BlockSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks, events
 
 Spec = AbSpec
-RUNS_PER_BLOCK = 4
 
 
 def names(spec: AbSpec) -> tuple[str, str]:
@@ -34,27 +32,26 @@ def arms(spec: AbSpec) -> list[Arm]:
     return parse_arms({control: spec.control, treatment: spec.treatment}, where)
 
 
-def check_blocks(spec, source: str, plan: Plan, comparisons: int = 1) -> None:
-    """Raises LabError where no data whatever could give a verdict; the comparisons share alpha."""
+def check_blocks(spec: BlockSpec, source: str, plan: Plan, comparisons: int = 1) -> tuple[int, int]:
+    """How many blocks there are at most, and until the soonest verdict. Raises LabError where no data whatever could
+    give one; the comparisons share alpha."""
     least = plan.least_blocks(spec.alpha / comparisons)
     if plan.looks[-1] < least:
         raise LabError(
             f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
             f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''} and {comparisons + 1} arms: at least {least}"
         )
+    return plan.looks[-1], min(plan.looks[0], least)
 
 
 def run(spec: AbSpec, context) -> dict:
     if spec.builds > 1:
         return builds.run(spec, context, arms(spec), measure, analyse)
-    plan = Plan(tuple(planned_looks(spec.max_blocks, spec.looks)))
-    check_blocks(spec, context.source, plan)
-    counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
-    most, first = (RUNS_PER_BLOCK * count + 2 * spec.warm_up for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse)
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse)
 
 
-def measure(session: Session) -> None:
+def measure(session: Session[AbSpec]) -> None:
     """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
     plan_detection(session, names(session.spec))
@@ -90,7 +87,7 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
     counts = [count for count in plan.looks if count <= len(blocks)]
     if header.get("anytime"):
         counts = sorted({*counts, len(blocks)})
-    rows = []
+    rows: list[dict] = []
     for count in counts:
         decision = two_arms.decide(header, blocks[:count], pair, plan)
         row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
@@ -101,13 +98,12 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
 def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
     """The result's keys that hold the verdict on two arms and what it rests on."""
     decision = two_arms.decide(header, blocks, pair, plan)
-    row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
-    equivalence = decision.equivalence.ratio()
-    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+    word, metric = str(decision.verdict), header["spec"]["metric"]
+    row = comparison(decision.interval, *pair, metric, word, decision.equivalence)
     row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": verdict.at_least_margin(decision)}
     rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
     return {
-        "verdict": str(decision.verdict),
+        "verdict": word,
         "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,
         "headline": decision.reason,
         "final": decision.final,
@@ -155,10 +151,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
         if plan.share:
             result["headline"] = "No verdict yet: there are no finished blocks."
         return result
-    pair = tuple(arm["name"] for arm in header["arms"])
+    control, treatment = (arm["name"] for arm in header["arms"])
+    pair = control, treatment
     result |= verdict_parts(header, blocks, pair, plan)
     result["arms"] = arm_rows(header, blocks, metric_of(header))
-    result["comparisons"] += secondary(blocks, *pair, spec, result["comparisons"][0]["level"])
+    result["comparisons"] += two_arms.also_changed(blocks, control, [treatment], spec)
     if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
         result["final"] = len(blocks) >= planning.least_blocks(records)
     return blocked(failing.withheld(result, records, *pair), records)
@@ -170,13 +167,3 @@ def blocked(result: dict, records: list[dict]) -> dict:
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
         return result
     return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")
-
-
-def secondary(blocks: Blocks, control: str, treatment: str, spec: dict, level: float) -> list[dict]:
-    """What else changed: the standard metrics that are not the primary one, for information."""
-    rows = []
-    for name in COMPARED:
-        d = log_ratios(blocks, control, treatment, Metric(name)) if name != spec["metric"] else None
-        if d:
-            rows.append(comparison(paired_interval(d, level), control, treatment, name))
-    return rows

@@ -28,7 +28,6 @@ from hakmem_lab.store.runs import RunFile
 
 KEY, PHASE = "builds", "measure"
 SEED_BITS = 31
-RUNS_PER_BLOCK = 4
 UNCOUNTED = -1
 
 Analyse = Callable[[dict, list[dict]], dict]
@@ -85,9 +84,8 @@ def run(spec: AbSpec, context, arms: Sequence[Arm], measure: Callable[[Session],
     plan = plan_of(spec.builds, spec.looks, spec.alpha)
     check(spec, arms, context.source, plan)
     each = spec.max_blocks // spec.builds
-    counts = (plan.looks[-1], min(plan.looks[0], plan.least_blocks(spec.alpha)))
-    most, first = (RUNS_PER_BLOCK * each * count + 2 * spec.warm_up for count in counts)
-    return conduct(spec, context, arms, lambda _: (most, first), measure, analyse, BuildSession)
+    blocks = each * plan.looks[-1], each * min(plan.looks[0], plan.least_blocks(spec.alpha))
+    return conduct(spec, context, arms, blocks, measure, analyse, BuildSession)
 
 
 def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Plan) -> None:
@@ -122,10 +120,9 @@ def in_builds(text: str) -> str:
     return re.sub(r"\bblocks\b", "builds", re.sub(r"\bblock\b", "build", text))
 
 
-class BuildSession(Session):
+class BuildSession(Session[AbSpec]):
     """Blocks in which an arm takes part as one of several builds of it; a seed stands for a pair of builds."""
 
-    spec: AbSpec
     counted = "builds"
 
     def check_arms(self) -> None:

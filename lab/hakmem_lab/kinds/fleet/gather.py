@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hakmem_lab import __version__
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.fleet.part import FleetSpec, Job
-from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.run import endings
-from hakmem_lab.run.recorder import Written, folder_hash
-from hakmem_lab.store.query import earlier_runs, question_hash
+from hakmem_lab.run.recorder import Written, asked_header, with_earlier
 from hakmem_lab.store.runs import RunFile
-from hakmem_lab.system import machine, signals
+from hakmem_lab.system import signals
 
 ATTEMPTS_OF_A_PART = 1000  # attempt = that times the part's number + its own
 AGAIN = "again"
@@ -150,7 +147,11 @@ class Gathering:
     def part(self, header: dict) -> int:
         """The number of a host's part; with the first one the file begins. Raises LabError."""
         if self._ledger is None:
-            self._ledger = Ledger(self._created(header))
+            own = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
+            own |= {key: header.get(key) for key in OF_THE_FIRST_HOST}
+            own = with_earlier(self._folder, own)
+            with signals.held():
+                self._ledger = Ledger(RunFile.create(self._folder, self.spec.kind, own))
             for host, why in self._left_out:
                 self.leave_out(host, why)
         return self.ledger.part(header)
@@ -183,24 +184,6 @@ class Gathering:
     def reasons(self) -> list[str]:
         """Why hosts were left out before any could measure."""
         return [f"{host}: {why}" for host, why in self._left_out]
-
-    def _created(self, first: dict) -> RunFile:
-        header = {
-            "question": self.spec.question,
-            "spec": normalised(self.spec),
-            "spec_hash": spec_hash(self.spec),
-            "spec_file": self._source if self._source.endswith(".toml") else None,
-            "seed": self.job.seed,
-            "machine": machine.facts(),
-            **{key: first.get(key) for key in OF_THE_FIRST_HOST},
-            "folder_hash": folder_hash(),
-            "lab_version": __version__,
-            "job": self.job.plain(),
-        }
-        header["question_hash"] = question_hash(header)
-        header["earlier"] = earlier_runs(self._folder, header)
-        with signals.held():
-            return RunFile.create(self._folder, self.spec.kind, header)
 
     def finish(self, analyse: Callable[[dict, list[dict]], dict]) -> dict:
         """The result, which is also the run's last record."""

@@ -119,10 +119,8 @@ def alone() -> Iterator[None]:
         os.close(fd)
 
 
-class Part(Session):
+class Part(Session[AbSpec]):
     """Blocks of a job, measured here."""
-
-    spec: AbSpec
 
     def __init__(self, job: Job, host: str, folder: Path):
         spec = build(AbSpec, job.spec, "spec")
@@ -134,7 +132,7 @@ class Part(Session):
     def start(self) -> None:
         """Raises LabError where this host cannot take part."""
         with alone():
-            self.begin(self._folder, "fleet", lambda _: (0, 0))
+            self.begin(self._folder, "fleet", (0, 0))
         if reason := fitness.unfit_reason(default_folder(), self.file.header()):
             raise LabError(reason)
 

@@ -76,10 +76,8 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
     torn = means is not None and verdict.contradicts(word, means, as_log(spec["margin"]))
     if whole.hosts < LEAST_HOSTS or torn:
         checked = Verdict.INCONCLUSIVE
-    row = comparison(interval, *pair, spec["metric"], str(checked))
+    row = comparison(interval, *pair, spec["metric"], str(checked), narrow)
     rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
-    equivalence = narrow.ratio()
-    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
     return {
         "verdict": str(checked),
         "headline": _headline(whole, found, interval, narrow, checked, watched, spec, means if torn else None),
@@ -200,14 +198,7 @@ def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host
 
 
 def _row(interval: Interval) -> dict:
-    ratio = interval.ratio()
-    return {
-        "blocks": interval.n,
-        "estimate": ratio.estimate,
-        "ci_low": ratio.low,
-        "ci_high": ratio.high,
-        "level": interval.level,
-    }
+    return {"blocks": interval.n, **interval.row()}
 
 
 def _missing(records: Sequence[dict]) -> dict:

@@ -16,24 +16,13 @@ from hakmem_lab.judge import planning, two_arms
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.ab import check_blocks
 from hakmem_lab.kinds.compare import arms, fewer_and_fewer
-from hakmem_lab.kinds.latency import verdict
-from hakmem_lab.kinds.latency.pool import (
-    DEFAULT_PATTERN,
-    METRICS,
-    SECOND,
-    Pair,
-    Percentile,
-    Pools,
-    Reader,
-    check_pattern,
-    enough,
-    percentiles_us,
-)
+from hakmem_lab.kinds.latency import pool, verdict
 from hakmem_lab.kinds.latency.result import analyse, read_slow
 from hakmem_lab.kinds.latency.verdict import Asked, decide, whats
+from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, Ratio, check_metric
+from hakmem_lab.plan.spec import BaselineSpec, Duration, Guardrail, Ratio, check_metric
 from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner, Workload
@@ -43,45 +32,41 @@ from hakmem_lab.system.launcher import Outcome
 
 __all__ = ["Spec", "analyse", "run"]
 
-RUNS_OF_A_PAIR = 4
-
 
 def check_percentile(value: str) -> str:
     """Returns the metric, or raises ValueError."""
-    if value not in METRICS:
-        raise ValueError(f"no percentile '{value}': {nearest(value, METRICS)}")
+    if value not in pool.METRICS:
+        raise ValueError(f"no percentile '{value}': {nearest(value, pool.METRICS)}")
     return value
 
 
 def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
     """Percentiles, and what every kind can watch; else ValueError."""
     for name, guardrail in value.items():
-        if name not in METRICS:
+        if name not in pool.METRICS:
             check_metric(name)
         elif guardrail.higher_is_better:
             raise ValueError(f"'{name}' is a time: higher is never better")
     return value
 
 
-class Spec(BlockSpec):
+class Spec(BaselineSpec):
     """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
     response time, or service-...) that the verdict is about. histogram: how the output says it."""
 
     kind: Literal["latency"] = "latency"
     allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
-    baseline: str | None = None
     metric: Annotated[str, AfterValidator(check_percentile)] = "p99"
     guardrails: Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)] = {}
     higher_is_better: Literal[False] = False
     margin: Ratio = 0.05
     looks: Literal[1] = 1
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 12
-    detect: Ratio | None = None
     warm_up: Annotated[int, Field(ge=0, le=100)] = 0
     repeat: Literal[1] = 1
     rate: Annotated[float, Field(gt=0)] | None = None
     duration: Duration | None = None
-    histogram: Annotated[str, AfterValidator(check_pattern)] = DEFAULT_PATTERN
+    histogram: Annotated[str, AfterValidator(pool.check_pattern)] = pool.DEFAULT_PATTERN
     value_unit: Literal["ns", "us", "ms", "s"] = "ns"
 
     @model_validator(mode="after")
@@ -104,7 +89,7 @@ class Spec(BlockSpec):
 class HistogramRunner(Runner):
     """Keeps the histograms of a run and all their percentiles beside the one that is asked for."""
 
-    def __init__(self, workload: Workload, metric: Percentile, others: Sequence[Metric]):
+    def __init__(self, workload: Workload, metric: pool.Percentile, others: Sequence[Metric]):
         super().__init__(workload, [metric, *others])
         self._reader = metric.reader
 
@@ -112,14 +97,14 @@ class HistogramRunner(Runner):
         part = super()._part(outcome, server, why)
         if part["why"] is None:
             found = self._reader.histograms(outcome)
-            part["metrics"] |= percentiles_us(found)
+            part["metrics"] |= pool.percentiles_us(found)
             part["histograms"] = {series: histogram.encode().decode() for series, histogram in found.items()}
             part |= read_slow(outcome.stdout)
-            part["second_mean_us"] = [int(text) / 1e3 for text in SECOND.findall(outcome.stdout)]
+            part["second_mean_us"] = [int(text) / 1e3 for text in pool.SECOND.findall(outcome.stdout)]
         return part
 
 
-class LatencySession(Session):
+class LatencySession(Session[Spec]):
     """Blocks of runs whose metrics are percentiles."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
@@ -129,8 +114,8 @@ class LatencySession(Session):
         for placeholder, value in spec.values().items():
             argv = [word.replace(placeholder, value) for word in argv]
         self.workload = replace(self.workload, argv=argv)
-        metric = Percentile(spec.metric, Reader(spec.histogram, spec.value_unit))
-        watched = [guardrail for guardrail in spec.guardrail_metrics() if guardrail.name not in METRICS]
+        metric = pool.Percentile(spec.metric, reader=pool.Reader(spec.histogram, spec.value_unit))
+        watched = [guardrail for guardrail in spec.guardrail_metrics() if guardrail.name not in pool.METRICS]
         self.metrics = [metric, *watched]
         self.runner = HistogramRunner(self.workload, metric, watched)
 
@@ -148,7 +133,7 @@ def measure(session: LatencySession) -> None:
     asked = Asked(header["spec"], law, session.spec.alpha / len(others))
 
     def settled(blocks: Blocks, name: str) -> Verdict | None:
-        pair = Pair(Pools(two_arms.shared(blocks, first, name), whats(asked.spec)), first, name)
+        pair = pool.Pair(pool.Pools(two_arms.shared(blocks, first, name), whats(asked.spec)), first, name)
         if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
             return None
         found = decide(asked, pair).verdict
@@ -163,7 +148,7 @@ def note_rule(session: LatencySession) -> None:
     if not session.file.header().get("anytime") or events(records, planning.BY_BLOCK):
         return
     trials = [record for record in records if record.get("phase") == "calibrate"]
-    found = enough(trials, RUNS_OF_A_PAIR // 2 if len(session.arms) == 2 else 1)
+    found = pool.enough(trials, schedule.runs_of_each(len(session.arms)))
     text = f"judged after every block: {', '.join(found) or 'no percentile'}"
     if spec.metric not in found:
         counts = ", ".join(map(str, verdict.looks_at(spec.max_blocks)))
@@ -174,17 +159,13 @@ def note_rule(session: LatencySession) -> None:
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
     """The log-ratios of the blocks' own percentiles, of every arm that finished one."""
-    pools = Pools(blocks)
-    pairs = (Pair(pools, first, name) for name in others)
+    pools = pool.Pools(blocks)
+    pairs = (pool.Pair(pools, first, name) for name in others)
     return [pair.log_ratios(metric) for pair in pairs if pair.blocks]
 
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     others, law = len(spec.allocators) - 1, verdict.of_blocks(spec.max_blocks)
-    for plan in (law.often, law.seldom):
-        check_blocks(spec, context.source, plan, others)
-    per_block = RUNS_OF_A_PAIR if others == 1 else others + 1
-    counts = (spec.max_blocks, min(spec.max_blocks, law.often.least_blocks(spec.alpha / others)))
-    most, soonest = (per_block * count + spec.warm_up * (others + 1) for count in counts)
-    return conduct(spec, context, arms(spec), lambda _: (most, soonest), measure, analyse, LatencySession)
+    blocks, _ = (check_blocks(spec, context.source, plan, others) for plan in (law.often, law.seldom))
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, LatencySession)

@@ -9,7 +9,7 @@ log encoding, with the group `encoded`; the optional group `series` says what it
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hdrh.histogram import HdrHistogram
@@ -17,7 +17,7 @@ from hdrh.histogram import HdrHistogram
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.plan.metrics import MetricMissing
+from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.system.launcher import Outcome
@@ -128,12 +128,10 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Percentile:
+class Percentile(Metric):
     """One percentile of one series as a metric of a run, in microseconds."""
 
-    name: str
-    reader: Reader
-    higher_is_better: bool = False
+    reader: Reader = field(kw_only=True)
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
         """Raises MetricMissing where the output has no such series."""
@@ -164,23 +162,12 @@ class Requests:
 
     def beyond(self, metric: str) -> float:
         """How many requests are beyond the percentile; the greatest value has none beyond and counts as 1."""
-        what = WHATS[split(metric)[1]]
+        what = statistic(metric)
         return round(self.count * (1 - what), 3) if isinstance(what, float) and what < 1 else float(self.count)
 
     def interval(self, metric: str) -> tuple[float, float, float]:
         """(value, low, high) in microseconds."""
-        series, name = split(metric)
-        return self.series[series].interval(WHATS[name])
-
-    def against(self, control: "Requests", metric: str, levels: Sequence[float]) -> list[Interval]:
-        """An interval a level, positive where this arm's is lower than the control's."""
-        series, name = split(metric)
-        return compared(control.series[series], self.series[series], WHATS[name], levels)
-
-    def spread(self, control: "Requests", metric: str) -> float:
-        """Of a block, in the log-ratio to the control."""
-        series, name = split(metric)
-        return spread(control.series[series], self.series[series], WHATS[name])
+        return self.series[split(metric)[0]].interval(statistic(metric))
 
 
 def split(metric: str) -> tuple[str, str]:
@@ -189,6 +176,11 @@ def split(metric: str) -> tuple[str, str]:
         if prefix and metric.startswith(prefix):
             return series, metric.removeprefix(prefix)
     return RESPONSE, metric
+
+
+def statistic(metric: str) -> float | str:
+    """service-p99 -> 0.99"""
+    return WHATS[split(metric)[1]]
 
 
 def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHATS.values())) -> Requests:
@@ -240,13 +232,11 @@ class Pair:
 
     def against(self, metric: str, levels: Sequence[float], count: int | None = None) -> list[Interval]:
         """An interval a level, of all blocks or the first `count`; positive where the treatment's is lower."""
-        control, treatment = self._arms(count)
-        return treatment.against(control, metric, levels)
+        return compared(*self._sampled(metric, count), statistic(metric), levels)
 
     def spread(self, metric: str) -> float:
         """What a block adds to the uncertainty of the log-ratio of all requests."""
-        control, treatment = self._arms(None)
-        return treatment.spread(control, metric)
+        return spread(*self._sampled(metric, None), statistic(metric))
 
     def log_ratios(self, metric: str) -> list[float]:
         """Of every block: from the percentiles of its own requests, those of its runs together."""
@@ -257,6 +247,10 @@ class Pair:
 
     def _arms(self, count: int | None) -> tuple[Requests, Requests]:
         return self.pools.arm(self.control, self.treatment, count), self.pools.arm(self.treatment, self.control, count)
+
+    def _sampled(self, metric: str, count: int | None) -> tuple[Sampled, Sampled]:
+        control, treatment = (arm.series[split(metric)[0]] for arm in self._arms(count))
+        return control, treatment
 
 
 def _of_block(runs: Sequence[dict], metric: str) -> float:

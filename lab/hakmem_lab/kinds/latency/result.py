@@ -12,15 +12,15 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hakmem_lab.judge import failing, planning
-from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, unfinished
-from hakmem_lab.judge.statistics import paired, verdict
+from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, Decision, decide, recorded, sized, told
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded, sized, told
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.store.runs import plain
@@ -152,15 +152,11 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     ends = [end for means in long if (end := warmup_end(means)) > 0]
     if 2 * len(ends) <= len(runs):
         return []
-    end = statistics.median(ends)
-    return [f"most runs were not steady yet when recording began: the warm-up should be {end:.0f} s longer"]
+    longer = f"{statistics.median(ends):.0f} s longer"
+    return [f"most runs were not steady yet when recording began: the warm-up should be {longer}"]
 
 
-def _percentile_metric(name: str) -> Metric:
-    return Metric(name, higher_is_better=False)
-
-
-def analyse(header: dict, records: Sequence[dict]) -> dict:
+def analyse(header: dict, records: list[dict]) -> dict:
     """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
     and intervals that hold for all arms at once, as soon as the run's rule allows one."""
     spec, blocks, law = header["spec"], measured(records), recorded(header, records)
@@ -178,7 +174,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     pools = Pools(blocks)
     arms = {name: pools.arm(name) for name in names if any(name in block for block in blocks)}
     rows = [_arm(arm, runs_of(blocks, arm.name), spec["rate"]) for arm in arms.values()]
-    result["arms"] = arm_rows(header, blocks, _percentile_metric(spec["metric"]))
+    result["arms"] = arm_rows(header, blocks, Metric(spec["metric"]))
     for row in (row for row in result["arms"] if row["name"] in arms):
         row["median"], row["ci_low"], row["ci_high"] = arms[row["name"]].interval(spec["metric"])
     result["latency"] = {"percentile": spec["metric"], "arms": rows}
@@ -209,14 +205,12 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     return plain(blocked(result, records))
 
 
-def _unlimited(decision: Decision) -> bool:
+def _unlimited(decision: verdict.Decision) -> bool:
     return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
 
 
-def _primary(decision: Decision, first: str, name: str, spec: dict) -> dict:
-    equivalence = decision.equivalence.ratio()
-    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict))
-    row |= {"equivalence_low": equivalence.low, "equivalence_high": equivalence.high}
+def _primary(decision: verdict.Decision, first: str, name: str, spec: dict) -> dict:
+    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict), decision.equivalence)
     return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain), "torn": decision.torn}
 
 
@@ -230,15 +224,11 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
         for name, pair in pairs.items():
             (interval,) = pair.against(metric, [level])
             rows.append(comparison(interval, pair.control, name, metric))
-    for metric in map(_percentile_metric, ("cpu", "rss")):
-        found = {name: log_ratios(pair.blocks, pair.control, name, metric) for name, pair in pairs.items()}
-        columns = {name: d for name, d in found.items() if d is not None}
-        intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, pairs[name].control, name, metric.name) for name, interval in intervals.items()]
-    return rows
+    one = next(iter(pairs.values()))
+    return rows + two_arms.also_changed(one.pools.blocks, one.control, list(pairs), spec, ("cpu", "rss"))
 
 
-def _headline(first: str, percentile: str, decisions: dict[str, Decision], failed: dict[str, str]) -> str:
+def _headline(first: str, percentile: str, decisions: dict[str, verdict.Decision], failed: dict[str, str]) -> str:
     words = {
         verdict.Verdict.GO: "better than",
         verdict.Verdict.NO_GO: "worse than",
@@ -258,7 +248,7 @@ def _headline(first: str, percentile: str, decisions: dict[str, Decision], faile
     return f"{percentile} of all requests: {'; '.join(parts)}."
 
 
-def _undecided(percentile: str, name: str, decision: Decision) -> str:
+def _undecided(percentile: str, name: str, decision: verdict.Decision) -> str:
     """Not decided, and why: what the interval leaves possible, which guardrail is open, or that the mean objects."""
     if decision.torn:
         return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"

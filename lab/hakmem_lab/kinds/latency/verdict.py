@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from hakmem_lab.judge import planning, words
 from hakmem_lab.judge.analysis import log_ratios
 from hakmem_lab.judge.statistics import stopping, verdict
-from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_interval
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann
 from hakmem_lab.judge.statistics.plan import Bets, Plan
 from hakmem_lab.judge.statistics.pooled import MEAN, widened
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
-from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, WHATS, Pair, Pools, split
+from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, Pair, Pools, statistic
 from hakmem_lab.plan.spec import guardrails_of
 
 LOOKS = (1 / 2, 3 / 4, 1)
@@ -120,21 +120,6 @@ BUILT_IN = {"p99.9": 0.25}
 
 
 @dataclass(frozen=True)
-class Decision:
-    """interval: of the chosen percentile; equivalence: the narrower one that NEUTRAL needs. plain: the estimate before
-    it was corrected for an early stop.
-    torn: the mean of all requests says the opposite."""
-
-    verdict: Verdict
-    interval: Interval
-    equivalence: Interval
-    guardrails: tuple[Guardrail, ...]
-    reason: str
-    plain: float
-    torn: bool
-
-
-@dataclass(frozen=True)
 class Asked:
     """What is wanted to be known of every pair of arms, and by which rule."""
 
@@ -158,7 +143,7 @@ class Asked:
 def whats(spec: dict) -> list[float | str]:
     """The statistics that a verdict needs."""
     names = [spec["metric"], *BUILT_IN, *(each.name for each in guardrails_of(spec) if each.name in METRICS)]
-    return list(dict.fromkeys([*(WHATS[split(name)[1]] for name in names), MEAN]))
+    return list(dict.fromkeys([*map(statistic, names), MEAN]))
 
 
 def limits(asked: Asked, pair: Pair) -> dict[str, float]:
@@ -183,26 +168,27 @@ def guardrails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
     for metric, limit in guardrails_of(asked.spec).items():
         if metric.name not in METRICS:
             d = log_ratios(pair.blocks, pair.control, pair.treatment, metric) or []
-            if asked.rule.often.share:
-                found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, asked.rule.often))
-            else:
-                found.append(Guardrail.of(metric.name, paired_interval(d, 1 - 2 * asked.alpha), limit))
+            plan = asked.rule.often if asked.rule.often.share else None
+            found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, plan))
     return tuple(found)
 
 
 def decide(asked: Asked, pair: Pair) -> Decision:
-    """Better only where neither a guardrail nor the mean of all requests says otherwise."""
+    """On the chosen percentile: better only where neither a guardrail nor the mean of all requests says otherwise."""
     metric, delta = asked.metric, asked.delta
     interval, equivalence = asked.rule.intervals(pair, metric, asked.alpha)
     watched = guardrails(asked, pair)
     (mean,) = pair.against(asked.mean, [1 - asked.alpha])
     plain = verdict.judge(interval, equivalence, delta)
-    word = verdict.with_guardrails(plain, watched)[0]
+    word, vetoed_by = verdict.with_guardrails(plain, watched)
     contrary = (word is Verdict.GO and mean.high < 0) or (word is plain is Verdict.NO_GO and mean.low > 0)
     word = Verdict.INCONCLUSIVE if contrary else word
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
     reason = _sentence(asked, word, shown, equivalence, watched, mean if contrary else None)
-    return Decision(word, shown, equivalence, watched, reason, interval.estimate, contrary)
+    return Decision(
+        word, shown, equivalence, final=True, reason=reason, vetoed_by=vetoed_by, margin=asked.spec["margin"],
+        guardrails=watched, plain=interval.estimate, means=None, torn=contrary, consistent=True,
+    )  # fmt: skip
 
 
 def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
@@ -236,8 +222,7 @@ def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interva
 
 def told(metric: words.Described, interval: Interval) -> words.Change:
     """An interval in words."""
-    ratio = interval.ratio()
-    found = words.change({"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}, metric)
+    found = words.change(interval.ends(), metric)
     assert found is not None, "an estimate is finite"
     return found
 

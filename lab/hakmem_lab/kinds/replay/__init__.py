@@ -21,11 +21,9 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
-from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.trace import replay, stacks
 from hakmem_lab.trace.contents import Contents, contents, words
@@ -119,14 +117,11 @@ class ReplaySession(ReplayBlocks):
         if self.live:
             self.runner = TwoRunners(self.runner, Runner(self.live, [Metric(name) for name in LIVE_METRICS]))
 
-    def check_arms(self) -> None:
-        for arm in self.arms.values():
-            self.progress.update(0, 1, f"preflight: {arm.name}")
-            preflight.check_arm(arm, self.live if self.live and arm.name.endswith(LIVE) else self.workload)
-        self.progress.restart()
+    def workload_on(self, arm: Arm) -> Workload:
+        return self.live if self.live and arm.name.endswith(LIVE) else self.workload
 
     def said_of(self, arm: Arm) -> str:
-        return " ".join(self.live.argv) if self.live and arm.name.endswith(LIVE) else f"replay of {self.trace}"
+        return f"replay of {self.trace}" if self.workload_on(arm) is self.workload else super().said_of(arm)
 
     def create(self, folder: Path, source: str, **more: object) -> None:
         super().create(folder, source, recorded=replay.recorded(self.found), stacks=self.stacks, **more)
@@ -142,16 +137,12 @@ def arms(spec: Spec) -> list[Arm]:
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    plan, others = Plan((spec.max_blocks,)), len(spec.allocators) - 1
-    check_blocks(spec, context.source, plan, others)
-    count = len(arms(spec))
-    per_block = 4 if count == 2 else count
-    soonest = spec.max_blocks if spec.live or spec.by else min(spec.max_blocks, plan.least_blocks(spec.alpha / others))
-    most, first = (per_block * blocks + spec.warm_up * count for blocks in (spec.max_blocks, soonest))
-    return conduct(spec, context, arms(spec), lambda _: (most, first), measure, analyse, ReplaySession)
+    most, soonest = check_blocks(spec, context.source, Plan((spec.max_blocks,)), len(spec.allocators) - 1)
+    blocks = most, most if spec.live or spec.by else soonest
+    return conduct(spec, context, arms(spec), blocks, measure, analyse, ReplaySession)
 
 
-def measure(session: Session) -> None:
+def measure(session: ReplaySession) -> None:
     """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
     session.check_fitness()
     header = session.file.header()

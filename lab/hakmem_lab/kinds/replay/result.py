@@ -96,9 +96,7 @@ def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.D
     row = dict(zip(("ns", "low", "high"), median_interval([one for block in values for one in block]), strict=True))
     if decision is None:
         return {"arm": name, **row}
-    ratio = decision.interval.ratio()
-    return {"arm": name, **row, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high,
-            "verdict": str(decision.verdict)}  # fmt: skip
+    return {"arm": name, **row, **decision.interval.ends(), "verdict": str(decision.verdict)}
 
 
 LIVE = " live"  # what the name of an arm ends in that runs the recorded command

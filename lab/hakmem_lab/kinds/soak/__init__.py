@@ -205,11 +205,9 @@ class _Segment:
         """Where it is interrupted, the process has been ended and its end recorded."""
         spec, workload = self.spec, self.recorder.workload
         left_s = spec.duration - self.offset_s
-        port = None
-        if workload.server:
-            port = self._port(workload.server)
-            workload = replace(workload, timeout_s=left_s + spec.timeout)
-        request = self._request(left_s, port)
+        workload = replace(workload, timeout_s=left_s + spec.timeout)
+        served = (workload.server, self._port(workload.server)) if workload.server else None
+        request = self._request(left_s, served)
         self.recorder.progress.say(f"run {self.recorder.file.id}: {endings.duration(left_s)} of one process")
         started, failed = time.time(), None
         with Launcher() as launcher:
@@ -219,10 +217,11 @@ class _Segment:
                 raise self.recorder.stopped(f"command: {request.argv[0]} cannot be started: {error.strerror}") from None
             self.recorder.event("segment", f"segment {self.number}: process {running.pid} started")
             try:
-                if port is not None:
+                if served:
+                    server, port = served
                     again = not any(SECONDS in word for word in spec.command)
-                    self.driver = Driver(workload, workload.server, self._filled(workload.argv, left_s), port, again)
-                    failed = self._unready(running, port) or (None if running.ended() else self.driver.begin())
+                    self.driver = Driver(workload, server, self._filled(workload.argv, left_s), port, again)
+                    failed = self._unready(running, *served) or (None if running.ended() else self.driver.begin())
                 ended_early = failed is None and not self._sample(running, left_s)
             except BaseException as error:
                 interrupted = isinstance(error, signals.INTERRUPTS)
@@ -246,21 +245,21 @@ class _Segment:
     def _filled(words: Sequence[str], left_s: float) -> list[str]:
         return [word.replace(SECONDS, str(math.ceil(left_s))) for word in words]
 
-    def _request(self, left_s: float, port: int | None) -> Request:
-        """The process that soaks: the server where there is one."""
+    def _request(self, left_s: float, served: tuple[Server, int] | None) -> Request:
+        """The process that soaks: the server, on its port, where there is one."""
         spec, workload, library = self.spec, self.recorder.workload, self.arm.library.path
         argv, pin = self._filled(workload.subject(), left_s), workload.pin
-        if port is not None:
-            argv, pin = with_port(argv, port), workload.server.pin or pin
+        if served:
+            argv, pin = with_port(argv, served[1]), served[0].pin or pin
         return Request(
             argv, self.arm.environment(spec.env), workload.cwd, pin, left_s + spec.timeout,
             LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
-            None if port is not None else workload.stdin,
+            stdin=None if served else workload.stdin,
         )  # fmt: skip
 
-    def _unready(self, running: Running, port: int) -> str | None:
+    def _unready(self, running: Running, server: Server, port: int) -> str | None:
         """Why the server cannot be driven, once it had its time to start."""
-        limit_s = self.spec.server.ready_timeout
+        limit_s = server.ready_timeout
         if wait_for_port(port, running, limit_s):
             return None
         return None if running.ended() else f"the server did not listen on port {port} within {limit_s:g} s"

@@ -22,12 +22,13 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
+from hakmem_lab.judge.statistics.paired import Values
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
 
 
-def stays(phases: Sequence[str | None]) -> list[tuple[int, int]]:
+def stays(phases: Sequence[object]) -> list[tuple[int, int]]:
     """(first, one past the last) index of every uninterrupted stay in one phase."""
     starts = [i for i in range(len(phases)) if i == 0 or phases[i] != phases[i - 1]]
     return list(zip(starts, [*starts[1:], len(phases)], strict=True))
@@ -43,7 +44,7 @@ class Series:
     group: np.ndarray
 
     @classmethod
-    def of(cls, t_s: Sequence[float], y: Sequence[float], phases: Sequence[str | None]) -> "Series":
+    def of(cls, t_s: Values, y: Values, phases: Sequence[str | None]) -> "Series":
         """Groups: one for all without phases; else the phase and the age of the stay, in steps that double."""
         t, found = np.asarray(t_s, dtype=float), stays(phases)
         visit, group = np.zeros(t.size, dtype=int), np.zeros(t.size, dtype=int)
@@ -159,17 +160,13 @@ def steady_from(series: Series) -> int:
     return warmup_end(series.level_ground(slope) - slope * series.t_s)
 
 
-def level_changes(series: Series, slope_per_s: float) -> list[int]:
-    """Indices at which a new level begins that neither the phases nor the slope explain."""
-    return change_points(series.level_ground(slope_per_s) - slope_per_s * series.t_s)
-
-
 HOUR_S = 3600.0
 KIB_PER_MIB = 1024.0
 PERCENT = 100.0
 ALPHA = 0.05
 PLAIN_EPOCHS = 12
 OF_LINES = ("ops_per_s",)
+SERVICE_TIMES = ("p50_us", "p99_us", "p999_us")
 
 
 @dataclass(frozen=True)
@@ -193,10 +190,10 @@ class Segment:
         """A step that lasts, where a warm-up explains none."""
         return float(lasting_step(self.course)) / KIB_PER_MIB
 
-    def stays_risen(self, budget_mib_per_h: float) -> bool:
-        """Whether what the slope says was taken was not given back."""
+    def stays_risen(self, rss: Slope, budget_mib_per_h: float) -> bool:
+        """Whether what this slope says was taken was not given back."""
         steady_kib_h = self.steady_s / HOUR_S * KIB_PER_MIB
-        rise = np.asarray(self.rss.slope_per_s * steady_kib_h)
+        rise = np.asarray(rss.slope_per_s * steady_kib_h)
         return bool(stays_risen(self.course, rise, budget_mib_per_h * steady_kib_h))
 
     @property
@@ -269,8 +266,9 @@ def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
     found = _drift_of(samples, "rss_kib", steady, 1 / KIB_PER_MIB, level)
     changes = []
     if found is not None:
-        part = rss.part(slice(steady.start, steady.stop))
-        indices = level_changes(part, found.slope_per_s * KIB_PER_MIB / HOUR_S)
+        # Where a new level begins that neither the phases nor the slope explain.
+        part, slope = rss.part(slice(steady.start, steady.stop)), found.slope_per_s * KIB_PER_MIB / HOUR_S
+        indices = change_points(part.level_ground(slope) - slope * part.t_s)
         changes = [float(samples[steady[i]]["t_s"]) for i in indices]
     throughput = _drift_of(samples, "ops_per_s", steady, PERCENT, level)
     live = _drift_of(samples, "live_kib", steady, 1 / KIB_PER_MIB, level)
@@ -297,28 +295,22 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
     if len(set(phases)) == 1:
         ends = np.linspace(0, len(samples), min(PLAIN_EPOCHS, len(samples)) + 1).astype(int).tolist()
         parts = list(itertools.pairwise(ends))
-    rows = []
-    for first, end in parts:
-        part = samples[first:end]
+    return [
+        {
+            "start_s": samples[first]["t_s"],
+            "end_s": samples[min(end, len(samples) - 1)]["t_s"],
+            "phase": phases[first],
+            **{name: _median(samples[first:end], name) for name in (*OF_LINES, *SERVICE_TIMES)},
+            "rss_mib": _median(samples[first:end], "rss_kib", KIB_PER_MIB),
+            "live_mib": _median(samples[first:end], "live_kib", KIB_PER_MIB),
+        }
+        for first, end in parts
+    ]
 
-        def median(name: str, part: Sequence[dict] = part) -> float | None:
-            values = column(part, name)[1]
-            return float(np.median(values)) if values.size else None
 
-        rows.append(
-            {
-                "start_s": part[0]["t_s"],
-                "end_s": samples[min(end, len(samples) - 1)]["t_s"],
-                "phase": phases[first],
-                "ops_per_s": median("ops_per_s"),
-                "p50_us": median("p50_us"),
-                "p99_us": median("p99_us"),
-                "p999_us": median("p999_us"),
-                "rss_mib": median("rss_kib") / 1024,
-                "live_mib": live / 1024 if (live := median("live_kib")) is not None else None,
-            }
-        )
-    return rows
+def _median(samples: Sequence[dict], name: str, divisor: float = 1.0) -> float | None:
+    values = column(samples, name)[1]
+    return float(np.median(values)) / divisor if values.size else None
 
 
 POINTS = 100

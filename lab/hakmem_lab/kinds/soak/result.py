@@ -7,17 +7,8 @@ from collections.abc import Sequence
 from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
-from hakmem_lab.kinds.soak.analysis import (
-    ALPHA,
-    HOUR_S,
-    KIB_PER_MIB,
-    Segment,
-    column,
-    epochs,
-    phases_of,
-    segments,
-    stays,
-)
+from hakmem_lab.kinds.soak import analysis
+from hakmem_lab.kinds.soak.analysis import Segment
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
@@ -30,7 +21,7 @@ UNSEEN = 3.0  # events of which none is seen with a probability of 5 %, where so
 
 def least_s(budget_mib_per_h: float) -> float:
     """How long the steady state has to be observed for growth at that rate to be visible."""
-    return LEAST_GROWTH_KIB / KIB_PER_MIB / budget_mib_per_h * HOUR_S
+    return LEAST_GROWTH_KIB / analysis.KIB_PER_MIB / budget_mib_per_h * analysis.HOUR_S
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
@@ -39,24 +30,24 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
     if segment.rss.low > budget_mib_per_h:
-        return False if segment.stays_risen(budget_mib_per_h) else None
+        return False if segment.stays_risen(segment.rss, budget_mib_per_h) else None
     within = segment.rss.high <= budget_mib_per_h and not unexplained(segment, budget_mib_per_h)
     return True if within else None
 
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
     """What speaks against a slope within the budget."""
-    if segment.step_mib() > budget_mib_per_h * segment.duration_s / HOUR_S:
+    if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
         return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
-    if segment.net_mib() > budget_mib_per_h * segment.steady_s / HOUR_S:
+    if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:
         return f"the last sample is {segment.net_mib():.1f} MiB above the first one"
     return ""
 
 
-def settling_s(segment: Segment, budget_mib_per_h: float) -> float | None:
+def settling_s(segment: Segment, rss: Slope, budget_mib_per_h: float) -> float | None:
     """About how long a soak would settle it: the slope's standard error falls with the duration to the power 3/2."""
-    half = segment.rss.high - segment.rss.slope_per_s
-    room = abs(budget_mib_per_h - segment.rss.slope_per_s)
+    half = rss.high - rss.slope_per_s
+    room = abs(budget_mib_per_h - rss.slope_per_s)
     if not (0 < half < math.inf and room > 0):
         return None
     return max(segment.duration_s * (half / room) ** (2 / 3), least_s(budget_mib_per_h))
@@ -67,33 +58,34 @@ def _rate(value: float) -> str:
     return f"{value:+,.{digits}f} MiB/h".replace("-", "−")
 
 
-def _undecided(segment: Segment, budget: float, slope: str, steady: str) -> str:
+def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: str) -> str:
     if segment.steady_s < least_s(budget):
         return (
             f"Too short to say: {steady}, growth at the budget's rate would stay below {LEAST_GROWTH_KIB:g} KiB; "
             f"at least {duration(least_s(budget))} of steady state are needed. Seen so far: {slope}."
         )
-    if segment.rss.low > budget:
+    if rss.low > budget:
         return f"Not decided: resident memory changes by {slope} {steady}, but what was taken came back in part."
-    plain = segment.rss.high <= budget or math.isinf(segment.rss.high)
+    plain = rss.high <= budget or math.isinf(rss.high)
     if plain and (doubt := unexplained(segment, budget)):
         return f"Not decided: resident memory changes by {slope} {steady}, but {doubt}."
-    settling = settling_s(segment, budget)
+    settling = settling_s(segment, rss, budget)
     outlook = f"; a soak of about {duration(settling)} would likely settle it" if settling else ""
     return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
 
 
 def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
     """One sentence on the process that the figures are from."""
-    if segment.rss is None:
-        why = ", and no phase came back" if len(set(phases_of(segment.samples))) > 1 else ""
+    rss = segment.rss
+    if rss is None:
+        why = ", and no phase came back" if len(set(analysis.phases_of(segment.samples))) > 1 else ""
         return f"Too short to say: {len(segment.samples)} samples, {duration(segment.steady_s)} of steady state{why}."
-    slope = f"{_rate(segment.rss.slope_per_s)}, an interval cannot be given"
-    if math.isfinite(segment.rss.high):
-        slope = f"{_rate(segment.rss.slope_per_s)} (between {_rate(segment.rss.low)} and {_rate(segment.rss.high)})"
+    slope = f"{_rate(rss.slope_per_s)}, an interval cannot be given"
+    if math.isfinite(rss.high):
+        slope = f"{_rate(rss.slope_per_s)} (between {_rate(rss.low)} and {_rate(rss.high)})"
     steady = f"over {duration(segment.steady_s)} of steady state"
     if verdict is None:
-        return _undecided(segment, budget, slope, steady)
+        return _undecided(segment, rss, budget, slope, steady)
     if verdict:
         seldom = duration(segment.steady_s / UNSEEN)
         return (
@@ -129,8 +121,8 @@ def _segment_part(segment: Segment, budget: float) -> dict:
 
 
 def _phase_starts(samples: Sequence[dict]) -> list[dict]:
-    phases = phases_of(samples)
-    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in stays(phases) if phases[i]]
+    phases = analysis.phases_of(samples)
+    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in analysis.stays(phases) if phases[i]]
 
 
 def _threads(samples: Sequence[dict]) -> dict:
@@ -140,7 +132,7 @@ def _threads(samples: Sequence[dict]) -> dict:
 
 def _service(samples: Sequence[dict]) -> dict:
     """Of each percentile of the service time in one sample: the median sample, and the worst."""
-    found = {name: column(samples, name)[1].tolist() for name in ("p50_us", "p99_us", "p999_us")}
+    found = {name: analysis.column(samples, name)[1].tolist() for name in analysis.SERVICE_TIMES}
     return {
         name: {"median": statistics.median(values), "worst": max(values)} if values else None
         for name, values in found.items()
@@ -196,12 +188,12 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
     INCONCLUSIVE."""
-    spec, parts = header["spec"], segments(records)
+    spec, parts = header["spec"], analysis.segments(records)
     budget = spec["budget"]
     result = begun(header, records) | {
         "headline": "No sample was taken.",
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
-        "alpha": ALPHA,
+        "alpha": analysis.ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
     }
@@ -221,7 +213,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         | {
             "duration_s": covered_s,
             "budget_mib_per_h": budget,
-            "epochs": epochs(main.samples),
+            "epochs": analysis.epochs(main.samples),
             "phases": _phase_starts(main.samples),
             "threads": _threads(main.samples),
             "service": _service(main.steady_samples()),

@@ -78,7 +78,7 @@ def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
 
 def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
     own = sheet.row
-    row = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
+    row: dict = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
            "medians": {}, "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None,
            "measured": None, "blocks": len(sheet.blocks)}  # fmt: skip
     return row | (judged.record() if judged else {}) | more
@@ -120,7 +120,7 @@ def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]
         sheet = by_key.get(milestone.workload)
         judged = sheet.judge(milestone) if sheet else None
         if judged is not None:
-            target = judged.bar if judged.bar is not None else milestone.at_least or milestone.at_most
+            target = judged.bar if judged.bar is not None else milestone.limit()[0]
             found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
                           **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
     judged_rows = [row for row in rows if row["verdict"]]
@@ -150,8 +150,8 @@ def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
     arm, parts = spec.subject if spec.table == "reference" else other, []
     for words in (FASTER, LEANER):
         found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
-        told = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
-        told = [f"{text} {count} of {len(found)}" for count, text in told if count]
+        counts = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
+        told = [f"{text} {count} of {len(found)}" for count, text in counts if count]
         told += [f"{found.count(word)} {word}" for word in (OPEN, FAILED) if word in found]
         parts += [", ".join(told)] if found else []
     return f"{spec.subject} against {other}: {'; '.join(parts)}."
@@ -193,12 +193,6 @@ def headline_of(spec: SuiteSpec, rows: Sequence[dict], reached: Sequence[dict], 
     return text + "."
 
 
-def block_counts(sheets: Sequence[Sheet]) -> tuple[list[int], list[int]]:
-    """(finished, planned) blocks of each workload that is timed."""
-    timed = [sheet for sheet in sheets if not sheet.row.ops]
-    return [len(sheet.blocks) for sheet in timed], [sheet.spec.blocks_of(sheet.row) for sheet in timed]
-
-
 def too_few(sheets: Sequence[Sheet]) -> list[str]:
     """A warning where the fewest blocks are too few for intervals over all arms at once."""
     short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
@@ -237,7 +231,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = ratios_of(sheets)
     earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
     history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
-    blocks, planned = (sum(counts) for counts in block_counts(sheets))
+    timed = [sheet for sheet in sheets if not sheet.row.ops]
+    blocks, planned = sum(len(sheet.blocks) for sheet in timed), sum(spec.blocks_of(sheet.row) for sheet in timed)
     final = blocks >= planned or bool(events(records, "budget"))
     result = begun(header, records)
     return result | {

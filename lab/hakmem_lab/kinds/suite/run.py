@@ -60,7 +60,7 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
             work = session.workload
             counter = Counter(launcher, work.cwd, work.pin, work.timeout_s, work.stdin)
             for arm in session.arms.values():
-                for operations in row.ops:
+                for operations in row.ops or ():
                     if (arm.name, operations) not in known:
                         note = f"{row.title}: {arm.name}, {operations:,} operations, traced"
                         session.progress.update(0, 1, note)
@@ -91,7 +91,7 @@ def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str,
     count, the upper one as if all calls had come in one burst, since one execution does not show how they come.
     """
     counts = {(r["arm"], r["operations"]): r["calls"] for r in records if r["type"] == "count"}
-    short, long = row.ops
+    short, long = row.ops or (0, 0)
     found = {}
     for arm in dict.fromkeys(name for name, _ in counts):
         few, many = counts.get((arm, short)), counts.get((arm, long))
@@ -226,7 +226,7 @@ class Suite(Recorder):
         said = {(record.get("workload"), record["text"]) for record in self.records() if record["type"] == "event"}
         if not known and (None, fitness.UNCHECKED) not in said:
             self.warn("fitness-unknown", fitness.UNCHECKED)
-        reasons = {}
+        reasons: dict[str, list[str]] = {}
         for row in [row for row in self.spec.chosen() if row.ops is None]:
             reason = fitness.reason(known, fitness.Asked(programs[row.key]["program"], row.metric))
             if reason and (row.key, reason) not in said:

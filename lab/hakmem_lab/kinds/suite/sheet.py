@@ -144,8 +144,8 @@ class Sheet:
                 name not in (self.spec.subject, self.spec.reference)]  # fmt: skip
 
     def _values(self, name: str, arm: str) -> list[list[float]] | None:
-        found = [values(block[arm], name) if arm in block else None for block in self.blocks]
-        return found if found and None not in found else None
+        found = [each for block in self.blocks if arm in block and (each := values(block[arm], name)) is not None]
+        return found if found and len(found) == len(self.blocks) else None
 
     def median(self, name: str, arm: str) -> float | None:
         per_block = self._values(name, arm)
@@ -221,16 +221,16 @@ class Sheet:
 
     def _judge_ratio(self, bar: Bar, name: str) -> Judged | None:
         arm = self.best_peer(name) if bar.against in BEST else bar.against
-        figure = self.subject_ratios(name).get(arm)
+        figure = self.subject_ratios(name).get(arm) if arm else None
         if figure is None:
             return None
-        target = bar.at_least or 1 / bar.at_most
+        target, at_least = bar.limit()
+        target = target if at_least else 1 / target
         return Judged(target, arm, figure, figure.reaches(target, True), f">= {plain_number(target)} x {bar.against}",
                       f"{with_interval(figure)} ({arm})" if bar.against in BEST else with_interval(figure))  # fmt: skip
 
     def _judge_amount(self, bar: Bar, figure: Figure, over: str | None, unit: str) -> Judged:
-        at_least = bar.at_least is not None
-        target = bar.at_least if at_least else bar.at_most
+        target, at_least = bar.limit()
         divisor, shown_unit = readable(unit)
         shown = Figure(*(x / divisor for x in (figure.value, figure.low, figure.high)))
         limit = f"{'>=' if at_least else '<='} {target / divisor:g} {shown_unit}".rstrip()
@@ -239,11 +239,8 @@ class Sheet:
 
 
 def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Figure]:
-    """Per-block log-ratios as ratios; their intervals hold all at once."""
+    """Per-block log-ratios as ratios; their intervals hold all at once. An unbounded end stays infinite, also the lower
+    one."""
     found = simultaneous_intervals(columns, 1 - alpha)
-    return {arm: Figure(*(_exp(x) for x in (i.estimate, i.low, i.high))) for arm, i in found.items()}
-
-
-def _exp(log_ratio: float) -> float:
-    """The ratio; an unbounded end stays infinite, also the lower one."""
-    return as_multiple(log_ratio) if math.isfinite(log_ratio) else log_ratio
+    logs = {arm: (interval.estimate, interval.low, interval.high) for arm, interval in found.items()}
+    return {arm: Figure(*(as_multiple(x) if math.isfinite(x) else x for x in three)) for arm, three in logs.items()}

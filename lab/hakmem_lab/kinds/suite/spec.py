@@ -84,6 +84,10 @@ class Bar(Model):
             raise ValueError("a bar has either against (a ratio) or over (a difference)")
         return self
 
+    def limit(self) -> tuple[float, bool]:
+        """(what is to be reached, whether at least that much)."""
+        return (self.at_least, True) if self.at_least is not None else (self.at_most or 0.0, False)
+
 
 class Milestone(Bar):
     """A bar with a name of its own."""

@@ -80,7 +80,7 @@ def _passed(row: dict, budget: float | None) -> bool | None:
 
 def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     short, long = ([run for run in runs if run["length"] == length] for length in ("short", "long"))
-    row = {"name": name, "per_op": None, "per_call": {}}
+    row: dict = {"name": name, "per_op": None, "per_call": {}}
     if not short or not long:
         whole = [run for run in runs if run["length"] == "whole"]
         parts = {"whole": whole, "short": short, "long": long}

@@ -17,26 +17,9 @@ from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import check_blocks, of_pair, run_until_settled
-from hakmem_lab.kinds.tune import search
+from hakmem_lab.kinds.tune import result, search
 from hakmem_lab.kinds.tune import spec as spaces
-from hakmem_lab.kinds.tune.result import (
-    ASKED,
-    BROKE,
-    BROUGHT,
-    CONFIRM,
-    GONE,
-    LEFT_OUT,
-    NOTE,
-    OVER,
-    SEARCH,
-    SELECT,
-    aim_of,
-    analyse,
-    candidates_of,
-    groups_of,
-    state_of,
-    whole_header,
-)
+from hakmem_lab.kinds.tune.result import analyse
 from hakmem_lab.kinds.tune.spec import DEFAULT, Space, Spec, with_readings
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -52,10 +35,8 @@ __all__ = ["Spec", "analyse", "run"]
 PAIR = 4  # runs of a block of the confirmation
 
 
-class TuneSession(Session):
+class TuneSession(Session[Spec]):
     """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
-
-    spec: Spec
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         super().__init__(spec, arms, progress)
@@ -70,28 +51,24 @@ class TuneSession(Session):
         self.planned: int | None = None
         self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
 
-    def begin(self, folder: Path, source: str, runs_of: Callable[[int], tuple[int, int]]) -> None:
+    def runs_until(self, blocks: int) -> int:
+        candidates = self.search[0] if self.search else len(self.arms) - 1
+        choose = search.runs_of(candidates, self.spec.select_blocks) + len(self.arms) * self.spec.warm_up
+        return choose + PAIR * min(blocks, self.planned or blocks)
+
+    def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
         """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
-
-        def counted(arms: int) -> tuple[int, int]:
-            candidates = self.search[0] if self.search else arms - 1
-            choose = search.runs_of(candidates, self.spec.select_blocks) + arms * self.spec.warm_up
-            blocks = self.planned or self.spec.max_blocks
-            plan = Plan(tuple(planned_looks(blocks, self.spec.looks)))
-            least = min(plan.looks[0], plan.least_blocks(self.spec.alpha))
-            return choose + PAIR * blocks, choose + PAIR * least
-
-        super().begin(folder, source, counted)
+        super().begin(folder, source, blocks)
         for name, why in self.left_out.items():
-            self.tell(LEFT_OUT, f"{name} is left out: {why}", arm=name)
+            self.tell(result.LEFT_OUT, f"{name} is left out: {why}", arm=name)
         for text in self.notes:
-            self.tell(NOTE, text)
+            self.tell(result.NOTE, text)
         if self.brought:
-            self.event(BROUGHT, f"the program brings an allocator of its own, {self.brought}")
+            self.event(result.BROUGHT, f"the program brings an allocator of its own, {self.brought}")
         if self.search:
             tries, size = self.search
             text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
-            self.tell(SEARCH, text, tries=tries, of=size)
+            self.tell(result.SEARCH, text, tries=tries, of=size)
         if self.planned is not None:
             text = f"the budget has time for {self.planned} blocks of the confirmation"
             self.event(planning.PLANNED, text, blocks=self.planned)
@@ -194,7 +171,7 @@ class TuneSession(Session):
     def resume(self, file: RunFile, header: dict) -> None:
         """Raises LabError where what is under test is no longer what it was."""
         super().resume(file, header)
-        for asked in events(self.records(), ASKED):
+        for asked in events(self.records(), result.ASKED):
             self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
 
     def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
@@ -208,12 +185,12 @@ class TuneSession(Session):
             if trial["ok"]:
                 group.append(arm)
             else:
-                self.event(LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
+                self.event(result.LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
         self.progress.restart()
         self._join(group)
         points = [found[arm.name] for arm in group]
         text = f"{len(group)} further candidates"
-        self.event(ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
+        self.event(result.ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
 
     def _join(self, group: Sequence[Arm]) -> None:
         self.arms |= {arm.name: arm for arm in group}
@@ -223,16 +200,16 @@ class TuneSession(Session):
         """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
         Raises Stopped where the default fails."""
         try:
-            for blocks in self.each_block(SELECT, lambda _: [DEFAULT, *names], until):
+            for blocks in self.each_block(result.SELECT, lambda _: [DEFAULT, *names], until):
                 if blocks and time.monotonic() > self.chosen_by:
                     text = f"half of the budget was over after {len(blocks)} blocks: the choice is made by these"
-                    self.tell(OVER, text)
+                    self.tell(result.OVER, text)
                     return
         except ArmFailed as failed:
             if failed.arm == DEFAULT:
                 raise
             text = f"{failed.arm} failed in block {failed.index} ({failed.why}), and takes no further part"
-            self.tell(GONE, text, arm=failed.arm, block=failed.index)
+            self.tell(result.GONE, text, arm=failed.arm, block=failed.index)
 
 
 def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
@@ -246,14 +223,14 @@ def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str 
 
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
+    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)
     large = spaces.is_large(spec, space)
     if large:
         extras.need("tune", f"hak tune over {space.size():,} combinations")
     if context.resume:
-        texts = candidates_of(context.resume.header())
+        texts = result.candidates_of(context.resume.header())
 
     def session(spec: Spec, arms: list[Arm], progress: Progress) -> TuneSession:
         made = TuneSession(spec, arms, progress)
@@ -262,7 +239,7 @@ def run(spec: Spec, context: Context) -> dict:
         return made
 
     arms, measured = spaces.arms(spec, texts), partial(measure, space=space)
-    return conduct(spec, context, arms, lambda _: (0, 0), measured, analyse, session)
+    return conduct(spec, context, arms, blocks, measured, analyse, session)
 
 
 def measure(session: TuneSession, space: Space) -> None:
@@ -270,20 +247,20 @@ def measure(session: TuneSession, space: Space) -> None:
     session.check_fitness()
     chosen = choose(session, space)
     session.progress.say(f"chosen for confirmation: {chosen}")
-    pair, header = (DEFAULT, chosen), whole_header(session.file.header(), session.records())
+    pair, header = (DEFAULT, chosen), result.whole_header(session.file.header(), session.records())
     try:
-        run_until_settled(session, CONFIRM, pair, of_pair(header, pair))
+        run_until_settled(session, result.CONFIRM, pair, of_pair(header, pair))
     except ArmFailed as failed:
         if failed.arm == chosen:
             text = f"{chosen} failed in block {failed.index} of its confirmation: {failed.why}"
-            session.event(BROKE, text, arm=chosen)
+            session.event(result.BROKE, text, arm=chosen)
         raise
 
 
 def choose(session: TuneSession, space: Space) -> str:
     """The candidate that is left. Raises Stopped where all have failed."""
     while True:
-        state = state_of(session.file.header(), session.records())
+        state = result.state_of(session.file.header(), session.records())
         if state.chosen is not None:
             return state.chosen
         if state.asks:
@@ -297,9 +274,9 @@ def choose(session: TuneSession, space: Space) -> str:
 def ask(session: TuneSession, space: Space) -> None:
     """A further group of candidates, by the scores of all before it."""
     header, records = session.file.header(), session.records()
-    blocks, aim = finished_blocks(records, SELECT), aim_of(header)
-    points = {text: search.parameters(space, text) for text in candidates_of(header)}
-    asked = events(records, ASKED)
+    blocks, aim = finished_blocks(records, result.SELECT), result.aim_of(header)
+    points = {text: search.parameters(space, text) for text in result.candidates_of(header)}
+    asked = events(records, result.ASKED)
     for event in asked:
         points |= {arm["name"]: point for arm, point in zip(event["arms"], event["points"], strict=True)}
     told = []
@@ -307,7 +284,7 @@ def ask(session: TuneSession, space: Space) -> None:
         score = search.score(blocks, name, aim, search.DOUBT)
         if point is not None and score.estimate > -float("inf"):
             told.append((point, score.estimate, score.slack))
-    known = {*points, session.spec.default, *(event["arm"] for event in events(records, LEFT_OUT))}
-    count = min(search.GROUP, groups_of(header, records)[1])
+    known = {*points, session.spec.default, *(event["arm"] for event in events(records, result.LEFT_OUT))}
+    count = min(search.GROUP, result.groups_of(header, records)[1])
     found = search.ask(space, told, known, session.seed + len(asked), count)
     session.add(found, exhausted=len(found) < count)

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from hakmem_lab.judge import failing, words
-from hakmem_lab.judge.analysis import base_result, log_ratios, metric_of
+from hakmem_lab.judge import failing, two_arms, words
+from hakmem_lab.judge.analysis import base_result, metric_of
 from hakmem_lab.judge.statistics import paired, verdict
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
@@ -167,18 +167,10 @@ def _told(runner_up: dict) -> str:
 
 def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
     """Every candidate on the blocks that it took part in, who came furthest first; intervals hold together."""
-    columns = {}
-    for name in candidates_of(header):
-        d = log_ratios(shared(blocks, DEFAULT, name), DEFAULT, name, metric_of(header))
-        if d:
-            columns[name] = d
+    columns = two_arms.columns_of(blocks, DEFAULT, candidates_of(header), metric_of(header))
     intervals = paired.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
-    rows = []
-    for name in sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate)):
-        ratio = intervals[name].ratio()
-        row = {"arm": name, "estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
-        rows.append(row | {"blocks": intervals[name].n})
-    return rows
+    ranked = sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate))
+    return [{"arm": name, **intervals[name].ends(), "blocks": intervals[name].n} for name in ranked]
 
 
 def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:

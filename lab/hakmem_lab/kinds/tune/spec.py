@@ -5,7 +5,7 @@ Which arms are tried: every allocator as it is, and with each value of each of i
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -208,12 +208,10 @@ class Spec(BlockSpec):
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Metric):
     """A figure of the program's own by the name that the spec gives it."""
 
-    name: str
-    pattern: str
-    higher_is_better: bool = False
+    pattern: str = field(kw_only=True)
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
         """Raises MetricMissing."""
@@ -230,8 +228,8 @@ def with_readings(spec: "Spec", metrics: Sequence[Metric]) -> Iterator[Metric]:
         reader = Reader(spec.histogram or DEFAULT_PATTERN, spec.value_unit)
     for metric in metrics:
         if metric.name in spec.readings:
-            yield Reading(metric.name, spec.readings[metric.name], metric.higher_is_better)  # type: ignore[misc]
+            yield Reading(metric.name, metric.higher_is_better, pattern=spec.readings[metric.name])
         elif reader and metric.name in PERCENTILES:
-            yield Percentile(metric.name, reader)  # type: ignore[misc]
+            yield Percentile(metric.name, reader=reader)
         else:
             yield metric

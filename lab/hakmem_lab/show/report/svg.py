@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -28,6 +29,9 @@ from matplotlib.ticker import NullLocator
 from hakmem_lab.judge.words import Style
 from hakmem_lab.show import numbers
 from hakmem_lab.show.report.model import Table
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ PANEL_GAP_IN = 0.62
 FONT_PT = 11
 FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
 
-_STYLE = {
+_STYLE: "dict[RcKeyType, object]" = {
     "font.size": FONT_PT,
     "font.family": "DejaVu Sans",
     "text.color": SENTINELS["ink"],

@@ -42,7 +42,7 @@ def _effects(result: Record) -> Table:
 
 
 def _guardrails(result: Record) -> Table:
-    rows = []
+    rows: list[list[str | Cell]] = []
     for guardrail in result.get("guardrails") or []:
         text, tone = _STATUS.get(str(guardrail.get("status")), (text_of(guardrail.get("status")), "neutral"))
         tolerated = answers.tolerated(result, guardrail) or UNKNOWN
@@ -196,10 +196,10 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
     shown: list[tuple[str, str]] = []
     comparison = answers.lead(result)
     single = len(result.get("comparisons") or []) == 1 or result.get("verdict") or "selection" in result
-    if comparison and single and finite(comparison.get("estimate")) is not None:
+    found = answers.change_of(result, comparison) if comparison and single else None
+    if comparison and found:
         level = finite(comparison.get("level"))
         name = "Interval" if level is None else f"{level * 100:.3g}{numbers.THIN}% interval"
-        found = answers.change_of(result, comparison)
         shown.append(("Change", found.text))
         shown.append((name, found.between or "open: too few blocks for one"))
     shown += [fact for facts_of in kinds.of(result, "facts") for fact in facts_of(result)]
@@ -219,11 +219,12 @@ def earlier(run: LoadedRun) -> str:
     """What a reader should know of earlier runs of the same question: each is another chance for a false verdict."""
     header = run.header
     before = header.get("earlier") or header.get("earlier_runs")
-    count = len(before) if isinstance(before, (list, tuple)) else finite(before)
+    known = before if isinstance(before, (list, tuple)) else ()
+    count = len(known) or finite(before)
     if not count:
         return ""
-    named = ", ".join(map(_try, before[:EARLIER_NAMED])) if isinstance(before, (list, tuple)) else ""
-    more = f" and {len(before) - EARLIER_NAMED} more" if named and len(before) > EARLIER_NAMED else ""
+    named = ", ".join(map(_try, known[:EARLIER_NAMED]))
+    more = f" and {len(known) - EARLIER_NAMED} more" if len(known) > EARLIER_NAMED else ""
     times = f"{count:.0f} earlier run{'s' if count > 1 else ''} of the same question"
     return f"{times}{f' ({named}{more})' if named else ''}: of many tries one looks good by chance."
 

@@ -55,8 +55,8 @@ def autocorrelation(run: LoadedRun) -> Picture | None:
     ordered = sorted(run.counted, key=lambda record: finite(record.get("started")) or 0.0)
     values = np.array([v for v in (finite(record.get("value")) for record in ordered) if v is not None])
     given = (run.result.get("aa") or {}).get("autocorrelation")
-    listed = isinstance(given, list)
-    series = np.array([finite(value) or 0.0 for value in given]) if listed else correlations(values)
+    known = [finite(value) or 0.0 for value in given] if isinstance(given, list) else None
+    series = correlations(values) if known is None else np.array(known)
     if not len(series):
         return None
     lags = np.arange(1, len(series) + 1)

@@ -88,7 +88,7 @@ def _change_points(axis: Axes, soak: Record) -> str:
 def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor: float) -> Table:
     """The series at even places, few enough to read."""
     known = [s for s in samples if finite(s.get("t_s")) is not None and finite(s.get(name)) is not None]
-    picks = np.linspace(0, len(known) - 1, min(TABLE_ROWS, len(known))).round().astype(int) if known else []
+    picks = np.linspace(0, len(known) - 1, min(TABLE_ROWS, len(known))).round().astype(int)
     rows = [
         [numbers.seconds(s.get("t_s")), numbers.number(float(s[name]) * factor), str(s.get("phase") or numbers.UNKNOWN)]
         for s in (known[i] for i in picks)
