@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "depot.h"
 #include "options.h"
 
 enum {
@@ -11,8 +12,11 @@ enum {
   UNEARNED_LEAST_BYTES = 48 << 10,
   UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
   LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
-  LEAST_BYTES = 4 << 10,           /* capacity that a thread which only frees ends up with, while the heap shrinks */
+  LEAST_BYTES = 1 << 10,           /* capacity that a thread which only frees ends up with, where nobody takes it up, */
   LEAST_BLOCKS_MAX = 64,
+  BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
+  BATCH_LEAST_BYTES = 8 << 10,
+  BATCH_MOST_BYTES = 32 << 10,
   REFILL_BYTES = 16 << 10, /* fetched at a time at most: half of what was fetched so far */
   FIRST_REFILL_BYTES = 1 << 10,
   FETCHED_MAX = 1 << 16,          /* where that count stands still */
@@ -50,11 +54,14 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
- * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
-static uint32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
-  return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
-                            : blocks_within(UNEARNED_BYTES, cls, 2, UINT32_MAX);
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
+  return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+}
+
+/* A larger batch costs fewer handshakes; but each thread may hold one of every class. */
+static size_t batch_bytes(void) {
+  size_t share = BATCH_SHARED_BYTES / hak_caches_open();
+  return share < BATCH_LEAST_BYTES ? BATCH_LEAST_BYTES : share < BATCH_MOST_BYTES ? share : BATCH_MOST_BYTES;
 }
 
 static bool is_large(uint32_t cls) {
@@ -216,6 +223,19 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
 }
 
+/* What a thread that only frees is to gather before it lets go of it: half of what it does now, or twice as much. */
+static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(batch_bytes(), cls, 2, UINT32_MAX)
+                                                   : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
+  if (capacity >= batch) {
+    return capacity / 2 > batch ? capacity / 2 : batch;
+  }
+  uint32_t more = capacity > 0 ? capacity : blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX);
+  more = batch - capacity < more ? batch - capacity : more;
+  bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
+  return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
+}
+
 /* More capacity without a need shown, as long as all of it came so. */
 static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
@@ -240,16 +260,14 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (info->adaptive && grant_unearned(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
+  if (info->adaptive && ++info->streak > STREAK_MAX) {
+    hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
+    info->returned += capacity > 0 ? capacity : 1;
+    return HAK_OVERFLOW_FREES;
+  }
   if (capacity == 0) {
     info->returned += info->adaptive;
     return HAK_OVERFLOW_NONE;
-  }
-  if (info->adaptive && ++info->streak > STREAK_MAX) {
-    uint32_t least = least_capacity(heap, cls);
-    least = least < capacity ? least : capacity;
-    hak_policy_set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
-    info->returned += capacity;
-    return HAK_OVERFLOW_FREES;
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;

@@ -2,7 +2,7 @@
 #include "options.h"
 
 enum {
-  LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
+  LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count, unless use doubles */
   BEYOND_PEAK = 8, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
                       uses nothing of what is kept, and would leave as much each time */
 };
@@ -45,7 +45,7 @@ void hak_target_use_locked(size_t used) {
   hak_rise_t *rise = &hak_arena.rises[0];
   if (used < low || used > high) {
     hak_arena.low_slices = used;
-  } else if ((used - low) * LEAST_RISE > high - low) {
+  } else if ((used - low) * LEAST_RISE > high - low || used > 2 * low) {
     rise->from = low > rise->to ? low : smaller(low, rise->from); /* of two apart, the later */
     if (used > rise->to) {
       rise->to = used;
@@ -54,6 +54,14 @@ void hak_target_use_locked(size_t used) {
     }
   }
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
+}
+
+bool hak_arena_has_fallen(void) {
+  hak_lock(&hak_arena.lock);
+  size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  bool fallen = hak_arena.used_slices < high / 2;
+  hak_unlock(&hak_arena.lock);
+  return fallen;
 }
 
 void hak_target_grow_locked(size_t slices) {
