@@ -166,17 +166,20 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
   return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
+static size_t all_budgets_bytes(void) {
+  return atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed) + hak_arena_cached_bytes();
+}
+
 /* The caches have their part of a limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  size_t small = atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed);
-  return limit > 0 && small + hak_arena_cached_bytes() > limit / LIMIT_PART;
+  return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
 }
 
-/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, so that a cache does
- * not pay for another. What lies there is counted every few refills and overflows. */
-static size_t in_use(hak_heap_t *heap) {
-  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, which is counted
+ * every few refills and overflows, and for what may lie in those of others, who may sleep: else each cache would pay
+ * for the next one. */
+static size_t in_use(hak_heap_t *heap, size_t others) {
   if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
     heap->cached_at = heap->events;
     heap->cached_bytes = 0;
@@ -184,7 +187,8 @@ static size_t in_use(hak_heap_t *heap) {
       heap->cached_bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
     }
   }
-  return share > heap->cached_bytes ? share - heap->cached_bytes : 0;
+  size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
+  return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
 
 /* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
@@ -197,13 +201,14 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
   if (!hak_class_is_run(cls)) {
     size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
-    return first || kept <= least || (!at_limit() && kept <= in_use(heap) / 4 * quarters);
+    size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
+    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 4 * quarters);
   }
   kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
   return kept <= least ||
-         (!at_limit() && (only || kept <= in_use(heap) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
+         (!at_limit() && (only || kept <= in_use(heap, 0) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
