@@ -15,8 +15,8 @@ enum {
 
 static _Atomic(char *) range; /* NULL: nobody asked yet */
 static _Atomic uint64_t taken[WORDS];
-/* A bit for each word of which all are, as far as is known: no thread writes to what all others read while they have few
- * such blocks. */
+/* A bit for each word of which all are, as far as is known: no thread writes to what all others read while they have
+ * few such blocks. */
 static _Atomic uint64_t full[GROUPS];
 _Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
 

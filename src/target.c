@@ -2,7 +2,7 @@
 #include "options.h"
 
 enum {
-  LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count, unless use doubles */
+  LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
   BEYOND_PEAK = 8, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
                       uses nothing of what is kept, and would leave as much each time */
 };
@@ -45,7 +45,7 @@ void hak_target_use_locked(size_t used) {
   hak_rise_t *rise = &hak_arena.rises[0];
   if (used < low || used > high) {
     hak_arena.low_slices = used;
-  } else if ((used - low) * LEAST_RISE > high - low || used > 2 * low) {
+  } else if ((used - low) * LEAST_RISE > high - low) {
     rise->from = low > rise->to ? low : smaller(low, rise->from); /* of two apart, the later */
     if (used > rise->to) {
       rise->to = used;

@@ -71,19 +71,6 @@ static void what_is_mapped_again_stays(void) {
   CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
 }
 
-/* Little of what use fell by, but twice what is used. */
-static void what_use_doubled_by_stays(void) {
-  set_policy((Policy){.retain_slices = 16, .learned_slices = 100000});
-  CHECK(slices_take(CHUNK) != NULL);
-  hak_arena_give_chunks(chunks_take(100, 0));
-  hak_arena_give_chunks(chunks_take(3, 0));
-  uint64_t calls = give_back_calls();
-  for (int round = 0; round < 10; round++) {
-    hak_arena_give_chunks(chunks_take(3, 0));
-  }
-  CHECK(give_back_calls() == calls && dirty_slices() == 3 * CHUNK);
-}
-
 static void a_heap_has_fallen_below_half(void) {
   set_policy((Policy){.retain_slices = 16});
   char *base = chunks_take(10, 0);
@@ -265,7 +252,6 @@ int main(void) {
   child_succeeds(only_what_rose_again_stays);
   child_succeeds(a_fall_is_no_rise);
   child_succeeds(what_is_mapped_again_stays);
-  child_succeeds(what_use_doubled_by_stays);
   child_succeeds(a_heap_has_fallen_below_half);
   child_succeeds(learning_ends_at_the_limit_for_it);
   child_succeeds(no_more_is_learned_than_was_ever_used);
