@@ -259,16 +259,23 @@ static bool writes_at_exit(void) {
   return wish == HAK_OPTION_AUTO ? hak_option_text(HAK_OPTION_PROFILE_FILE)[0] && !writes_now_and_then() : wish == 1;
 }
 
+/* Who returns from one of these gets it again. */
+static bool is_fault(int number) {
+  return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
+}
+
 void hak_profile_start_up(bool (*holds_lock)(void)) {
   int64_t mean_bytes = hak_option(HAK_OPTION_PROFILE_RATE);
   holds_a_lock = holds_lock;
   if (mean_bytes == 0 || (mean_bytes == HAK_OPTION_AUTO && !writes_now_and_then() && !writes_at_exit())) {
     return;
   }
-  if (hak_option(HAK_OPTION_PROFILE_SIGNAL)) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
-    sigfillset(&action.sa_mask);
-    sigaction((int)hak_option(HAK_OPTION_PROFILE_SIGNAL), &action, NULL);
+  int number = (int)hak_option(HAK_OPTION_PROFILE_SIGNAL);
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+  sigfillset(&action.sa_mask);
+  if (number && (is_fault(number) || sigaction(number, &action, NULL) != 0)) {
+    hak_text_say("hakmem: warning: HAKMEM_PROFILE_SIGNAL=%zu: not a signal to be sent for that; SIGUSR1 is %zu\n",
+                 (size_t)number, (size_t)SIGUSR1);
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
     hak_headroom_start("/sys/fs/cgroup", "/proc/self");

@@ -67,6 +67,8 @@ size_t hak_arena_cached_bytes(void);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
+/* Whether that is less than half of the most in the last two decay times. */
+bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
 /* Start-up: whether the kernel has pages of 16 to 128 KiB for who asks. What it has is not read but tried: files can be

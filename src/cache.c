@@ -105,7 +105,7 @@ static void return_some(uint32_t cls, hak_free_block_t *const *blocks, uint32_t 
 
 /* To another thread that allocates, if there may be one; else back. */
 static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (!hak_class_is_run(cls) && !heap->heap_shrinks && hak_caches_open() > 1) {
+  if (hak_caches_open() > 1 && hak_policy_passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
   return_some(cls, blocks, count, "free");
@@ -210,7 +210,7 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
     heap->looked_ms = now_ms;
     if (hak_arena_decay(now_ms)) {
       hak_slab_decay();
-      hak_depot_flush(true);
+      hak_depot_begin();
     }
     return_idle(heap);
   }
@@ -225,7 +225,11 @@ static void look_around(hak_heap_t *heap) {
   }
   if (++heap->events % EVENTS_PER_LOOK == 0) {
     size_t used = hak_arena_used_slices();
-    heap->heap_shrinks = used + SHRINKS_SLICES <= heap->used_seen;
+    bool fallen = hak_arena_has_fallen();
+    heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
+    if (fallen) {
+      hak_depot_flush(true);
+    }
     heap->used_seen = used;
     hak_slab_sweep_step();
     hak_cache_look_at_clock(heap);

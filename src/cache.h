@@ -55,7 +55,7 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls);
 
 /* The bin has as many blocks as its capacity says. NONE: it gets no more room, or even none at all. GROWN: more room,
  * without a need shown. HALF: half of it should be passed on. FREES: the thread seems to free only; its capacity
- * shrank, and all should go. */
+ * is what it is to gather next, and all should go. */
 typedef enum hak_overflow {
   HAK_OVERFLOW_NONE,
   HAK_OVERFLOW_GROWN,
@@ -63,6 +63,10 @@ typedef enum hak_overflow {
   HAK_OVERFLOW_FREES
 } hak_overflow_t;
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
+
+/* Whether what leaves the bin is for other threads: their next requests may want it, as long as the heap does not
+ * shrink, or some of the class was taken so lately. */
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls);
 
 /* Blocks that the bin may hold from now on. */
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity);

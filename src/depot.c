@@ -63,20 +63,26 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
   return count;
 }
 
-static void flush_class(uint32_t cls, bool idle_only) {
-  _Atomic bool *taken = &hak_depots[cls].taken;
-  if (!atomic_exchange_explicit(taken, false, memory_order_relaxed) || !idle_only) {
-    hak_free_block_t *batch[BATCH];
-    for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
-      hak_slab_return(batch, count, cls, "free");
-    }
-    atomic_store_explicit(taken, false, memory_order_relaxed);
+static void flush_class(uint32_t cls) {
+  hak_free_block_t *batch[BATCH];
+  for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
+    hak_slab_return(batch, count, cls, "free");
   }
+  atomic_store_explicit(&hak_depots[cls].taken, false, memory_order_relaxed);
 }
 
 void hak_depot_flush(bool idle_only) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    flush_class(cls, idle_only);
+    if (!idle_only || !hak_depot_is_taken(cls)) {
+      flush_class(cls);
+    }
+  }
+}
+
+void hak_depot_begin(void) {
+  hak_depot_flush(true);
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+    atomic_store_explicit(&hak_depots[cls].taken, false, memory_order_relaxed);
   }
 }
 

@@ -18,8 +18,14 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
 /* Up to `want` blocks, those that came last. Returns how many. */
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 
-/* Return to the slabs what nobody took for a decay time, or all. */
+/* Whether a thread took some of it in this decay time. */
+HAK_INLINE bool hak_depot_is_taken(uint32_t cls) {
+  return atomic_load_explicit(&hak_depots[cls].taken, memory_order_relaxed);
+}
+/* Return to the slabs what is of classes that nobody took from in this decay time, or all. */
 void hak_depot_flush(bool idle_only);
+/* Another decay time begins; the same for the one before. */
+void hak_depot_begin(void);
 
 /* Look for a block that was written to since it was freed; for the end of the process. Passes what another thread
  * holds. */

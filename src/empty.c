@@ -9,13 +9,15 @@ enum {
   BLOCKS = 1 << 16,
   WORD_BITS = 10,
   WORDS = BLOCKS / 64,
-  FULL_MOST = WORDS / 4 * 3, /* so that one that is not full is near */
+  GROUPS = WORDS / 64,
 };
 #define BYTES ((size_t)BLOCKS << HAK_BLOCK_SHIFT)
 
 static _Atomic(char *) range; /* NULL: nobody asked yet */
 static _Atomic uint64_t taken[WORDS];
-static _Atomic uint32_t full; /* words; no thread writes to what all others read while they have few such blocks */
+/* A bit for each word of which all are, as far as is known: no thread writes to what all others read while they have
+ * few such blocks. */
+static _Atomic uint64_t full[GROUPS];
 _Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
 
 static char *the_range(void) {
@@ -27,6 +29,14 @@ static char *the_range(void) {
   return made ? made : at;
 }
 
+static void mark_full(uint32_t word) {
+  uint64_t bit = 1ULL << word % 64;
+  atomic_fetch_or(&full[word / 64], bit);
+  if (atomic_load(&taken[word]) != UINT64_MAX) { /* a block came back before others were told that it may */
+    atomic_fetch_and(&full[word / 64], ~bit);
+  }
+}
+
 static void *take_of_word(char *base, uint32_t word) {
   uint64_t bits = atomic_load_explicit(&taken[word], memory_order_relaxed);
   while (~bits != 0) {
@@ -34,7 +44,7 @@ static void *take_of_word(char *base, uint32_t word) {
     bits = atomic_fetch_or_explicit(&taken[word], bit, memory_order_acquire);
     if (!(bits & bit)) {
       if ((bits | bit) == UINT64_MAX) {
-        atomic_fetch_add_explicit(&full, 1, memory_order_relaxed);
+        mark_full(word);
       }
       size_t index = (size_t)word * 64 + (size_t)__builtin_ctzll(bit);
       return base + (index << HAK_BLOCK_SHIFT);
@@ -45,13 +55,16 @@ static void *take_of_word(char *base, uint32_t word) {
 
 void *hak_empty_take(void) {
   char *base = hak_option(HAK_OPTION_TRAP_EMPTY) ? the_range() : NULL;
-  if (!base || atomic_load_explicit(&full, memory_order_relaxed) >= FULL_MOST) {
-    return NULL;
-  }
   uint32_t first = (uint32_t)((uintptr_t)hak_heap >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> (32 - WORD_BITS);
+  uint64_t below = (1ULL << first % 64) - 1; /* these words come last */
   void *block = NULL;
-  for (uint32_t i = 0; i < WORDS && !block; i++) {
-    block = take_of_word(base, (first + i) % WORDS);
+  for (uint32_t i = 0; base && i <= GROUPS && !block; i++) {
+    uint32_t group = (first / 64 + i) % GROUPS;
+    uint64_t open = ~atomic_load_explicit(&full[group], memory_order_relaxed);
+    open &= i == 0 ? ~below : i == GROUPS ? below : ~0ULL;
+    for (; open && !block; open &= open - 1) {
+      block = take_of_word(base, group * 64 + (uint32_t)__builtin_ctzll(open));
+    }
   }
   return block;
 }
@@ -78,12 +91,13 @@ static _Atomic uint64_t *word_of(const void *block, uint64_t *bit, const char *f
 static void give(void *block, const char *function) {
   uint64_t bit;
   _Atomic uint64_t *word = word_of(block, &bit, function);
-  uint64_t before = atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+  uint64_t before = atomic_fetch_and(word, ~bit); /* pairs with take_of_word; and with mark_full, in one order */
   if (!(before & bit)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* by two threads at a time */
   }
   if (before == UINT64_MAX) {
-    atomic_fetch_sub_explicit(&full, 1, memory_order_relaxed);
+    size_t word_index = (size_t)(word - taken);
+    atomic_fetch_and(&full[word_index / 64], ~(1ULL << word_index % 64));
   }
 }
 

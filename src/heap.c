@@ -77,6 +77,16 @@ static hak_heap_t *make_heap(void) {
   return heap;
 }
 
+/* Not key 0: a program that uses a key which it never made would have ours. */
+static bool make_key(pthread_key_t *key) {
+  bool made = pthread_key_create(key, thread_ends) == 0;
+  pthread_key_t first = made ? *key : 1;
+  if (first == 0 && pthread_key_create(key, thread_ends) == 0) {
+    pthread_key_delete(first);
+  }
+  return made;
+}
+
 static hak_heap_t *acquire(void) {
   hak_lock(&hak_heaps_lock);
   hak_heap_t *heap = heaps.idle;
@@ -95,7 +105,7 @@ static hak_heap_t *acquire(void) {
     heap->busy = true;
     divert_locked(heap);
     if (!heaps.have_key) {
-      heaps.have_key = pthread_key_create(&heaps.key, thread_ends) == 0;
+      heaps.have_key = make_key(&heaps.key);
     }
     hak_unlock(&hak_heaps_lock);
   }

@@ -182,6 +182,9 @@ static void load(const char *variable) {
     hak_text_say("hakmem: warning: %s: no such option; HAKMEM_HELP=1 lists the options\n", name);
     return;
   }
+  if (equals[1] == '\0') { /* as many a file of settings has it: none */
+    return;
+  }
   int64_t parsed;
   if (parse(&options[id], equals + 1, &parsed)) {
     if (options[id].kind == TEXT) {

@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "depot.h"
 #include "options.h"
 
 enum {
@@ -11,8 +12,11 @@ enum {
   UNEARNED_LEAST_BYTES = 48 << 10,
   UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
   LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
-  LEAST_BYTES = 4 << 10,           /* capacity that a thread which only frees ends up with, while the heap shrinks */
+  LEAST_BYTES = 1 << 10,           /* capacity that a thread which only frees ends up with, where nobody takes it up, */
   LEAST_BLOCKS_MAX = 64,
+  BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
+  BATCH_LEAST_BYTES = 8 << 10,
+  BATCH_MOST_BYTES = 32 << 10,
   REFILL_BYTES = 16 << 10, /* fetched at a time at most: half of what was fetched so far */
   FIRST_REFILL_BYTES = 1 << 10,
   FETCHED_MAX = 1 << 16,          /* where that count stands still */
@@ -50,11 +54,14 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-/* What a thread that only frees may gather before it returns it. Where another thread takes the blocks up again, a
- * larger batch is cheaper; where the heap shrinks, what is kept back holds pages that nobody needs. */
-static uint32_t least_capacity(const hak_heap_t *heap, uint32_t cls) {
-  return heap->heap_shrinks ? blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX)
-                            : blocks_within(UNEARNED_BYTES, cls, 2, UINT32_MAX);
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
+  return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+}
+
+/* A larger batch costs fewer handshakes; but each thread may hold one of every class. */
+static size_t batch_bytes(void) {
+  size_t share = BATCH_SHARED_BYTES / hak_caches_open();
+  return share < BATCH_LEAST_BYTES ? BATCH_LEAST_BYTES : share < BATCH_MOST_BYTES ? share : BATCH_MOST_BYTES;
 }
 
 static bool is_large(uint32_t cls) {
@@ -159,17 +166,20 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
   return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
+static size_t all_budgets_bytes(void) {
+  return atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed) + hak_arena_cached_bytes();
+}
+
 /* The caches have their part of a limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  size_t small = atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed);
-  return limit > 0 && small + hak_arena_cached_bytes() > limit / LIMIT_PART;
+  return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
 }
 
-/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, so that a cache does
- * not pay for another. What lies there is counted every few refills and overflows. */
-static size_t in_use(hak_heap_t *heap) {
-  size_t share = (hak_arena_used_slices() << HAK_SLICE_SHIFT) / hak_caches_open();
+/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, which is counted
+ * every few refills and overflows, and for what may lie in those of others, who may sleep: else each cache would pay
+ * for the next one. */
+static size_t in_use(hak_heap_t *heap, size_t others) {
   if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
     heap->cached_at = heap->events;
     heap->cached_bytes = 0;
@@ -177,7 +187,8 @@ static size_t in_use(hak_heap_t *heap) {
       heap->cached_bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
     }
   }
-  return share > heap->cached_bytes ? share - heap->cached_bytes : 0;
+  size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
+  return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
 
 /* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
@@ -190,13 +201,14 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
   if (!hak_class_is_run(cls)) {
     size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
-    return first || kept <= least || (!at_limit() && kept <= in_use(heap) / 4 * quarters);
+    size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
+    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 4 * quarters);
   }
   kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
   return kept <= least ||
-         (!at_limit() && (only || kept <= in_use(heap) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
+         (!at_limit() && (only || kept <= in_use(heap, 0) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
@@ -214,6 +226,19 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   if (wanted <= most && may_grow(heap, cls, again)) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
+}
+
+/* What a thread that only frees is to gather before it lets go of it: half of what it does now, or twice as much. */
+static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(batch_bytes(), cls, 2, UINT32_MAX)
+                                                   : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
+  if (capacity >= batch) {
+    return capacity / 2 > batch ? capacity / 2 : batch;
+  }
+  uint32_t more = capacity > 0 ? capacity : blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX);
+  more = batch - capacity < more ? batch - capacity : more;
+  bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
+  return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
 /* More capacity without a need shown, as long as all of it came so. */
@@ -240,16 +265,14 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (info->adaptive && grant_unearned(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
+  if (info->adaptive && ++info->streak > STREAK_MAX) {
+    hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
+    info->returned += capacity > 0 ? capacity : 1;
+    return HAK_OVERFLOW_FREES;
+  }
   if (capacity == 0) {
     info->returned += info->adaptive;
     return HAK_OVERFLOW_NONE;
-  }
-  if (info->adaptive && ++info->streak > STREAK_MAX) {
-    uint32_t least = least_capacity(heap, cls);
-    least = least < capacity ? least : capacity;
-    hak_policy_set_capacity(heap, cls, capacity / 2 > least ? capacity / 2 : least);
-    info->returned += capacity;
-    return HAK_OVERFLOW_FREES;
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;

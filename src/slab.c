@@ -91,7 +91,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t 
   }
   if (count == carved && bits_set(slab, carved) == carved) {
     if (control & HAK_SLAB_LISTED) {
-      class->emptied += slab->list != HAK_SLABS_DENSE;
+      class->left += slab->list != HAK_SLABS_DENSE;
       unlink_locked(slab);
     }
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
@@ -157,6 +157,7 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
   for (int list = 0; list < HAK_SLABS_LISTS && !(slab = class->list[list].first); list++) {
   }
   if (slab) {
+    class->left += slab->list != HAK_SLABS_DENSE;
     hak_slab_hold_locked(slab, HAK_SLABS_DENSE);
   }
   hak_unlock(&class->lock);

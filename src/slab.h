@@ -63,7 +63,7 @@ typedef struct hak_slab_class {
   struct {
     hak_slab_t *first, *last; /* the one that waited longest comes first, for it has most to give */
   } list[HAK_SLABS_LISTS];
-  size_t sparse, emptied; /* slabs that became sparse lately, and such that became empty */
+  size_t sparse, left; /* slabs that became sparse lately, and that are so no more: empty, or taken from */
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
 extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];

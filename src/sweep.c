@@ -10,7 +10,7 @@ enum {
   SWEEP_AFTER_PART = 16, /* or this part of what is in use */
   SWEEP_LATER_PART = 64, /* the same, at the end of a decay time */
   STEP_SLABS = 32,
-  STAY_PART = 8, /* where fewer of the slabs that become sparse stay so, they soon go as a whole */
+  STAY_PART = 8, /* where fewer of the slabs that become sparse stay so, they soon go as a whole, or fill up */
 };
 
 static _Atomic size_t most_full; /* slabs' worth, since the last sweep */
@@ -84,7 +84,7 @@ bool hak_slab_discard_sparse(void) {
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
-  bool stay = sparse < SWEEP_AFTER_MIN || class->emptied < sparse - sparse / STAY_PART;
+  bool stay = sparse < SWEEP_AFTER_MIN || class->left < sparse - sparse / STAY_PART;
   hak_unlock(&class->lock);
   return stay;
 }
@@ -93,7 +93,7 @@ static bool stay_sparse(hak_slab_class_t *class) {
 static void forget_half(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   class->sparse /= 2;
-  class->emptied /= 2;
+  class->left /= 2;
   hak_unlock(&class->lock);
 }
 

@@ -56,6 +56,14 @@ void hak_target_use_locked(size_t used) {
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
 }
 
+bool hak_arena_has_fallen(void) {
+  hak_lock(&hak_arena.lock);
+  size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  bool fallen = hak_arena.used_slices < high / 2;
+  hak_unlock(&hak_arena.lock);
+  return fallen;
+}
+
 void hak_target_grow_locked(size_t slices) {
   size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
   hak_arena.low_slices += slices * LEAST_RISE <= high ? slices : 0;

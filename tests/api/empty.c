@@ -15,7 +15,7 @@
 enum {
   WAYS = 8,
   MANY = 70000,
-  TRAPPED_MOST = 49152, /* three quarters of 65,536 */
+  TRAPPED_MOST = 65536,
 };
 
 static bool trapping;

@@ -317,6 +317,26 @@ static void an_orphan_returns_what_it_has(void) {
   hak_slab_check();
 }
 
+/* What use fell by waits for nobody, neither in the depot nor in the bin of who freed it. */
+static void a_heap_that_fell_is_in_no_cache(void) {
+  enum { MANY = 6000 };
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  hak_cache_set_open(2);
+  bins_free(&other, bins_alloc(&mine, BYTES));
+  CHECK(bins_length(&mine, cls) == 0);
+  alloc_many(&mine, 3 * BYTES / 2, 20); /* and what was fetched with them */
+  free_many(&other, 20);
+  alloc_many(&other, BYTES, MANY);
+  free_many(&mine, MANY / 2);
+  CHECK(hak_depot_count(cls) > 0 && bins_capacity(&mine, cls) > 1);
+  for (size_t i = MANY / 2; i < MANY; i++) {
+    bins_free(&mine, blocks[i]);
+  }
+  CHECK(hak_arena_has_fallen() && hak_depot_count(cls) == 0 && bins_length(&mine, cls) <= 1);
+  nothing_is_left();
+}
+
 int main(void) {
   system_set_clock_ms(1000000); /* no bin becomes idle on a slow machine */
   child_succeeds(a_new_cache_is_empty);
@@ -336,5 +356,6 @@ int main(void) {
   child_succeeds(a_flush_returns_the_blocks_of_others_too);
   child_succeeds(verification_changes_nothing);
   child_succeeds(an_orphan_returns_what_it_has);
+  child_succeeds(a_heap_that_fell_is_in_no_cache);
   return 0;
 }

@@ -71,6 +71,18 @@ static void what_is_mapped_again_stays(void) {
   CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
 }
 
+static void a_heap_has_fallen_below_half(void) {
+  set_policy((Policy){.retain_slices = 16});
+  char *base = chunks_take(10, 0);
+  CHECK(!hak_arena_has_fallen());
+  CHECK(hak_arena_shrink_chunks(base, 5, 0) && !hak_arena_has_fallen());
+  CHECK(hak_arena_shrink_chunks(base, 4, 0) && hak_arena_has_fallen());
+  decay_times(1);
+  CHECK(hak_arena_has_fallen());
+  decay_times(1);
+  CHECK(!hak_arena_has_fallen()); /* that long ago */
+}
+
 static void learning_ends_at_the_limit_for_it(void) {
   set_policy((Policy){.retain_slices = 16});
   char *base = slices_take(CHUNK);
@@ -240,6 +252,7 @@ int main(void) {
   child_succeeds(only_what_rose_again_stays);
   child_succeeds(a_fall_is_no_rise);
   child_succeeds(what_is_mapped_again_stays);
+  child_succeeds(a_heap_has_fallen_below_half);
   child_succeeds(learning_ends_at_the_limit_for_it);
   child_succeeds(no_more_is_learned_than_was_ever_used);
   child_succeeds(what_is_resident_counts_once);

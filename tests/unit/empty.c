@@ -11,7 +11,7 @@
 #include "pagemap.h"
 #include "system.h"
 
-enum { MOST = 49152 };
+enum { MOST = 65536 };
 
 static void *blocks[MOST + 1];
 

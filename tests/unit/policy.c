@@ -3,9 +3,10 @@
 
 #include "bins.h"
 #include "child.h"
+#include "depot.h"
 #include "setting.h"
 
-enum { BYTES = 1024, UNEARNED_CLASS_BYTES = 8 << 10 };
+enum { BYTES = 1024, UNEARNED_CLASS_BYTES = 8 << 10, BATCH_BYTES = 32 << 10 };
 
 static hak_heap_t heap;
 
@@ -141,6 +142,7 @@ static void unearned_room_is_little(void) {
   for (int round = 0; round < 10; round++) {
     for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
       uint32_t before = capacity(cls);
+      (void)hak_policy_refill(&heap.info[cls], cls); /* it does not free only */
       CHECK((overflow(cls) == HAK_OVERFLOW_GROWN) == (capacity(cls) > before));
       bins_budgets_add_up(&heap);
     }
@@ -193,11 +195,45 @@ static void who_only_frees_loses(void) {
   for (int i = 0; i < 20; i++) {
     (void)overflow(cls);
   }
+  uint32_t batch = capacity(cls);
+  CHECK(batch >= 1 && batch < grown / 2);
+  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) == batch);
+  bins_budgets_add_up(&heap);
+}
+
+static uint32_t gathers(uint32_t cls) {
+  for (int i = 0; i < 20; i++) {
+    (void)overflow(cls);
+  }
   uint32_t least = capacity(cls);
-  CHECK(least >= 1 && least < grown / 2);
-  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) == least);
+  CHECK(overflow(cls) == HAK_OVERFLOW_FREES);
+  CHECK(capacity(cls) == least);
+  return least;
+}
+
+/* Batches for other threads, of every class alike; next to nothing where the heap shrinks and nobody takes them. */
+static void who_only_frees_gathers_batches(void) {
+  const uint32_t cls = open_one(BYTES), other = hak_class_of(2 * BYTES), run = hak_class_of(100000);
+  hak_cache_set_open(4);
+  CHECK(gathers(cls) == BATCH_BYTES / BYTES && gathers(other) == BATCH_BYTES / (2 * BYTES) && gathers(run) == 0);
   heap.heap_shrinks = true;
-  CHECK(overflow(cls) == HAK_OVERFLOW_FREES && capacity(cls) >= 1 && capacity(cls) < least);
+  hak_free_block_t *block = hak_slab_take_one(cls);
+  hak_mark_free(block);
+  CHECK(hak_depot_put(cls, &block, 1) == 0 && hak_depot_take(cls, &block, 1) == 1);
+  CHECK(hak_policy_passes_on(&heap, cls) && !hak_policy_passes_on(&heap, other) && !hak_policy_passes_on(&heap, run));
+  CHECK(gathers(cls) == BATCH_BYTES / BYTES && gathers(other) == 1 && gathers(run) == 0);
+  hak_depot_begin();
+  CHECK(!hak_policy_passes_on(&heap, cls) && gathers(cls) == 1);
+  bins_budgets_add_up(&heap);
+}
+
+/* The more threads there are, the less each may hold of every class. */
+static void batches_are_small_where_there_are_many_threads(void) {
+  const uint32_t cls = open_one(BYTES);
+  hak_cache_set_open(32);
+  CHECK(gathers(cls) == BATCH_BYTES / BYTES / 2);
+  hak_cache_set_open(1000);
+  CHECK(gathers(cls) == BATCH_BYTES / BYTES / 4);
   bins_budgets_add_up(&heap);
 }
 
@@ -248,6 +284,8 @@ int main(void) {
   child_succeeds(the_option_holds_for_unearned_room_too);
   child_succeeds(what_is_fetched_again_is_earned);
   child_succeeds(who_only_frees_loses);
+  child_succeeds(who_only_frees_gathers_batches);
+  child_succeeds(batches_are_small_where_there_are_many_threads);
   child_succeeds(idle_classes_lose_what_they_earned);
   child_succeeds(what_is_lent_comes_back);
   return 0;

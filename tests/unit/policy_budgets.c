@@ -87,6 +87,28 @@ static void caches_share_the_budget(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* What other threads may hold is not in use: they may sleep for ever. */
+static void no_cache_pays_for_another(void) {
+  static hak_heap_t other;
+  const uint32_t cls = open_one(BYTES);
+  bins_open(&other);
+  hak_cache_set_open(1);
+  use_mib(16);
+  hak_policy_set_capacity(&other, cls, (16 << 20) / BYTES);
+  heap.info[cls].returned = 100000;
+  for (int i = 0; i < 10000; i++) {
+    hak_policy_fetched(&heap, cls, 16);
+  }
+  CHECK(heap.budget_bytes <= 1 << 20); /* the least */
+  hak_policy_set_capacity(&other, cls, (8 << 20) / BYTES);
+  heap.info[cls].returned = 100000;
+  for (int i = 0; i < 10000; i++) {
+    hak_policy_fetched(&heap, cls, 16);
+  }
+  CHECK(heap.budget_bytes > 1 << 20);
+  bins_budgets_add_up(&heap);
+}
+
 /* A quarter of what is in use, of all classes together, and the first of each as long as they are within that. */
 static void of_runs_a_thread_keeps_less(void) {
   const uint32_t cls = open_one(HAK_CACHED_MAX), next = hak_class_of(896 << 10), last = HAK_RUN_FIRST;
@@ -191,6 +213,7 @@ static void the_arena_keeps_the_rest(void) {
 int main(void) {
   child_succeeds(what_is_earned_has_limits);
   child_succeeds(caches_share_the_budget);
+  child_succeeds(no_cache_pays_for_another);
   child_succeeds(of_runs_a_thread_keeps_less);
   child_succeeds(of_runs_a_thread_keeps_a_little);
   child_succeeds(the_only_run_is_kept);

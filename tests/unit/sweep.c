@@ -225,21 +225,28 @@ static void a_step_is_as_short_in_a_large_heap(void) {
   }
 }
 
-/* Where slabs with few blocks out soon came to have none, a pass would only cost page faults; what stays goes later. */
-static void slabs_that_soon_become_empty_are_left_alone(void) {
-  enum { SLABS = 256, LARGE_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / LARGE_BYTES, ROUNDS = 10, DECAY_TIMES = 10 };
-  static void *held[SLABS][PER_SLAB];
+enum { CHURN_SLABS = 256, CHURN_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / CHURN_BYTES, ROUNDS = 10, DECAY_TIMES = 10 };
+
+/* A slab of the churn's class gives so many blocks. */
+static void take_of_one(void **taken, uint32_t count) {
+  hak_slab_t *slab = hak_slab_acquire(hak_class_of(CHURN_BYTES));
+  CHECK(slab != NULL && blocks_take(slab, taken, count) == count);
+  hak_slab_drop(slab);
+  for (uint32_t i = 0; i < count; i++) {
+    pattern_fill(taken[i], CHURN_BYTES, 1);
+  }
+}
+
+/* Round by round slabs become sparse, and then either empty or full. Where they soon do, a pass would only cost page
+ * faults; what stays sparse goes later. */
+static void passes_learn(bool become_full) {
+  static void *held[CHURN_SLABS][PER_SLAB];
+  uint32_t kept = 0; /* of each slab, from the round before */
   for (int round = 0; round < ROUNDS; round++) {
-    for (int i = 0; i < SLABS; i++) {
-      hak_slab_t *slab = hak_slab_acquire(hak_class_of(LARGE_BYTES));
-      CHECK(slab != NULL);
-      CHECK(blocks_take(slab, held[i], PER_SLAB) == PER_SLAB);
-      hak_slab_drop(slab);
-      for (int j = 0; j < PER_SLAB; j++) {
-        pattern_fill(held[i][j], LARGE_BYTES, 1);
-      }
+    for (int i = 0; i < CHURN_SLABS; i++) {
+      take_of_one(held[i] + kept, PER_SLAB - kept);
     }
-    for (int i = 0; i < SLABS; i++) {
+    for (int i = 0; i < CHURN_SLABS; i++) {
       blocks_give(held[i] + 1, PER_SLAB - 1);
     }
     go_through_all_classes();
@@ -249,17 +256,26 @@ static void slabs_that_soon_become_empty_are_left_alone(void) {
       CHECK(resident == 1); /* nothing was known */
     }
     if (round + 1 == ROUNDS) {
-      CHECK(resident == PER_SLAB * (LARGE_BYTES / page));
+      CHECK(resident == PER_SLAB * (CHURN_BYTES / page));
       for (int i = 0; i < DECAY_TIMES; i++) {
         hak_slab_decay();
       }
       go_through_all_classes();
       CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
     }
-    for (int i = 0; i < SLABS && round + 1 < ROUNDS; i++) {
+    kept = become_full;
+    for (int i = 0; i < CHURN_SLABS && !become_full && round + 1 < ROUNDS; i++) {
       blocks_give(held[i], 1);
     }
   }
+}
+
+static void slabs_that_soon_become_empty_are_left_alone(void) {
+  passes_learn(false);
+}
+
+static void slabs_that_soon_become_full_are_left_alone(void) {
+  passes_learn(true);
 }
 
 /* What became sparse, and was not enough for a pass, waits for the end of a decay time. */
@@ -289,5 +305,6 @@ int main(void) {
   child_succeeds(a_decay_time_starts_a_pass);
   child_succeeds(many_sparse_slabs_start_a_pass);
   child_succeeds(slabs_that_soon_become_empty_are_left_alone);
+  child_succeeds(slabs_that_soon_become_full_are_left_alone);
   return 0;
 }
