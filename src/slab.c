@@ -43,8 +43,7 @@ static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   return count;
 }
 
-/* It has something to give: put it into the list that is its own. Unlocks. True: that of sparse slabs, from elsewhere.
- */
+/* It has something to give: put it into the list that is its own. Unlocks. True: it became sparse. */
 static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t control) {
   bool listed = control & HAK_SLAB_LISTED;
   if (!listed && slab->list == HAK_SLABS_DENSE) {
