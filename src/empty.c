@@ -29,11 +29,14 @@ static char *the_range(void) {
   return made ? made : at;
 }
 
-static void mark_full(uint32_t word) {
-  uint64_t bit = 1ULL << word % 64;
-  atomic_fetch_or(&full[word / 64], bit);
-  if (atomic_load(&taken[word]) != UINT64_MAX) { /* a block came back before others were told that it may */
-    atomic_fetch_and(&full[word / 64], ~bit);
+static void mark_open(size_t word) {
+  atomic_fetch_and(&full[word / 64], ~(1ULL << word % 64));
+}
+
+static void mark_full(size_t word) {
+  atomic_fetch_or(&full[word / 64], 1ULL << word % 64);
+  if (atomic_load(&taken[word]) != UINT64_MAX) { /* a block came back before the word was marked */
+    mark_open(word);
   }
 }
 
@@ -96,8 +99,7 @@ static void give(void *block, const char *function) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* by two threads at a time */
   }
   if (before == UINT64_MAX) {
-    size_t word_index = (size_t)(word - taken);
-    atomic_fetch_and(&full[word_index / 64], ~(1ULL << word_index % 64));
+    mark_open((size_t)(word - taken));
   }
 }
 

@@ -58,10 +58,15 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
   return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
+/* A thread's part of what all of them may have. */
+static size_t share_of(size_t shared, size_t least, size_t most) {
+  size_t share = shared / hak_caches_open();
+  return share < least ? least : share < most ? share : most;
+}
+
 /* A larger batch costs fewer handshakes; but each thread may hold one of every class. */
 static size_t batch_bytes(void) {
-  size_t share = BATCH_SHARED_BYTES / hak_caches_open();
-  return share < BATCH_LEAST_BYTES ? BATCH_LEAST_BYTES : share < BATCH_MOST_BYTES ? share : BATCH_MOST_BYTES;
+  return share_of(BATCH_SHARED_BYTES, BATCH_LEAST_BYTES, BATCH_MOST_BYTES);
 }
 
 static bool is_large(uint32_t cls) {
@@ -246,8 +251,7 @@ static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
   size_t wanted = capacity == 0 ? blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  size_t share = UNEARNED_SHARED_BYTES / hak_caches_open();
-  share = share < UNEARNED_LEAST_BYTES ? UNEARNED_LEAST_BYTES : share < UNEARNED_MAX_BYTES ? share : UNEARNED_MAX_BYTES;
+  size_t share = share_of(UNEARNED_SHARED_BYTES, UNEARNED_LEAST_BYTES, UNEARNED_MAX_BYTES);
   if (has != info->unearned_bytes || size > UNEARNED_BLOCK_MAX || (capacity > 0 && wanted > UNEARNED_BYTES) ||
       wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) || heap->unearned_bytes + wanted - has > share) {
     return false;

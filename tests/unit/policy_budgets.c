@@ -26,6 +26,14 @@ static void want(uint32_t cls, int times) {
   }
 }
 
+/* The same until no budget grants more. */
+static void want_much(uint32_t cls) {
+  heap.info[cls].returned = 100000;
+  for (int i = 0; i < 10000; i++) {
+    hak_policy_fetched(&heap, cls, 16);
+  }
+}
+
 static void use_mib(size_t mib) {
   bool zeroed;
   for (; mib > 0; mib -= 2) {
@@ -79,10 +87,7 @@ static void caches_share_the_budget(void) {
   want(large, 2);
   CHECK(capacity(large) == 2);
   hak_cache_set_open(3 * 32);
-  heap.info[small].returned = 100000;
-  for (int i = 0; i < 10000; i++) {
-    hak_policy_fetched(&heap, small, 16);
-  }
+  want_much(small);
   CHECK(heap.budget_bytes <= 4 << 20 && capacity(small) > 1000);
   bins_budgets_add_up(&heap);
 }
@@ -95,16 +100,10 @@ static void no_cache_pays_for_another(void) {
   hak_cache_set_open(1);
   use_mib(16);
   hak_policy_set_capacity(&other, cls, (16 << 20) / BYTES);
-  heap.info[cls].returned = 100000;
-  for (int i = 0; i < 10000; i++) {
-    hak_policy_fetched(&heap, cls, 16);
-  }
+  want_much(cls);
   CHECK(heap.budget_bytes <= 1 << 20); /* the least */
   hak_policy_set_capacity(&other, cls, (8 << 20) / BYTES);
-  heap.info[cls].returned = 100000;
-  for (int i = 0; i < 10000; i++) {
-    hak_policy_fetched(&heap, cls, 16);
-  }
+  want_much(cls);
   CHECK(heap.budget_bytes > 1 << 20);
   bins_budgets_add_up(&heap);
 }

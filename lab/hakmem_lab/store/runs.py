@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import overload
 
-from hakmem_lab.errors import LabError, StoreError, decoded, nearest
+from hakmem_lab.errors import LabError, StoreError, decoded, nearest, refused
 
 SCHEMA = 1
 DRAWS = 100
@@ -81,14 +81,10 @@ class RunFile:
     @classmethod
     def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
         """Raises LabError where the folder cannot be written."""
-        try:
+        with refused(f"cannot write to the store {folder}", "; choose another with --store", StoreError):
             folder.mkdir(parents=True, exist_ok=True)
             run = cls._fresh(folder, kind)
             run._begin({"type": "header", "schema": SCHEMA, "id": run.id, "kind": kind, "created": now_utc(), **header})
-        except OSError as error:
-            raise StoreError(
-                f"cannot write to the store {folder}: {error.strerror}; choose another with --store"
-            ) from None
         return run
 
     @classmethod

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab import __version__
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
@@ -212,10 +212,8 @@ def _preloadable() -> Path:
 def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Collector, seconds: float | None) -> int:
     """Its status. What is typed is for the program, which decides what it makes of a signal."""
     began = time.monotonic()
-    try:
+    with refused(f"command: {words[0]} cannot be started"):
         process = subprocess.Popen(list(words), executable=program, env=env, close_fds=False)
-    except OSError as error:
-        raise LabError(f"command: {words[0]} cannot be started: {error.strerror}") from None
     with signals.handed_on(process.pid):
         collector.tell(f"root {process.pid}")
         with stopped_after(collector, seconds):

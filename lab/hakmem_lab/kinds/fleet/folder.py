@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from hakmem_lab.errors import LabError, Stopped, StoreError, decoded, one_line
+from hakmem_lab.errors import LabError, Stopped, StoreError, decoded, one_line, refused
 from hakmem_lab.kinds.fleet import part
 from hakmem_lab.kinds.fleet.gather import CLOSED, Gathering
 from hakmem_lab.kinds.fleet.gather import LEFT as LEFT_OUT
@@ -71,11 +71,9 @@ class Folder:
             raise LabError(f"--shares: {shares} shares of {spec.max_blocks} blocks: some would have none")
         job = Job.of(spec, spec.seed)
         asked = {"job": job.plain(), "shares": shares, "spec": normalised(spec), "source": source}
-        try:
+        with refused(f"-o: cannot write {path}", kind=StoreError):
             (path / PARTS).mkdir(parents=True, exist_ok=True)
             (path / JOB).write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"-o: cannot write {path}: {error.strerror}") from None
         return cls(path)
 
     def files(self) -> list[Path]:
@@ -150,11 +148,9 @@ SUBDOMAIN, LONGEST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*"), 253  # RFC 11
 
 
 def _write(path: Path, text: str) -> Path:
-    try:
+    with refused(f"-o: cannot write {path}", kind=StoreError):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, text)
-    except OSError as error:
-        raise StoreError(f"-o: cannot write {path}: {error.strerror}") from None
     return path
 
 
