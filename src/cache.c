@@ -188,10 +188,12 @@ void hak_cache_request_flush(void) {
 
 /* A class that the thread did not touch since the last look holds slabs for nothing. */
 static void return_idle(hak_heap_t *heap) {
+  bool calmed = hak_policy_calms(heap);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = hak_bin_blocks(heap, c) + info->outgoing;
-    if (!info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count) {
+    bool idle = !info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count;
+    if (idle || (calmed && hak_class_is_run(c))) {
       if (count > 0 || info->current) {
         flush_class(heap, c, "free");
       }
@@ -205,8 +207,9 @@ static void return_idle(hak_heap_t *heap) {
 }
 
 void hak_cache_look_at_clock(hak_heap_t *heap) {
-  uint64_t now_ms = hak_os_now_ms();
-  if (now_ms - heap->looked_ms >= LOOK_MS) {
+  uint64_t now_ms = hak_os_now_ms(), passed_ms = now_ms - heap->looked_ms;
+  hak_policy_see_haste(heap, passed_ms);
+  if (passed_ms >= LOOK_MS) {
     heap->looked_ms = now_ms;
     if (hak_arena_decay(now_ms)) {
       hak_slab_decay();

@@ -26,11 +26,15 @@ enum {
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
   BUDGET_MIN_BYTES = 1 << 20,
   /* Quarters of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
-   * have slices of their own only one: who writes them gains more by memory that is still warm. */
+   * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
+   * haste, and waits for the arena most of the time. */
   SMALL_QUARTERS = 12,
   LARGE_QUARTERS = 6,
   FIRST_RUN_QUARTERS = 4,
   RUN_QUARTERS = 1,
+  HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
+  HASTE_LOOKS = 2,               /* it lasts for so many looks: with more runs kept, fewer are fetched */
+  CLOCK_MS = 10,                 /* what the clock may be behind */
   EVENTS_PER_COUNT = 16,
   LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
   RUN_LEAST_BYTES = 2 << 20,
@@ -149,6 +153,7 @@ void hak_policy_close(hak_heap_t *heap) {
   hak_arena_count_cached(-heap->large_budget_bytes);
   atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
   heap->budget_bytes = heap->large_budget_bytes = heap->run_budget_bytes = heap->unearned_bytes = 0;
+  heap->run_bytes = heap->haste = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
@@ -212,8 +217,8 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
-  return kept <= least ||
-         (!at_limit() && (only || kept <= in_use(heap, 0) / 4 * (first ? FIRST_RUN_QUARTERS : RUN_QUARTERS)));
+  size_t quarters = heap->haste ? LARGE_QUARTERS : first ? FIRST_RUN_QUARTERS : RUN_QUARTERS;
+  return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 4 * quarters));
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
@@ -222,6 +227,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->returned ? blocks : info->returned;
   info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
+  heap->run_bytes += hak_class_is_run(cls) ? hak_class_sizes[cls] : 0;
   if (again == 0 || !info->adaptive) {
     return;
   }
@@ -280,6 +286,19 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
+}
+
+void hak_policy_see_haste(hak_heap_t *heap, uint64_t passed_ms) {
+  if (heap->run_bytes / HASTE_BYTES_PER_MS >= passed_ms + CLOCK_MS) {
+    heap->haste = HASTE_LOOKS;
+  }
+}
+
+bool hak_policy_calms(hak_heap_t *heap) {
+  bool calms = heap->haste == 1;
+  heap->haste -= heap->haste > 0;
+  heap->run_bytes = 0;
+  return calms;
 }
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {

@@ -99,6 +99,37 @@ static void many_classes_keep_little(void) {
   hak_cache_check(&mine);
 }
 
+static void look_after_ms(uint64_t ms) {
+  static uint64_t now_ms = 2000000;
+  now_ms += ms;
+  system_set_clock_ms(now_ms);
+  hak_cache_look_at_clock(&mine);
+}
+
+/* A thread that fetches more than it could write in the time gets room for all that it takes at once; when it fetches
+ * no more so fast, that goes, and only that. */
+static void what_haste_kept_goes_with_it(void) {
+  enum { SMALL = 1024, AT_A_TIME = 5 };
+  const uint32_t cls = hak_class_of(HAK_CACHED_MAX);
+  open_both();
+  look_after_ms(1000);
+  for (int round = 0; round < 300; round++) {
+    alloc_many(&mine, HAK_CACHED_MAX, AT_A_TIME);
+    free_many(&mine, AT_A_TIME);
+  }
+  CHECK(bins_capacity(&mine, cls) == 4 && bins_length(&mine, cls) == 3); /* of a class, 4 MiB */
+  bins_free(&mine, bins_alloc(&mine, SMALL));
+  for (int looks = 0; looks < 2; looks++) {
+    CHECK(bins_length(&mine, cls) == 3);
+    bins_free(&mine, bins_alloc(&mine, HAK_CACHED_MAX)); /* not idle */
+    bins_free(&mine, bins_alloc(&mine, SMALL));
+    mine.info[cls].busy = mine.info[hak_class_of(SMALL)].busy = true;
+    look_after_ms(250);
+  }
+  CHECK(bins_length(&mine, cls) == 0 && bins_length(&mine, hak_class_of(SMALL)) > 0);
+  hak_cache_check(&mine);
+}
+
 static void without_caches_nothing_is_kept(void) {
   set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
   open_both();
@@ -235,6 +266,7 @@ int main(void) {
   child_succeeds(what_others_made_goes_back);
   child_succeeds(no_more_is_kept_than_the_option_says);
   child_succeeds(many_classes_keep_little);
+  child_succeeds(what_haste_kept_goes_with_it);
   child_succeeds(without_caches_nothing_is_kept);
   child_succeeds(calloc_clears_what_was_used);
   child_succeeds(an_orphan_returns_its_runs);

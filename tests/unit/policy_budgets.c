@@ -135,6 +135,44 @@ static void of_runs_a_thread_keeps_less(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* As long as it fetches them faster than any thread can write, and for two looks more: half as much again as it has in
+ * use. */
+static void in_haste_a_thread_keeps_more_runs(void) {
+  enum { PER_MS = 32, CLOCK_MS = 10 }; /* MiB; what the clock may be behind */
+  const uint32_t cls = open_one(HAK_CACHED_MAX);
+  use_mib(128);
+  hak_cache_set_open(64);
+  want(cls, CLOCK_MS * PER_MS - 1);
+  hak_policy_see_haste(&heap, 0);
+  want(cls, 1);
+  hak_policy_see_haste(&heap, 1);
+  CHECK(capacity(cls) == 1); /* too little, then within too long a time */
+  hak_policy_see_haste(&heap, 0);
+  want(cls, 10);
+  CHECK(capacity(cls) == 3);
+  CHECK(!hak_policy_calms(&heap));
+  want(cls, CLOCK_MS * PER_MS);
+  hak_policy_see_haste(&heap, 0); /* still in haste */
+  CHECK(!hak_policy_calms(&heap) && hak_policy_calms(&heap) && !hak_policy_calms(&heap));
+  hak_policy_see_haste(&heap, 0);
+  hak_policy_idle(&heap, cls);
+  want(cls, CLOCK_MS * PER_MS);
+  CHECK(capacity(cls) == 1);
+  hak_policy_see_haste(&heap, 0);
+  hak_policy_close(&heap); /* by the next thread nothing was fetched */
+  CHECK(!hak_policy_calms(&heap) && !hak_policy_calms(&heap));
+  hak_policy_see_haste(&heap, 0);
+  CHECK(!hak_policy_calms(&heap) && !hak_policy_calms(&heap));
+}
+
+/* Small blocks are none of these: who fetches many writes them. */
+static void haste_is_of_runs(void) {
+  const uint32_t cls = open_one(40 << 10);
+  want_much(cls);
+  hak_policy_see_haste(&heap, 0);
+  CHECK(!hak_policy_calms(&heap) && !hak_policy_calms(&heap));
+}
+
 /* Where nothing is in use, a thread's share of what would be retained, but no more than 2 MiB. */
 static void of_runs_a_thread_keeps_a_little(void) {
   for (size_t threads = 1; threads <= 64; threads *= 2) {
@@ -214,6 +252,8 @@ int main(void) {
   child_succeeds(caches_share_the_budget);
   child_succeeds(no_cache_pays_for_another);
   child_succeeds(of_runs_a_thread_keeps_less);
+  child_succeeds(in_haste_a_thread_keeps_more_runs);
+  child_succeeds(haste_is_of_runs);
   child_succeeds(of_runs_a_thread_keeps_a_little);
   child_succeeds(the_only_run_is_kept);
   child_succeeds(the_lean_profile_keeps_no_runs);
