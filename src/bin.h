@@ -86,9 +86,11 @@ typedef struct hak_heap {
   size_t run_budget_bytes;   /* so much over runs */
   size_t cached_bytes;       /* and how much it was */
   size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
-  uint64_t looked_ms;        /* when idle magazines were last looked for, */
-  size_t run_bytes;          /* and what was fetched of runs since */
-  uint32_t haste;            /* for so many looks more the thread counts as one that fetches more than it can write */
+  uint64_t looked_ms;        /* when idle magazines were last looked for */
+  bool short_of_room;        /* a class was refused some since */
+  uint64_t haste_ms;         /* when it was last looked whether the thread is in haste, */
+  size_t run_bytes;          /* what was fetched of runs since, */
+  uint32_t haste;            /* and for how many looks more it is */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),

@@ -13,6 +13,7 @@ enum {
   OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
   LOOK_MS = 250,
+  SHORT_LOOK_MS = 16, /* where the thread is short of room */
   SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
 };
 
@@ -164,7 +165,7 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
 
 static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (info->granted.size > 0) {
+  if (cls <= HAK_GRANT_LAST && info->granted.size > 0) {
     hak_magazine_drop(&info->granted);
     heap->grant[cls - 1].top = hak_magazine_none;
   }
@@ -186,19 +187,21 @@ void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }
 
-/* A class that the thread did not touch since the last look holds slabs for nothing. */
+/* All that the class holds, and its room. */
+static void return_class(hak_heap_t *heap, uint32_t cls) {
+  flush_class(heap, cls, "free");
+  drop_magazines(heap, cls);
+  hak_policy_idle(heap, cls);
+}
+
+/* A class that the thread did not touch since the last look holds slabs for nothing, and room that others may need. */
 static void return_idle(hak_heap_t *heap) {
-  bool calmed = hak_policy_calms(heap);
+  heap->short_of_room = false;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = hak_bin_blocks(heap, c) + info->outgoing;
-    bool idle = !info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count;
-    if (idle || (calmed && hak_class_is_run(c))) {
-      if (count > 0 || info->current) {
-        flush_class(heap, c, "free");
-      }
-      drop_magazines(heap, c);
-      hak_policy_idle(heap, c);
+    if (!info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count) {
+      return_class(heap, c);
     }
     info->busy = false;
     info->seen_head = heap->bin[c].head;
@@ -207,9 +210,11 @@ static void return_idle(hak_heap_t *heap) {
 }
 
 void hak_cache_look_at_clock(hak_heap_t *heap) {
-  uint64_t now_ms = hak_os_now_ms(), passed_ms = now_ms - heap->looked_ms;
-  hak_policy_see_haste(heap, passed_ms);
-  if (passed_ms >= LOOK_MS) {
+  uint64_t now_ms = hak_os_now_ms();
+  for (uint32_t c = hak_policy_calms(heap, now_ms) ? HAK_RUN_FIRST : HAK_CLASS_COUNT; c < HAK_CLASS_COUNT; c++) {
+    return_class(heap, c);
+  }
+  if (now_ms - heap->looked_ms >= (heap->short_of_room ? SHORT_LOOK_MS : LOOK_MS)) {
     heap->looked_ms = now_ms;
     if (hak_arena_decay(now_ms)) {
       hak_slab_decay();

@@ -78,10 +78,8 @@ bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 void hak_policy_take_back(hak_heap_t *heap, uint32_t cls);
 
 /* A thread that fetches runs faster than it could write them leaves most of their bytes as they are: it is in haste, and
- * may keep more of them. `passed_ms`: since the last look for idle magazines. */
-void hak_policy_see_haste(hak_heap_t *heap, uint64_t passed_ms);
-/* At such a look. True: the haste is over, and the runs that it kept should go. */
-bool hak_policy_calms(hak_heap_t *heap);
+ * may keep more of them. To be asked now and then. True: its haste is over, and the runs that it kept should go. */
+bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms);
 
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

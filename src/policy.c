@@ -33,8 +33,9 @@ enum {
   FIRST_RUN_QUARTERS = 4,
   RUN_QUARTERS = 1,
   HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
-  HASTE_LOOKS = 2,               /* it lasts for so many looks: with more runs kept, fewer are fetched */
   CLOCK_MS = 10,                 /* what the clock may be behind */
+  HASTE_LOOK_MS = 250,
+  HASTE_LOOKS = 2, /* it lasts for so many: with more runs kept, fewer are fetched */
   EVENTS_PER_COUNT = 16,
   LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
   RUN_LEAST_BYTES = 2 << 20,
@@ -236,6 +237,8 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
          wanted = (size_t)hak_bin_capacity(info) + again;
   if (wanted <= most && may_grow(heap, cls, again)) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
+  } else if (wanted <= most && !hak_class_is_run(cls)) {
+    heap->short_of_room = true;
   }
 }
 
@@ -288,15 +291,17 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   return HAK_OVERFLOW_HALF;
 }
 
-void hak_policy_see_haste(hak_heap_t *heap, uint64_t passed_ms) {
+bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
+  uint64_t passed_ms = now_ms - heap->haste_ms;
   if (heap->run_bytes / HASTE_BYTES_PER_MS >= passed_ms + CLOCK_MS) {
     heap->haste = HASTE_LOOKS;
   }
-}
-
-bool hak_policy_calms(hak_heap_t *heap) {
+  if (passed_ms < HASTE_LOOK_MS) {
+    return false;
+  }
   bool calms = heap->haste == 1;
   heap->haste -= heap->haste > 0;
+  heap->haste_ms = now_ms;
   heap->run_bytes = 0;
   return calms;
 }

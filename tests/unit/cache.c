@@ -178,6 +178,34 @@ static void idle_bins_are_returned(void) {
   hak_cache_check(&mine);
 }
 
+/* Where one class lacks room, what others hold goes back as soon as nobody touches it: else programs whose sizes change
+ * would go by the slabs for as long as a bin counts as busy. */
+static void a_class_short_of_room_gets_that_of_idle_ones(void) {
+  enum { SMALL = 1024, OTHER = 2048, SHORT_MS = 16 };
+  const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  open_both();
+  for (int round = 0; round < 10; round++) {
+    alloc_many(&mine, SMALL, 2000);
+    free_many(&mine, 2000);
+  }
+  CHECK(mine.budget_bytes > 1 << 20); /* more than a thread may have that has nothing in use */
+  for (int look = 0; look < 4; look++) { /* nothing is short yet */
+    make_events(200);
+    system_advance_clock_ms(SHORT_MS);
+  }
+  CHECK(!bins_empty(&mine, small));
+  for (int look = 0; look < 3; look++) {
+    CHECK(bins_empty(&mine, small) == (look > 1) && (bins_capacity(&mine, cls) >= 100) == (look > 1));
+    for (int round = 0; round < 40; round++) {
+      alloc_many(&mine, OTHER, 100);
+      free_many(&mine, 100);
+    }
+    system_advance_clock_ms(SHORT_MS);
+  }
+  hak_cache_check(&mine);
+}
+
 /* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
  */
 static void idle_memory_decays(void) {
@@ -348,6 +376,7 @@ int main(void) {
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
   child_succeeds(idle_bins_are_returned);
+  child_succeeds(a_class_short_of_room_gets_that_of_idle_ones);
   child_succeeds(idle_memory_decays);
   child_succeeds(closed_bins_pass_on_what_others_made);
   child_succeeds(a_lone_thread_passes_nothing_on);
