@@ -7,14 +7,15 @@
 #include <malloc.h>
 
 #ifdef __GLIBC__
-/* The fields of glibc that have a meaning here; the others stay 0. */
+/* The fields of glibc that have a meaning here; the others stay 0. As there, large blocks are in `hblks` and `hblkhd`
+ * alone: `arena + hblkhd` is what is used of the system's memory, `uordblks + hblkhd` what the program has of it. */
 HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
   hak_stats_t *stats = hak_stats_take();
   struct mallinfo2 info = {0};
   if (stats) {
-    info.arena = stats->arena.used_slices << HAK_SLICE_SHIFT;
-    info.uordblks = stats->live_bytes + stats->huge_bytes;
+    info.arena = (stats->arena.used_slices << HAK_SLICE_SHIFT) - stats->huge_bytes;
+    info.uordblks = stats->live_bytes;
     info.fordblks = stats->free_bytes + stats->cached_bytes;
     info.hblks = stats->huge_blocks;
     info.hblkhd = stats->huge_bytes;

@@ -45,7 +45,9 @@ typedef struct hak_arena {
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t high_slices[2];       /* most slices used in this decay time, and in the one before; */
   size_t low_slices;           /* and fewest since */
-  hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before */
+  hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before, */
+  size_t swings[2];            /* and how often from below a quarter of the most to half; */
+  bool is_low;                 /* the next of them has begun */
   size_t dirty_slices;         /* free and dirty */
   size_t clean_extent_slices;  /* of whole free chunks */
   size_t given_blocks;         /* huge ones, freed */

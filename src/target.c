@@ -4,7 +4,9 @@
 enum {
   LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
   BEYOND_PEAK = 8, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
-                      uses nothing of what is kept, and would leave as much each time */
+                      uses nothing of what is kept, and would leave as much each time; but by no less than what two
+                      blocks may leave of their chunks */
+  BEYOND_LEAST = 2 * HAK_CHUNK_SLICES,
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -26,8 +28,11 @@ static size_t rise_locked(const hak_rise_t *rise, size_t most) {
   return used < rise->from ? more - more * 2 * (rise->from - used) / rise->from : more;
 }
 
+/* What rises again and again to the same height may leave more than what did so once: if it does not come back, as much
+ * stays for nothing as it saved before. */
 static size_t learned_locked(void) {
-  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED);
+  size_t swings = hak_arena.swings[0] + hak_arena.swings[1];
+  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED) * larger(swings, 1);
   /* Where all is resident at once, what a mapping brings beside a block was never used. */
   if (hak_arena.locked || most == 0) {
     return 0;
@@ -40,6 +45,15 @@ static size_t rest_locked(size_t used) {
   return smaller(hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - used, used);
 }
 
+static void count_swing_locked(size_t used, size_t high) {
+  if (used < high / 4) {
+    hak_arena.is_low = true;
+  } else if (hak_arena.is_low && used >= high / 2) {
+    hak_arena.is_low = false;
+    hak_arena.swings[0]++;
+  }
+}
+
 void hak_target_use_locked(size_t used) {
   size_t low = hak_arena.low_slices, high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
   hak_rise_t *rise = &hak_arena.rises[0];
@@ -49,11 +63,13 @@ void hak_target_use_locked(size_t used) {
     rise->from = low > rise->to ? low : smaller(low, rise->from); /* of two apart, the later */
     if (used > rise->to) {
       rise->to = used;
-      rise->resident = smaller(used + hak_arena.dirty_slices, larger(used, high + high / BEYOND_PEAK));
+      rise->resident =
+          smaller(used + hak_arena.dirty_slices, larger(used, high + larger(high / BEYOND_PEAK, BEYOND_LEAST)));
       rise->rest = rest_locked(used);
     }
   }
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
+  count_swing_locked(used, high);
 }
 
 bool hak_arena_has_fallen(void) {
@@ -72,6 +88,8 @@ void hak_target_grow_locked(size_t slices) {
 void hak_target_begin_locked(void) {
   hak_arena.rises[1] = hak_arena.rises[0];
   hak_arena.rises[0] = (hak_rise_t){0, 0, 0, 0};
+  hak_arena.swings[1] = hak_arena.swings[0];
+  hak_arena.swings[0] = 0;
   hak_arena.high_slices[1] = hak_arena.high_slices[0];
   hak_arena.high_slices[0] = hak_arena.used_slices;
 }

@@ -34,6 +34,17 @@ static void mallinfo_sees_the_blocks(void) {
   CHECK(after.uordblks + (size_t)BLOCKS * BLOCK_BYTES / 2 <= during.uordblks);
 }
 
+static void mallinfo_counts_a_large_block_once(void) {
+  enum { LARGE = 5 << 20 };
+  struct mallinfo2 before = mallinfo2();
+  void *large = malloc(LARGE);
+  CHECK(large != NULL);
+  struct mallinfo2 during = mallinfo2();
+  CHECK(during.hblks == before.hblks + 1 && during.hblkhd >= before.hblkhd + LARGE);
+  CHECK(during.uordblks < before.uordblks + LARGE / 5 && during.arena < before.arena + LARGE / 5);
+  free(large);
+}
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static void the_old_mallinfo_agrees(void) {
@@ -90,6 +101,7 @@ static void malloc_is_ours(void) {
 int main(void) {
   malloc_is_ours();
   mallinfo_sees_the_blocks();
+  mallinfo_counts_a_large_block_once();
   the_old_mallinfo_agrees();
   malloc_info_writes_xml();
   malloc_info_refuses_options();

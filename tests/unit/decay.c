@@ -71,6 +71,65 @@ static void what_is_mapped_again_stays(void) {
   CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
 }
 
+static void swing(size_t times, size_t chunks) {
+  for (; times > 0; times--) {
+    hak_arena_give_chunks(chunks_take(chunks, 0));
+  }
+}
+
+/* What is learned has a limit, times how often use rose so from next to nothing in the last two decay times. */
+static void the_more_swings_the_more_stays(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
+  swing(1, 10);
+  CHECK(target() == 16); /* the first time use rose is none */
+  for (size_t swings = 1; swings <= 12; swings++) {
+    swing(1, 10);
+    CHECK(target() == (swings < 10 ? swings : 10) * CHUNK);
+  }
+  uint64_t calls = give_back_calls();
+  swing(5, 10);
+  CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
+  decay_times(1);
+  swing(1, 10);
+  CHECK(give_back_calls() == calls);
+  decay_times(1); /* in this one nothing rises, and in the one before use rose once, */
+  CHECK(target() == CHUNK);
+  decay_times(1);
+  CHECK(target() == 16);
+}
+
+/* To a quarter of the most, or from there to less than a half, is no swing. */
+static void a_small_swing_is_none(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
+  swing(1, 16);
+  char *low = chunks_take(4, 0);
+  swing(8, 10);
+  CHECK(target() == 4 * CHUNK); /* as much as is in use */
+  hak_arena_give_chunks(low);
+  swing(8, 7);
+  CHECK(target() == CHUNK);
+}
+
+/* Each of two blocks may leave a chunk behind that it used a part of. */
+static void what_is_learned_may_exceed_a_small_peak(void) {
+  enum { ROUNDS = 10, LARGE = 4 };
+  set_policy((Policy){.retain_slices = (LARGE + 2) * CHUNK, .learned_slices = 100 * CHUNK});
+  uint64_t calls = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    char *small = slices_take(10), *large = chunks_take(LARGE, 90);
+    hak_arena_give(small, 10);
+    hak_arena_give(large + LARGE * HAK_CHUNK_BYTES, 90);
+    hak_arena_give_chunks(large);
+    decay_times(round < 2); /* what rises from now on finds all of it dirty */
+    if (round == 3) {
+      set_number("RETAIN", 0);
+      calls = give_back_calls();
+    }
+  }
+  CHECK(give_back_calls() == calls);
+  CHECK(dirty_slices() == (LARGE + 2) * CHUNK);
+}
+
 static void a_heap_has_fallen_below_half(void) {
   set_policy((Policy){.retain_slices = 16});
   char *base = chunks_take(10, 0);
@@ -252,6 +311,9 @@ int main(void) {
   child_succeeds(only_what_rose_again_stays);
   child_succeeds(a_fall_is_no_rise);
   child_succeeds(what_is_mapped_again_stays);
+  child_succeeds(the_more_swings_the_more_stays);
+  child_succeeds(a_small_swing_is_none);
+  child_succeeds(what_is_learned_may_exceed_a_small_peak);
   child_succeeds(a_heap_has_fallen_below_half);
   child_succeeds(learning_ends_at_the_limit_for_it);
   child_succeeds(no_more_is_learned_than_was_ever_used);
