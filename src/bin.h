@@ -58,7 +58,8 @@ typedef struct hak_bin_info {
   bool busy;                    /* a refill or overflow since the last look for idle magazines */
   bool adaptive;                /* false: an option says the capacity */
   uint8_t refills;              /* counted as far as the policy asks */
-  const void *seen_head;        /* at the last look for idle magazines */
+  const void *seen_head;        /* at the last look for idle magazines; */
+  const void *seen_middle;      /* the block below which half of them lay */
   _Atomic uint64_t asked_bytes; /* a sample, at every refill: sizes asked for, and how many */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
@@ -86,8 +87,8 @@ typedef struct hak_heap {
   size_t run_budget_bytes;   /* so much over runs */
   size_t cached_bytes;       /* and how much it was */
   size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
-  uint64_t looked_ms;        /* when idle magazines were last looked for */
-  bool short_of_room;        /* a class was refused some since */
+  uint64_t looked_ms;        /* when idle magazines were last looked for, */
+  uint32_t looked_at;        /* and at which event */
   uint64_t haste_ms;         /* when it was last looked whether the thread is in haste, */
   size_t run_bytes;          /* what was fetched of runs since, */
   uint32_t haste;            /* and for how many looks more it is */
@@ -123,6 +124,21 @@ HAK_INLINE uint32_t hak_bin_blocks(const hak_heap_t *heap, uint32_t cls) {
 HAK_INLINE uint32_t hak_grant_left(const hak_heap_t *heap, uint32_t cls) {
   return hak_blocks_below(&heap->grant[cls - 1].top, &heap->info[cls].granted);
 }
+
+HAK_INLINE hak_free_block_t **hak_bin_slots(const hak_heap_t *heap, uint32_t cls) {
+  return hak_magazine_slots(&heap->info[cls].magazine);
+}
+
+/* bin.c: changes of a bin and its magazine by its owner. */
+
+/* Every block stands in its slot afterwards. Returns how many there are. */
+uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls);
+/* The bin lets go of all but so many blocks, which stay in their slots for now. */
+void hak_bin_lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* It has so many blocks now, of which the newest came to their slots. */
+void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* A magazine for so many blocks, with those of the bin in it. False: no memory; it is as it was. */
+bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 
 /* Room is as far as the capacity and the magazine go; a bin may have more blocks than that. */
 HAK_INLINE void hak_bin_set_end(hak_heap_t *heap, uint32_t cls) {

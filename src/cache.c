@@ -13,64 +13,12 @@ enum {
   OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
   LOOK_MS = 250,
-  SHORT_LOOK_MS = 16, /* where the thread is short of room */
+  BUSY_LOOK_MS = 16, /* of a thread with so many events since the last look */
+  BUSY_EVENTS = 512,
   SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
 };
 
 static _Atomic uint32_t flush_epoch;
-
-/* How a bin and its magazine are changed */
-
-static hak_free_block_t **slots_of(const hak_heap_t *heap, uint32_t cls) {
-  return hak_magazine_slots(&heap->info[cls].magazine);
-}
-
-/* Every block stands in its slot afterwards. Returns how many there are. */
-static uint32_t settle(hak_heap_t *heap, uint32_t cls) {
-  uint32_t blocks = hak_bin_blocks(heap, cls);
-  if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK) {
-    return 0;
-  }
-  slots_of(heap, cls)[blocks] = heap->bin[cls].head;
-  return blocks;
-}
-
-/* The bin lets go of all but so many blocks, which stay in their slots for now. */
-static void lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  hak_free_block_t **slots = slots_of(heap, cls);
-  atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release);
-  heap->bin[cls].head = slots[blocks];
-  hak_bin_set_end(heap, cls);
-}
-
-/* It has so many blocks now, of which the newest came to their slots. */
-static void raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  hak_free_block_t **slots = slots_of(heap, cls);
-  heap->bin[cls].head = slots[blocks];
-  atomic_signal_fence(memory_order_release);
-  atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
-  hak_bin_set_end(heap, cls);
-}
-
-/* A magazine for so many blocks, with those of the bin in it. False: no memory; it is as it was. */
-static bool reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  hak_magazine_t *magazine = &heap->info[cls].magazine, had = *magazine, made;
-  if (blocks <= had.size) {
-    return true;
-  }
-  if (!hak_magazine_make(&made, blocks)) {
-    return false;
-  }
-  uint32_t count = settle(heap, cls);
-  HAK_ASSERT(heap->info[cls].outgoing == 0); /* blocks wait in one that is large enough */
-  memcpy(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count * sizeof(void *));
-  lower(heap, cls, 0);
-  hak_magazine_set(magazine, &made);
-  raise(heap, cls, count);
-  hak_magazine_drop(&had);
-  return true;
-}
 
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);
@@ -83,7 +31,7 @@ void hak_cache_open(hak_heap_t *heap) {
     if (c <= HAK_GRANT_LAST) {
       heap->grant[c - 1] = (hak_grant_t){HAK_NO_BLOCK, hak_magazine_none};
     }
-    lower(heap, c, 0);
+    hak_bin_lower(heap, c, 0);
     hak_policy_open(heap, c);
   }
 }
@@ -114,10 +62,10 @@ static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *cons
 
 /* The newest blocks leave the bin, all but `keep`. */
 static void shorten(hak_heap_t *heap, uint32_t cls, uint32_t keep) {
-  uint32_t count = settle(heap, cls);
+  uint32_t count = hak_bin_settle(heap, cls);
   if (count > keep) {
-    lower(heap, cls, keep);
-    pass_on(heap, cls, slots_of(heap, cls) + 1 + keep, count - keep);
+    hak_bin_lower(heap, cls, keep);
+    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1 + keep, count - keep);
   }
 }
 
@@ -145,13 +93,13 @@ void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function) {
 
 static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   hak_bin_info_t *info = &heap->info[cls];
-  uint32_t count = settle(heap, cls);
+  uint32_t count = hak_bin_settle(heap, cls);
   if (count > 0) {
-    lower(heap, cls, 0);
-    return_some(cls, slots_of(heap, cls) + 1, count, function);
+    hak_bin_lower(heap, cls, 0);
+    return_some(cls, hak_bin_slots(heap, cls) + 1, count, function);
   }
   if (info->outgoing > 0) {
-    return_some(cls, slots_of(heap, cls) + 1, cut_outgoing(info), function);
+    return_some(cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info), function);
   }
   hak_cache_cut_grant(heap, cls, function);
   drop_current(info);
@@ -171,7 +119,7 @@ static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
   }
   if (info->magazine.size > 0) {
     hak_magazine_drop(&info->magazine);
-    lower(heap, cls, 0);
+    hak_bin_lower(heap, cls, 0);
   }
 }
 
@@ -194,18 +142,48 @@ static void return_class(hak_heap_t *heap, uint32_t cls) {
   hak_policy_idle(heap, cls);
 }
 
+/* So many of the oldest blocks go, and their room; who fetches them again earns it back. */
+static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
+  hak_bin_info_t *info = &heap->info[cls];
+  hak_free_block_t **slots = hak_bin_slots(heap, cls);
+  uint32_t blocks = hak_bin_settle(heap, cls), capacity = hak_bin_capacity(info);
+  hak_bin_lower(heap, cls, 0);
+  return_some(cls, slots + 1, count, "free");
+  memmove(slots + 1, slots + 1 + count, (blocks - count) * sizeof(void *));
+  hak_bin_raise(heap, cls, blocks - count);
+  info->returned += count;
+  hak_policy_set_capacity(heap, cls, capacity > count ? capacity - count : 0);
+}
+
+/* Half of the bin was not used since the last look, if the block above it is where it was. (Or is there again: who
+ * fills and empties a bin in a loop fetches half of it anew, once in so long.) */
+static void return_unused(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  uint32_t half = info->seen_count / 2, count = hak_bin_settle(heap, cls);
+  if (info->adaptive && half > 0 && half < count && hak_bin_slots(heap, cls)[half + 1] == info->seen_middle) {
+    return_oldest(heap, cls, half);
+  }
+}
+
+static void see(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  info->busy = false;
+  info->seen_head = heap->bin[cls].head;
+  info->seen_count = hak_bin_settle(heap, cls) + info->outgoing;
+  info->seen_middle = hak_bin_slots(heap, cls)[info->seen_count / 2 + 1];
+}
+
 /* A class that the thread did not touch since the last look holds slabs for nothing, and room that others may need. */
 static void return_idle(hak_heap_t *heap) {
-  heap->short_of_room = false;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = hak_bin_blocks(heap, c) + info->outgoing;
     if (!info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count) {
       return_class(heap, c);
+    } else if (info->outgoing == 0) {
+      return_unused(heap, c);
     }
-    info->busy = false;
-    info->seen_head = heap->bin[c].head;
-    info->seen_count = hak_bin_blocks(heap, c) + info->outgoing;
+    see(heap, c);
   }
 }
 
@@ -214,8 +192,10 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
   for (uint32_t c = hak_policy_calms(heap, now_ms) ? HAK_RUN_FIRST : HAK_CLASS_COUNT; c < HAK_CLASS_COUNT; c++) {
     return_class(heap, c);
   }
-  if (now_ms - heap->looked_ms >= (heap->short_of_room ? SHORT_LOOK_MS : LOOK_MS)) {
+  bool busy = heap->events - heap->looked_at >= BUSY_EVENTS;
+  if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
     heap->looked_ms = now_ms;
+    heap->looked_at = heap->events;
     if (hak_arena_decay(now_ms)) {
       hak_slab_decay();
       hak_depot_begin();
@@ -247,7 +227,7 @@ static void look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->closed) {
-    return_some(cls, slots_of(heap, cls) + 1, cut_outgoing(info), "free");
+    return_some(cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info), "free");
     info->closed = false;
     hak_bin_set_end(heap, cls);
   }
@@ -278,9 +258,9 @@ static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
 }
 
 void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
-  uint32_t count = settle(heap, cls);
-  if (reserve(heap, cls, count + want)) {
-    raise(heap, cls, count + fetch(&heap->info[cls], cls, slots_of(heap, cls) + 1 + count, want));
+  uint32_t count = hak_bin_settle(heap, cls);
+  if (hak_bin_reserve(heap, cls, count + want)) {
+    hak_bin_raise(heap, cls, count + fetch(&heap->info[cls], cls, hak_bin_slots(heap, cls) + 1 + count, want));
   }
 }
 
@@ -300,8 +280,8 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   open_bin(heap, cls);
   hak_free_block_t *only, **blocks = &only;
   uint32_t want = hak_policy_refill(info, cls);
-  if (want > 1 && reserve(heap, cls, want)) {
-    blocks = slots_of(heap, cls) + 1;
+  if (want > 1 && hak_bin_reserve(heap, cls, want)) {
+    blocks = hak_bin_slots(heap, cls) + 1;
   } else {
     want = 1;
   }
@@ -314,7 +294,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
     hak_slab_damaged("malloc", block);
   }
   if (count > 1) {
-    raise(heap, cls, count - 1);
+    hak_bin_raise(heap, cls, count - 1);
   }
   hak_policy_fetched(heap, cls, count);
   return hak_mark_taken(block);
@@ -333,16 +313,16 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
 static bool put_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->outgoing == OUTGOING_BATCH) {
-    pass_on(heap, cls, slots_of(heap, cls) + 1, cut_outgoing(info));
+    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info));
     open_bin(heap, cls);
     return false;
   }
-  if (!reserve(heap, cls, OUTGOING_BATCH)) {
+  if (!hak_bin_reserve(heap, cls, OUTGOING_BATCH)) {
     return false;
   }
   hak_mark_free(block);
   uint32_t count = info->outgoing + 1;
-  slots_of(heap, cls)[count] = block;
+  hak_bin_slots(heap, cls)[count] = block;
   atomic_store_explicit(&info->outgoing, count, memory_order_release);
   return true;
 }
@@ -350,7 +330,7 @@ static bool put_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block
 /* Room for one more block, as far as the capacity goes. */
 static bool make_room(hak_heap_t *heap, uint32_t cls) {
   uint32_t count = hak_bin_blocks(heap, cls);
-  bool room = count < hak_bin_capacity(&heap->info[cls]) && reserve(heap, cls, count + 1);
+  bool room = count < hak_bin_capacity(&heap->info[cls]) && hak_bin_reserve(heap, cls, count + 1);
   hak_bin_set_end(heap, cls);
   return room;
 }

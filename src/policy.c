@@ -237,8 +237,6 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
          wanted = (size_t)hak_bin_capacity(info) + again;
   if (wanted <= most && may_grow(heap, cls, again)) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
-  } else if (wanted <= most && !hak_class_is_run(cls)) {
-    heap->short_of_room = true;
   }
 }
 

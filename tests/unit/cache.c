@@ -1,4 +1,4 @@
-/* A thread's bins: refill, overflow, flush, idle bins, and bins of classes that only others allocate. */
+/* A thread's bins: refill, overflow, flush, and bins of classes that only others allocate. */
 #include "cache.h"
 
 #include <string.h>
@@ -139,92 +139,6 @@ static void a_flush_can_be_requested(void) {
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
   hak_cache_check(&mine);
   bins_free(&mine, large);
-}
-
-/* Every call of this is an event of the cache: C7 caches nothing. */
-static void make_events(size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    void *block = bins_alloc(&mine, 4096);
-    bins_free(&mine, block);
-  }
-}
-
-static void idle_bins_are_returned(void) {
-  enum { EVENTS = 2000 };
-  const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
-  open_both();
-  for (int round = 0; round < 5; round++) {
-    alloc_many(&mine, BYTES, 300);
-    free_many(&mine, 300);
-  }
-  uint32_t grown = bins_capacity(&mine, cls);
-  make_events(EVENTS);
-  make_events(EVENTS);
-  CHECK(!bins_empty(&mine, cls)); /* the clock stands still */
-  for (int hour = 0; hour < 3; hour++) {
-    system_advance_clock_ms(3600000);
-    bins_free(&mine, bins_alloc(&mine, BYTES)); /* an even number of steps, but the bin is not idle */
-    (void)bins_alloc(&mine, BYTES);
-    make_events(EVENTS);
-    CHECK(!bins_empty(&mine, cls) || hour == 0);
-  }
-  for (int hour = 0; hour < 2; hour++) {
-    system_advance_clock_ms(3600000);
-    make_events(EVENTS);
-  }
-  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
-  CHECK(bins_capacity(&mine, cls) < grown);
-  hak_cache_check(&mine);
-}
-
-/* Where one class lacks room, what others hold goes back as soon as nobody touches it: else programs whose sizes change
- * would go by the slabs for as long as a bin counts as busy. */
-static void a_class_short_of_room_gets_that_of_idle_ones(void) {
-  enum { SMALL = 1024, OTHER = 2048, SHORT_MS = 16 };
-  const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
-  open_both();
-  for (int round = 0; round < 10; round++) {
-    alloc_many(&mine, SMALL, 2000);
-    free_many(&mine, 2000);
-  }
-  CHECK(mine.budget_bytes > 1 << 20); /* more than a thread may have that has nothing in use */
-  for (int look = 0; look < 4; look++) { /* nothing is short yet */
-    make_events(200);
-    system_advance_clock_ms(SHORT_MS);
-  }
-  CHECK(!bins_empty(&mine, small));
-  for (int look = 0; look < 3; look++) {
-    CHECK(bins_empty(&mine, small) == (look > 1) && (bins_capacity(&mine, cls) >= 100) == (look > 1));
-    for (int round = 0; round < 40; round++) {
-      alloc_many(&mine, OTHER, 100);
-      free_many(&mine, 100);
-    }
-    system_advance_clock_ms(SHORT_MS);
-  }
-  hak_cache_check(&mine);
-}
-
-/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
- */
-static void idle_memory_decays(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
-  set_number("WARM_POOL_SIZE", 0);
-  set_number("RETAIN", INT64_MAX);
-  open_both();
-  CHECK(bins_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
-  alloc_many(&mine, HAK_SMALL_MAX, 10);
-  free_many(&mine, 10);
-  hak_cache_flush(&mine, "test");
-  CHECK(hak_arena_totals().dirty_slices > 0);
-  for (int hour = 0; hour < 6; hour++) {
-    system_advance_clock_ms(3600000);
-    make_events(1000);
-  }
-  CHECK(hak_arena_totals().dirty_slices == 0);
-  CHECK(hak_arena_used_slices() == HAK_SLAB_SLICES);
-  hak_arena_check();
 }
 
 /* A thread that frees small blocks of others, and allocates none, keeps the first of them apart and passes them on;
@@ -375,9 +289,6 @@ int main(void) {
   child_succeeds(a_second_free_of_what_stays_is_noticed);
   child_succeeds(a_flush_returns_everything);
   child_succeeds(a_flush_can_be_requested);
-  child_succeeds(idle_bins_are_returned);
-  child_succeeds(a_class_short_of_room_gets_that_of_idle_ones);
-  child_succeeds(idle_memory_decays);
   child_succeeds(closed_bins_pass_on_what_others_made);
   child_succeeds(a_lone_thread_passes_nothing_on);
   child_succeeds(what_is_passed_on_is_taken_up);

@@ -1,0 +1,48 @@
+#include "bin.h"
+
+#include "base.h"
+
+#include <string.h>
+
+uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls) {
+  uint32_t blocks = hak_bin_blocks(heap, cls);
+  if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK) {
+    return 0;
+  }
+  hak_bin_slots(heap, cls)[blocks] = heap->bin[cls].head;
+  return blocks;
+}
+
+void hak_bin_lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_free_block_t **slots = hak_bin_slots(heap, cls);
+  atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
+  atomic_signal_fence(memory_order_release);
+  heap->bin[cls].head = slots[blocks];
+  hak_bin_set_end(heap, cls);
+}
+
+void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_free_block_t **slots = hak_bin_slots(heap, cls);
+  heap->bin[cls].head = slots[blocks];
+  atomic_signal_fence(memory_order_release);
+  atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
+  hak_bin_set_end(heap, cls);
+}
+
+bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  hak_magazine_t *magazine = &heap->info[cls].magazine, had = *magazine, made;
+  if (blocks <= had.size) {
+    return true;
+  }
+  if (!hak_magazine_make(&made, blocks)) {
+    return false;
+  }
+  uint32_t count = hak_bin_settle(heap, cls);
+  HAK_ASSERT(heap->info[cls].outgoing == 0); /* blocks wait in one that is large enough */
+  memcpy(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count * sizeof(void *));
+  hak_bin_lower(heap, cls, 0);
+  hak_magazine_set(magazine, &made);
+  hak_bin_raise(heap, cls, count);
+  hak_magazine_drop(&had);
+  return true;
+}

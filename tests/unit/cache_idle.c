@@ -1,0 +1,138 @@
+/* What a thread's bins hold and do not use: returned at looks at the clock, which come with refills and overflows. */
+#include "arena.h"
+#include "cache.h"
+#include "child.h"
+#include "setting.h"
+#include "system.h"
+#include "two_bins.h"
+
+enum { BYTES = 1024 };
+
+/* Every call of this is an event of the cache: C7 caches nothing. */
+static void make_events(size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    void *block = bins_alloc(&mine, 4096);
+    bins_free(&mine, block);
+  }
+}
+
+static void idle_bins_are_returned(void) {
+  enum { EVENTS = 2000 };
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  open_both();
+  for (int round = 0; round < 5; round++) {
+    alloc_many(&mine, BYTES, 300);
+    free_many(&mine, 300);
+  }
+  uint32_t grown = bins_capacity(&mine, cls);
+  make_events(EVENTS);
+  make_events(EVENTS);
+  CHECK(!bins_empty(&mine, cls)); /* the clock stands still */
+  for (int hour = 0; hour < 3; hour++) {
+    system_advance_clock_ms(3600000);
+    bins_free(&mine, bins_alloc(&mine, BYTES)); /* an even number of steps, but the bin is not idle */
+    (void)bins_alloc(&mine, BYTES);
+    make_events(EVENTS);
+    CHECK(!bins_empty(&mine, cls) || hour == 0);
+  }
+  for (int hour = 0; hour < 2; hour++) {
+    system_advance_clock_ms(3600000);
+    make_events(EVENTS);
+  }
+  CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
+  CHECK(bins_capacity(&mine, cls) < grown);
+  hak_cache_check(&mine);
+}
+
+/* A thread that comes to the slabs often looks often: what it used to need is in the way of what it needs now. */
+static void a_busy_thread_looks_more_often(void) {
+  enum { SMALL = 1024, OTHER = 2048, BUSY_MS = 16, EVENTS = 2 };
+  const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  open_both();
+  for (int round = 0; round < 10; round++) {
+    alloc_many(&mine, SMALL, 2000);
+    free_many(&mine, 2000);
+  }
+  CHECK(mine.budget_bytes > 1 << 20); /* more than a thread may have that has nothing in use */
+  system_advance_clock_ms(250);
+  make_events(64 / EVENTS);
+  for (int look = 0; look < 4; look++) {
+    system_advance_clock_ms(BUSY_MS);
+    make_events(64 / EVENTS);
+  }
+  CHECK(!bins_empty(&mine, small)); /* too few events till now */
+  for (int look = 0; look < 2; look++) {
+    CHECK(bins_empty(&mine, small) == (look > 0) && (bins_capacity(&mine, cls) >= 100) == (look > 0));
+    for (int round = 0; round < 40; round++) {
+      alloc_many(&mine, OTHER, 100);
+      free_many(&mine, 100);
+    }
+    system_advance_clock_ms(BUSY_MS);
+  }
+  hak_cache_check(&mine);
+}
+
+/* Of a bin that is used, what lies below the lowest it ever came to goes, half of it at each look; and comes back with
+ * its room when it is wanted again. */
+static void what_a_used_bin_does_not_need_is_returned(void) {
+  enum { MANY = 256, FEW = 16 };
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  for (int round = 0; round < 10; round++) {
+    alloc_many(&mine, BYTES, MANY);
+    free_many(&mine, MANY);
+  }
+  uint32_t had = bins_length(&mine, cls), capacity = bins_capacity(&mine, cls);
+  CHECK(had == MANY);
+  for (int look = 0; look < 6; look++) {
+    alloc_many(&mine, BYTES, FEW);
+    for (size_t i = 0; i < FEW; i += 2) { /* in another order */
+      bins_free(&mine, blocks[i + 1]);
+      bins_free(&mine, blocks[i]);
+    }
+    system_advance_clock_ms(250);
+    hak_cache_look_at_clock(&mine);
+    hak_cache_check(&mine);
+    bins_budgets_add_up(&mine);
+    uint32_t has = bins_length(&mine, cls);
+    CHECK(look == 0 || has == (had - had / 2 > FEW ? had - had / 2 : had));
+    CHECK(bins_capacity(&mine, cls) == capacity - (MANY - has));
+    had = has;
+  }
+  CHECK(had == 2 * FEW);
+  alloc_many(&mine, BYTES, MANY);
+  free_many(&mine, MANY);
+  CHECK(bins_length(&mine, cls) == MANY);
+}
+
+/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
+ */
+static void idle_memory_decays(void) {
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_number("WARM_POOL_SIZE", 0);
+  set_number("RETAIN", INT64_MAX);
+  open_both();
+  CHECK(bins_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
+  alloc_many(&mine, HAK_SMALL_MAX, 10);
+  free_many(&mine, 10);
+  hak_cache_flush(&mine, "test");
+  CHECK(hak_arena_totals().dirty_slices > 0);
+  for (int hour = 0; hour < 6; hour++) {
+    system_advance_clock_ms(3600000);
+    make_events(1000);
+  }
+  CHECK(hak_arena_totals().dirty_slices == 0);
+  CHECK(hak_arena_used_slices() == HAK_SLAB_SLICES);
+  hak_arena_check();
+}
+
+int main(void) {
+  system_set_clock_ms(1000000);
+  child_succeeds(idle_bins_are_returned);
+  child_succeeds(a_busy_thread_looks_more_often);
+  child_succeeds(what_a_used_bin_does_not_need_is_returned);
+  child_succeeds(idle_memory_decays);
+  return 0;
+}
