@@ -18,6 +18,14 @@ static uint32_t capacity_of(uint32_t cls) {
   return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
+static uint32_t count_of(const hak_depot_t *depot) {
+  return atomic_load_explicit(&depot->count, memory_order_relaxed);
+}
+
+static void set_count_locked(hak_depot_t *depot, uint32_t count) {
+  atomic_store_explicit(&depot->count, count, memory_order_relaxed);
+}
+
 /* It has a magazine. False: no memory for one. */
 static bool make_ready(hak_depot_t *depot, uint32_t cls) {
   hak_magazine_t made = HAK_MAGAZINE_NONE;
@@ -43,20 +51,23 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
     return count;
   }
   hak_lock(&depot->lock);
-  uint32_t room = capacity_of(cls) - depot->count, put = count < room ? count : room;
-  memcpy(hak_magazine_slots(&depot->magazine) + 1 + depot->count, blocks + count - put, put * sizeof(void *));
-  depot->count += put;
+  uint32_t had = count_of(depot), room = capacity_of(cls) - had, put = count < room ? count : room;
+  memcpy(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put * sizeof(void *));
+  set_count_locked(depot, had + put);
   hak_unlock(&depot->lock);
   return count - put;
 }
 
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) {
   hak_depot_t *depot = &hak_depots[cls];
+  if (count_of(depot) == 0) { /* mostly, and worth no lock */
+    return 0;
+  }
   hak_lock(&depot->lock);
-  uint32_t count = want < depot->count ? want : depot->count;
+  uint32_t has = count_of(depot), count = want < has ? want : has;
   if (count > 0) {
-    depot->count -= count;
-    memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + depot->count, count * sizeof(void *));
+    set_count_locked(depot, has - count);
+    memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
     atomic_store_explicit(&depot->taken, true, memory_order_relaxed);
   }
   hak_unlock(&depot->lock);
@@ -94,14 +105,14 @@ void hak_depot_verify(const char *function) {
     }
     const hak_free_block_t *damaged = NULL;
     hak_free_block_t **slots = hak_magazine_slots(&depot->magazine);
-    for (uint32_t i = 1; i <= depot->count && !damaged; i++) { /* marked meanwhile, should it be there twice */
+    for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) { /* marked meanwhile, should it be there twice */
       if (hak_is_marked_free(slots[i])) {
         hak_mark_taken(slots[i]);
       } else {
         damaged = slots[i];
       }
     }
-    for (uint32_t i = 1; i <= depot->count && !damaged; i++) {
+    for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) {
       hak_mark_free(slots[i]);
     }
     hak_unlock(&depot->lock);
@@ -115,7 +126,7 @@ bool hak_depot_holds(const void *block, uint32_t cls) {
   hak_depot_t *depot = &hak_depots[cls];
   bool held = false;
   hak_lock(&depot->lock);
-  for (uint32_t i = 1; i <= depot->count && !held; i++) {
+  for (uint32_t i = 1; i <= count_of(depot) && !held; i++) {
     held = hak_magazine_slots(&depot->magazine)[i] == block;
   }
   hak_unlock(&depot->lock);
@@ -123,8 +134,5 @@ bool hak_depot_holds(const void *block, uint32_t cls) {
 }
 
 size_t hak_depot_count(uint32_t cls) {
-  hak_lock(&hak_depots[cls].lock);
-  size_t count = hak_depots[cls].count;
-  hak_unlock(&hak_depots[cls].lock);
-  return count;
+  return count_of(&hak_depots[cls]);
 }
