@@ -10,7 +10,7 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
   used = up ? used + slices : used - slices;
   if (up) {
-    hak_release_end_promise_locked(slices);
+    hak_target_end_promise_locked(slices);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   hak_target_use_locked(used);
@@ -257,20 +257,21 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   void *base = NULL;
   size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
-  if (!hak_release_promise(slices)) {
+  if (!hak_target_promise(slices)) {
     return NULL;
   }
   for (bool need = false; !base; need = true) {
     do {
       base = take_now(slices, align, cls, need, zeroed);
     } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
-    if (base || need) {
-      break;
+    if (!base && !need) {
+      hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
+    } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_release_unmap_rest(least))) {
+      break; /* smaller requests are what the rest of a chunk is for */
     }
-    hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
   }
   if (!base) {
-    hak_release_end_promise(slices);
+    hak_target_end_promise(slices);
   }
   hak_release_after_take(false);
   return base;
@@ -339,7 +340,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   bool zeroed = true;
   hak_chunk_t *chunk = hak_chunk_at(base);
   size_t first = slice_in_chunk(base) + slices;
-  if (first + more > HAK_CHUNK_SLICES || !hak_release_promise(more)) {
+  if (first + more > HAK_CHUNK_SLICES || !hak_target_promise(more)) {
     return false;
   }
   hak_mask_t mask = hak_mask_of(first, more);
@@ -348,7 +349,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   if (ok) {
     take_locked(chunk, first, more, &zeroed);
   } else {
-    hak_release_end_promise_locked(more);
+    hak_target_end_promise_locked(more);
   }
   hak_unlock(&hak_arena.lock);
   return ok;

@@ -143,8 +143,15 @@ void hak_target_use_locked(size_t used);
 /* So many more are about to be used by a block that grows, in a mapping of its own: they need nothing that is kept, so
  * a rise by them does not count. */
 void hak_target_grow_locked(size_t slices);
+/* So many are clean in chunks that blocks have a part of. */
+size_t hak_target_rest_locked(void);
 /* A decay time is over. */
 void hak_target_begin_locked(void);
+/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
+ * to the caller until it uses them, or says that it does not. */
+bool hak_target_promise(size_t slices);
+void hak_target_end_promise(size_t slices);
+void hak_target_end_promise_locked(size_t slices);
 
 /* release.c */
 
@@ -160,8 +167,6 @@ bool hak_release_into(char *base, size_t chunks, bool *filled);
 /* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. For a block that `grows`:
  * what it can use nothing of. */
 void hak_release_after_take(bool grows);
-/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
- * to the caller until it uses them, or says that it does not. */
-bool hak_release_promise(size_t slices);
-void hak_release_end_promise(size_t slices);
-void hak_release_end_promise_locked(size_t slices);
+/* No more can be mapped: unmap what is free and clean in chunks that blocks have a part of. False: that is less than
+ * `least` slices, or little of all. */
+bool hak_release_unmap_rest(size_t least);

@@ -7,7 +7,7 @@
 typedef struct hak_depot {
   hak_lock_t lock;
   _Atomic uint32_t count; /* changed under the lock */
-  _Atomic bool taken; /* since the last decay */
+  _Atomic bool taken;     /* since the last decay */
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 

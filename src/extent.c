@@ -261,8 +261,9 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
 
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   bool purged = false;
+  size_t all = chunks + (tail > 0);
   align = align > HAK_CHUNK_BYTES ? align : HAK_CHUNK_BYTES;
-  if (!hak_release_promise(chunks * HAK_CHUNK_SLICES + tail)) {
+  if (!hak_target_promise(chunks * HAK_CHUNK_SLICES + tail)) {
     return NULL;
   }
   for (;;) {
@@ -277,11 +278,11 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
       hak_release_after_take(grows);
       return base;
     }
-    if (stocked && hak_extent_grow(chunks + (tail > 0), align, 0, grows)) {
+    if (stocked && hak_extent_grow(all, align, 0, grows)) {
       continue;
     }
-    if (purged || !hak_arena_purge(0)) {
-      hak_release_end_promise(chunks * HAK_CHUNK_SLICES + tail);
+    if ((purged || !hak_arena_purge(0)) && !hak_release_unmap_rest(all * HAK_CHUNK_SLICES)) {
+      hak_target_end_promise(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }
     purged = true;

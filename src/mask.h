@@ -56,6 +56,13 @@ HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
   }
   return longest;
 }
+/* Up to `count` bits, the highest. */
+HAK_INLINE hak_mask_t hak_mask_highest(hak_mask_t mask, size_t count) {
+  for (size_t more = hak_mask_count(mask); more > count; more--) {
+    mask &= mask - 1;
+  }
+  return mask;
+}
 /* The row of bits that bit `at`, which is set, belongs to: how many bits it has. */
 HAK_INLINE uint32_t hak_mask_row_around(hak_mask_t mask, size_t at) {
   hak_mask_t above = ~(mask >> at), below = ~mask << (HAK_CHUNK_SLICES - 1 - at);

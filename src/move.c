@@ -51,7 +51,7 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
-  if (!hak_release_promise(more)) {
+  if (!hak_target_promise(more)) {
     return NULL;
   }
   if (!may_move && hak_extent_join(huge, chunks - huge->chunks)) {
@@ -59,7 +59,7 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
   if (!place) {
-    hak_release_end_promise(more);
+    hak_target_end_promise(more);
     return NULL;
   }
   hak_lock(&hak_arena.lock);

@@ -68,14 +68,6 @@ static void into_transit(hak_chunk_t *chunk, hak_mask_t mask) {
   hak_arena_settle_locked(chunk);
 }
 
-/* Up to `count` of them: what lies low is taken again first. */
-static hak_mask_t highest(hak_mask_t mask, size_t count) {
-  for (size_t more = hak_mask_count(mask); more > count; more--) {
-    mask &= mask - 1;
-  }
-  return mask;
-}
-
 /* The emptiest chunks first: they may become whole ones. One that another thread is at is left to it. */
 static void collect_slices(step_t *step, size_t most, bool aged_only) {
   for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
@@ -86,7 +78,7 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
         break;
       }
       if (chunk->transit == 0) {
-        hak_mask_t mask = highest(chunk->free & chunk->dirty, most - step->slices);
+        hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices); /* low ones serve */
         step->range[step->ranges++] = chunk;
         step->slices += hak_mask_count(mask);
         into_transit(chunk, mask);
@@ -137,17 +129,39 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
   hak_arena_settle_locked(chunk);
 }
 
-/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its
- * slices are unmapped. Before that they are nobody's, also to the child of a fork. */
-static size_t unmap_slices_and_unlock(hak_chunk_t *chunk) {
-  hak_mask_t mask = whole_pages(chunk->transit);
+/* Slices that are nobody's from now on, also to the child of a fork: they are about to be unmapped. */
+static void forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
   size_t count = hak_mask_count(mask);
-  char *base = chunk->base;
   chunk->present &= ~mask;
   chunk->transit &= ~mask;
+  chunk->free &= ~mask;
   chunk->dirty &= ~mask;
+  chunk->purged &= ~mask;
   hak_arena.mapped_slices -= count;
   hak_arena.unmapped_ever += count;
+}
+
+static bool unmap_slices(char *base, hak_mask_t mask) {
+  bool any = false;
+  for (uint32_t slices, first; mask; mask &= ~hak_mask_of(first, slices)) {
+    first = hak_mask_row(mask, &slices);
+    char *row = base + ((size_t)first << HAK_SLICE_SHIFT);
+    size_t bytes = (size_t)slices << HAK_SLICE_SHIFT;
+    bool done = hak_os_unmap(row, bytes);
+    any |= done;
+    if (!done && hak_os_discard(row, bytes)) {
+      hak_arena_add_slices(row, slices);
+    }
+  }
+  return any;
+}
+
+/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its
+ * slices are unmapped. */
+static size_t finish_by_unmapping_and_unlock(hak_chunk_t *chunk) {
+  hak_mask_t mask = whole_pages(chunk->transit);
+  char *base = chunk->base;
+  forget_locked(chunk, mask);
   out_of_transit(chunk, 0);
   if (chunk->present == 0) {
     hak_set_chunk(base, 1, &hak_chunk_gone);
@@ -155,21 +169,14 @@ static size_t unmap_slices_and_unlock(hak_chunk_t *chunk) {
     atomic_store_explicit(&hak_arena.little_end, base, memory_order_relaxed);
   }
   hak_unlock(&hak_arena.lock);
-  for (uint32_t slices, first; mask; mask &= ~hak_mask_of(first, slices)) {
-    first = hak_mask_row(mask, &slices);
-    char *row = base + ((size_t)first << HAK_SLICE_SHIFT);
-    size_t bytes = (size_t)slices << HAK_SLICE_SHIFT;
-    if (!hak_os_unmap(row, bytes) && hak_os_discard(row, bytes)) {
-      hak_arena_add_slices(row, slices);
-    }
-  }
-  return count;
+  unmap_slices(base, mask);
+  return hak_mask_count(mask);
 }
 
 static size_t finish_slices(hak_chunk_t *chunk) {
   hak_lock(&hak_arena.lock);
   if (chunk->transit && chunk->present != HAK_MASK_ALL) {
-    return unmap_slices_and_unlock(chunk);
+    return finish_by_unmapping_and_unlock(chunk);
   }
   hak_unlock(&hak_arena.lock);
   hak_mask_t done = discard_slices(chunk, chunk->transit);
@@ -356,33 +363,26 @@ bool hak_arena_purge(size_t keep) {
   return all > 0;
 }
 
-bool hak_release_promise(size_t slices) {
-  size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
-  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
-    return true;
-  }
-  for (bool purged = false;; purged = true) {
-    hak_lock(&hak_arena.lock);
-    size_t used = hak_arena.used_slices + hak_arena.promised_slices;
-    bool fits = used + hak_arena.dirty_slices + slices <= limit;
-    hak_arena.promised_slices += fits ? slices : 0;
-    hak_unlock(&hak_arena.lock);
-    if (fits || used + slices > limit || purged) {
-      return fits;
-    }
-    hak_arena_purge(limit - slices - used);
-  }
-}
-
-/* There may be less than that: the limit was not in force, or the process has forked since. */
-void hak_release_end_promise_locked(size_t slices) {
-  hak_arena.promised_slices -= slices < hak_arena.promised_slices ? slices : hak_arena.promised_slices;
-}
-
-void hak_release_end_promise(size_t slices) {
+/* Not inlined, for the sake of the stack. */
+HAK_NOINLINE bool hak_release_unmap_rest(size_t least) {
+  enum { LEAST_PART = 64 }; /* of what is mapped: else it is not worth a look at every chunk */
+  hak_chunk_t last = {.base = NULL}, *chunk = NULL;
+  bool any = false;
   hak_lock(&hak_arena.lock);
-  hak_release_end_promise_locked(slices);
+  size_t rest = hak_target_rest_locked(), part = hak_arena.mapped_slices / LEAST_PART;
+  for (; rest > part && rest >= least && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
+    hak_mask_t mask = whole_pages(chunk->free & ~chunk->dirty);
+    last.base = chunk->base;
+    if (mask) {
+      forget_locked(chunk, mask);
+      hak_arena_settle_locked(chunk);
+      hak_unlock(&hak_arena.lock);
+      any |= unmap_slices(last.base, mask);
+      hak_lock(&hak_arena.lock);
+    }
+  }
   hak_unlock(&hak_arena.lock);
+  return any;
 }
 
 void hak_arena_fork_child(void) {

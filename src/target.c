@@ -41,8 +41,8 @@ static size_t learned_locked(void) {
 }
 
 /* What is clean of chunks that blocks have a part of: the chunk that such a block leaves counts as dirty throughout. */
-static size_t rest_locked(size_t used) {
-  return smaller(hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - used, used);
+size_t hak_target_rest_locked(void) {
+  return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
 }
 
 static void count_swing_locked(size_t used, size_t high) {
@@ -65,7 +65,7 @@ void hak_target_use_locked(size_t used) {
       rise->to = used;
       rise->resident =
           smaller(used + hak_arena.dirty_slices, larger(used, high + larger(high / BEYOND_PEAK, BEYOND_LEAST)));
-      rise->rest = rest_locked(used);
+      rise->rest = smaller(hak_target_rest_locked(), used);
     }
   }
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
@@ -101,4 +101,33 @@ size_t hak_target_locked(void) {
   size_t retain = hak_option_slices(HAK_OPTION_RETAIN), least = retain > cached ? retain - cached : 0;
   hak_arena.learned_slices = learned_locked();
   return larger(larger(target, least), share + hak_arena.learned_slices);
+}
+
+bool hak_target_promise(size_t slices) {
+  size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
+  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
+    return true;
+  }
+  for (bool purged = false;; purged = true) {
+    hak_lock(&hak_arena.lock);
+    size_t used = hak_arena.used_slices + hak_arena.promised_slices;
+    bool fits = used + hak_arena.dirty_slices + slices <= limit;
+    hak_arena.promised_slices += fits ? slices : 0;
+    hak_unlock(&hak_arena.lock);
+    if (fits || used + slices > limit || purged) {
+      return fits;
+    }
+    hak_arena_purge(limit - slices - used);
+  }
+}
+
+/* There may be less than that: the limit was not in force, or the process has forked since. */
+void hak_target_end_promise_locked(size_t slices) {
+  hak_arena.promised_slices -= slices < hak_arena.promised_slices ? slices : hak_arena.promised_slices;
+}
+
+void hak_target_end_promise(size_t slices) {
+  hak_lock(&hak_arena.lock);
+  hak_target_end_promise_locked(slices);
+  hak_unlock(&hak_arena.lock);
 }

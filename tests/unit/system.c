@@ -24,6 +24,8 @@ static const int errors[SYSTEM_CALLS] = {
 };
 
 static size_t refused_mappings_from;
+static bool has_limit;
+static size_t left_to_map;
 static struct {
   SystemCall call;
   void (*body)(void);
@@ -56,6 +58,11 @@ void system_allow(void) {
     plans[call].skip = plans[call].count = 0;
   }
   refused_mappings_from = 0;
+}
+
+void system_limit_mapped(size_t bytes) {
+  has_limit = true;
+  left_to_map = bytes;
 }
 
 void system_refuse_mappings_from(size_t bytes) {
@@ -154,17 +161,21 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, o
   if (is_refused(SYSTEM_MMAP)) {
     return MAP_FAILED;
   }
-  if (refused_mappings_from > 0 && bytes >= refused_mappings_from) {
+  bool too_much = has_limit && !(flags & MAP_FIXED) && bytes > left_to_map;
+  if (too_much || (refused_mappings_from > 0 && bytes >= refused_mappings_from)) {
     errno = ENOMEM;
     return MAP_FAILED;
   }
+  left_to_map -= has_limit && !(flags & MAP_FIXED) ? bytes : 0;
   at = wishes_are_ignored && !(flags & MAP_FIXED) ? NULL : at;
   flags &= noreplace_is_unknown ? ~MAP_FIXED_NOREPLACE : ~0;
   return __real_mmap(at, bytes, protection, flags, file, offset);
 }
 
 int __wrap_munmap(void *at, size_t bytes) {
-  return is_refused(SYSTEM_MUNMAP) ? -1 : __real_munmap(at, bytes);
+  int failed = is_refused(SYSTEM_MUNMAP) ? -1 : __real_munmap(at, bytes);
+  left_to_map += has_limit && !failed ? bytes : 0;
+  return failed;
 }
 
 int __wrap_madvise(void *at, size_t bytes, int advice) {

@@ -32,6 +32,9 @@ void system_allow(void);
 /* Mappings of at least so many bytes fail from now on; 0: none do. */
 void system_refuse_mappings_from(size_t bytes);
 
+/* From now on so many bytes may be mapped more than are unmapped. */
+void system_limit_mapped(size_t bytes);
+
 /* The next call of the kind runs `body` before it does anything: what another thread might do at that moment. */
 void system_during(SystemCall call, void (*body)(void));
 /* Whether that has happened. */

@@ -1,0 +1,109 @@
+/* Where no more can be mapped, what blocks of more than half a chunk leave of theirs is unmapped for others. */
+#include "child.h"
+#include "setting.h"
+#include "slices.h"
+#include "system.h"
+
+enum { LEFT = 20 * CHUNK, HALF = CHUNK / 2, MOST = 64 };
+
+static char *block[MOST];
+
+static void limit_mapped(void) {
+  slices_begin_here();
+  hak_arena_give(slices_take(1), 1); /* what is made once is made */
+  CHECK(hak_arena_purge(0));
+  system_limit_mapped((size_t)LEFT << HAK_SLICE_SHIFT);
+}
+
+static void check_block(const char *base, size_t slices) {
+  for (size_t i = 0; i < slices << HAK_SLICE_SHIFT; i += 4096) {
+    CHECK(base[i] == 1);
+  }
+}
+
+/* A block of little more than half a chunk, again and again: most of what may be mapped is had. */
+static void what_half_a_chunk_leaves_is_used(void) {
+  size_t count = 0;
+  limit_mapped();
+  while (count < MOST && (block[count] = slices_take(HALF + 1))) {
+    count++;
+  }
+  CHECK(count * (HALF + 1) > LEFT - LEFT / 8);
+  CHECK(hak_arena_used_slices() == count * (HALF + 1));
+  slices_add_up();
+  for (size_t i = 0; i < count; i++) {
+    check_block(block[i], HALF + 1);
+  }
+  for (size_t i = 0; i < count; i += 2) {
+    hak_arena_give(block[i], HALF + 1);
+  }
+  CHECK(hak_arena_purge(0));
+  slices_add_up();
+  for (size_t i = 0; i < count; i += 2) {
+    CHECK((block[i] = slices_take(HALF + 1)) != NULL);
+  }
+  for (size_t i = 0; i < count; i++) {
+    check_block(block[i], HALF + 1);
+    hak_arena_give(block[i], HALF + 1);
+  }
+  hak_arena_purge(0);
+  CHECK(hak_arena_used_slices() == 0 && hak_arena_totals().dirty_slices == 0);
+  slices_add_up();
+  CHECK(slices_take(CHUNK) != NULL && chunks_take(2, 0) != NULL);
+}
+
+/* The same behind whole chunks. */
+static void what_a_tail_leaves_is_used(void) {
+  size_t count = 0;
+  limit_mapped();
+  while (count < MOST && (block[count] = chunks_take(1, 1))) {
+    count++;
+  }
+  CHECK(count * (CHUNK + 1) > LEFT - LEFT / 4);
+  slices_add_up();
+  for (size_t i = 0; i < count; i++) {
+    check_block(block[i], CHUNK + 1);
+    chunks_give(block[i], 1);
+  }
+  slices_add_up();
+  CHECK(hak_arena_used_slices() == 0);
+}
+
+/* What the kernel does not unmap stays, and is no reason to try again; nor is what is little. */
+static void what_cannot_be_unmapped_stays(void) {
+  enum { COUNT = 10 };
+  limit_mapped();
+  for (size_t i = 0; i < COUNT; i++) {
+    CHECK((block[i] = slices_take(HALF + 1)) != NULL);
+  }
+  system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
+  CHECK(!hak_release_unmap_rest(1));
+  slices_add_up();
+  system_allow();
+  size_t mapped = hak_arena_totals().mapped_slices;
+  CHECK(!hak_release_unmap_rest(COUNT * (HALF - 1) + 1)); /* it would not do */
+  CHECK(hak_release_unmap_rest(COUNT * (HALF - 1)) && hak_arena_totals().mapped_slices == mapped - COUNT * (HALF - 1));
+  slices_add_up();
+  CHECK(slices_take(CHUNK - 1) != NULL && !hak_release_unmap_rest(1));
+  slices_add_up();
+}
+
+/* What was written is given back by others, who count it. */
+static void what_is_dirty_stays(void) {
+  set_number("RETAIN", (uint64_t)CHUNK << HAK_SLICE_SHIFT);
+  slices_begin_here();
+  char *base = slices_take(HALF), *part = slices_take(10);
+  hak_arena_give(part, 10);
+  CHECK(hak_release_unmap_rest(1) && dirty_slices() == 10 && hak_arena_totals().mapped_slices == HALF + 10);
+  slices_add_up();
+  check_block(base, HALF);
+  check_block(part, 10);
+}
+
+int main(void) {
+  child_succeeds(what_half_a_chunk_leaves_is_used);
+  child_succeeds(what_a_tail_leaves_is_used);
+  child_succeeds(what_cannot_be_unmapped_stays);
+  child_succeeds(what_is_dirty_stays);
+  return 0;
+}
