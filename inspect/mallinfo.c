@@ -14,7 +14,8 @@ HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   hak_stats_t *stats = hak_stats_take();
   struct mallinfo2 info = {0};
   if (stats) {
-    info.arena = (stats->arena.used_slices << HAK_SLICE_SHIFT) - stats->huge_bytes;
+    size_t used = stats->arena.used_slices << HAK_SLICE_SHIFT; /* a moment after `huge_bytes` */
+    info.arena = used > stats->huge_bytes ? used - stats->huge_bytes : 0;
     info.uordblks = stats->live_bytes;
     info.fordblks = stats->free_bytes + stats->cached_bytes;
     info.hblks = stats->huge_blocks;

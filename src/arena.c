@@ -266,7 +266,7 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
     } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (!base && !need) {
       hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
-    } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_release_unmap_rest(least))) {
+    } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_rest(least))) {
       break; /* smaller requests are what the rest of a chunk is for */
     }
   }

@@ -1,6 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
- * mapping), target.c (how much stays resident) and release.c (what goes, and how). Data: hak_arena, see arena.h. Layers
- * below: mask, pagemap. */
+ * mapping), target.c (how much stays resident), release.c (what goes, and how) and unmap.c. Data: hak_arena, see arena.h.
+ * Layers below: mask, pagemap. */
 #pragma once
 
 #include "arena.h"
@@ -167,6 +167,15 @@ bool hak_release_into(char *base, size_t chunks, bool *filled);
 /* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. For a block that `grows`:
  * what it can use nothing of. */
 void hak_release_after_take(bool grows);
-/* No more can be mapped: unmap what is free and clean in chunks that blocks have a part of. False: that is less than
- * `least` slices, or little of all. */
-bool hak_release_unmap_rest(size_t least);
+/* Those of the slices that make up whole pages, which may be larger: of the rest, pages hold something else. */
+hak_mask_t hak_release_whole_pages(hak_mask_t mask);
+/* The chunk's slices in transit are free again; of these, `done` are clean now. */
+void hak_release_out_of_transit_locked(hak_chunk_t *chunk, hak_mask_t done);
+
+/* unmap.c: where no more can be mapped, what is mapped without need is what others lack. */
+
+/* The slices in transit of a chunk that was mapped in part are unmapped. Returns how many; the lock is free then. */
+size_t hak_unmap_transit_and_unlock(hak_chunk_t *chunk);
+/* So is what is free and clean in chunks that blocks have a part of. False: nothing was, for that is less than `least`
+ * slices, or little of all, or because so much is mapped that it would take too many mappings. */
+bool hak_unmap_rest(size_t least);

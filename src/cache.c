@@ -170,7 +170,7 @@ static void see(hak_heap_t *heap, uint32_t cls) {
   info->busy = false;
   info->seen_head = heap->bin[cls].head;
   info->seen_count = hak_bin_settle(heap, cls) + info->outgoing;
-  info->seen_middle = hak_bin_slots(heap, cls)[info->seen_count / 2 + 1];
+  info->seen_middle = info->seen_count > 0 ? hak_bin_slots(heap, cls)[info->seen_count / 2 + 1] : NULL;
 }
 
 /* A class that the thread did not touch since the last look holds slabs for nothing, and room that others may need. */

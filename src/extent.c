@@ -281,7 +281,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
     if (stocked && hak_extent_grow(all, align, 0, grows)) {
       continue;
     }
-    if ((purged || !hak_arena_purge(0)) && !hak_release_unmap_rest(all * HAK_CHUNK_SLICES)) {
+    if ((purged || !hak_arena_purge(0)) && !hak_unmap_rest(all * HAK_CHUNK_SLICES)) {
       hak_target_end_promise(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }

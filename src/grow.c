@@ -188,9 +188,12 @@ HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
   if (slices > 0 && every <= hak_os_page_bytes() && may_be_huge(base, slices)) {
     char *chunk_base = (char *)base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
     uint64_t before = hak_os_now_ms();
-    if (hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, true)) {
+    bool huge = hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, true);
+    if (huge) {
       *(volatile char *)base = 0;
-      hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false);
+    }
+    hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false); /* a part of it may be, though the call failed */
+    if (huge) {
       count_price(hak_os_now_ms() - before);
     }
   }

@@ -233,9 +233,9 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     return;
   }
   info->returned -= again;
-  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES) / hak_class_sizes[cls],
-         wanted = (size_t)hak_bin_capacity(info) + again;
-  if (wanted <= most && may_grow(heap, cls, again)) {
+  size_t wanted = (size_t)hak_bin_capacity(info) + again;
+  if (wanted <= blocks_within(hak_option_size(HAK_OPTION_CACHE_BYTES), cls, 0, HAK_MAGAZINE_MAX) &&
+      may_grow(heap, cls, again)) {
     hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
 }
@@ -307,7 +307,7 @@ bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   forget_lent(info, cls);
-  if (info->adaptive && hak_bin_capacity(info) > 0) {
+  if (info->adaptive && hak_bin_capacity(info) + info->unearned_bytes > 0) {
     heap->unearned_bytes -= info->unearned_bytes;
     info->unearned_bytes = 0;
     info->fetched = 0;

@@ -87,8 +87,7 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
   }
 }
 
-/* Those of the slices that make up whole pages, which may be larger: of the rest, pages hold something else. */
-static hak_mask_t whole_pages(hak_mask_t mask) {
+hak_mask_t hak_release_whole_pages(hak_mask_t mask) {
   size_t slices = hak_os_page_bytes() >> HAK_SLICE_SHIFT;
   hak_mask_t whole = slices > 1 ? 0 : mask;
   if (slices > 1) {
@@ -102,7 +101,7 @@ static hak_mask_t whole_pages(hak_mask_t mask) {
 /* Returns the slices that were given back. */
 static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   hak_mask_t done = 0;
-  mask = whole_pages(mask);
+  mask = hak_release_whole_pages(mask);
   while (mask) {
     uint32_t count, first = hak_mask_row(mask, &count);
     hak_mask_t row = hak_mask_of(first, count);
@@ -114,8 +113,7 @@ static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   return done;
 }
 
-/* Free again; of these, `done` are clean now. */
-static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
+void hak_release_out_of_transit_locked(hak_chunk_t *chunk, hak_mask_t done) {
   hak_chunk_t **link = &hak_arena.transit;
   while (*link != chunk) {
     link = &(*link)->next_transit;
@@ -129,61 +127,17 @@ static void out_of_transit(hak_chunk_t *chunk, hak_mask_t done) {
   hak_arena_settle_locked(chunk);
 }
 
-/* Slices that are nobody's from now on, also to the child of a fork: they are about to be unmapped. */
-static void forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
-  size_t count = hak_mask_count(mask);
-  chunk->present &= ~mask;
-  chunk->transit &= ~mask;
-  chunk->free &= ~mask;
-  chunk->dirty &= ~mask;
-  chunk->purged &= ~mask;
-  hak_arena.mapped_slices -= count;
-  hak_arena.unmapped_ever += count;
-}
-
-static bool unmap_slices(char *base, hak_mask_t mask) {
-  bool any = false;
-  for (uint32_t slices, first; mask; mask &= ~hak_mask_of(first, slices)) {
-    first = hak_mask_row(mask, &slices);
-    char *row = base + ((size_t)first << HAK_SLICE_SHIFT);
-    size_t bytes = (size_t)slices << HAK_SLICE_SHIFT;
-    bool done = hak_os_unmap(row, bytes);
-    any |= done;
-    if (!done && hak_os_discard(row, bytes)) {
-      hak_arena_add_slices(row, slices);
-    }
-  }
-  return any;
-}
-
-/* Where memory was too short for the whole chunk, what is mapped without need is what the next request lacks: its
- * slices are unmapped. */
-static size_t finish_by_unmapping_and_unlock(hak_chunk_t *chunk) {
-  hak_mask_t mask = whole_pages(chunk->transit);
-  char *base = chunk->base;
-  forget_locked(chunk, mask);
-  out_of_transit(chunk, 0);
-  if (chunk->present == 0) {
-    hak_set_chunk(base, 1, &hak_chunk_gone);
-    hak_chunk_spare_locked(chunk);
-    atomic_store_explicit(&hak_arena.little_end, base, memory_order_relaxed);
-  }
-  hak_unlock(&hak_arena.lock);
-  unmap_slices(base, mask);
-  return hak_mask_count(mask);
-}
-
 static size_t finish_slices(hak_chunk_t *chunk) {
   hak_lock(&hak_arena.lock);
   if (chunk->transit && chunk->present != HAK_MASK_ALL) {
-    return finish_by_unmapping_and_unlock(chunk);
+    return hak_unmap_transit_and_unlock(chunk);
   }
   hak_unlock(&hak_arena.lock);
   hak_mask_t done = discard_slices(chunk, chunk->transit);
   hak_lock(&hak_arena.lock);
   done &= chunk->transit; /* 0 in the child of a fork out of a signal handler: there they are free again */
   if (chunk->transit) {
-    out_of_transit(chunk, done);
+    hak_release_out_of_transit_locked(chunk, done);
   }
   hak_unlock(&hak_arena.lock);
   return hak_mask_count(done);
@@ -363,33 +317,11 @@ bool hak_arena_purge(size_t keep) {
   return all > 0;
 }
 
-/* Not inlined, for the sake of the stack. */
-HAK_NOINLINE bool hak_release_unmap_rest(size_t least) {
-  enum { LEAST_PART = 64 }; /* of what is mapped: else it is not worth a look at every chunk */
-  hak_chunk_t last = {.base = NULL}, *chunk = NULL;
-  bool any = false;
-  hak_lock(&hak_arena.lock);
-  size_t rest = hak_target_rest_locked(), part = hak_arena.mapped_slices / LEAST_PART;
-  for (; rest > part && rest >= least && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
-    hak_mask_t mask = whole_pages(chunk->free & ~chunk->dirty);
-    last.base = chunk->base;
-    if (mask) {
-      forget_locked(chunk, mask);
-      hak_arena_settle_locked(chunk);
-      hak_unlock(&hak_arena.lock);
-      any |= unmap_slices(last.base, mask);
-      hak_lock(&hak_arena.lock);
-    }
-  }
-  hak_unlock(&hak_arena.lock);
-  return any;
-}
-
 void hak_arena_fork_child(void) {
   hak_arena.forks++;
   hak_arena.promised_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
-    out_of_transit(hak_arena.transit, 0);
+    hak_release_out_of_transit_locked(hak_arena.transit, 0);
   }
   for (hak_chunk_t *held; (held = hak_arena.leaving);) {
     hak_arena.leaving = held->next_transit;

@@ -54,7 +54,9 @@ static hak_slab_t *hold_one(hak_slab_class_t *class) {
     uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
     /* worth another pass when half of what is out came back */
-    atomic_store_explicit(&slab->sparse_from, carved - (carved - free) / 2, memory_order_relaxed);
+    uint32_t again = carved - (carved - free) / 2;
+    /* more than now in any case: in the child of a fork, blocks may be out that count as free */
+    atomic_store_explicit(&slab->sparse_from, again > free ? again : free + 1, memory_order_relaxed);
   }
   hak_unlock(&class->lock);
   return slab;

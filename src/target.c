@@ -7,6 +7,7 @@ enum {
                       uses nothing of what is kept, and would leave as much each time; but by no less than what two
                       blocks may leave of their chunks */
   BEYOND_LEAST = 2 * HAK_CHUNK_SLICES,
+  SWINGS_MAX = 1 << 10,
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -50,7 +51,7 @@ static void count_swing_locked(size_t used, size_t high) {
     hak_arena.is_low = true;
   } else if (hak_arena.is_low && used >= high / 2) {
     hak_arena.is_low = false;
-    hak_arena.swings[0]++;
+    hak_arena.swings[0] += hak_arena.swings[0] < SWINGS_MAX;
   }
 }
 

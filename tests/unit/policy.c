@@ -252,6 +252,15 @@ static void idle_classes_lose_what_they_earned(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* Also where the room was lost before. */
+static void what_was_unearned_is_to_be_had_again(void) {
+  const uint32_t cls = open_one(BYTES);
+  CHECK(overflow(cls) == HAK_OVERFLOW_GROWN && heap.unearned_bytes > 0);
+  hak_policy_set_capacity(&heap, cls, 0);
+  hak_policy_idle(&heap, cls);
+  CHECK(heap.unearned_bytes == 0 && overflow(cls) == HAK_OVERFLOW_GROWN);
+}
+
 static void what_is_lent_comes_back(void) {
   const uint32_t cls = open_one(200);
   CHECK(!hak_policy_lend(&heap, hak_class_of(16), 4)); /* it is closed */
@@ -287,6 +296,7 @@ int main(void) {
   child_succeeds(who_only_frees_gathers_batches);
   child_succeeds(batches_are_small_where_there_are_many_threads);
   child_succeeds(idle_classes_lose_what_they_earned);
+  child_succeeds(what_was_unearned_is_to_be_had_again);
   child_succeeds(what_is_lent_comes_back);
   return 0;
 }

@@ -75,6 +75,18 @@ static void what_is_earned_has_limits(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* Of the smallest blocks the option would allow more. */
+static void no_cache_holds_more_than_a_magazine(void) {
+  const uint32_t cls = open_one(16);
+  hak_cache_set_open(1);
+  use_mib(64);
+  heap.info[cls].returned = 1 << 20;
+  for (int i = 0; i < 3 * HAK_MAGAZINE_MAX / 64; i++) {
+    hak_policy_fetched(&heap, cls, 64);
+  }
+  CHECK(capacity(cls) == HAK_MAGAZINE_MAX);
+}
+
 /* Caches share one and a half times what the process has in use, and of blocks up to 4 KiB three times. */
 static void caches_share_the_budget(void) {
   const uint32_t large = open_one(40 << 10), small = hak_class_of(4096);
@@ -259,6 +271,7 @@ static void the_arena_keeps_the_rest(void) {
 
 int main(void) {
   child_succeeds(what_is_earned_has_limits);
+  child_succeeds(no_cache_holds_more_than_a_magazine);
   child_succeeds(caches_share_the_budget);
   child_succeeds(no_cache_pays_for_another);
   child_succeeds(of_runs_a_thread_keeps_less);
