@@ -1,6 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
- * mapping), target.c (how much stays resident), release.c (what goes, and how) and unmap.c. Data: hak_arena, see arena.h.
- * Layers below: mask, pagemap. */
+ * mapping), target.c (how much stays resident), release.c (what goes, and how) and unmap.c. Data: hak_arena, see
+ * arena.h. Layers below: mask, pagemap. */
 #pragma once
 
 #include "arena.h"

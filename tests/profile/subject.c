@@ -96,13 +96,17 @@ _Noreturn static void wait_forever(void) {
   }
 }
 
-/* More and more, then all of it is freed, and again: threads pass by the slow path now and then. */
+/* More and more, then all of it is freed, and again; a large block now and then, so that the thread comes by the slow path
+ * also when its cache holds all the others. */
 _Noreturn static void loop(void) {
   puts("ready");
   fflush(stdout);
   for (size_t round = 0;; round++) {
     for (size_t i = 0; i < 5000; i++) {
       by_malloc(100 + i * (round % 13) % 9000);
+    }
+    if (round % 8 == 0) {
+      by_malloc(2 * MIB);
     }
     while (kept_count > 0) {
       free(kept[--kept_count]);
