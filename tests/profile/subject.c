@@ -96,8 +96,8 @@ _Noreturn static void wait_forever(void) {
   }
 }
 
-/* More and more, then all of it is freed, and again; a large block now and then, so that the thread comes by the slow path
- * also when its cache holds all the others. */
+/* More and more, then all of it is freed, and again; a large block now and then, so that the thread comes by the slow
+ * path also when its cache holds all the others. */
 _Noreturn static void loop(void) {
   puts("ready");
   fflush(stdout);
