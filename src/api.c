@@ -137,10 +137,12 @@ void *hak_pvalloc(size_t bytes) {
 
 bool hak_trim(size_t keep_bytes) {
   int saved = errno;
+  size_t used = hak_arena_used_slices();
   hak_cache_request_flush();
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
-  bool any = hak_slab_discard_sparse();
+  bool any = hak_arena_used_slices() < used; /* which may have gone back at once */
+  any |= hak_slab_discard_sparse();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
   return any;

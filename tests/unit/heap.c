@@ -114,13 +114,34 @@ static void no_two_threads_have_the_same_heap(void) {
   CHECK(heaps[0] != heaps[1] && (heaps[0] == ended || heaps[1] == ended));
 }
 
-/* Whatever the system refuses on the way: a call that succeeds leaves errno, and free has nothing to say. */
-static void refusals_leave_errno(void) {
-  static const size_t sizes[] = {100, 20000, 900000, 5 << 20};
+static void retain_nothing(void) {
   static const char *const off[] = {"RETAIN", "RETAIN_PERCENT", "RETAIN_LEARNED", "WARM_POOL_SIZE"};
   for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
     CHECK(hak_option_set(off[i], "0") == 0);
   }
+}
+
+/* What a thread kept goes back on the way, before anybody counts what is free: a malloc that had failed should know. */
+static void a_trim_tells_what_went_at_once(void) {
+  enum { BLOCKS = 1000, BYTES = 5000 };
+  static void *blocks[BLOCKS];
+  retain_nothing();
+  for (int round = 0; round < 3; round++) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+      CHECK((blocks[i] = hak_malloc(BYTES)) != NULL);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+      hak_free(blocks[i]);
+    }
+  }
+  CHECK(cached_blocks() > 100);
+  CHECK(hak_trim(0) && hak_arena_totals().dirty_slices == 0 && !hak_trim(0));
+}
+
+/* Whatever the system refuses on the way: a call that succeeds leaves errno, and free has nothing to say. */
+static void refusals_leave_errno(void) {
+  static const size_t sizes[] = {100, 20000, 900000, 5 << 20};
+  retain_nothing();
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   errno = EDOM;
@@ -361,6 +382,7 @@ int main(void) {
   every_process_has_a_key_of_its_own();
   child_succeeds(without_memory_there_is_no_heap);
   child_succeeds(no_two_threads_have_the_same_heap);
+  child_succeeds(a_trim_tells_what_went_at_once);
   child_succeeds(refusals_leave_errno);
   child_succeeds(all_threads_have_the_same_key);
   child_succeeds(a_free_block_is_found_wherever_it_lies);
