@@ -7,7 +7,7 @@ enum {
                       uses nothing of what is kept, and would leave as much each time; but by no less than what two
                       blocks may leave of their chunks */
   BEYOND_LEAST = 2 * HAK_CHUNK_SLICES,
-  SWINGS_MAX = 1 << 10,
+  SWINGS_MAX = 8, /* a decay time: a GiB that a program may leave, then asleep, is enough */
 };
 
 static size_t larger(size_t a, size_t b) {

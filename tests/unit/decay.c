@@ -80,22 +80,32 @@ static void swing(size_t times, size_t chunks) {
 /* What is learned has a limit, times how often use rose so from next to nothing in the last two decay times. */
 static void the_more_swings_the_more_stays(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
-  swing(1, 10);
+  swing(1, 7);
   CHECK(target() == 16); /* the first time use rose is none */
   for (size_t swings = 1; swings <= 12; swings++) {
-    swing(1, 10);
-    CHECK(target() == (swings < 10 ? swings : 10) * CHUNK);
+    swing(1, 7);
+    CHECK(target() == (swings < 7 ? swings : 7) * CHUNK);
   }
   uint64_t calls = give_back_calls();
-  swing(5, 10);
-  CHECK(give_back_calls() == calls && dirty_slices() == 10 * CHUNK);
+  swing(5, 7);
+  CHECK(give_back_calls() == calls && dirty_slices() == 7 * CHUNK);
   decay_times(1);
-  swing(1, 10);
+  swing(1, 7);
   CHECK(give_back_calls() == calls);
   decay_times(1); /* in this one nothing rises, and in the one before use rose once, */
   CHECK(target() == CHUNK);
   decay_times(1);
   CHECK(target() == 16);
+}
+
+/* A GiB in a decay time is enough, where each counts for 128 MiB. */
+static void swings_count_up_to_an_end(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
+  swing(30, 20);
+  CHECK(target() == 8 * CHUNK);
+  decay_times(1);
+  swing(30, 20);
+  CHECK(target() == 16 * CHUNK);
 }
 
 /* To a quarter of the most, or from there to less than a half, is no swing. */
@@ -312,6 +322,7 @@ int main(void) {
   child_succeeds(a_fall_is_no_rise);
   child_succeeds(what_is_mapped_again_stays);
   child_succeeds(the_more_swings_the_more_stays);
+  child_succeeds(swings_count_up_to_an_end);
   child_succeeds(a_small_swing_is_none);
   child_succeeds(what_is_learned_may_exceed_a_small_peak);
   child_succeeds(a_heap_has_fallen_below_half);
