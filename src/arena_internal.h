@@ -14,6 +14,10 @@ enum {
   HAK_PLACES = 32,
 };
 
+/* Mapped slices beyond which nothing is done that may make a mapping or two of each chunk: a process has some 65,000.
+ */
+#define HAK_SPLIT_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT)
+
 /* Addresses where nothing is mapped, as far as is known. */
 typedef struct hak_place {
   char *base;

@@ -8,11 +8,8 @@ enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many bel
  * more than the faults that they save. */
 enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
-#define MEDIUM_PAGES_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT) /* for each such chunk may be two mappings */
-#define FILLED_BELOW MEDIUM_PAGES_BELOW                         /* each chunk that moves may be one */
 enum { MEDIUM_PAGE_MAX = 128 << 10, FILLED_CHUNKS = 64 /* each may take a call */ };
 #define FRONT_FROM ((size_t)32 << 20 >> HAK_SLICE_SHIFT) /* a page is little of so much */
-#define FRONT_BELOW MEDIUM_PAGES_BELOW                   /* each such chunk may be a mapping */
 /* A clock's tick is 1 to 10 ms, so what faults take is known on average only. */
 enum { PRICE_MS = 2, DEBT_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
 enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
@@ -132,7 +129,7 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
     return NULL;
   }
   size_t mapped = hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices), used = hak_arena_used_slices();
-  bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < MEDIUM_PAGES_BELOW;
+  bool medium = for_slabs && mapped >= MEDIUM_PAGES_FROM && mapped < HAK_SPLIT_BELOW;
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
@@ -159,7 +156,7 @@ HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
     return false;
   }
   hak_lock(&hak_arena.lock);
-  bool begins = hak_arena.mapped_slices < FRONT_BELOW && begins_chunk_locked(hak_chunk_at(base), base, slices);
+  bool begins = hak_arena.mapped_slices < HAK_SPLIT_BELOW && begins_chunk_locked(hak_chunk_at(base), base, slices);
   bool waits = begins && hak_arena.huge_left > 0;
   hak_arena.huge_left -= waits;
   hak_unlock(&hak_arena.lock);
@@ -260,7 +257,7 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   char *base = map(bytes, align, special && slices > 0);
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), filled = false;
   bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
-               hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < FILLED_BELOW;
+               hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < HAK_SPLIT_BELOW;
   if (fills && !hak_release_into(base, chunks, &filled)) {
     return false;
   }

@@ -78,7 +78,8 @@ static void collect_slices(step_t *step, size_t most, bool aged_only) {
         break;
       }
       if (chunk->transit == 0) {
-        hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices); /* low ones serve */
+        /* what lies low is taken again first */
+        hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices);
         step->range[step->ranges++] = chunk;
         step->slices += hak_mask_count(mask);
         into_transit(chunk, mask);

@@ -18,6 +18,11 @@ static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
+/* The most that was used in this decay time and the one before. */
+static size_t high_locked(void) {
+  return larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+}
+
 /* What was resident when use had risen again, beyond what is used; the less of it the lower use falls below from where
  * it rose, and from half of that on nothing. */
 static size_t rise_locked(const hak_rise_t *rise, size_t most) {
@@ -56,7 +61,7 @@ static void count_swing_locked(size_t used, size_t high) {
 }
 
 void hak_target_use_locked(size_t used) {
-  size_t low = hak_arena.low_slices, high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  size_t low = hak_arena.low_slices, high = high_locked();
   hak_rise_t *rise = &hak_arena.rises[0];
   if (used < low || used > high) {
     hak_arena.low_slices = used;
@@ -75,14 +80,14 @@ void hak_target_use_locked(size_t used) {
 
 bool hak_arena_has_fallen(void) {
   hak_lock(&hak_arena.lock);
-  size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  size_t high = high_locked();
   bool fallen = hak_arena.used_slices < high / 2;
   hak_unlock(&hak_arena.lock);
   return fallen;
 }
 
 void hak_target_grow_locked(size_t slices) {
-  size_t high = larger(hak_arena.high_slices[0], hak_arena.high_slices[1]);
+  size_t high = high_locked();
   hak_arena.low_slices += slices * LEAST_RISE <= high ? slices : 0;
 }
 

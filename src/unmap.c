@@ -1,8 +1,6 @@
 #include "arena_internal.h"
 #include "os.h"
 
-/* Each chunk that is unmapped in part may become a mapping more. */
-#define MAPPED_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT)
 enum { LEAST_PART = 64 }; /* of what is mapped: less is not worth a look at every chunk */
 
 /* They are nobody's from now on, also to the child of a fork: they are about to be unmapped. */
@@ -60,7 +58,7 @@ HAK_NOINLINE bool hak_unmap_rest(size_t least) {
   bool any = false, all = true;
   hak_lock(&hak_arena.lock);
   size_t rest = hak_target_rest_locked(), mapped = hak_arena.mapped_slices;
-  bool enough = rest >= least && rest > mapped / LEAST_PART && mapped < MAPPED_BELOW;
+  bool enough = rest >= least && rest > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
   for (; enough && all && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
     hak_mask_t mask = hak_release_whole_pages(chunk->free & ~chunk->dirty);
     last.base = chunk->base;

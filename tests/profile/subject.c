@@ -96,8 +96,8 @@ _Noreturn static void wait_forever(void) {
   }
 }
 
-/* More and more, then all of it is freed, and again; a large block now and then, so that the thread comes by the slow
- * path also when its cache holds all the others. */
+/* More and more, then all of it is freed, and again; now and then the cache is emptied, so that the thread comes by the
+ * slow path though all would fit there. */
 _Noreturn static void loop(void) {
   puts("ready");
   fflush(stdout);
@@ -105,11 +105,11 @@ _Noreturn static void loop(void) {
     for (size_t i = 0; i < 5000; i++) {
       by_malloc(100 + i * (round % 13) % 9000);
     }
-    if (round % 8 == 0) {
-      by_malloc(2 * MIB);
-    }
     while (kept_count > 0) {
       free(kept[--kept_count]);
+    }
+    if (round % 8 == 0) {
+      hak_thread_flush();
     }
     usleep(1000);
   }

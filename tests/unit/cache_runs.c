@@ -99,20 +99,14 @@ static void many_classes_keep_little(void) {
   hak_cache_check(&mine);
 }
 
-static void look_after_ms(uint64_t ms) {
-  static uint64_t now_ms = 2000000;
-  now_ms += ms;
-  system_set_clock_ms(now_ms);
-  hak_cache_look_at_clock(&mine);
-}
-
 /* A thread that fetches more than it could write in the time gets room for all that it takes at once; when it fetches
  * no more so fast, that goes, and only that. */
 static void what_haste_kept_goes_with_it(void) {
   enum { SMALL = 1024, AT_A_TIME = 5 };
   const uint32_t cls = hak_class_of(HAK_CACHED_MAX);
   open_both();
-  look_after_ms(1000);
+  system_advance_clock_ms(1000);
+  hak_cache_look_at_clock(&mine);
   for (int round = 0; round < 300; round++) {
     alloc_many(&mine, HAK_CACHED_MAX, AT_A_TIME);
     free_many(&mine, AT_A_TIME);
@@ -124,7 +118,8 @@ static void what_haste_kept_goes_with_it(void) {
     bins_free(&mine, bins_alloc(&mine, HAK_CACHED_MAX)); /* not idle */
     bins_free(&mine, bins_alloc(&mine, SMALL));
     mine.info[cls].busy = mine.info[hak_class_of(SMALL)].busy = true;
-    look_after_ms(250);
+    system_advance_clock_ms(250);
+    hak_cache_look_at_clock(&mine);
   }
   CHECK(bins_length(&mine, cls) == 0 && bins_length(&mine, hak_class_of(SMALL)) > 0);
   hak_cache_check(&mine);
