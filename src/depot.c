@@ -5,13 +5,24 @@
 #include <string.h>
 
 enum {
-  BYTES_MAX = 256 << 10,
+  BYTES_MAX = 256 << 10, /* of a lane */
   BLOCKS_MAX = 4096,
   BATCH = 8, /* blocks taken out at a time to be returned */
 };
 
-hak_depot_t hak_depots[HAK_RUN_FIRST] = {
-    [0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT, .magazine = {hak_magazine_none + 1, 0}}};
+hak_depot_t hak_depots[HAK_DEPOTS];
+/* Lanes in use: one more under the lock of hak_depots[0], which is no class's. */
+static _Atomic uint32_t lanes_open = 1;
+/* Of this thread: where it met nobody last. */
+static _Thread_local uint32_t my_lane __attribute__((tls_model("initial-exec")));
+
+static uint32_t lanes(void) {
+  return atomic_load_explicit(&lanes_open, memory_order_relaxed);
+}
+
+uint32_t hak_depots_open(void) {
+  return lanes() * HAK_RUN_FIRST;
+}
 
 static uint32_t capacity_of(uint32_t cls) {
   uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
@@ -24,6 +35,49 @@ static uint32_t count_of(const hak_depot_t *depot) {
 
 static void set_count_locked(hak_depot_t *depot, uint32_t count) {
   atomic_store_explicit(&depot->count, count, memory_order_relaxed);
+}
+
+static hak_depot_t *lane_of(uint32_t cls, uint32_t lane) {
+  return &hak_depots[lane * HAK_RUN_FIRST + cls];
+}
+
+static void set_taken(uint32_t cls, bool taken) {
+  atomic_store_explicit(&hak_depots[cls].taken, taken, memory_order_relaxed);
+}
+
+/* Unless another thread was first. */
+static void open_lane(uint32_t open) {
+  hak_lock(&hak_depots[0].lock);
+  if (lanes() == open) {
+    atomic_store_explicit(&lanes_open, open + 1, memory_order_relaxed);
+  }
+  hak_unlock(&hak_depots[0].lock);
+}
+
+/* A lane, locked: the first that nobody is at, from the thread's own on, or else that one, once it is free. Where
+ * blocks are wanted, of those that have some; NULL: none has, which is mostly so, and worth no lock. */
+static hak_depot_t *enter(uint32_t cls, bool wanted) {
+  hak_depot_t *first = NULL;
+  uint32_t open = lanes();
+  for (uint32_t i = 0; i < open; i++) {
+    uint32_t lane = (my_lane + i) % open;
+    hak_depot_t *depot = lane_of(cls, lane);
+    if (wanted && count_of(depot) == 0) {
+      continue;
+    }
+    if (hak_lock_passes || hak_lock_try(&depot->lock)) {
+      my_lane = first ? lane : my_lane;
+      return depot;
+    }
+    first = first ? first : depot;
+  }
+  if (first) {
+    if (!wanted && open < HAK_DEPOT_LANES) {
+      open_lane(open);
+    }
+    hak_lock(&first->lock);
+  }
+  return first;
 }
 
 /* It has a magazine. False: no memory for one. */
@@ -46,11 +100,14 @@ static bool make_ready(hak_depot_t *depot, uint32_t cls) {
 }
 
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  hak_depot_t *depot = &hak_depots[cls];
-  if (count == 0 || !make_ready(depot, cls)) {
-    return count;
+  hak_depot_t *depot = enter(cls, false);
+  if (depot->magazine.size == 0) {
+    hak_unlock(&depot->lock);
+    if (!make_ready(depot, cls)) {
+      return count;
+    }
+    hak_lock(&depot->lock);
   }
-  hak_lock(&depot->lock);
   uint32_t had = count_of(depot), room = capacity_of(cls) - had, put = count < room ? count : room;
   memcpy(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put * sizeof(void *));
   set_count_locked(depot, had + put);
@@ -59,18 +116,17 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
 }
 
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) {
-  hak_depot_t *depot = &hak_depots[cls];
-  if (count_of(depot) == 0) { /* mostly, and worth no lock */
+  hak_depot_t *depot = enter(cls, true);
+  if (!depot) {
     return 0;
   }
-  hak_lock(&depot->lock);
   uint32_t has = count_of(depot), count = want < has ? want : has;
-  if (count > 0) {
-    set_count_locked(depot, has - count);
-    memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
-    atomic_store_explicit(&depot->taken, true, memory_order_relaxed);
-  }
+  memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
+  set_count_locked(depot, has - count);
   hak_unlock(&depot->lock);
+  if (count > 0 && !hak_depot_is_taken(cls)) { /* the line is others', too */
+    set_taken(cls, true);
+  }
   return count;
 }
 
@@ -79,7 +135,7 @@ static void flush_class(uint32_t cls) {
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
     hak_slab_return(batch, count, cls, "free");
   }
-  atomic_store_explicit(&hak_depots[cls].taken, false, memory_order_relaxed);
+  set_taken(cls, false);
 }
 
 void hak_depot_flush(bool idle_only) {
@@ -93,37 +149,39 @@ void hak_depot_flush(bool idle_only) {
 void hak_depot_begin(void) {
   hak_depot_flush(true);
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    atomic_store_explicit(&hak_depots[cls].taken, false, memory_order_relaxed);
+    set_taken(cls, false);
+  }
+}
+
+static void verify(hak_depot_t *depot, const char *function) {
+  if (!hak_lock_try(&depot->lock)) {
+    return;
+  }
+  const hak_free_block_t *damaged = NULL;
+  hak_free_block_t **slots = hak_magazine_slots(&depot->magazine);
+  for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) { /* marked meanwhile, should it be there twice */
+    if (hak_is_marked_free(slots[i])) {
+      hak_mark_taken(slots[i]);
+    } else {
+      damaged = slots[i];
+    }
+  }
+  for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) {
+    hak_mark_free(slots[i]);
+  }
+  hak_unlock(&depot->lock);
+  if (damaged) {
+    hak_slab_damaged(function, damaged);
   }
 }
 
 void hak_depot_verify(const char *function) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    hak_depot_t *depot = &hak_depots[cls];
-    if (!hak_lock_try(&depot->lock)) {
-      continue;
-    }
-    const hak_free_block_t *damaged = NULL;
-    hak_free_block_t **slots = hak_magazine_slots(&depot->magazine);
-    for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) { /* marked meanwhile, should it be there twice */
-      if (hak_is_marked_free(slots[i])) {
-        hak_mark_taken(slots[i]);
-      } else {
-        damaged = slots[i];
-      }
-    }
-    for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) {
-      hak_mark_free(slots[i]);
-    }
-    hak_unlock(&depot->lock);
-    if (damaged) {
-      hak_slab_damaged(function, damaged);
-    }
+  for (uint32_t i = 0; i < hak_depots_open(); i++) {
+    verify(&hak_depots[i], function);
   }
 }
 
-bool hak_depot_holds(const void *block, uint32_t cls) {
-  hak_depot_t *depot = &hak_depots[cls];
+static bool holds(hak_depot_t *depot, const void *block) {
   bool held = false;
   hak_lock(&depot->lock);
   for (uint32_t i = 1; i <= count_of(depot) && !held; i++) {
@@ -133,6 +191,18 @@ bool hak_depot_holds(const void *block, uint32_t cls) {
   return held;
 }
 
+bool hak_depot_holds(const void *block, uint32_t cls) {
+  bool held = false;
+  for (uint32_t i = 0; i < lanes() && !held; i++) {
+    held = holds(lane_of(cls, i), block);
+  }
+  return held;
+}
+
 size_t hak_depot_count(uint32_t cls) {
-  return count_of(&hak_depots[cls]);
+  size_t count = 0;
+  for (uint32_t i = 0; i < lanes(); i++) {
+    count += count_of(lane_of(cls, i));
+  }
+  return count;
 }

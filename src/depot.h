@@ -1,5 +1,6 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class a magazine under a lock of its own. Nothing of a block is touched. Layers below: slab, magazine. */
+ * Data: per class some lanes, each a magazine under a lock of its own: one, and another each time that threads met at
+ * all there were. Nothing of a block is touched. Layers below: slab, magazine. */
 #pragma once
 
 #include "magazine.h"
@@ -7,15 +8,18 @@
 typedef struct hak_depot {
   hak_lock_t lock;
   _Atomic uint32_t count; /* changed under the lock */
-  _Atomic bool taken;     /* since the last decay */
+  _Atomic bool taken;     /* since the last decay; the first lane's says it of all */
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
-extern hak_depot_t hak_depots[HAK_RUN_FIRST];
+enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_RUN_FIRST };
+extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first lanes of all classes, then the second ones, ... */
+/* How many of them may be in use. While the lock of the first, which is no class's, is held it stays so. */
+uint32_t hak_depots_open(void);
 
 /* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
-/* Up to `want` blocks, those that came last. Returns how many. */
+/* Up to `want` blocks, those that came last; of one lane. Returns how many: 0 where there are none. */
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 
 /* Whether a thread took some of it in this decay time. */

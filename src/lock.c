@@ -2,10 +2,15 @@
 
 #include "os.h"
 
-enum { SPINS = 200 }; /* a section is about as long as this */
+/* Who sleeps costs others more than a section takes: the call that wakes it. */
+enum {
+  SPINS = 1000, /* pauses before, */
+  PAUSES = 32,  /* and between two looks at most: many who look are in the way of who leaves */
+};
 
 _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
 _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
+_Thread_local uint64_t hak_lock_waited_ns __attribute__((tls_model("initial-exec")));
 
 uint32_t hak_lock_make_id(void) {
   static _Atomic uint32_t last;
@@ -21,7 +26,7 @@ static bool try_lock(hak_lock_t *lock, uint32_t value) {
 }
 
 bool hak_lock_try(hak_lock_t *lock) {
-  return try_lock(lock, hak_lock_make_id());
+  return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, hak_lock_make_id());
 }
 
 static _Atomic uint64_t waits[HAK_LOCK_WAIT_COUNTS];
@@ -40,15 +45,24 @@ static void set(hak_lock_t *lock, uint8_t fork) {
   atomic_store_explicit(&lock->fork, fork, memory_order_relaxed);
 }
 
-/* False: for a fork, which does not wait for a lock that is stuck. */
-static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
-  for (int i = 0; i < SPINS; i++) {
-    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, self)) {
+static bool spin(hak_lock_t *lock, uint32_t value) {
+  for (int spins = 0, pauses = 1; spins < SPINS; spins += pauses, pauses += pauses < PAUSES ? pauses : 0) {
+    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, value)) {
       return true;
     }
-    hak_pause();
+    for (int i = 0; i < pauses; i++) {
+      hak_pause();
+    }
   }
-  while (!try_lock(lock, self | HAK_LOCK_WAITERS)) { /* others may sleep, too */
+  return false;
+}
+
+/* False: for a fork, which does not wait for a lock that is stuck. */
+static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
+  if (spin(lock, self)) {
+    return true;
+  }
+  while (!spin(lock, self | HAK_LOCK_WAITERS)) { /* others may sleep, too */
     if (for_fork && is(lock, HAK_LOCK_STUCK)) {
       return false;
     }
@@ -65,11 +79,19 @@ HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   uint64_t since_ns = hak_os_now_ns();
   wait(lock, self, false);
   uint64_t waited_ns = hak_os_now_ns() - since_ns;
+  hak_lock_waited_ns += waited_ns;
   int at = 0;
   for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
     at++;
   }
   atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
+}
+
+/* Where many wait, to wake takes longer than what is done in a section. */
+HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
+  uint64_t since_ns = hak_os_now_ns();
+  hak_os_wake(&lock->word);
+  hak_lock_waited_ns += hak_os_now_ns() - since_ns;
 }
 
 bool hak_lock_is_mine(const hak_lock_t *lock) {

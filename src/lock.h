@@ -25,8 +25,12 @@ extern _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-e
 /* Of this thread, also in the child of its fork; 0 before it first took a lock. */
 extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
+/* How long this thread waited for locks since it last asked, and made it 0. */
+extern _Thread_local uint64_t hak_lock_waited_ns __attribute__((tls_model("initial-exec")));
+
 uint32_t hak_lock_make_id(void);
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self);
+HAK_COLD void hak_lock_wake(hak_lock_t *lock);
 
 HAK_INLINE uint32_t hak_lock_my_id(void) {
   return HAK_LIKELY(hak_lock_id != 0) ? hak_lock_id : hak_lock_make_id();
@@ -48,7 +52,7 @@ HAK_INLINE void hak_unlock(hak_lock_t *lock) {
   }
   /* release: pairs with hak_lock */
   if (HAK_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) & HAK_LOCK_WAITERS)) {
-    hak_os_wake(&lock->word);
+    hak_lock_wake(lock);
   }
 }
 

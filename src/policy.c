@@ -155,6 +155,7 @@ void hak_policy_close(hak_heap_t *heap) {
   atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
   heap->budget_bytes = heap->large_budget_bytes = heap->run_budget_bytes = heap->unearned_bytes = 0;
   heap->run_bytes = heap->haste = 0;
+  hak_lock_waited_ns = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
@@ -290,8 +291,8 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 }
 
 bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
-  uint64_t passed_ms = now_ms - heap->haste_ms;
-  if (heap->run_bytes / HASTE_BYTES_PER_MS >= passed_ms + CLOCK_MS) {
+  uint64_t passed_ms = now_ms - heap->haste_ms, waited_ms = hak_lock_waited_ns / 1000000;
+  if (heap->run_bytes / HASTE_BYTES_PER_MS + waited_ms >= passed_ms + CLOCK_MS) {
     heap->haste = HASTE_LOOKS;
   }
   if (passed_ms < HASTE_LOOK_MS) {
@@ -300,6 +301,7 @@ bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
   bool calms = heap->haste == 1;
   heap->haste -= heap->haste > 0;
   heap->haste_ms = now_ms;
+  hak_lock_waited_ns = 0;
   heap->run_bytes = 0;
   return calms;
 }

@@ -37,8 +37,10 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
+  for (uint32_t i = 0; i < hak_depots_open(); i++) {
+    visit(&hak_depots[i].lock, flag);
+  }
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    visit(&hak_depots[c].lock, flag);
     visit(&hak_slab_classes[c].lock, flag);
   }
   visit(&hak_arena.lock, flag);

@@ -169,9 +169,13 @@ static void *put_one(void *block) {
   return NULL;
 }
 
-static void another_thread_comes_first(void) {
+static void put_in_another_thread(hak_free_block_t *block) {
   pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, put_one, blocks[0]) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, put_one, block) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+static void another_thread_comes_first(void) {
+  put_in_another_thread(blocks[0]);
 }
 
 static void two_threads_begin_at_once(void) {
@@ -190,6 +194,76 @@ static void two_threads_begin_at_once(void) {
   CHECK(hak_magazine_make(&spare, hak_depots[cls].magazine.size) && hak_meta_bytes() == meta);
   CHECK(hak_depot_take(cls, taken, 3) == 2 && taken[0] != taken[1]);
   CHECK(is_among(taken[0], 0, 2) && is_among(taken[1], 0, 2));
+}
+
+/* The first two of these are put by threads that find somebody there: the first opens another lane and waits, and the
+ * second does not have to. */
+static void meet(void) {
+  pthread_t first;
+  CHECK(hak_depots_open() == HAK_RUN_FIRST);
+  put_all(5, 5);
+  CHECK(hak_depots_open() == HAK_RUN_FIRST);
+  hak_lock(&hak_depots[cls].lock);
+  CHECK(pthread_create(&first, NULL, put_one, blocks[0]) == 0);
+  while (hak_depots_open() == HAK_RUN_FIRST) {
+    hak_os_yield();
+  }
+  put_in_another_thread(blocks[1]);
+  CHECK(hak_depot_count(cls) == 6);
+  hak_unlock(&hak_depots[cls].lock);
+  CHECK(pthread_join(first, NULL) == 0 && waiting() == 7 && hak_depots_open() == 2 * HAK_RUN_FIRST);
+}
+
+static void *take_one(void *where) {
+  CHECK(hak_depot_take(cls, where, 1) == 1);
+  return NULL;
+}
+
+static void who_meets_another_takes_another_lane(void) {
+  pthread_t thread;
+  meet();
+  for (uint32_t i = 0; i < 20; i++) {
+    CHECK(hak_depot_holds(blocks[i], cls) == (i < 2 || (i >= 5 && i < 10)));
+  }
+  hak_lock(&hak_depots[cls].lock);
+  CHECK(pthread_create(&thread, NULL, take_one, taken) == 0 && pthread_join(thread, NULL) == 0);
+  hak_unlock(&hak_depots[cls].lock);
+  CHECK(taken[0] == blocks[1] && waiting() == 6);
+  CHECK(hak_depot_take(cls, taken, BLOCKS) == 6 && waiting() == 0);
+}
+
+static void the_slabs_get_back_what_all_lanes_hold(void) {
+  size_t before = free_in_slabs();
+  meet();
+  hak_depot_flush(false);
+  CHECK(waiting() == 0 && free_in_slabs() == before + 7);
+}
+
+static void verify_damaged_in_another_lane(void) {
+  meet();
+  memset(blocks[1], 'x', sizeof(hak_free_block_t));
+  hak_depot_verify("test");
+}
+
+/* There are not more and more of them. */
+static void there_are_so_many_lanes(void) {
+  pthread_t threads[2 * HAK_DEPOT_LANES];
+  for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
+    hak_lock(&hak_depots[i * HAK_RUN_FIRST + cls].lock);
+  }
+  for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
+    CHECK(pthread_create(&threads[i], NULL, put_one, blocks[i]) == 0);
+  }
+  while (hak_depots_open() < HAK_DEPOTS) {
+    hak_os_yield();
+  }
+  for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
+    hak_unlock(&hak_depots[i * HAK_RUN_FIRST + cls].lock);
+  }
+  for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  CHECK(waiting() == 2 * HAK_DEPOT_LANES && hak_depots_open() == HAK_DEPOTS);
 }
 
 static void verify_damaged(void) {
@@ -255,6 +329,7 @@ static void verify_looks_at_what_is_there(void) {
 static void damage_is_noticed(void) {
   static const char corrupted[] = "double free or corrupted free block", twice[] = "double free";
   child_is_stopped(verify_damaged, "test", corrupted, blocks[5]);
+  child_is_stopped(verify_damaged_in_another_lane, "test", corrupted, blocks[1]);
   child_is_stopped(verify_handed_out, "test", twice, blocks[5]);
   child_is_stopped(verify_twice, "test", twice, blocks[5]);
   child_is_stopped(flush_twice, "free", twice, blocks[5]);
@@ -271,6 +346,9 @@ int main(void) {
   child_succeeds(nothing_stays_that_nobody_takes);
   child_succeeds(without_memory_all_is_the_callers);
   child_succeeds(two_threads_begin_at_once);
+  child_succeeds(who_meets_another_takes_another_lane);
+  child_succeeds(the_slabs_get_back_what_all_lanes_hold);
+  child_succeeds(there_are_so_many_lanes);
   child_succeeds(verify_waits_for_no_lock);
   child_succeeds(verify_leaves_all_as_it_was);
   child_succeeds(verify_looks_at_what_is_there);

@@ -333,51 +333,6 @@ static void a_child_adopts_the_heaps_of_others(void) {
   hak_check();
 }
 
-static pthread_barrier_t locked;
-
-/* Until somebody waits for it; or, should a fork forget it, for a while. */
-static void *hold_a_lock(void *lock) {
-  enum { PATIENCE = 20000 };
-  hak_lock(lock);
-  pthread_barrier_wait(&locked);
-  for (int i = 0; i < PATIENCE && !(atomic_load(&((hak_lock_t *)lock)->word) & HAK_LOCK_WAITERS); i++) {
-    hak_os_yield();
-  }
-  hak_unlock(lock);
-  return NULL;
-}
-
-static hak_lock_t *held;
-
-static void it_is_free_in_the_child(void) {
-  CHECK(hak_lock_try(held));
-  hak_unlock(held);
-  _exit(0); /* at once: the thread that held it was ending, perhaps with a lock of the sanitizer's */
-}
-
-static void a_fork_waits_for(hak_lock_t *lock) {
-  pthread_t thread;
-  held = lock;
-  CHECK(pthread_create(&thread, NULL, hold_a_lock, lock) == 0);
-  pthread_barrier_wait(&locked);
-  child_succeeds(it_is_free_in_the_child);
-  CHECK(pthread_join(thread, NULL) == 0 && atomic_load(&lock->word) == 0);
-}
-
-/* What a lock protects is whole in the child, and nobody there waits for a thread of the parent. */
-static void a_fork_waits_for_every_lock(void) {
-  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock,
-                               &hak_meta_lock,  &hak_samples_lock, &hak_magazines_lock};
-  CHECK(pthread_barrier_init(&locked, NULL, 2) == 0);
-  for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
-    a_fork_waits_for(locks[i]);
-  }
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    a_fork_waits_for(&hak_depots[cls].lock);
-    a_fork_waits_for(&hak_slab_classes[cls].lock);
-  }
-}
-
 int main(void) {
   every_process_has_a_key_of_its_own();
   child_succeeds(without_memory_there_is_no_heap);
@@ -390,6 +345,5 @@ int main(void) {
   child_succeeds(an_ending_thread_can_still_allocate);
   child_succeeds(a_heap_is_used_again);
   child_succeeds(a_child_adopts_the_heaps_of_others);
-  child_succeeds(a_fork_waits_for_every_lock);
   return 0;
 }

@@ -184,6 +184,29 @@ static void in_haste_a_thread_keeps_more_runs(void) {
   }
 }
 
+/* It could not write what it waited for. */
+static void a_thread_that_waits_is_in_haste_all_the_same(void) {
+  enum { PER_MS = 32, CLOCK_MS = 10, LOOK_MS = 250 };
+  const uint64_t ms_ns = 1000000;
+  const uint32_t cls = open_one(HAK_CACHED_MAX);
+  use_mib(128);
+  hak_cache_set_open(64);
+  CHECK(!calms_after(LOOK_MS));
+  want(cls, (5 + CLOCK_MS) * PER_MS);
+  hak_lock_waited_ns = 99 * ms_ns;
+  CHECK(!calms_after(105));
+  want(cls, 1);
+  CHECK(capacity(cls) == 1);
+  hak_lock_waited_ns = 100 * ms_ns;
+  CHECK(!calms_after(0));
+  want(cls, 10);
+  CHECK(capacity(cls) == 3);
+  CHECK(!calms_after(LOOK_MS) && hak_lock_waited_ns == 0); /* it counts from here */
+  hak_lock_waited_ns = 100 * ms_ns;
+  hak_policy_close(&heap);
+  CHECK(hak_lock_waited_ns == 0);
+}
+
 /* Small blocks are none of these: who fetches many writes them. */
 static void haste_is_of_runs(void) {
   const uint32_t cls = open_one(40 << 10);
@@ -276,6 +299,7 @@ int main(void) {
   child_succeeds(no_cache_pays_for_another);
   child_succeeds(of_runs_a_thread_keeps_less);
   child_succeeds(in_haste_a_thread_keeps_more_runs);
+  child_succeeds(a_thread_that_waits_is_in_haste_all_the_same);
   child_succeeds(haste_is_of_runs);
   child_succeeds(of_runs_a_thread_keeps_a_little);
   child_succeeds(the_only_run_is_kept);

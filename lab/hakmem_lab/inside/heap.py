@@ -357,9 +357,12 @@ class Reader:
 
     def _depot(self) -> dict[int, np.ndarray]:
         dtype = self.record("hak_depot_t", [("count", "<u4"), ("magazine", self._magazine())])
-        rows = self.structures(dtype, self.layout.root("hak_depots"), self.layout["HAK_RUN_FIRST"])
-        slots, counts = rows["magazine"]["slots"], rows["count"]
-        return {cls: self._array(int(slots[cls]), int(counts[cls])) for cls in np.flatnonzero(counts).tolist()}
+        rows = self.structures(dtype, self.layout.root("hak_depots"), self.layout["HAK_DEPOTS"])
+        slots, counts, classes = rows["magazine"]["slots"], rows["count"], self.layout["HAK_RUN_FIRST"]
+        blocks = dict[int, list[np.ndarray]]()
+        for i in np.flatnonzero(counts).tolist():  # a class has several
+            blocks.setdefault(i % classes, []).append(self._array(int(slots[i]), int(counts[i])))
+        return {cls: np.concatenate(each) for cls, each in blocks.items()}
 
     def _pieces(self) -> list[tuple[int, int]]:
         found, layout = [], self.layout
