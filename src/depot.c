@@ -41,8 +41,11 @@ static hak_depot_t *lane_of(uint32_t cls, uint32_t lane) {
   return &hak_depots[lane * HAK_RUN_FIRST + cls];
 }
 
+/* The line is others', too. */
 static void set_taken(uint32_t cls, bool taken) {
-  atomic_store_explicit(&hak_depots[cls].taken, taken, memory_order_relaxed);
+  if (hak_depot_is_taken(cls) != taken) {
+    atomic_store_explicit(&hak_depots[cls].taken, taken, memory_order_relaxed);
+  }
 }
 
 /* Unless another thread was first. */
@@ -124,7 +127,7 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
   memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
   set_count_locked(depot, has - count);
   hak_unlock(&depot->lock);
-  if (count > 0 && !hak_depot_is_taken(cls)) { /* the line is others', too */
+  if (count > 0) {
     set_taken(cls, true);
   }
   return count;
