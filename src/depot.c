@@ -124,8 +124,8 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
     return 0;
   }
   uint32_t has = count_of(depot), count = want < has ? want : has;
-  memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
   set_count_locked(depot, has - count);
+  memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
   hak_unlock(&depot->lock);
   if (count > 0) {
     set_taken(cls, true);
