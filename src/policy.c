@@ -24,7 +24,9 @@ enum {
   CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
   CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
-  BUDGET_MIN_BYTES = 1 << 20,
+  BUDGET_SHARED_BYTES = 64 << 20, /* a cache may hold its share of this, but no less and no more than */
+  BUDGET_LEAST_BYTES = 128 << 10,
+  BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
   /* Quarters of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
    * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
    * haste, and waits for the arena most of the time. */
@@ -207,9 +209,11 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
  * none. */
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = hak_bin_capacity(&heap->info[cls]) + blocks == 1;
-  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes, least = BUDGET_MIN_BYTES;
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes, least;
   if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
     least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
+  } else {
+    least = share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
   }
   if (!hak_class_is_run(cls)) {
     size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;

@@ -75,6 +75,18 @@ static void what_is_earned_has_limits(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* Of many threads none keeps much where the process has nothing in use; some of them may sleep. */
+static void many_threads_share_the_least_budget(void) {
+  for (size_t threads = 1; threads <= 4096; threads *= 2) {
+    const size_t share = (64 << 20) / threads, most = share > 1 << 20 ? 1 << 20 : share < 128 << 10 ? 128 << 10 : share;
+    const uint32_t cls = open_one(BYTES);
+    hak_cache_set_open(threads);
+    want_much(cls);
+    CHECK(heap.budget_bytes <= most && heap.budget_bytes > most - 16 * BYTES);
+    hak_policy_close(&heap);
+  }
+}
+
 /* Of the smallest blocks the option would allow more. */
 static void no_cache_holds_more_than_a_magazine(void) {
   const uint32_t cls = open_one(16);
@@ -294,6 +306,7 @@ static void the_arena_keeps_the_rest(void) {
 
 int main(void) {
   child_succeeds(what_is_earned_has_limits);
+  child_succeeds(many_threads_share_the_least_budget);
   child_succeeds(no_cache_holds_more_than_a_magazine);
   child_succeeds(caches_share_the_budget);
   child_succeeds(no_cache_pays_for_another);
