@@ -4,7 +4,7 @@
 
 /* Who sleeps costs others more than a section takes: the call that wakes it. */
 enum {
-  SPINS = 1000, /* pauses before, */
+  SPINS = 1000, /* pauses before, and as many again as one who will, */
   PAUSES = 32,  /* and between two looks at most: many who look are in the way of who leaves */
 };
 
@@ -20,13 +20,15 @@ uint32_t hak_lock_make_id(void) {
   return hak_lock_id;
 }
 
+/* Who only looks leaves the line where it is. */
 static bool try_lock(hak_lock_t *lock, uint32_t value) {
-  uint32_t seen = 0;
-  return atomic_compare_exchange_strong_explicit(&lock->word, &seen, value, memory_order_acquire, memory_order_relaxed);
+  uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
+  return seen == 0 &&
+         atomic_compare_exchange_strong_explicit(&lock->word, &seen, value, memory_order_acquire, memory_order_relaxed);
 }
 
 bool hak_lock_try(hak_lock_t *lock) {
-  return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, hak_lock_make_id());
+  return try_lock(lock, hak_lock_make_id());
 }
 
 static _Atomic uint64_t waits[HAK_LOCK_WAIT_COUNTS];
@@ -47,7 +49,7 @@ static void set(hak_lock_t *lock, uint8_t fork) {
 
 static bool spin(hak_lock_t *lock, uint32_t value) {
   for (int spins = 0, pauses = 1; spins < SPINS; spins += pauses, pauses += pauses < PAUSES ? pauses : 0) {
-    if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && try_lock(lock, value)) {
+    if (try_lock(lock, value)) {
       return true;
     }
     for (int i = 0; i < pauses; i++) {

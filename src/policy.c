@@ -209,12 +209,10 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
  * none. */
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = hak_bin_capacity(&heap->info[cls]) + blocks == 1;
-  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes, least;
-  if (is_large(cls)) { /* what a thread keeps of these, the arena does not: see hak_arena_count_cached */
-    least = hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open();
-  } else {
-    least = share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
-  }
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
+  /* what a thread keeps of large ones, the arena does not: see hak_arena_count_cached */
+  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
+                               : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
   if (!hak_class_is_run(cls)) {
     size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
     size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
