@@ -113,9 +113,6 @@ typedef struct hak_extent {
   uint32_t epoch; /* when some of it last became free and dirty */
 } hak_extent_t;
 
-/* In the page map for all free and unmapped chunks but the ends of extents. */
-extern hak_chunk_t hak_chunk_gone;
-
 /* Put an extent into the lists, joined with its neighbours of the same kind. */
 void hak_extent_put_locked(hak_extent_t extent);
 /* Take an extent out of the lists, by its first descriptor; in the page map all of it is GONE. */

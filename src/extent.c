@@ -82,8 +82,6 @@ hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
 
 /* Extents */
 
-hak_chunk_t hak_chunk_gone = {.state = HAK_CHUNK_GONE};
-
 static uint32_t list_of(size_t chunks) {
   return 63 - (uint32_t)__builtin_clzll(chunks);
 }

@@ -1,5 +1,7 @@
 #include "pagemap.h"
 
+#include <string.h>
+
 #include "os.h"
 
 _Atomic uintptr_t hak_leaves[HAK_LEAVES];
@@ -23,22 +25,60 @@ static size_t chunk_index(const void *address) {
   return (uintptr_t)address >> HAK_CHUNK_SHIFT & (HAK_LEAF_CHUNKS - 1);
 }
 
+hak_chunk_t hak_chunk_gone = {.state = HAK_CHUNK_GONE};
+
+static bool is_none(const hak_chunk_t *chunk) {
+  return !chunk || chunk == &hak_chunk_gone;
+}
+
+static hak_chunk_t *entry(_Atomic(hak_chunk_t *) *at) {
+  return atomic_load_explicit(at, memory_order_relaxed);
+}
+
 hak_chunk_t *hak_chunk_at(const void *address) {
   hak_leaf_t *leaf = leaf_at(leaf_index(address));
-  return leaf ? atomic_load_explicit(&leaf->chunks[chunk_index(address)], memory_order_relaxed) : NULL;
+  _Atomic(hak_chunk_t *) *at = leaf ? &leaf->chunks[chunk_index(address)] : NULL;
+  hak_chunk_t *chunk = leaf ? entry(at) : NULL;
+  if (HAK_UNLIKELY(leaf && is_none(chunk))) {
+    hak_chunk_t *span =
+        atomic_load_explicit(&leaf->spans[chunk_index(address) / HAK_SPAN_CHUNKS], memory_order_acquire);
+    chunk = entry(at); /* the span may just have been cut */
+    chunk = !chunk || (is_none(chunk) && !is_none(span)) ? span : chunk;
+  }
+  return chunk;
+}
+
+/* Chunks of one span, which is cut into its chunks where these are a part of it. */
+static void set_in_span(hak_leaf_t *leaf, size_t first, size_t count, hak_chunk_t *chunk) {
+  _Atomic(hak_chunk_t *) *all = &leaf->chunks[first / HAK_SPAN_CHUNKS * HAK_SPAN_CHUNKS], *at = &leaf->chunks[first];
+  _Atomic(hak_chunk_t *) *span = &leaf->spans[first / HAK_SPAN_CHUNKS];
+  if (count == HAK_SPAN_CHUNKS && is_none(entry(&at[0])) && is_none(entry(&at[count - 1]))) {
+    atomic_store_explicit(span, chunk, memory_order_release);
+    return;
+  }
+  hak_chunk_t *whole = entry(span);
+  for (size_t i = 0; i < HAK_SPAN_CHUNKS && !is_none(whole); i++) {
+    atomic_store_explicit(&all[i], whole, memory_order_relaxed);
+  }
+  atomic_store_explicit(span, whole ? &hak_chunk_gone : NULL, memory_order_release);
+  for (size_t i = 0; i < count; i++) {
+    atomic_store_explicit(&at[i], chunk, memory_order_relaxed);
+  }
 }
 
 void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
   while (chunks > 0) {
-    size_t first = chunk_index(base), rest = HAK_LEAF_CHUNKS - first, count = chunks < rest ? chunks : rest;
-    _Atomic(hak_chunk_t *) *at = &leaf_at(leaf_index(base))->chunks[first];
-    for (size_t i = 0; i < count; i++) {
-      atomic_store_explicit(&at[i], chunk, memory_order_relaxed);
-    }
+    size_t first = chunk_index(base), rest = HAK_SPAN_CHUNKS - first % HAK_SPAN_CHUNKS;
+    size_t count = chunks < rest ? chunks : rest;
+    set_in_span(leaf_at(leaf_index(base)), first, count, chunk);
     base += count << HAK_CHUNK_SHIFT;
     chunks -= count;
   }
 }
+
+/* of a piece of the tables */
+enum { READ_ONLY, CLAIMED, WRITABLE };
+#define WHOLE_FROM ((size_t)1 << 30)
 
 static size_t rest_bytes(void) {
   return hak_round_up(sizeof(hak_leaf_t) - HAK_LEAF_TABLE_BYTES, hak_os_page_bytes());
@@ -46,8 +86,14 @@ static size_t rest_bytes(void) {
 
 static _Atomic(hak_leaf_t *) spare;
 
-static hak_leaf_t *map_leaf(void) {
-  hak_leaf_t *leaf = hak_os_map_readonly(HAK_LEAF_TABLE_BYTES + rest_bytes());
+/* `for_bytes` at once: next to very many, the tables are so little that all may count under a limit. */
+static hak_leaf_t *map_leaf(size_t for_bytes) {
+  hak_leaf_t *leaf = for_bytes >= WHOLE_FROM ? hak_os_map(NULL, HAK_LEAF_TABLE_BYTES + rest_bytes()) : NULL;
+  if (leaf) {
+    memset((void *)leaf->pieces, WRITABLE, sizeof leaf->pieces);
+    return leaf;
+  }
+  leaf = hak_os_map_readonly(HAK_LEAF_TABLE_BYTES + rest_bytes());
   if (leaf && !hak_os_make_writable(leaf->pieces, rest_bytes())) {
     hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
     leaf = NULL;
@@ -56,15 +102,15 @@ static hak_leaf_t *map_leaf(void) {
 }
 
 bool hak_pagemap_stock(void) {
-  hak_leaf_t *none = NULL, *leaf = atomic_load(&spare) ? NULL : map_leaf();
+  hak_leaf_t *none = NULL, *leaf = atomic_load(&spare) ? NULL : map_leaf(0);
   if (leaf && !atomic_compare_exchange_strong(&spare, &none, leaf)) {
     hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
   }
   return atomic_load(&spare) != NULL;
 }
 
-static bool make_leaf(size_t index) {
-  hak_leaf_t *leaf = map_leaf();
+static bool make_leaf(size_t index, size_t for_bytes) {
+  hak_leaf_t *leaf = map_leaf(for_bytes);
   leaf = leaf ? leaf : atomic_exchange(&spare, NULL);
   if (!leaf) {
     return false;
@@ -92,8 +138,6 @@ static size_t next_leaf(size_t index) {
   }
   return HAK_LEAVES;
 }
-
-enum { READ_ONLY, CLAIMED, WRITABLE };
 
 static bool claim(_Atomic uint8_t *piece) {
   uint8_t seen = atomic_load_explicit(piece, memory_order_acquire);
@@ -150,7 +194,7 @@ bool hak_pagemap_cover(const char *base, size_t bytes) {
   while (bytes > 0) {
     size_t index = leaf_index(base), rest = ((index + 1) << HAK_LEAF_SHIFT) - (uintptr_t)base;
     size_t part = bytes < rest ? bytes : rest;
-    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index))) {
+    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index, part))) {
       return false;
     }
     hak_leaf_t *leaf = leaf_at(index);

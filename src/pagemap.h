@@ -15,6 +15,7 @@ enum {
   HAK_LEAF_SHIFT = 34,
   HAK_LEAF_SLICES = 1 << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT),
   HAK_LEAF_CHUNKS = 1 << (HAK_LEAF_SHIFT - HAK_CHUNK_SHIFT),
+  HAK_SPAN_CHUNKS = 512, /* whose entries fill a piece */
   HAK_LEAVES = 1 << (HAK_ADDRESS_BITS - HAK_LEAF_SHIFT),
   HAK_LEAF_PIECE_BYTES = 4 << 10, /* whole pages */
   HAK_LEAF_TABLE_BYTES = HAK_LEAF_SLICES + HAK_LEAF_CHUNKS * (int)sizeof(void *),
@@ -23,11 +24,13 @@ enum {
 _Static_assert(HAK_LEAF_TABLE_BYTES % HAK_LEAF_PIECE_BYTES == 0, "the tables are made writable in whole pieces");
 
 /* The tables are mapped so that they can be read, and made writable piece by piece: what is only read counts under no
- * limit. `code`: see hak_code_of */
+ * limit. `code`: see hak_code_of. Of chunks without an entry (GONE, or NULL) their span's holds, so that a block of
+ * many GiB is known without a look at pages of entries. */
 typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
   _Atomic uint8_t pieces[HAK_LEAF_PIECES];
+  _Atomic(hak_chunk_t *) spans[HAK_LEAF_CHUNKS / HAK_SPAN_CHUNKS];
   _Atomic uint32_t settled; /* counts how often pieces became writable, or could not; who needs one waits for it */
 } hak_leaf_t;
 
@@ -67,6 +70,9 @@ HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
   return atomic_compare_exchange_strong_explicit(hak_code_at(hak_leaf_of(address), address), &expected, 0,
                                                  memory_order_acq_rel, memory_order_relaxed);
 }
+
+/* In the page map for all free and unmapped chunks but the ends of extents. */
+extern hak_chunk_t hak_chunk_gone;
 
 /* The chunk of any address; NULL: it was never ours. */
 hak_chunk_t *hak_chunk_at(const void *address);

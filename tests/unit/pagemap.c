@@ -97,6 +97,40 @@ static void chunks_are_those_that_were_set(void) {
   CHECK(hak_chunk_at(border()) == &chunk && !hak_chunk_at(border() + HAK_CHUNK_BYTES));
 }
 
+/* Of what stands for a span alone, nothing but the chunk that was set may be seen, however it is cut and set again. */
+static void a_span_is_told_once_and_cut(void) {
+  static hak_chunk_t huge = {.state = HAK_CHUNK_HUGE}, slabs = {.state = HAK_CHUNK_SLICED};
+  enum { SPANS = 3, CHUNKS = SPANS * HAK_SPAN_CHUNKS, CUT = HAK_SPAN_CHUNKS + 7 };
+  char *base = place(6 * LEAF_BYTES + (LEAF_BYTES - (uintptr_t)HAK_SPAN_CHUNKS * HAK_CHUNK_BYTES)); /* in two leaves */
+  hak_chunk_t *wanted[CHUNKS] = {NULL};
+  CHECK(hak_pagemap_cover(base, (size_t)CHUNKS << HAK_CHUNK_SHIFT));
+  static const struct {
+    size_t first, count;
+    hak_chunk_t *chunk;
+  } steps[] = {
+      {3, 1, &hak_chunk_gone},
+      {0, CHUNKS, &huge},                   /* whole spans */
+      {CUT, CHUNKS - CUT, &hak_chunk_gone}, /* it shrinks */
+      {0, CHUNKS, &huge},                   /* and has all again, of which one span has entries */
+      {0, CHUNKS, &hak_chunk_gone},         /* freed */
+      {CUT, 1, &slabs},
+      {CUT, 1, &hak_chunk_gone},
+      {5, CHUNKS - 5, &huge}, /* one span from within */
+      {CUT, 1, &huge},        /* what it is already: a cut */
+      {5, CHUNKS - 5, &hak_chunk_gone},
+      {0, HAK_SPAN_CHUNKS / 2, &huge}, /* a span grows together of halves */
+      {HAK_SPAN_CHUNKS / 2, HAK_SPAN_CHUNKS / 2, &huge},
+      {0, HAK_SPAN_CHUNKS, &hak_chunk_gone},
+  };
+  for (size_t step = 0; step < sizeof steps / sizeof *steps; step++) {
+    hak_set_chunk(base + (steps[step].first << HAK_CHUNK_SHIFT), steps[step].count, steps[step].chunk);
+    for (size_t i = 0; i < CHUNKS; i++) {
+      wanted[i] = i >= steps[step].first && i < steps[step].first + steps[step].count ? steps[step].chunk : wanted[i];
+      CHECK(hak_chunk_at(base + (i << HAK_CHUNK_SHIFT)) == wanted[i]);
+    }
+  }
+}
+
 static void a_slab_has_its_descriptor(void) {
   static hak_slabs_t slabs;
   hak_chunk_t chunk = {.state = HAK_CHUNK_SLICED, .slabs = &slabs};
@@ -140,6 +174,28 @@ static void without_memory_there_is_no_leaf(void) {
 }
 
 /* Where the kernel refuses to change them, tables are mapped anew; where that fails, too, it can be tried again. */
+/* And as any other where a limit on what can be written leaves no room for it. */
+static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
+  size_t huge = (size_t)1 << 30;
+  hak_os_counts_t before, after, refused;
+  hak_os_read_counts(&before);
+  CHECK(hak_pagemap_cover(place(4 * LEAF_BYTES), huge));
+  hak_os_read_counts(&after);
+  CHECK(after.mmap == before.mmap + 1 && after.mprotect == before.mprotect);
+  system_refuse(SYSTEM_MMAP, 0, 1);
+  CHECK(hak_pagemap_cover(place(8 * LEAF_BYTES), huge));
+  hak_os_read_counts(&refused);
+  CHECK(refused.mprotect == after.mprotect + 3);
+  for (size_t leaf = 4; leaf <= 8; leaf += 4) { /* the other end, which only the first can be written to already */
+    char *last = place((leaf + 1) * LEAF_BYTES - HAK_CHUNK_BYTES);
+    CHECK(hak_pagemap_cover(last, HAK_CHUNK_BYTES));
+    hak_set_class(last, 1, 7);
+    CHECK(hak_class_at(last) == 7 && hak_class_at(place(leaf * LEAF_BYTES)) == HAK_CLASS_NONE);
+  }
+  hak_os_read_counts(&after);
+  CHECK(after.mprotect == refused.mprotect + 2);
+}
+
 static void tables_are_made_writable_piece_by_piece(void) {
   hak_os_counts_t before, after;
   char *last = border() + HAK_CHUNK_BYTES - HAK_SLICE_BYTES;
@@ -264,10 +320,12 @@ int main(void) {
   child_succeeds(classes_are_those_that_were_set);
   child_succeeds(a_class_is_cleared_once);
   child_succeeds(chunks_are_those_that_were_set);
+  child_succeeds(a_span_is_told_once_and_cut);
   child_succeeds(a_slab_has_its_descriptor);
   child_succeeds(all_chunks_come_in_a_row);
   child_succeeds(without_memory_there_is_no_leaf);
   child_succeeds(tables_are_made_writable_piece_by_piece);
+  child_succeeds(a_leaf_for_a_huge_range_is_made_in_one_call);
   child_succeeds(a_fork_meets_half_made_pieces);
   child_succeeds(all_of_a_leaf_can_be_covered);
   child_succeeds(beyond_all_addresses_there_is_none);
