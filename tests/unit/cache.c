@@ -52,6 +52,21 @@ static void blocks_come_from_the_current_slab(void) {
   nothing_is_left();
 }
 
+/* Else a second free, of who writes nothing, would leave a block that looks free wherever it lies twice. */
+static void what_a_refill_hands_out_is_marked(void) {
+  bool zeroed;
+  open_both();
+  for (size_t i = 0; i < 3; i++) { /* alone; with others that were never handed out; that were */
+    void *block = hak_cache_refill(&mine, hak_class_of(BYTES), BYTES, &zeroed);
+    CHECK(block && hak_is_marked_taken(block));
+    bins_free(&mine, block);
+    alloc_many(&mine, BYTES, 100);
+    free_many(&mine, 100);
+    hak_cache_flush(&mine, "test");
+  }
+  nothing_is_left();
+}
+
 /* A thread that takes a few blocks shares slabs with others. */
 static void a_few_blocks_keep_no_slab(void) {
   const uint32_t cls = hak_class_of(BYTES);
@@ -283,6 +298,7 @@ int main(void) {
   system_set_clock_ms(1000000); /* no bin becomes idle on a slow machine */
   child_succeeds(a_new_cache_is_empty);
   child_succeeds(blocks_come_from_the_current_slab);
+  child_succeeds(what_a_refill_hands_out_is_marked);
   child_succeeds(a_few_blocks_keep_no_slab);
   child_succeeds(without_memory_there_is_no_block);
   child_succeeds(overflow_returns_the_newest);
