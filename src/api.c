@@ -139,6 +139,7 @@ bool hak_trim(size_t keep_bytes) {
   int saved = errno;
   size_t used = hak_arena_used_slices();
   hak_cache_request_flush();
+  hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* which may have gone back at once */

@@ -73,7 +73,9 @@ typedef struct hak_heap {
   uint64_t sample_random;
   hak_bin_info_t info[HAK_CLASS_COUNT];
   struct hak_heap *next;      /* list of all heaps */
-  struct hak_heap *next_idle; /* list of heaps without a thread */
+  struct hak_heap *next_idle; /* list of heaps without a thread; of these, */
+  size_t parked_bytes;        /* a parked one kept so much of what its thread had, */
+  uint64_t parked_ms;         /* since then */
   uint32_t thread;            /* by its number in the system: the one that has it, or had it last */
   uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
   uint32_t events;            /* refills and overflows */

@@ -131,6 +131,20 @@ void hak_cache_close(hak_heap_t *heap, const char *function) {
   hak_policy_close(heap);
 }
 
+void hak_cache_drop_currents(hak_heap_t *heap) {
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    drop_current(&heap->info[c]);
+  }
+}
+
+size_t hak_cache_bytes(const hak_heap_t *heap) {
+  size_t bytes = 0;
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
+  }
+  return bytes;
+}
+
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }

@@ -23,6 +23,12 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks that were freed twice or damaged since, in the depot, too; leaves all as it was and waits for no
  * lock, for the end of a process may come in a signal handler. */
 void hak_cache_verify(const hak_heap_t *heap, const char *function);
+/* Without a look at the depot. */
+void hak_cache_verify_alone(const hak_heap_t *heap, const char *function);
+/* The slabs that the thread takes from are for all again. */
+void hak_cache_drop_currents(hak_heap_t *heap);
+/* What lies in the bins. */
+size_t hak_cache_bytes(const hak_heap_t *heap);
 /* Whether it is time to give back what was idle; refills and overflows do so now and then. */
 void hak_cache_look_at_clock(hak_heap_t *heap);
 /* Ask every thread to flush at its next refill or overflow. */

@@ -133,9 +133,8 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
-  if (mapped < HUGE_PAGES_AVOIDED_BELOW) {
-    size_t avoided = (HUGE_PAGES_AVOIDED_BELOW - mapped) << HAK_SLICE_SHIFT;
-    hak_os_set_huge(base, bytes < avoided ? bytes : avoided, false);
+  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* not a part: the kernel moves no two kinds */
+    hak_os_set_huge(base, bytes, false);
   } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
   }

@@ -1,5 +1,6 @@
 #include "heap.h"
 
+#include "arena.h"
 #include "depot.h"
 #include "meta.h"
 #include "options.h"
@@ -16,10 +17,13 @@ _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-e
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
 static struct {
-  hak_heap_t *idle, *maybe_orphan; /* those in front of it in the list of all are none */
-  size_t busy;                     /* heaps that a thread has */
-  _Atomic size_t orphans;          /* of these, threads that did not survive a fork */
-  uint32_t forks;                  /* that led to this process */
+  hak_heap_t *idle; /* which hold nothing */
+  _Atomic(hak_heap_t *) parked;
+  size_t parked_bytes;
+  hak_heap_t *maybe_orphan; /* those in front of it in the list of all are none */
+  size_t busy;              /* heaps that a thread has */
+  _Atomic size_t orphans;   /* of these, threads that did not survive a fork */
+  uint32_t forks;           /* that led to this process */
   pthread_key_t key;
   bool have_key;
 } heaps;
@@ -47,21 +51,106 @@ void hak_heap_divert(uint64_t classes) {
   hak_unlock(&hak_heaps_lock);
 }
 
+static void set_busy_locked(hak_heap_t *heap, bool busy) {
+  heap->busy = busy;
+  heaps.busy += busy ? 1 : (size_t)-1;
+  hak_cache_set_open(heaps.busy);
+}
+
 static void put_idle(hak_heap_t *heap) {
   hak_lock(&hak_heaps_lock);
-  heap->busy = false;
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
-  hak_cache_set_open(--heaps.busy);
+  set_busy_locked(heap, false);
   hak_unlock(&hak_heaps_lock);
+}
+
+/* The heap of a thread that ends is parked with all it holds, if that is little: the next thread begins where others
+ * would fetch the first blocks of each class. */
+enum { PARKED_BYTES = 2 << 20 /* of all of them */, PARKED_HEAPS = 4 /* which may be so few */ };
+
+static bool may_park(const hak_heap_t *heap) {
+  bool granted = false; /* others need what it was lent */
+  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
+    granted |= heap->info[c].granted.size > 0;
+  }
+  /* After a fall here and there a block would hold a slab that nobody needs. */
+  return !granted && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
+}
+
+/* False: it holds too much. While it is verified its blocks do not look free: no child of a fork may meet them so. */
+static bool park(hak_heap_t *heap) {
+  heap->parked_ms = hak_os_now_ms();
+  heap->parked_bytes = hak_cache_bytes(heap);
+  if (!may_park(heap)) {
+    return false;
+  }
+  hak_cache_drop_currents(heap);
+  hak_lock(&hak_heaps_lock);
+  bool room = heaps.parked_bytes + heap->parked_bytes <= PARKED_BYTES;
+  if (room) {
+    hak_cache_verify_alone(heap, "free");
+    hak_heap = hak_heap_operators = &hak_heap_gone;
+    heaps.parked_bytes += heap->parked_bytes;
+    heap->next_idle = heaps.parked;
+    heaps.parked = heap;
+    set_busy_locked(heap, false);
+  }
+  hak_unlock(&hak_heaps_lock);
+  return room;
+}
+
+/* It is the calling thread's from now on, also to the child of a fork out of a signal handler. */
+static hak_heap_t *unpark_locked(void) {
+  hak_heap_t *heap = heaps.parked;
+  if (heap) {
+    heaps.parked = heap->next_idle;
+    heaps.parked_bytes -= heap->parked_bytes;
+    hak_heap = heap;
+    set_busy_locked(heap, true);
+  }
+  return heap;
+}
+
+/* They are busy meanwhile, so that in the child of a fork they are orphans. */
+void hak_heap_close_parked(uint64_t until_ms) {
+  hak_heap_t *young = NULL, *old, *next; /* the youngest stands first */
+  hak_lock(&hak_heaps_lock);
+  for (old = heaps.parked; old && old->parked_ms > until_ms; old = old->next_idle) {
+    young = old;
+  }
+  if (young) {
+    young->next_idle = NULL;
+  } else {
+    heaps.parked = NULL;
+  }
+  for (hak_heap_t *heap = old; heap; heap = heap->next_idle) {
+    heaps.parked_bytes -= heap->parked_bytes;
+    heap->forks = heaps.forks;
+    set_busy_locked(heap, true);
+  }
+  hak_unlock(&hak_heaps_lock);
+  for (; old; old = next) {
+    next = old->next_idle;
+    hak_cache_close(old, "free");
+    put_idle(old);
+  }
+}
+
+void hak_heap_age_parked(void) {
+  if (atomic_load_explicit(&heaps.parked, memory_order_relaxed)) {
+    hak_heap_close_parked(hak_os_now_ms() - (uint64_t)hak_option(HAK_OPTION_DECAY));
+  }
 }
 
 /* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
-  hak_cache_close(heap, "free");
-  hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can have it */
-  put_idle(heap);
+  if (!park(heap)) {
+    hak_cache_close(heap, "free");
+    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can have it */
+    put_idle(heap);
+  }
 }
 
 static hak_heap_t *make_heap(void) {
@@ -89,20 +178,23 @@ static bool make_key(pthread_key_t *key) {
 
 static hak_heap_t *acquire(void) {
   hak_lock(&hak_heaps_lock);
-  hak_heap_t *heap = heaps.idle;
-  if (heap) {
+  hak_heap_t *parked = unpark_locked(), *heap = parked ? parked : heaps.idle;
+  if (heap && !parked) {
     heaps.idle = heap->next_idle;
   }
   hak_unlock(&hak_heaps_lock);
   heap = heap ? heap : make_heap();
   if (heap) {
-    hak_cache_open(heap);
+    if (!parked) {
+      hak_cache_open(heap);
+    }
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
     heap->thread = hak_os_thread_id();
     hak_lock(&hak_heaps_lock);
     heap->forks = heaps.forks;
-    hak_cache_set_open(++heaps.busy);
-    heap->busy = true;
+    if (!parked) {
+      set_busy_locked(heap, true);
+    }
     divert_locked(heap);
     if (!heaps.have_key) {
       heaps.have_key = make_key(&heaps.key);

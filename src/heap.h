@@ -47,5 +47,9 @@ bool hak_heap_is_orphan(const hak_heap_t *heap);
 void hak_heap_fork_child(void);
 /* One of them: return what it holds, so that threads can use it and its blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
+/* Heaps that ended threads parked, by then: return what they hold. To be asked now and then: those parked for a decay
+ * time. */
+void hak_heap_close_parked(uint64_t until_ms);
+void hak_heap_age_parked(void);
 extern hak_lock_t hak_heaps_lock;
 extern hak_heap_t *hak_heaps_all;

@@ -196,10 +196,7 @@ static bool at_limit(void) {
 static size_t in_use(hak_heap_t *heap, size_t others) {
   if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
     heap->cached_at = heap->events;
-    heap->cached_bytes = 0;
-    for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-      heap->cached_bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
-    }
+    heap->cached_bytes = hak_cache_bytes(heap);
   }
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;

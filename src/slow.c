@@ -37,6 +37,7 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   }
   if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
     hak_heap_adopt_orphan();
+    hak_heap_age_parked();
   }
   void *block = pop(heap, cls); /* making the heap allocated, and may have left blocks in it */
   return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);

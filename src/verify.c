@@ -64,6 +64,11 @@ static void visit_all(const hak_heap_t *heap, visit_t visit, const char *functio
   }
 }
 
+void hak_cache_verify_alone(const hak_heap_t *heap, const char *function) {
+  visit_all(heap, verify_some, function);
+  visit_all(heap, verified_some, function);
+}
+
 void hak_cache_verify(const hak_heap_t *heap, const char *function) {
   visit_all(heap, verify_some, function);
   hak_depot_verify(function);

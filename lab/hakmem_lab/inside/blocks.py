@@ -55,8 +55,9 @@ def _outside(heap: Heap) -> Mapping[int, str]:
     """Where the blocks are that are free outside the slabs."""
     found = {int(each): "free, in the depot" for blocks in heap.depot.values() for each in blocks}
     for cache in heap.caches:
+        where = f"free, in the cache of thread {cache.thread}" + ("" if cache.busy else ", which ended")
         for blocks in cache.blocks.values():
-            found |= {int(each): f"free, in the cache of thread {cache.thread}" for each in blocks}
+            found |= {int(each): where for each in blocks}
     return found
 
 

@@ -183,9 +183,10 @@ def _classes(heap: Heap, reading: Reading) -> list[dict]:
 
 def _threads(heap: Heap, names: Mapping[int, str]) -> list[dict]:
     found, sizes = [], heap.layout.class_sizes
-    for cache in (each for each in heap.caches if each.busy):
+    for cache in (each for each in heap.caches if each.busy or each.blocks):
         kept = sum(len(blocks) * sizes[cls] for cls, blocks in cache.blocks.items())
-        row: dict = {"thread": cache.thread, "name": names.get(cache.thread), "cached_kib": kept // KIB}
+        name = names.get(cache.thread) if cache.busy else "ended"
+        row: dict = {"thread": cache.thread, "name": name, "cached_kib": kept // KIB}
         row |= {"cached_blocks": sum(map(len, cache.blocks.values())), "events": cache.events}
         found.append(row)
     return sorted(found, key=lambda row: -row["cached_kib"])

@@ -343,14 +343,13 @@ class Reader:
         infos = rows("hak_bin_info_t", [*both, *words], "info", layout["HAK_CLASS_COUNT"])
         grants = rows("hak_grant_t", stack, "grant", last)
         blocks, busy = dict[int, list[np.ndarray]](), bool(self._value(data, "hak_heap_t.busy", 1))
-        if busy:
-            for cls, found in self._stacks(bins, infos["magazine"]):
-                blocks.setdefault(cls, []).append(found)
-            for i, found in self._stacks(grants, infos["granted"][1 : last + 1]):
-                blocks.setdefault(i + 1, []).append(found)
-            for cls in np.flatnonzero(infos["outgoing"]).tolist():
-                waiting = self._array(int(infos["magazine"]["slots"][cls]), int(infos["outgoing"][cls]))
-                blocks.setdefault(cls, []).append(waiting)
+        for cls, found in self._stacks(bins, infos["magazine"]):
+            blocks.setdefault(cls, []).append(found)
+        for i, found in self._stacks(grants, infos["granted"][1 : last + 1]):
+            blocks.setdefault(i + 1, []).append(found)
+        for cls in np.flatnonzero(infos["outgoing"]).tolist():
+            waiting = self._array(int(infos["magazine"]["slots"][cls]), int(infos["outgoing"][cls]))
+            blocks.setdefault(cls, []).append(waiting)
         kept = {cls: np.concatenate(each) for cls, each in blocks.items()}
         thread, events = self._value(data, "hak_heap_t.thread", 4), self._value(data, "hak_heap_t.events", 4)
         return Cache(thread, busy, kept, infos["asked_bytes"], infos["asked_count"], events)

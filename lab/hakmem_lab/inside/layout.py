@@ -163,7 +163,7 @@ class Runs:
 
 @dataclass
 class Cache:
-    """What one thread keeps. blocks: class -> addresses."""
+    """What one thread keeps; or kept when it ended, for the next one (not busy). blocks: class -> addresses."""
 
     thread: int
     busy: bool

@@ -4,6 +4,7 @@
  *   f  free every second one of the small ones
  *   t  one thread allocates, another frees half of that; both sleep then
  *   h  free the huge ones
+ *   e  a thread allocates, frees all of it, and ends
  *   l  print the address of a live block, of a freed one, and of a huge one (after a and f) */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -94,6 +95,24 @@ static void threads(void) {
   pthread_barrier_wait(&done);
 }
 
+static void *comes_and_goes(void *unused) {
+  char *some[200];
+  for (size_t i = 0; i < 200; i++) {
+    some[i] = malloc(1000);
+    memset(some[i], 0xa5, 1000);
+  }
+  for (size_t i = 0; i < 200; i++) {
+    free(some[i]);
+  }
+  return unused;
+}
+
+static void end_a_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, comes_and_goes, NULL);
+  pthread_join(thread, NULL);
+}
+
 static char line[4096];
 static int length;
 
@@ -137,6 +156,9 @@ int main(void) {
       break;
     case 't':
       threads();
+      break;
+    case 'e':
+      end_a_thread();
       break;
     case 'h':
       release(&blocks[KINDS - 1][0]);

@@ -122,6 +122,16 @@ def test_the_rows_are_who_they_say(start, made, explain):
     assert passed["stacks"] > after["stacks"]
 
 
+def test_what_an_ended_thread_left_for_the_next_is_free(start, made, explain):
+    program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000"})
+    before = explain("--stop", program.pid)
+    told = huge_as_one(program.do("e"))
+    after = explain("--stop", program.pid)
+    assert more(before, after, told) == told
+    assert adds_up(after)["thread caches"] > adds_up(before)["thread caches"]
+    assert [row["cached_blocks"] > 0 for row in after["threads"] if row["name"] == "ended"] == [True]
+
+
 def test_a_static_program_has_the_library_in_itself(start, made, explain, hakmem):
     archive = hakmem.parent / "libhakmem.a"
     if not archive.exists():
