@@ -107,6 +107,7 @@ static hak_heap_t *unpark_locked(void) {
     heaps.parked = heap->next_idle;
     heaps.parked_bytes -= heap->parked_bytes;
     hak_heap = heap;
+    heap->forks = heaps.forks; /* it may have been parked before some: no orphan either */
     set_busy_locked(heap, true);
   }
   return heap;
@@ -139,7 +140,8 @@ void hak_heap_close_parked(uint64_t until_ms) {
 
 void hak_heap_age_parked(void) {
   if (atomic_load_explicit(&heaps.parked, memory_order_relaxed)) {
-    hak_heap_close_parked(hak_os_now_ms() - (uint64_t)hak_option(HAK_OPTION_DECAY));
+    uint64_t now_ms = hak_os_now_ms(), decay_ms = (uint64_t)hak_option(HAK_OPTION_DECAY);
+    hak_heap_close_parked(now_ms > decay_ms ? now_ms - decay_ms : 0);
   }
 }
 
