@@ -82,6 +82,7 @@ typedef struct hak_heap {
   uint32_t flush_seen;
   uint32_t cached_at;        /* the event at which what lay in the bins was last counted, */
   bool busy;                 /* a thread has it */
+  bool filled;               /* or it is parked: there may be blocks in its bins */
   bool heap_shrinks;         /* the process used less at the last look than before, or half of what it did lately */
   size_t used_seen;          /* slices in use at the last look */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */

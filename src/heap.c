@@ -53,6 +53,7 @@ void hak_heap_divert(uint64_t classes) {
 
 static void set_busy_locked(hak_heap_t *heap, bool busy) {
   heap->busy = busy;
+  heap->filled |= busy;
   heaps.busy += busy ? 1 : (size_t)-1;
   hak_cache_set_open(heaps.busy);
 }
@@ -61,6 +62,7 @@ static void put_idle(hak_heap_t *heap) {
   hak_lock(&hak_heaps_lock);
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
+  heap->filled = false;
   set_busy_locked(heap, false);
   hak_unlock(&hak_heaps_lock);
 }
@@ -254,7 +256,7 @@ bool hak_heap_is_orphan(const hak_heap_t *heap) {
 void hak_heap_check(void) {
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
-    if (heap->busy && !hak_heap_is_orphan(heap)) {
+    if (heap->filled && !hak_heap_is_orphan(heap)) {
       hak_cache_check(heap);
     }
   }
