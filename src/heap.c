@@ -51,7 +51,9 @@ void hak_heap_divert(uint64_t classes) {
   hak_unlock(&hak_heaps_lock);
 }
 
+/* A busy one has a thread of this process: it is no orphan. */
 static void set_busy_locked(hak_heap_t *heap, bool busy) {
+  heap->forks = heaps.forks;
   heap->busy = busy;
   heap->filled |= busy;
   heaps.busy += busy ? 1 : (size_t)-1;
@@ -109,7 +111,6 @@ static hak_heap_t *unpark_locked(void) {
     heaps.parked = heap->next_idle;
     heaps.parked_bytes -= heap->parked_bytes;
     hak_heap = heap;
-    heap->forks = heaps.forks; /* it may have been parked before some: no orphan either */
     set_busy_locked(heap, true);
   }
   return heap;
@@ -129,7 +130,6 @@ void hak_heap_close_parked(uint64_t until_ms) {
   }
   for (hak_heap_t *heap = old; heap; heap = heap->next_idle) {
     heaps.parked_bytes -= heap->parked_bytes;
-    heap->forks = heaps.forks;
     set_busy_locked(heap, true);
   }
   hak_unlock(&hak_heaps_lock);
@@ -195,7 +195,6 @@ static hak_heap_t *acquire(void) {
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
     heap->thread = hak_os_thread_id();
     hak_lock(&hak_heaps_lock);
-    heap->forks = heaps.forks;
     if (!parked) {
       set_busy_locked(heap, true);
     }

@@ -173,7 +173,6 @@ static void without_memory_there_is_no_leaf(void) {
   CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
 }
 
-/* Where the kernel refuses to change them, tables are mapped anew; where that fails, too, it can be tried again. */
 /* And as any other where a limit on what can be written leaves no room for it. */
 static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   size_t huge = (size_t)1 << 30;
@@ -196,6 +195,7 @@ static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   CHECK(after.mprotect == refused.mprotect + 2);
 }
 
+/* Where the kernel refuses to change them, tables are mapped anew; where that fails, too, it can be tried again. */
 static void tables_are_made_writable_piece_by_piece(void) {
   hak_os_counts_t before, after;
   char *last = border() + HAK_CHUNK_BYTES - HAK_SLICE_BYTES;
