@@ -8,7 +8,7 @@ from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
 from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric
+from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric, pattern_name
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import Blocks, finished_blocks, sentence
 
@@ -137,6 +137,14 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         )
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
         texts.append(f"{arm} failed {times(count)}; what it failed in was run again, the records are kept")
+    doubtful: dict[str, float] = {}
+    for record in records:
+        doubtful = record.get("thousands", {}) | doubtful
+    for name, value in doubtful.items():
+        texts.append(
+            f"{pattern_name(name)}: the program prints {value:,.0f}, read as {value:.0f}; if the comma is a decimal "
+            "point, the figures are 1000 times too large"
+        )
     if tries := sentence(header.get("earlier", []), KINDS[header["kind"]].sequential):
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):

@@ -35,6 +35,29 @@ class MetricMissing(LabError):
     """A run ended well, but the metric cannot be read from it."""
 
 
+_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?")
+
+
+class Thousands(float):
+    """Read from a text such as 1,234, in which the comma may also be meant as a decimal point."""
+
+
+def printed_number(text: str) -> float:
+    """The number that a program has printed. Raises ValueError, which says what to do."""
+    if "," in text and not _GROUPED.fullmatch(text):
+        raise ValueError(
+            f"{text!r}: a comma can only group thousands, as in 1,500. Where it is a decimal point, let the program "
+            "print a point (LC_ALL=C is set for it); where it follows the number, leave it out of the group"
+        )
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r}, which is not a number in the digits 0 to 9")
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        raise ValueError(f"{text!r}, which is not a number") from None
+    return Thousands(value) if text.count(",") == 1 and "." not in text else value
+
+
 PATTERN = "regex:"
 UNNAMED = "printed figure"
 
@@ -115,9 +138,9 @@ class Metric:
             tail = " ".join(text.split())[-160:]
             raise MetricMissing(f"metric '{self.name}' does not match the program's output: ...{tail!r}")
         try:
-            value = float(found[-1].replace(",", ""))
-        except ValueError:
-            raise MetricMissing(f"metric '{self.name}' matched {found[-1]!r}, which is not a number") from None
+            value = printed_number(found[-1])
+        except ValueError as error:
+            raise MetricMissing(f"metric '{self.name}' matched {error}") from None
         if not (value > 0 and math.isfinite(value)):
             raise MetricMissing(f"metric '{self.name}' matched {found[-1]}; only a finite number above 0 makes a ratio")
         return value

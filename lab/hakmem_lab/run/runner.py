@@ -15,7 +15,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing
+from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing, Thousands
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
@@ -221,6 +221,8 @@ class Runner:
         if why is None:
             try:
                 part["metrics"] = {metric.name: self._read(metric, outcome, server) for metric in self.metrics}
+                doubtful = {name: value for name, value in part["metrics"].items() if isinstance(value, Thousands)}
+                part |= {"thousands": doubtful} if doubtful else {}
             except MetricMissing as error:
                 part["why"] = str(error)
         return part

@@ -54,6 +54,12 @@ def ab_records(count: int, control: float = 1.0, treatment: float = 0.8) -> list
 AB = {"control": "c", "treatment": "t", "looks": 1}
 
 
+def test_a_comma_that_may_be_a_decimal_point_is_said_once() -> None:
+    records = [record | {"thousands": {r"regex:ops (\d+)": 1234.0 + record["block"]}} for record in ab_records(12)]
+    (text,) = ab.analyse(header("ab", ["c", "t"], **AB), records)["warnings"]
+    assert text.startswith("ops: the program prints 1,234, read as 1234; if the comma is a decimal point")
+
+
 def test_a_treatment_that_is_faster_is_go() -> None:
     result = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12))
     assert result["verdict"] == "GO"

@@ -6,6 +6,9 @@ import socket
 import pytest
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.kinds.latency.pool import Reader
+from hakmem_lab.kinds.soak import LineReader
+from hakmem_lab.kinds.tune.spec import Reading
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import AbSpec, build
@@ -251,6 +254,34 @@ def test_a_metric_is_the_last_match(text, value):
 def test_what_is_no_number_above_zero_is_refused(text):
     with pytest.raises(MetricMissing, match="metric 'regex:ops"):
         Metric(r"regex:ops ([a-z\d.,e-]*)$").read(an_outcome(text))
+
+
+@pytest.mark.parametrize("text", ["1,5", "1,15", "0,123", "1234,567", "1,5.0", "12,", ",5", "1,234,5"])
+def test_a_comma_that_groups_no_thousands_is_refused_with_the_way_out(text):
+    with pytest.raises(MetricMissing, match=f"matched '{text}': .* let the program print a point"):
+        Metric(r"regex:ops (\S+)").read(an_outcome(f"ops {text}"))
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "\uff11"])
+def test_a_number_has_the_digits_0_to_9(text):
+    with pytest.raises(MetricMissing, match="not a number in the digits 0 to 9"):
+        Metric(r"regex:ops (\S+)").read(an_outcome(f"ops {text}"))
+
+
+def test_a_reading_a_histogram_and_a_soak_read_numbers_by_the_same_rule():
+    with pytest.raises(MetricMissing, match="let the program print a point"):
+        Reading("ops", pattern=r"regex:ops (\S+)").read(an_outcome("ops 1,5"))
+    with pytest.raises(MetricMissing, match="let the program print a point"):
+        Reader(r"(?P<value>\S+) ns (?P<count>\d+)").parse("1,5 ns 7")
+    soaked = LineReader(r"ops=(?P<operations>\S+) live=(?P<live_kib>\S+)").read(b"ops=1,234,567 live=1,5\n", 1.0)
+    assert (soaked["operations"], soaked["live_kib"]) == (1234567, None)
+
+
+@pytest.mark.parametrize(("printed", "thousands"), [("1,234", {r"regex:ops (\S+)": 1234.0}), ("1,234,567", None)])
+def test_a_single_comma_is_in_the_record_for_it_may_be_a_decimal_point(run, printed, thousands):
+    record = run(["/bin/echo", "ops", printed], r"regex:ops (\S+)")
+    assert record["value"] == float(printed.replace(",", ""))
+    assert record.get("thousands") == thousands
 
 
 def test_a_metric_in_the_standard_error_is_found():

@@ -17,7 +17,7 @@ from hdrh.histogram import HdrHistogram
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.plan.metrics import Metric, MetricMissing
+from hakmem_lab.plan.metrics import Metric, MetricMissing, printed_number
 from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.system.launcher import Outcome
@@ -119,8 +119,8 @@ class Reader:
             if groups.get("encoded"):
                 histogram.decode_and_add(groups["encoded"].encode())
                 return
-            value = round(float(groups["value"]) * UNITS_NS[self.unit])
-            count = int(groups["count"])
+            value = round(printed_number(groups["value"]) * UNITS_NS[self.unit])
+            count = int(printed_number(groups["count"]))
         except Exception as error:  # HdrHistogram's decoder raises several kinds of its own
             raise MetricMissing(f"histogram: {groups} is not a bucket of a histogram: {error}") from None
         if count and not histogram.record_value(max(value, LOWEST_NS), count):

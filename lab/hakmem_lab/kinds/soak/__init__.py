@@ -23,6 +23,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.metrics import printed_number
 from hakmem_lab.plan.spec import NUMBER, CommonSpec, Duration, Server, compiled
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
@@ -57,7 +58,7 @@ def check_pattern(pattern: str) -> str:
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        return printed_number(text) if text is not None else None
     except ValueError:
         return None
 
