@@ -1,20 +1,25 @@
 """Standard input of the programs: a file that every run reads from its beginning.
 
 What hak itself was given, by `<` or through a pipe, can be read once only: it is kept in the store and replayed.
+Builds often have a pipe there that stays open and silent: it is waited for, but not for ever, and who is then taken at
+their silence must keep it.
 """
 
+import fcntl
 import hashlib
 import os
 import select
 import shutil
 import stat
+import sys
 import tempfile
+import termios
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, StoreError, refused
 
 FOLDER = "inputs"
-WAIT_S = 1.0
+NOTICE_S, WAIT_S = 1.0, 10.0
 LIMIT_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20
 DESCRIPTOR = 0
@@ -32,11 +37,29 @@ def check_file(name: str, key: str = "stdin") -> str:
     return str(path)
 
 
+class Silence:
+    """Whether hak's own standard input was taken as none because it was silent; a process has one."""
+
+    kept = False
+
+    def broken(self) -> bool:
+        """Whether something came all the same; said once."""
+        count = bytearray(4)
+        if self.kept:
+            fcntl.ioctl(DESCRIPTOR, termios.FIONREAD, count)
+            self.kept = not any(count)
+        return any(count)
+
+
+SILENCE = Silence()
+
+
 def inherited(folder: Path, say) -> str | None:
     """The file that stands for hak's own standard input; None where there is none to speak of.
 
     folder: the store. say: takes lines for the user. Raises LabError where the input is too long to be kept.
     """
+    SILENCE.kept = False
     try:
         mode = os.fstat(DESCRIPTOR).st_mode
     except OSError:
@@ -44,8 +67,8 @@ def inherited(folder: Path, say) -> str | None:
     if stat.S_ISREG(mode):
         path = _named() or _kept(folder)
     elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-        if not select.select([DESCRIPTOR], [], [], WAIT_S)[0]:
-            say("standard input is open but silent: the program gets none; --input FILE gives it one")
+        if not _ready(f"; the program gets none where nothing comes within {WAIT_S:g} s", WAIT_S - NOTICE_S):
+            SILENCE.kept = True
             return None
         path = _kept(folder)
     else:
@@ -53,6 +76,15 @@ def inherited(folder: Path, say) -> str | None:
     if path:
         say(f"standard input: {os.path.getsize(path):,} bytes, given to every run from the beginning")
     return path
+
+
+def _ready(then: str = "", limit_s: float | None = None) -> bool:
+    """Waits until there is something to read, or its end; for more than a moment not without a line, even of a quiet
+    hak."""
+    if select.select([DESCRIPTOR], [], [], NOTICE_S)[0]:
+        return True
+    print(f"hak: waiting for standard input, which is open but silent{then}", file=sys.stderr, flush=True)
+    return bool(select.select([DESCRIPTOR], [], [], limit_s)[0])
 
 
 def _named() -> str | None:
@@ -71,7 +103,7 @@ def _kept(folder: Path) -> str | None:
     place = folder / FOLDER
     with refused(f"standard input cannot be kept in {place}", kind=StoreError), tempfile.TemporaryFile() as copy:
         digest, size = hashlib.sha256(), 0
-        while part := os.read(DESCRIPTOR, CHUNK_BYTES):
+        while _ready() and (part := os.read(DESCRIPTOR, CHUNK_BYTES)):
             size += len(part)
             if size > LIMIT_BYTES:
                 longer = f"standard input is longer than {LIMIT_BYTES >> 30} GiB"

@@ -21,6 +21,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import Model, normalised, spec_hash
+from hakmem_lab.plan.stdin import SILENCE
 from hakmem_lab.run import endings, preflight
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
@@ -195,12 +196,16 @@ class Written:
         self._file = file
 
     def append(self, record: dict) -> None:
-        """Raises Stopped where the store takes no more."""
+        """Raises Stopped where the store takes no more, or what is measured lacks an input."""
         try:
             with signals.held():
                 self.file.append(record | self.tag)
         except OSError as error:
             raise endings.cannot_write(self.file, error) from None
+        if SILENCE.broken():
+            text = "standard input came after the program had begun without it; write it to a file: --input FILE"
+            self.event("stopped", text)
+            raise Stopped(f"{text}. What was measured is kept: hak show {self.file.id}")
 
     def event(self, what: str, text: str, **more: object) -> None:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
@@ -273,6 +278,9 @@ class Recorder(Written, Generic[AnySpec]):
         header = with_earlier(folder, header)
         with signals.held():
             self.file = RunFile.create(folder, header["spec"]["kind"], header)
+        if SILENCE.kept:
+            text = "standard input was open but silent, and the programs had nothing to read; --input FILE gives it"
+            self.warn("no-input", text)
         # The load average still holds what a run before this one did; only work that goes on now disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import threading
 
 import pytest
 
@@ -58,17 +59,58 @@ def test_what_hak_is_given_is_replayed_to_every_run(hak, records, lines, how):
     assert f"standard input: {size} bytes, given to every run" in answer.err
 
 
-def test_a_silent_pipe_is_said_and_not_waited_for(hak, records):
+@pytest.fixture
+def pipe(monkeypatch):
+    """Standard input is a pipe: the end that is written to. A second's patience is a tenth of one here."""
     reading, writing = os.pipe()
-    try:
-        answer = hak(*WORDS, "--", "/bin/sh", "-c", "echo ops $((1 + $(wc -c)))", stdin=reading)
-    finally:
-        os.close(reading)
-        os.close(writing)
+    monkeypatch.setattr(stdin, "DESCRIPTOR", reading)
+    monkeypatch.setattr(stdin, "NOTICE_S", 0.1)
+    monkeypatch.setattr(stdin, "WAIT_S", 1.0)
+    with open(writing, "wb", buffering=0) as end:
+        yield end
+    os.close(reading)
+
+
+BYTES = ("/bin/sh", "-c", "echo ops $((1 + $(wc -c)))")
+
+
+@pytest.mark.parametrize("first", [b"", b"a"])
+def test_what_comes_late_is_waited_for_with_a_line(here, pipe, records, first):
+    pipe.write(first)
+    timer = threading.Timer(0.4, lambda: (pipe.write(b"late"), pipe.close()))
+    timer.start()
+    answer = here(*WORDS, "--quiet", "--json", "-", "--", *BYTES)
+    timer.join()
     assert answer.status == 0, answer
-    assert "standard input is open but silent" in answer.err
-    assert "--input FILE" in answer.err
+    assert answer.err.startswith("hak: waiting for standard input, which is open but silent")
+    assert counted(records) == {5.0 + len(first)}
+    assert not records("event", what="no-input")
+
+
+def test_a_silent_pipe_is_none_in_the_end_and_the_result_says_so(here, pipe, records):
+    answer = here(*WORDS, "--quiet", "--json", "-", "--", *BYTES)
+    assert answer.status == 0, answer
+    assert "the program gets none where nothing comes within 1 s" in answer.err
     assert counted(records) == {1.0}
+    (warning,) = [text for text in answer.result()["warnings"] if "standard input was open but silent" in text]
+    assert "--input FILE" in warning
+    assert records("event", what="no-input")
+
+
+def test_a_pipe_that_ends_after_its_silence_was_none(here, pipe, records):
+    threading.Timer(1.2, pipe.close).start()
+    assert here(*WORDS, "--quiet", "--", *BYTES).status == 0
+    assert counted(records) == {1.0}
+
+
+def test_what_comes_after_the_program_began_without_it_ends_the_run(here, pipe, records):
+    late = f"echo late >/proc/{os.getpid()}/fd/{pipe.fileno()}"
+    answer = here(*WORDS, "--quiet", "--prepare", late, "--", *BYTES)
+    assert answer.status == 3, answer
+    assert "standard input came after the program had begun without it" in answer.err
+    assert "--input FILE" in answer.err
+    assert records("event", what="stopped")
+    assert not records("result")
 
 
 def test_without_any_there_is_nothing_to_read(hak, records):
