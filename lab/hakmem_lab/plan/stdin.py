@@ -57,13 +57,14 @@ SILENCE = Silence()
 def inherited(folder: Path, say) -> str | None:
     """The file that stands for hak's own standard input; None where there is none to speak of.
 
-    folder: the store. say: takes lines for the user. Raises LabError where the input is too long to be kept.
+    folder: the store. say: takes lines for the user. Raises LabError where the input cannot be kept, or is too long.
     """
     SILENCE.kept = False
     try:
-        mode = os.fstat(DESCRIPTOR).st_mode
+        info = os.fstat(DESCRIPTOR)
     except OSError:
         return None
+    mode = info.st_mode
     if stat.S_ISREG(mode):
         path = _named() or _kept(folder)
     elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
@@ -71,8 +72,12 @@ def inherited(folder: Path, say) -> str | None:
             SILENCE.kept = True
             return None
         path = _kept(folder)
-    else:
+    elif os.isatty(DESCRIPTOR) or info.st_rdev == os.stat(os.devnull).st_rdev:
         return None
+    else:
+        name = os.readlink(f"/proc/self/fd/{DESCRIPTOR}")
+        what = f"standard input is '{name}', no regular file: every run reads it from its beginning"
+        raise LabError(f"{what}. Write it to a file: --input FILE; where the program reads nothing: </dev/null")
     if path:
         say(f"standard input: {os.path.getsize(path):,} bytes, given to every run from the beginning")
     return path

@@ -119,6 +119,18 @@ def test_without_any_there_is_nothing_to_read(hak, records):
     assert counted(records) == {1.0}
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "/"])
+def test_a_device_or_a_folder_is_refused_as_a_named_one_is(here, store, monkeypatch, name):
+    source = os.open(name, os.O_RDONLY)
+    monkeypatch.setattr(stdin, "DESCRIPTOR", source)
+    answer = here(*WORDS, "--quiet", "--", *COUNT)
+    os.close(source)
+    assert answer.status == 2
+    assert f"standard input is '{name}', no regular file" in answer.message()
+    assert "--input FILE" in answer.message()
+    assert not store.exists()
+
+
 @pytest.mark.parametrize(("name", "said"), [("missing", "there is no file"), (".", "no regular file")])
 def test_a_file_that_cannot_be_replayed_is_refused(here, store, tmp_path, name, said):
     answer = here(*WORDS, "--quiet", "--input", tmp_path / name, "--", *COUNT)
