@@ -16,6 +16,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,18 @@ class Arm:
         """LD_PRELOAD: the allocator first, then what is preloaded for all arms (`others`) and what the arm names."""
         words = (self.library.path, others, self.variables.get("LD_PRELOAD"))
         return ":".join(str(word) for word in words if word) or None
+
+    def left_out(self, extra: Mapping[str, str]) -> str:
+        """Where the arm is to be what the caller runs, a warning of what of the caller's it lacks."""
+        given = {**extra, **self.variables}
+        lacks = [name for name in os.environ if DROPPED.fullmatch(name) and name not in given]
+        words = [f"{name}={os.environ[name]}" for name in lacks if not name.startswith("HAK_")]
+        if self.allocator != "default" or not words:
+            return ""
+        way = (
+            " ".join(f"--env {shlex.quote(word)}" for word in words) if self.command else ",".join(["default", *words])
+        )
+        return f"of the environment {', '.join(words)} was left out, as for every arm; to measure with it: {way}"
 
     def record(self) -> dict:
         """What the header of a run says about the arm."""

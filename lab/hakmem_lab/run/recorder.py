@@ -278,6 +278,8 @@ class Recorder(Written, Generic[AnySpec]):
         header = with_earlier(folder, header)
         with signals.held():
             self.file = RunFile.create(folder, header["spec"]["kind"], header)
+        for lacking in filter(None, dict.fromkeys(arm.left_out(self.workload.env) for arm in arms)):
+            self.warn("left-out", lacking)
         if SILENCE.kept:
             text = "standard input was open but silent, and the programs had nothing to read; --input FILE gives it"
             self.warn("no-input", text)

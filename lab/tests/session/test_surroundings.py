@@ -40,6 +40,31 @@ def note_aa(store, fit, facts=None):
     return file.id
 
 
+ONCE = ("--max-blocks", "6", "--looks", "1", "--repeat", "1", "--warm-up", "0", "--quiet", "--json", "-")
+
+
+@pytest.mark.parametrize(
+    ("arms", "way"),
+    [(("--control", "default", "--treatment", "glibc"), "default,LD_PRELOAD={0},MALLOC_ARENA_MAX=1"),
+     (("--commands", "/bin/true", "/bin/true 1"), "--env LD_PRELOAD={0} --env MALLOC_ARENA_MAX=1")],
+)  # fmt: skip
+def test_what_the_program_has_of_the_callers_allocator_is_left_out_and_said_once(here, fakes, monkeypatch, arms, way):
+    monkeypatch.setenv("LD_PRELOAD", str(fakes.allocator))
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    command = () if "--commands" in arms else ("--", "/bin/true")
+
+    def said(*words):
+        answer = here("ab", *words, *ONCE, *command)
+        assert answer.status == 0, answer
+        return [text for text in answer.result()["warnings"] if "was left out" in text]
+
+    (warning,) = said(*arms)
+    way = way.format(fakes.allocator)
+    assert warning.endswith(f"to measure with it: {way}")
+    again = (*arms, *way.split()) if "--commands" in arms else ("--control", way, "--treatment", "glibc")
+    assert said(*again) == []
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_an_unfit_machine_gives_no_verdict(measure, store, kind):
     name = note_aa(store, fit=False)
