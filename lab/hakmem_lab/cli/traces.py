@@ -34,11 +34,14 @@ def record(
     rate: Annotated[
         str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
     ] = "512K",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite TRACE, if it is there")] = False,
 ) -> None:
     """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
     from hakmem_lab.trace import record as recording
 
     stack_bytes = mean_of(rate) if stacks else 0
+    if output.is_file() and output.stat().st_size and not force:
+        raise LabError(f"--output: {output} is there already: name another file, or overwrite it with --force")
     if subject[0].isdecimal():
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak record -o {output} {subject[0]}")

@@ -92,6 +92,20 @@ def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("flags", [(), ("--force",)])
+def test_a_trace_that_is_there_is_overwritten_by_force_only(hak, path, tmp_path, flags):
+    path.write_text("of an hour")
+    answer = hak("record", "-o", path, *flags, "--", "touch", tmp_path / "ran")
+    assert answer.status == (0 if flags else 2)
+    assert (tmp_path / "ran").exists() == bool(flags)
+    if flags:
+        assert read(path).complete
+    else:
+        assert f"{path} is there already" in answer.message()
+        assert "--force" in answer.message()
+        assert path.read_text() == "of an hour"
+
+
 def children_of(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -131,7 +145,7 @@ def test_a_running_process_is_recorded_and_goes_on(hak, program, path, what):
         try:
             running.stdout.readline()
             for _ in range(2):  # once more, after the end
-                answer = hak("record", "-o", path, "--seconds", "0.3", str(running.pid))
+                answer = hak("record", "-o", path, "--force", "--seconds", "0.3", str(running.pid))
                 assert answer.status == 0, answer.err
                 end = read(path).end
                 assert (end["operations"] > 1000) == (what == "endless")

@@ -162,7 +162,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program,
 def test_two_recordings_do_not_write_into_one_file(begin, hak, path, until):
     first = begin("record", "-o", path, "--", "sh", "-c", "echo going; exec sleep 30")
     assert first.stdout.readline() == "going\n"
-    refused = hak("record", "-o", path, "--", "true")
+    refused = hak("record", "-o", path, "--force", "--", "true")
     assert refused.status == 2
     assert "another recording is writing" in refused.message()
     first.send_signal(signal.SIGTERM)
