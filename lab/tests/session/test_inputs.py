@@ -1,6 +1,7 @@
 """Files beside the program: clients, scripts and data that commands name. None of them may change unnoticed."""
 
 import json
+import os
 
 import pytest
 
@@ -51,6 +52,29 @@ def test_named_files_are_in_the_header(measure, records, named):
     stored = records("header")[0]["inputs"]
     data = named.with_name("data")
     assert stored == {str(path): peers.file_sha256(path) for path in (named, data)}
+
+
+def test_of_a_huge_file_size_time_and_parts_are_hashed(tmp_path):
+    path = tmp_path / "huge"
+    path.touch()
+    os.truncate(path, 1 << 40)  # to read it all would take longer than any test may
+
+    def changed(change) -> str:
+        change()
+        return peers.file_sha256.__wrapped__(path)
+
+    def write(at):
+        with open(path, "r+b") as file:
+            file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+            file.write(b"x")
+        os.utime(path, (1, 1))
+
+    ways = [lambda: os.utime(path, (1, 1)), lambda: os.utime(path, (2, 2)), lambda: write(0), lambda: write(-1),
+            lambda: write(((1 << 40) - (1 << 20)) * 7 // 63 + 9)]  # fmt: skip
+    found = [changed(way) for way in ways]
+    assert len(set(found)) == len(ways)
+    assert changed(lambda: None) == found[-1]
+    assert all(each.startswith("parts-") for each in found)
 
 
 def test_a_script_that_changes_during_the_run_stops_it(measure, records):
