@@ -3,8 +3,8 @@
 `hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
 
 `--scan N=1,2,4`: the same question for every value, `{N}` in the commands standing for it. A value is a run of its own,
-whose arms stand in the same blocks. The values share alpha, so that a scan of any length calls something wrongly better
-or worse as seldom as one run.
+whose arms stand in the same blocks; of a compare with --commands, and of the one command of an A/B, an arm of one run.
+The values share alpha, so that a scan of any length calls something wrongly better or worse as seldom as one run.
 """
 
 import itertools
@@ -75,8 +75,8 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
 
     check_output(params["json"], params["format_"], params.get("require"))
     scans = params.get("scan_") or []
-    if scans and params.get("commands"):
-        params, scans = params | {"commands": expanded(params["commands"], scans)}, []
+    if scans and (commands := params.get("commands")) and not (kind == "ab" and len(commands) == 2):
+        params, scans = params | {"commands": expanded(commands, scans)}, []
     source, spec = spec_of(kind, params["words"] or [], {**below, **overrides(params)})
     if params.get("require") is not None:
         check_verdict(spec)

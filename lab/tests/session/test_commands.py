@@ -50,6 +50,16 @@ def test_values_of_one_command_are_runs_that_share_alpha(here, store):
     assert [line.partition(":")[0] for line in lines] == ["N=1", "N=2"]
 
 
+def test_two_commands_are_compared_at_every_value_in_a_run_each(here):
+    flags = ("--commands", "sleep 0.0{N}", "sleep 0.01", "--scan", "N=1,3", *ONE_LOOK, "--json", "-")
+    results = here("ab", *flags).result()
+    assert [[arm["name"] for arm in result["arms"]] for result in results] == [
+        ["sleep 0.01 (control)", "sleep 0.01 (treatment)"], ["sleep 0.03", "sleep 0.01"],
+    ]  # fmt: skip
+    assert [result["alpha"] for result in results] == [0.025, 0.025]
+    assert results[1]["verdict"] == "GO"
+
+
 def test_what_is_done_around_the_runs(here, records, tmp_path):
     """setup may make the program; prepare comes before every execution, trials too; cleanup once, at the end."""
     log, program = tmp_path / "log", tmp_path / "made"
