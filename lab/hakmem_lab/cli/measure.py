@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from hakmem_lab.cli.flags import VERDICTS
-from hakmem_lab.errors import LabError, StoreError, nearest
+from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
@@ -204,6 +204,8 @@ def write_result(result: dict, json_file: Path | None, format_: str | None) -> N
 
 def finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
     write_result(result, json_file, format_)
+    if failed := result.get("incomplete"):
+        raise Stopped(f"{'; '.join(failed)}. Go on, when that is mended, with: hak resume {result['id']}")
     meet(result, require)
 
 

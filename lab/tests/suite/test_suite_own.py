@@ -109,20 +109,26 @@ def test_a_workload_that_fails_at_once_is_named_and_nothing_is_stored(here, fold
     assert not store.exists()
 
 
-def test_a_workload_that_fails_later_is_named_and_the_suite_goes_on_when_it_is_mended(here, folder, records):
+def test_a_workload_that_fails_later_is_named_and_the_others_go_on_and_it_when_it_is_mended(here, folder, records):
     """It fails from its fifth run on, as long as there is a certain file."""
     (folder / "stop").touch()
     script = "echo x >> ran; [ $(wc -l < ran) -gt 4 ] && [ -e stop ] && exit 3; echo ops 1"
     written(folder, workload("good"), workload("bad", f"sh -c '{script}'"), blocks=3)
-    answer = here("suite", "suite.toml", "--quiet")
+    answer = here("suite", "suite.toml", "--quiet", "--json", "-")
     assert answer.status == 3
     assert "workload 'bad': " in answer.message()
     assert "exit status 3" in answer.message()
-    before = {(block["workload"], block["block"]) for block in records("block", ok=True)}
-    assert 0 < len(before) < 6
+    before = [(block["workload"], block["block"]) for block in records("block", ok=True)]
+    assert [(key, index) for key, index in before if key == "good"] == [("good", index) for index in range(3)]
+    assert len(before) < 6
+    found = answer.result()
+    assert (found["final"], found["verdict"]) == (False, None)
+    assert any(text.startswith("workload 'bad': ") for text in found["warnings"])
+    assert here("list").out.count("unfinished") == 1
     (folder / "stop").unlink()
     again = here("resume", "last", "--quiet", "--json", "-")
     assert again.result()["final"], again.err
+    assert not any(text.startswith("workload 'bad': ") for text in again.result()["warnings"])
     finished = sorted((block["workload"], block["block"]) for block in records("block", ok=True))
     assert finished == [(key, index) for key in ("bad", "good") for index in range(3)]
 

@@ -159,7 +159,7 @@ def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_a_count_that_fails_stops_the_suite_and_can_be_resumed(here, card, tmp_path, records):
+def test_a_count_that_fails_is_said_at_the_end_and_can_be_resumed(here, card, tmp_path, records):
     """The longer execution fails as long as there is a certain file: not in the trial, which is the short one."""
     stop = tmp_path / "stop"
     stop.touch()
@@ -167,6 +167,7 @@ def test_a_count_that_fails_stops_the_suite_and_can_be_resumed(here, card, tmp_p
     answer = here("suite", card(counted_workload(["/bin/sh", "-c", fails]), rate_workload("first")), "--quiet")
     assert answer.status == 3
     assert "could not be traced: exit status 3" in answer.message()
+    assert len(records("block", ok=True)) == 8
     (header,) = records("header")
     assert f"hak resume {header['id']}" in answer.message()
     stop.unlink()

@@ -16,4 +16,5 @@ def run(spec: SuiteSpec, context) -> dict:
         else:
             suite.begin()
         suite.measure()
-        return suite.finish(analyse(suite.file.header(), suite.records()))
+        result = analyse(suite.file.header(), suite.records())
+        return result if result["incomplete"] else suite.finish(result)

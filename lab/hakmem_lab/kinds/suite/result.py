@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.kinds.suite import history as suite_history
-from hakmem_lab.kinds.suite.run import rates
+from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
 from hakmem_lab.plan.spec import build
@@ -222,6 +222,12 @@ def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
     return [record["text"] for record in found if key is None or record.get("workload", key) == key]
 
 
+def failed_workloads(records: list[dict]) -> list[str]:
+    """A text for each workload that could not be finished since the suite was last begun."""
+    resumed = max((place for place, record in enumerate(records) if record.get("what") == "resumed"), default=0)
+    return [record["text"] for record in events(records[resumed:], WORKLOAD_FAILED)]
+
+
 def analyse(header: dict, records: list[dict]) -> dict:
     """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""
     spec = build(SuiteSpec, header["spec"], header["id"])
@@ -233,19 +239,21 @@ def analyse(header: dict, records: list[dict]) -> dict:
     history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
     timed = [sheet for sheet in sheets if not sheet.row.ops]
     blocks, planned = sum(len(sheet.blocks) for sheet in timed), sum(spec.blocks_of(sheet.row) for sheet in timed)
-    final = blocks >= planned or bool(events(records, "budget"))
+    failed = failed_workloads(records)
+    final = (blocks >= planned or bool(events(records, "budget"))) and not failed
     result = begun(header, records)
     return result | {
         "verdict": verdict_of(spec, rows) if final else None,
         "headline": headline_of(spec, rows, reached, unfit_reasons(records)),
         "final": final,
+        "incomplete": failed,
         "metric": {"name": "ratio", "unit": "", "higher_is_better": True},
         "alpha": spec.alpha,
         "blocks": blocks,
         "max_blocks": planned,
         "arms": [identity(arm) for arm in header["arms"]],
         "comparisons": [],
-        "warnings": [*result["warnings"], *too_few(sheets), *suite_history.not_looked_for(history)],
+        "warnings": [*result["warnings"], *failed, *too_few(sheets), *suite_history.not_looked_for(history)],
         "suite": {
             "subject": spec.subject,
             "reference": spec.reference,

@@ -31,7 +31,7 @@ from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
-from hakmem_lab.run.session import Session
+from hakmem_lab.run.session import ArmFailed, Session
 from hakmem_lab.store.query import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system.launcher import Launcher
@@ -40,6 +40,10 @@ from hakmem_lab.trace import replay
 
 def command_for(row: WorkloadSpec, operations: int) -> list[str]:
     return [word.replace(OPS, str(operations)) for word in row.command]
+
+
+class CannotCount(Exception):
+    """A workload's system calls."""
 
 
 def check(session: Session) -> None:
@@ -52,7 +56,7 @@ def check(session: Session) -> None:
 def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> None:
     """Counts of every arm at both lengths, as records; those that are in the store already are left out.
 
-    Raises Stopped where a program cannot be counted.
+    Raises CannotCount.
     """
     known = {(r["arm"], r["operations"]) for r in records if r["type"] == "count" and r["workload"] == row.key}
     try:
@@ -67,9 +71,9 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
                         calls = _count(counter, session, row, arm, operations)
                         session.append({"type": "count", "arm": arm.name, "operations": operations, "calls": calls})
     except (LabError, OSError) as error:
+        raise CannotCount(f"workload '{row.key}': {error}") from None
+    finally:
         session.progress.restart()
-        raise session.stopped(f"workload '{row.key}': {error}") from None
-    session.progress.restart()
 
 
 def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, operations: int) -> int:
@@ -104,6 +108,7 @@ def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str,
 
 
 LEAST_ROUNDS = 2
+WORKLOAD_FAILED = "workload-failed"
 
 
 def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
@@ -256,11 +261,17 @@ class Suite(Recorder):
         self.progress.say(text)
 
     def measure(self) -> None:
-        """Counts system calls, then runs rounds of blocks, those that are in the store already left out."""
+        """Counts system calls, then runs rounds of blocks, those that are in the store already left out.
+
+        A workload that fails takes no further part, and the others go on.
+        """
         records = self.records()
         for row in self.spec.chosen():
             if row.ops is not None:
-                count_all(self.sessions[row.key], row, records)
+                try:
+                    count_all(self.sessions[row.key], row, records)
+                except CannotCount as error:
+                    self.sessions[row.key].tell(WORKLOAD_FAILED, str(error))
         timed = [row for row in self.spec.chosen() if row.ops is None]
         done, made = {}, {}
         for row in timed:
@@ -277,8 +288,13 @@ class Suite(Recorder):
             begun = time.monotonic()
             for row in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
                 self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
-                self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
-                done[row.key] += 1
+                try:
+                    self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
+                    done[row.key] += 1
+                except ArmFailed as failed:
+                    text = f"workload '{row.key}': {failed.arm} failed too often in block {index} ({failed.why})"
+                    self.sessions[row.key].tell(WORKLOAD_FAILED, text)
+                    timed.remove(row)
             rounds_s += [time.monotonic() - begun] if todo else []
         self.progress.share(1.0)
         self.progress.restart()
