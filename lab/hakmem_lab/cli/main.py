@@ -8,6 +8,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -31,8 +32,11 @@ def main() -> None:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()
-        status = 0
+        status = _read_no_further()
+    except SystemExit as end:  # the command line's parser takes it for an error
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        status = _read_no_further()
     except (Exception, *signals.INTERRUPTS) as error:
         status = _known(error)
         if status is None:
@@ -42,6 +46,17 @@ def main() -> None:
 
 def _nowhere() -> TextIO:
     return io.TextIOWrapper(io.FileIO(os.devnull, "w"))
+
+
+def _drop_output() -> None:
+    """What is left in buffers."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _read_no_further() -> int:
+    """The status of a program that a closed pipe ends."""
+    _drop_output()
+    return EXIT_SIGNAL + signal.SIGPIPE
 
 
 def _run(words: Sequence[str]) -> int | None:
@@ -79,7 +94,7 @@ def _known(error: BaseException) -> int | None:
     if isinstance(error, Stopped):
         return _said(error, EXIT_STOPPED)
     if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in buffers
+        _drop_output()
         return _said(f"standard output cannot be written: {error.strerror}", EXIT_STOPPED)
     if hasattr(error, "format_message"):  # of the command line's parser
         return _said(error.format_message(), EXIT_BAD_INPUT)

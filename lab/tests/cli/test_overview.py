@@ -28,6 +28,17 @@ def test_the_overview_names_exactly_the_commands_that_are_there():
     assert {name for commands in GROUPS.values() for name in commands} == registered
 
 
+@pytest.mark.parametrize("words", [(), ("--help",), ("list",)])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_had_enough_is_no_failed_requirement(words, unbuffered):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command, env = [sys.executable, "-m", "hakmem_lab.cli.main", *words], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=env, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_the_version(here):
     assert here("--version").out == f"hak {__version__}\n"
 
