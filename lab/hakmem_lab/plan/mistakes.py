@@ -102,10 +102,14 @@ def build(model: "type[Model]", values: dict, source: str) -> Any:
 def read_toml(path: Path) -> dict:
     """Raises LabError that names the file and the line."""
     try:
-        return decoded(tomllib.loads, path.read_text(encoding="utf-8"))
+        return decoded(tomllib.loads, path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         others = [each.name for each in path.parent.glob("*.toml")]
         near = nearest(path.name, others) if path.parent.is_dir() else "no such folder"
         raise LabError(f"{path}: there is no such spec; {near}") from None
-    except (OSError, ValueError) as error:
+    except UnicodeDecodeError:
+        raise LabError(f"{path}: it is no text in UTF-8, so it is no spec") from None
+    except OSError as error:
+        raise LabError(f"{path}: a spec cannot be read from it: {error.strerror}") from None
+    except ValueError as error:
         raise LabError(f"{path}: {error}") from None

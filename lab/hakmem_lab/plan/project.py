@@ -25,10 +25,11 @@ from hakmem_lab.errors import LabError, closest
 def find_program(name: str, key: str = "command") -> Path:
     """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
     found = shutil.which(name)
-    if found is not None:
+    if found is not None and os.path.isfile(found):
         return Path(found).absolute()
     if "/" in name and os.path.exists(name):
-        what = "a folder" if os.path.isdir(name) else "not executable"
+        kind = "not executable" if os.path.isfile(name) else "no regular file"
+        what = "a folder" if os.path.isdir(name) else kind
         raise LabError(f"{key}: '{name}' is {what}, so it is no program")
     near = _nearest_program(name)
     raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))

@@ -1,5 +1,6 @@
 """Mistakes in a spec: one message that names the file, the key and the nearest valid name; nothing is started."""
 
+import os
 from typing import get_args
 
 import pydantic_core
@@ -168,6 +169,12 @@ def test_a_command_that_cannot_be(refused, command, text):
     assert text in message
 
 
+def test_a_pipe_is_no_program(refused, tmp_path):
+    """To open it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe", 0o755)
+    assert "is no regular file" in refused("ab", command=f'command = "{tmp_path}/pipe"\n')
+
+
 def test_a_missing_program_gets_the_nearest_one_beside_it(refused, fakes):
     wrong = fakes.program.with_name("fakee")
     assert f"did you mean '{fakes.program}'?" in refused("ab", command=f'command = "{wrong}"\n')
@@ -233,6 +240,16 @@ def test_a_file_that_is_not_toml(here, store, tmp_path, content):
     assert not store.exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\x7fELF\xff", "it is no text in UTF-8, so it is no spec"), ("\ufeffkind = 'abc'".encode(), "no kind 'abc'")],
+)
+def test_a_mark_of_utf_8_is_read_over_and_what_is_no_text_is_called_that(here, tmp_path, content, said):
+    path = tmp_path / "spec.toml"
+    path.write_bytes(content)
+    assert said in here("ab", path).message()
+
+
 def test_a_spec_that_is_not_there_gets_the_nearest_file(here, tmp_path):
     (tmp_path / "capacity.toml").write_text("")
     answer = here("ab", tmp_path / "capcity.toml")
@@ -246,6 +263,7 @@ def test_a_spec_that_cannot_be_read(here, tmp_path, name):
     answer = here("ab", tmp_path / name)
     assert answer.status == 2
     assert name in answer.message()
+    assert "Errno" not in answer.message()
 
 
 @pytest.mark.parametrize(
