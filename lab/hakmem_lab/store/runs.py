@@ -33,7 +33,10 @@ def default_folder() -> Path:
     """$HAK_STORE, or hakmem-lab in the user's data folder."""
     if chosen := os.environ.get("HAK_STORE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hakmem-lab"
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if not data.is_absolute():  # the standard has such a one ignored
+        data = Path.home() / ".local" / "share"
+    return data / "hakmem-lab"
 
 
 def now_utc() -> str:

@@ -65,6 +65,8 @@ def test_the_default_folder_can_be_chosen(monkeypatch, tmp_path):
     monkeypatch.setenv("HAK_STORE", str(tmp_path / "mine"))
     assert default_folder() == tmp_path / "mine"
     monkeypatch.delenv("HAK_STORE")
-    monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    assert default_folder() == tmp_path / ".local" / "share" / "hakmem-lab"
+    monkeypatch.delenv("XDG_DATA_HOME")
     assert default_folder() == tmp_path / ".local" / "share" / "hakmem-lab"
