@@ -2,7 +2,6 @@
 
 import getpass
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
 from hakmem_lab.cli.measure import check_format, check_output, check_verdict, finish, write_result
-from hakmem_lab.errors import LabError, StoreError, nearest, one_line, refused
+from hakmem_lab.errors import LabError, StoreError, nearest, refused
 
 FORMATS = ("json", "csv", "openmetrics")
 
@@ -30,19 +29,6 @@ def _store(folder: Path | None):
     from hakmem_lab.store.runs import Store, default_folder
 
     return Store(folder or default_folder())
-
-
-def _readable(files: Iterable) -> Iterator:
-    """Those of the store's files that are runs; the others are named on standard error."""
-    from hakmem_lab.store.runs import DESCRIBED
-
-    for file in files:
-        try:
-            file.header(*DESCRIBED)
-        except LabError as error:
-            print(f"hak: warning: {one_line(str(error))}; it is left out", file=sys.stderr)
-        else:
-            yield file
 
 
 def resume(
@@ -75,9 +61,10 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
 def list_runs(store: StoreFolder = None) -> None:
     """All stored runs, oldest first."""
     from hakmem_lab.show.terminal import output, table_of
+    from hakmem_lab.store.runs import readable
 
     found, rows = _store(store), []
-    for file in _readable(found.runs()):
+    for file in readable(found.runs()):
         header, result = file.header(), file.result()
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
@@ -104,11 +91,12 @@ def export(
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
     from hakmem_lab.show import formats
     from hakmem_lab.store import query
+    from hakmem_lab.store.runs import readable
 
     if format_ not in FORMATS:
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
     found = _store(store)
-    files = [found.find(name) for name in runs] if runs else list(_readable(found.runs()))
+    files = [found.find(name) for name in runs] if runs else list(readable(found.runs()))
     text = _metrics(files, sql) if format_ == "openmetrics" else query.answer(files, sql, format_)
     if output is None:
         sys.stdout.write(text)

@@ -11,12 +11,13 @@ import json
 import math
 import os
 import secrets
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import overload
 
-from hakmem_lab.errors import LabError, StoreError, decoded, nearest, refused
+from hakmem_lab.errors import LabError, StoreError, decoded, nearest, one_line, refused
 
 SCHEMA = 1
 DRAWS = 100
@@ -197,6 +198,17 @@ class RunFile:
         return first
 
 
+def readable(files: Iterable[RunFile]) -> Iterator[RunFile]:
+    """Those of the store's files that are runs; the others are named on standard error."""
+    for file in files:
+        try:
+            file.header(*DESCRIBED)
+        except LabError as error:
+            print(f"hak: warning: {one_line(str(error))}; it is left out", file=sys.stderr)
+        else:
+            yield file
+
+
 class Store:
     """All runs of a folder."""
 
@@ -217,7 +229,8 @@ class Store:
         if not runs:
             raise LabError(f"no run '{name}': there are no runs in {self.folder}")
         if name == "last":
-            return max(runs, key=lambda run: run.path.stat().st_mtime_ns)
+            newest_first = sorted(runs, key=lambda run: run.path.stat().st_mtime_ns, reverse=True)
+            return next(readable(newest_first), newest_first[0])
         exact = [run for run in runs if run.id == name]
         matching = exact or [run for run in runs if run.id.startswith(name)]
         if len(matching) == 1:

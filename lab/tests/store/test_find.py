@@ -1,11 +1,12 @@
 """Finding a run by what a user types."""
 
+import json
 import os
 
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.store.runs import Store, default_folder
+from hakmem_lab.store.runs import DESCRIBED, Store, default_folder
 
 NAMES = ("20260101-000000-ab-1111", "20260101-000000-ab-2222", "20260102-000000-aa-3333")
 
@@ -15,7 +16,8 @@ def filled(store):
     store.mkdir()
     for age, name in enumerate(NAMES):
         path = store / f"{name}.jsonl"
-        path.write_text('{"type": "header", "schema": 1}\n')
+        header = {"type": "header", "schema": 1, "id": name, "kind": name[16:18]} | dict.fromkeys(DESCRIBED)
+        path.write_text(json.dumps(header) + "\n")
         os.utime(path, (1000 + age, 1000 + age))
     return Store(store)
 
@@ -30,6 +32,16 @@ def test_last_is_the_one_written_to_last(filled, store):
     assert filled.find("last").id == NAMES[2]
     os.utime(store / f"{NAMES[0]}.jsonl", (5000, 5000))
     assert filled.find("last").id == NAMES[0]
+
+
+@pytest.mark.parametrize("content", ["", '{"type": "run"}\n', "\0\0\0"])
+def test_last_is_none_that_cannot_be_read_which_is_said(filled, store, capsys, content):
+    (store / f"{NAMES[2]}.jsonl").write_text(content)
+    os.utime(store / f"{NAMES[2]}.jsonl", (5000, 5000))
+    assert filled.find("last").id == NAMES[1]
+    said = capsys.readouterr().err
+    assert said.startswith("hak: warning: ")
+    assert f"{NAMES[2]}.jsonl is not a run of this laboratory" in said
 
 
 def test_an_ambiguous_beginning_lists_the_candidates(filled):
