@@ -41,8 +41,9 @@ WORDS = {
 def said(error: ErrorDetails) -> str:
     """One mistake of those that the validator lists; those that we raise ourselves say it already."""
     limits = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
+    percent = f": write {error['input']}%, if per cent are meant" if limits.get("lt") == "1" else ""
     try:
-        return WORDS[error["type"]].format_map(limits)
+        return WORDS[error["type"]].format_map(limits) + percent
     except KeyError:
         return error["msg"].removeprefix("Value error, ")
 

@@ -19,7 +19,7 @@ from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMi
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server import ServerMeter, choose_port, client_request, failure, with_port
+from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
 from hakmem_lab.system import machine, usage
 from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 
@@ -254,7 +254,7 @@ class Runner:
                 outcome = running.terminate()
         used |= meter.memory(outcome, used)
         if ended:
-            why = f"the server ended during the run: {_failed(outcome) or 'exit status 0'}"
+            why = f"the server ended during the run: {_failed(outcome) or DAEMON}"
         elif why is None and outcome.mapped is False:
             why = _failed(outcome)
         return self._part(client or outcome, used, why)

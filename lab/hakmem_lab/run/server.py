@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hakmem_lab.run.runner import Workload
 
 PORT = "{port}"
+DAEMON = "exit status 0; a server has to stay in the foreground: one that becomes a daemon has an option against that"
 RECENT_PORTS = 64
 
 _recent: deque[int] = deque(maxlen=RECENT_PORTS)

@@ -124,7 +124,7 @@ class Outcome:
         if self.timed_out:
             return f"still running after {self.wall_s:.1f} s, killed"
         if self.too_much_output:
-            return "wrote more output than the limit, killed"
+            return "wrote more than 64 MiB of output (in a soak 1 GiB), killed; what hak is not to read: >/dev/null"
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {_signal_name(self.signal)}{short}"
@@ -137,7 +137,10 @@ class Outcome:
         return None
 
     def explained(self, why: str | None) -> str | None:
-        """A reason to fail, with the end of what the program said: in one line, and harmless to a terminal."""
+        """A reason to fail, with the end of what the program said, unless that was too much: in one line, and harmless
+        to a terminal."""
+        if self.too_much_output:
+            return why
         said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
         tail = " ".join(said.split())[-TAIL_CHARACTERS:]
         return f"{why}: {tail}" if why and tail else why

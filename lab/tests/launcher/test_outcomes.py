@@ -100,7 +100,9 @@ def test_descendants_that_outlive_the_program_are_ended(launch, processes, marke
 def test_too_much_output_is_stopped(launch):
     outcome = launch("output", 1 << 33, output_limit_bytes=1 << 20)
     assert outcome.too_much_output
-    assert "output" in outcome.failure()
+    why = outcome.failure()
+    assert "more than 64 MiB of output" in why and "/dev/null" in why
+    assert outcome.explained(why) == why
     assert len(outcome.stdout) > 1 << 20
 
 

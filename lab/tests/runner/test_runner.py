@@ -175,6 +175,12 @@ def test_a_server_that_ends_before_it_listens(serve, run, fakes):
     assert "exit status 6" in record["why"]
 
 
+def test_a_server_that_becomes_a_daemon_is_told_what_to_do(run, fakes):
+    server = {"command": ["/bin/sh", "-c", f"{fakes.server} {{port}} serve &"]}
+    record = run([fakes.server, "{port}", "client"], server=server)
+    assert "exit status 0; a server has to stay in the foreground" in record["why"]
+
+
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_server_that_ends_after_the_first_connection(serve, attempt):
     """That first one is the laboratory's own, which asks whether it listens."""

@@ -28,7 +28,7 @@ from hakmem_lab.plan.spec import NUMBER, CommonSpec, Duration, Server, compiled
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Workload, single
-from hakmem_lab.run.server import Driver, choose_port, with_port
+from hakmem_lab.run.server import DAEMON, Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import Usage, usage
@@ -325,7 +325,7 @@ class _Segment:
         if why is None and ended_early:
             why = outcome.failure()
             if self.spec.server:
-                why = f"the server ended during the soak: {why or 'exit status 0'}"
+                why = f"the server ended during the soak: {why or DAEMON}"
             why = outcome.explained(why)
         more = {"load_1m": machine.load_1m(), "ended_by_itself": ended_early}
         self.recorder.append(single(outcome, self.arm.name, self.number, started, why, **more))
