@@ -6,11 +6,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from hakmem_lab.trace import collector, reach, recorder
 from hakmem_lab.trace.contents import counts, left_out, until_exec
 
 SOCKET = "HAK_RECORD_SOCKET"
+NOTICE_S = 3.0
 ADDRESS_BYTES = 107  # of a socket's path, at most
 
 
@@ -195,8 +198,21 @@ def command(
     with Collector(output, information(words, arm, stack_bytes)) as collector:
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
-        with stopped_by_signals(collector):
+        with stopped_by_signals(collector), _said_of_a_wait():
             return collector.wait(), status
+
+
+@contextlib.contextmanager
+def _said_of_a_wait() -> Iterator[None]:
+    """A line, where what the command has left running goes on for longer than a moment."""
+    text = "hak: the command has ended, and what it has started is still recorded; Ctrl-C ends the recording"
+    timer = threading.Timer(NOTICE_S, partial(print, text, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _preloadable() -> Path:

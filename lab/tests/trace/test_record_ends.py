@@ -92,6 +92,16 @@ def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_wait_for_what_the_command_left_running_is_said(begin, path, marker, processes):
+    running = begin("record", "-o", path, "--", "sh", "-c", f"sleep {marker} >/dev/null 2>&1 & exit 0")
+    assert "the command has ended, and what it has started is still recorded" in running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert "complete" in said
+    assert read(path).complete
+    assert processes(marker)
+
+
 @pytest.mark.parametrize("flags", [(), ("--force",)])
 def test_a_trace_that_is_there_is_overwritten_by_force_only(hak, path, tmp_path, flags):
     path.write_text("of an hour")
