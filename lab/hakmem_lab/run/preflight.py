@@ -23,7 +23,7 @@ from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.launcher import Launcher, Request, Running
-from hakmem_lab.system.scripts import Damaged, Elf, interpreters
+from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
 
 START_S, LOOK_S = 20.0, 0.001
 # How long a starter is watched: until nothing new has begun for QUIET_S, and FOLLOW_S in all.
@@ -65,12 +65,14 @@ def program_problem(path: Path) -> str | None:
     try:
         mode = path.stat().st_mode
         with open(path, "rb") as file:
-            head = file.read(4)
+            head = file.readline(LONGEST_LINE)
         if mode & (stat.S_ISUID | stat.S_ISGID):
             return "it is setuid or setgid, and the dynamic linker preloads nothing into such programs"
+        if head[:2] == b"#!" and head.endswith(b"\r\n"):
+            return f"its first line ends as on Windows, in \\r: take that away with sed -i 's/\\r$//' {path}"
         if head[:2] == b"#!":
             return next((f"{each}: {why}" for each in interpreters(path) if (why := program_problem(each))), None)
-        return "it is neither an ELF program nor a script" if head != b"\x7fELF" else _elf_problem(path)
+        return "it is neither an ELF program nor a script" if head[:4] != b"\x7fELF" else _elf_problem(path)
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 

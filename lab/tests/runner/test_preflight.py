@@ -112,6 +112,15 @@ def test_a_file_that_is_no_program_is_refused(check, tmp_path, content):
         check([path])
 
 
+def test_a_script_with_the_line_ends_of_windows_is_told_how_to_lose_them(check, tmp_path):
+    path = tmp_path / "script"
+    path.write_bytes(b"#!/bin/sh\r\necho\r\n")
+    path.chmod(0o755)
+    with pytest.raises(LabError, match=r"its first line ends as on Windows.*sed -i") as caught:
+        check([path])
+    assert str(path) in str(caught.value)
+
+
 def test_a_program_with_a_malloc_of_its_own_is_refused(check, fakes):
     with pytest.raises(LabError, match="the program itself"):
         check([fakes.own_malloc("default")])
