@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hakmem_lab.errors import LabError
     from hakmem_lab.show.library import Run, Table, load, load_all
 
-__version__ = "1.0.0"
+__version__ = "0.1.0"
 __all__ = ["LabError", "Run", "Table", "__version__", "load", "load_all"]
 
 

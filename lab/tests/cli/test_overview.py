@@ -1,9 +1,11 @@
 """What a new user types first: nothing, --help, --version, the Tab key."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,16 @@ def test_a_reader_that_has_had_enough_is_no_failed_requirement(words, unbuffered
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=env, timeout=60, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_the_package_is_a_command_too():
+    words = [sys.executable, "-m", "hakmem_lab", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"hak {__version__}\n"
+
+
+def test_the_version_is_that_of_the_library_beside_it():
+    header = (Path(__file__).parents[3] / "include" / "hakmem.h").read_text(encoding="utf-8")
+    assert __version__ == ".".join(re.findall(r"define HAKMEM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
 
 
 def test_the_version(here):

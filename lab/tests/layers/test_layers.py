@@ -24,7 +24,8 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+# `python -m hakmem_lab` is a door, too: it opens cli/main.py.
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__main__.py"}
 
 
 def imports(node: ast.AST, types_only: bool = False) -> Iterator[tuple[str, bool]]:
