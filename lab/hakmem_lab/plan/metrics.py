@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Outcome
 
 UNITS = {
@@ -58,6 +59,7 @@ def printed_number(text: str) -> float:
     return Thousands(value) if text.count(",") == 1 and "." not in text else value
 
 
+MATCH_S = 60.0
 PATTERN = "regex:"
 UNNAMED = "printed figure"
 
@@ -133,7 +135,12 @@ class Metric:
 
     def _match(self, text: str) -> float:
         """The last match: programs report their total at the end."""
-        found = re.findall(self.name[6:], text, re.M)
+        try:
+            with signals.limited(MATCH_S):
+                found = re.findall(self.name[6:], text, re.M)
+        except TimeoutError:
+            why = f"was looked for in {len(text):,} characters for {MATCH_S:g} s: make the pattern simpler"
+            raise MetricMissing(f"metric '{self.name}' {why}, without one repetition in another") from None
         if not found:
             tail = " ".join(text.split())[-160:]
             raise MetricMissing(f"metric '{self.name}' does not match the program's output: ...{tail!r}")

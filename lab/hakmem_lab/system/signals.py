@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -151,3 +152,21 @@ def end(spared: Collection[int] = ()) -> None:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.001)
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after so long, in the main thread; other threads get no signals, and no limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(*_: object) -> None:
+        raise TimeoutError
+
+    with handled([signal.SIGALRM], over):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)

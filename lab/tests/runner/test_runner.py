@@ -9,6 +9,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.latency.pool import Reader
 from hakmem_lab.kinds.soak import LineReader
 from hakmem_lab.kinds.tune.spec import Reading
+from hakmem_lab.plan import metrics
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.spec import AbSpec, build
@@ -288,6 +289,12 @@ def test_a_single_comma_is_in_the_record_for_it_may_be_a_decimal_point(run, prin
     record = run(["/bin/echo", "ops", printed], r"regex:ops (\S+)")
     assert record["value"] == float(printed.replace(",", ""))
     assert record.get("thousands") == thousands
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch):
+    monkeypatch.setattr(metrics, "MATCH_S", 0.1)
+    with pytest.raises(MetricMissing, match=r"characters for 0\.1 s: make the pattern simpler"):
+        Metric("regex:^(a+)+b$").read(an_outcome("a" * 60))
 
 
 def test_a_metric_in_the_standard_error_is_found():
