@@ -18,7 +18,9 @@ enum {
   BATCH_LEAST_BYTES = 8 << 10,
   BATCH_MOST_BYTES = 32 << 10,
   REFILL_BYTES = 16 << 10, /* fetched at a time at most: half of what was fetched so far */
-  FIRST_REFILL_BYTES = 1 << 10,
+  FIRST_SHARED_BYTES = 256 << 10, /* the first time a thread's share of this, but no less and no more than */
+  FIRST_LEAST_BYTES = 256,
+  FIRST_MOST_BYTES = 1 << 10,
   FETCHED_MAX = 1 << 16,          /* where that count stands still */
   STREAK_MAX = 3,                 /* overflows without a refill before a thread counts as one that only frees */
   CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
@@ -165,7 +167,8 @@ bool hak_policy_is_off(const hak_bin_info_t *info) {
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t first = blocks_within(FIRST_REFILL_BYTES, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  size_t few = share_of(FIRST_SHARED_BYTES, FIRST_LEAST_BYTES, FIRST_MOST_BYTES);
+  uint32_t first = blocks_within(few, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->streak = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
