@@ -2,7 +2,7 @@
 #include "options.h"
 #include "os.h"
 
-enum { PROBES = 16 }; /* chunks that are looked at before the next list */
+enum { PROBES = 16, DIRTY_PROBES = 4 }; /* chunks that are looked at before the next list */
 
 hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
@@ -69,8 +69,13 @@ HAK_NOINLINE static uint32_t longest_row(hak_mask_t mask) {
   return hak_mask_longest(mask);
 }
 
+static uint32_t dirty_list_of(size_t free_slices) {
+  return (uint32_t)free_slices * HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1);
+}
+
+/* A huge block's tail counts as free: what is put beside it keeps the chunk from becoming whole when the block goes. */
 static void list_dirty(hak_chunk_t *chunk) {
-  uint32_t list = chunk->free_slices * (uint32_t)HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1);
+  uint32_t list = dirty_list_of((size_t)chunk->free_slices + chunk->tail);
   relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
 }
 
@@ -121,6 +126,7 @@ static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   hak_arena.dirty_slices += slices;
   chunk->free |= hak_mask_of(first, slices);
   chunk->epoch = hak_arena.epoch;
+  chunk->tail = (uint8_t)(first < chunk->tail ? first : chunk->tail);
   if (chunk->free == HAK_MASK_ALL) {
     hak_arena_settle_locked(chunk);
     return;
@@ -153,8 +159,8 @@ static uint32_t choose(hak_mask_t starts, size_t slices) {
 
 /* Resident slices come before any that would become so; those of the fullest chunks, so that others become empty. */
 static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
-  int probes = PROBES;
-  for (uint32_t lists = in->dirty_listed; lists; lists &= lists - 1) {
+  for (uint32_t lists = in->dirty_listed & ~0U << dirty_list_of(slices); lists; lists &= lists - 1) {
+    int probes = DIRTY_PROBES;
     hak_chunk_t *chunk = in->dirty[__builtin_ctz(lists)].first;
     for (; chunk && probes > 0; chunk = chunk->next_dirty, probes--) {
       if (chunk->dirty_run >= slices) {
@@ -244,6 +250,9 @@ static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool
   }
   if (place.chunk) {
     base = place.chunk->base + ((size_t)place.first << HAK_SLICE_SHIFT);
+    if (slices > HAK_CHUNK_SLICES / 2 && place.first == 0) {
+      place.chunk->tail = (uint8_t)slices;
+    }
     take_locked(place.chunk, place.first, slices, zeroed);
     if (cls != HAK_CLASS_NONE) {
       begin_run_locked(base, cls);

@@ -53,6 +53,8 @@ bool hak_arena_purge(size_t keep);
 /* Called now and then by threads on their way to the slabs: give back what was free for a decay time, in steps. True:
  * another decay time has begun. */
 bool hak_arena_decay(uint64_t now_ms);
+/* A step of it, if it goes on; a larger one for who comes by but seldom. */
+void hak_arena_decay_step(bool seldom);
 
 /* Why no block starts at an address: INVALID, not ours; DOUBLE_FREE, one did; NOT_START, it is inside of one. */
 hak_misuse_t hak_arena_why(const void *address);

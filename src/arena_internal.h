@@ -80,7 +80,7 @@ typedef struct hak_arena {
   uint32_t huge_pause, huge_left; /* chunks that do without a huge page after such were slow; of these, to come */
   uint64_t huge_debt_ms;          /* what they took too long */
   uint32_t first_slice;           /* of every chunk, as far as it is free */
-  bool decaying;                  /* there may be something that was free for a decay time */
+  _Atomic bool decaying;          /* there may be something that was free for a decay time */
   _Atomic bool tight;             /* the last chunk was refused, and none became free since */
   _Atomic bool medium;            /* the kernel has pages as large as slabs, and chunks for slabs get them */
   _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */

@@ -12,6 +12,7 @@
 enum {
   OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
+  EVENTS_PER_CLOCK = 4, /* whether it is time for a look */
   LOOK_MS = 250,
   BUSY_LOOK_MS = 16, /* of a thread with so many events since the last look */
   BUSY_EVENTS = 512,
@@ -225,7 +226,9 @@ static void look_around(hak_heap_t *heap) {
     heap->flush_seen = epoch;
     hak_cache_flush(heap, "free");
   }
-  if (++heap->events % EVENTS_PER_LOOK == 0) {
+  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
+  hak_arena_decay_step(seldom);
+  if (seldom || heap->events % EVENTS_PER_LOOK == 0) {
     size_t used = hak_arena_used_slices();
     bool fallen = hak_arena_has_fallen();
     heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;

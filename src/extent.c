@@ -223,6 +223,7 @@ static void take_tail_locked(hak_extent_t extent, size_t tail) {
   hak_chunk_t *rest = slice_locked(extent);
   hak_mask_t mask = hak_mask_of(0, tail);
   rest->free &= ~mask;
+  rest->tail = (uint8_t)tail;
   hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
   rest->dirty |= mask;
   hak_arena_settle_locked(rest);

@@ -17,7 +17,7 @@ enum {
   BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
   BATCH_LEAST_BYTES = 8 << 10,
   BATCH_MOST_BYTES = 32 << 10,
-  REFILL_BYTES = 16 << 10, /* fetched at a time at most: half of what was fetched so far */
+  REFILL_BYTES = 16 << 10,        /* fetched at a time at most: half of what was fetched so far */
   FIRST_SHARED_BYTES = 256 << 10, /* the first time a thread's share of this, but no less and no more than */
   FIRST_LEAST_BYTES = 256,
   FIRST_MOST_BYTES = 1 << 10,

@@ -307,6 +307,12 @@ bool hak_arena_decay(uint64_t now_ms) {
   return begins;
 }
 
+void hak_arena_decay_step(bool seldom) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.decaying, memory_order_relaxed))) {
+    hak_release_after_give(seldom ? STEP_SLICES : 0);
+  }
+}
+
 /* No more than there was at the beginning: others may free as fast. */
 bool hak_arena_purge(size_t keep) {
   size_t all = 0, done = 1, dirty = hak_arena_totals().dirty_slices, wanted = dirty > keep ? dirty - keep : 0;

@@ -114,6 +114,7 @@ typedef struct hak_chunk {
   uint8_t run;         /* SLICED: in which list it stands, at least the longest run of free slices; 0: in none */
   uint8_t dirty_run;   /* SLICED: at least the longest run of free and dirty slices */
   uint8_t free_slices; /* SLICED: bits of `free` */
+  uint8_t tail;        /* SLICED: so many slices from its first one on are a huge block's */
   uint8_t dirty_list;  /* SLICED: 1 + list of chunks with free dirty slices; 0: in none */
   bool for_slabs;      /* SLICED: others take dirty slices only, but in need */
   bool moved;          /* realloc moved pages to the huge block that begins here */

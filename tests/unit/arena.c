@@ -80,6 +80,49 @@ static void the_fullest_chunk_is_filled(void) {
   CHECK(slices_take(4) == second && slices_take(4) == third && slices_take(60) == first);
 }
 
+/* However many fuller ones have it in pieces. */
+static void a_resident_row_is_found_behind_many_chunks(void) {
+  enum { CHUNKS = 20, SLICES = 30 };
+  char *full[CHUNKS];
+  retain_everything();
+  slices_begin_here();
+  char *clean = slices_take(CHUNK), *other = slices_take(CHUNK);
+  hak_arena_give(slice_of(clean, 3), SLICES);
+  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  for (size_t i = 0; i < CHUNKS; i++) {
+    full[i] = slices_take(CHUNK);
+  }
+  for (size_t i = 0; i < CHUNKS; i++) {
+    hak_arena_give(full[i], SLICES - 1);
+    hak_arena_give(slice_of(full[i], 2 * SLICES), SLICES - 1);
+  }
+  hak_arena_give(other, 100);
+  CHECK(slices_take(SLICES) == other);
+}
+
+/* What lies beside the last slices of a huge block would keep their chunk when it goes: as far as others choose, they
+ * are free. */
+static void the_chunk_of_a_huge_block_is_filled_last(void) {
+  enum { CHUNKS = 2, TAIL = 100, LESS = 40 };
+  retain_everything();
+  slices_begin_here();
+  char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
+  hak_arena_give_chunks(chunks_take(CHUNKS + 1, 0));
+  char *huge = chunks_take(CHUNKS, TAIL), *tail = chunk_of(huge, CHUNKS);
+  hak_arena_give(first, TAIL);
+  CHECK(slices_take(4) == first);
+  hak_arena_give(slice_of(tail, LESS), TAIL - LESS); /* it shrinks */
+  CHECK(slices_take(4) == slice_of(first, 4));
+  hak_arena_give(first, 8);
+  hak_arena_give(second, CHUNK);
+  char *alone = slices_take(CHUNK - 1); /* more than half of a chunk: so is this */
+  CHECK(alone == second && slices_take(1) == first && slices_take(1) == slice_of(first, 1));
+  chunks_give(huge, LESS);
+  hak_arena_give(alone, CHUNK - 1);
+  slices_add_up();
+  CHECK(chunks_take(CHUNKS + 1, 0) == huge && slices_take(CHUNK) == second);
+}
+
 static void a_row_tells_whether_it_is_zeroed(void) {
   bool zeroed;
   retain_everything();
@@ -291,6 +334,8 @@ int main(void) {
   child_succeeds(dirty_slices_are_used_again);
   child_succeeds(dirty_slices_come_before_clean_ones);
   child_succeeds(the_fullest_chunk_is_filled);
+  child_succeeds(a_resident_row_is_found_behind_many_chunks);
+  child_succeeds(the_chunk_of_a_huge_block_is_filled_last);
   child_succeeds(a_row_tells_whether_it_is_zeroed);
   child_succeeds(rows_are_aligned);
   child_succeeds(an_aligned_row_is_found_in_any_chunk);

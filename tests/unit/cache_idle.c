@@ -128,11 +128,39 @@ static void idle_memory_decays(void) {
   hak_arena_check();
 }
 
+/* One that comes to the slabs a few times a second, too: it looks at the clock before it came by 64 times, and each
+ * time gives back a step of what decays. */
+static void idle_memory_decays_beside_a_quiet_thread(void) {
+  enum { CHUNKS = 30, EVENTS = 2, STEP_CHUNKS = 2, LOOK_MS = 1000 };
+  bool zeroed;
+  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_number("WARM_POOL_SIZE", 0);
+  set_number("RETAIN", INT64_MAX);
+  open_both();
+  CHECK(bins_alloc(&mine, 4096) != NULL);
+  hak_arena_give_chunks(hak_arena_take_chunks(CHUNKS, 0, 1, false, &zeroed));
+  size_t dirty = hak_arena_totals().dirty_slices;
+  for (int look = 0; look < 2; look++) {
+    system_advance_clock_ms(LOOK_MS);
+    make_events(4 / EVENTS);
+  }
+  /* a step at the look, and one at the event behind it */
+  CHECK(dirty - hak_arena_totals().dirty_slices == (size_t)2 * STEP_CHUNKS * HAK_CHUNK_SLICES);
+  make_events(CHUNKS / STEP_CHUNKS / EVENTS / 2); /* the clock stands still */
+  size_t left = hak_arena_totals().dirty_slices;
+  CHECK(left > dirty / 3 && left < dirty * 2 / 3);
+  system_advance_clock_ms(LOOK_MS);
+  make_events(4 / EVENTS); /* one of these is a larger step */
+  CHECK(hak_arena_totals().dirty_slices == 0);
+  hak_arena_check();
+}
+
 int main(void) {
   system_set_clock_ms(1000000);
   child_succeeds(idle_bins_are_returned);
   child_succeeds(a_busy_thread_looks_more_often);
   child_succeeds(what_a_used_bin_does_not_need_is_returned);
   child_succeeds(idle_memory_decays);
+  child_succeeds(idle_memory_decays_beside_a_quiet_thread);
   return 0;
 }
