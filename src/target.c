@@ -3,7 +3,7 @@
 
 enum {
   LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
-  BEYOND_PEAK = 2, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
+  BEYOND_PEAK = 4, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
                       uses nothing of what is kept, and would leave as much each time; but by no less than what two
                       blocks may leave of their chunks */
   BEYOND_LEAST = 2 * HAK_CHUNK_SLICES,
