@@ -237,6 +237,22 @@ static void batches_are_small_where_there_are_many_threads(void) {
   bins_budgets_add_up(&heap);
 }
 
+/* Nor of all classes together: it may sleep with them. */
+static void all_batches_of_a_thread_share_a_budget(void) {
+  for (size_t threads = 8; threads <= 512; threads *= 8) {
+    const size_t share = (32 << 20) / threads / threads, most = share < 32 << 10 ? 32 << 10 : share;
+    (void)open_one(BYTES);
+    hak_cache_set_open(threads);
+    for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+      (void)gathers(c);
+    }
+    size_t all = heap.budget_bytes + heap.large_budget_bytes;
+    CHECK(all <= (heap.unearned_bytes > most ? heap.unearned_bytes : most) && all > most / 2);
+    bins_budgets_add_up(&heap);
+    hak_policy_close(&heap);
+  }
+}
+
 static void idle_classes_lose_what_they_earned(void) {
   const uint32_t cls = open_one(BYTES);
   heap.info[cls].returned = 100;
@@ -295,6 +311,7 @@ int main(void) {
   child_succeeds(who_only_frees_loses);
   child_succeeds(who_only_frees_gathers_batches);
   child_succeeds(batches_are_small_where_there_are_many_threads);
+  child_succeeds(all_batches_of_a_thread_share_a_budget);
   child_succeeds(idle_classes_lose_what_they_earned);
   child_succeeds(what_was_unearned_is_to_be_had_again);
   child_succeeds(what_is_lent_comes_back);
