@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 FAKES = Path(__file__).parent / "fakes"
-LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME")
+LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME", "_RJEM_")
 # What the tests' own parents ignore, such as nohup and shells with a job in the background, is not ignored.
 FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")

@@ -228,16 +228,17 @@ def _preloadable() -> Path:
 def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Collector, seconds: float | None) -> int:
     """Its status. What is typed is for the program, which decides what it makes of a signal."""
     began = time.monotonic()
-    with refused(f"command: {words[0]} cannot be started"):
-        process = subprocess.Popen(list(words), executable=program, env=env, close_fds=False)
-    with signals.handed_on(process.pid):
-        collector.tell(f"root {process.pid}")
-        with stopped_after(collector, seconds):
-            _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = code = os.waitstatus_to_exitcode(status)
-        cpu_s = usage.ru_utime + usage.ru_stime
-        ended = f"{max(code, 0)} {max(-code, 0)}"
-        collector.tell(f"exited {ended} {time.monotonic() - began:.6f} {cpu_s:.6f}")
+    with signals.held():  # until there is somebody to hand them on to
+        with refused(f"command: {words[0]} cannot be started"):
+            process = subprocess.Popen(list(words), executable=program, env=env, close_fds=False)
+        with signals.handed_on(process.pid):
+            collector.tell(f"root {process.pid}")
+            with stopped_after(collector, seconds):
+                _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+            cpu_s = usage.ru_utime + usage.ru_stime
+            ended = f"{max(code, 0)} {max(-code, 0)}"
+            collector.tell(f"exited {ended} {time.monotonic() - began:.6f} {cpu_s:.6f}")
     return code
 
 

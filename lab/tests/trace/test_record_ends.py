@@ -1,6 +1,7 @@
 """hak record where something ends early or is out of reach: a disk, a signal, the time, children, a running process."""
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -54,6 +55,27 @@ def test_a_signal_is_the_programs_and_the_trace_is_whole(begin, program, path, n
     assert (running.returncode, out) == (5, "heard\n")
     assert "1 operation of 1 process" in said
     assert "complete" in said
+
+
+def test_so_is_one_that_comes_before_the_start_is_over(here, program, path, until, monkeypatch):
+    start = subprocess.Popen
+
+    def disturbed(*words, **options):
+        process = start(*words, **options)
+        if str(program) in map(str, words[0]):
+            until(lambda: heard(process.pid) & 1 << signal.SIGTERM - 1)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", disturbed)
+    answer = here("record", "-o", path, "--", program, "signal")
+    assert answer.status == 5
+    assert read(path).complete
+
+
+def heard(pid: int) -> int:
+    """The signals that the process has handlers for, a bit each."""
+    return int(re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16)
 
 
 def test_children_out_of_reach_are_counted_and_named(hak, path, tmp_path):
