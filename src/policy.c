@@ -17,9 +17,8 @@ enum {
   BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
   BATCH_LEAST_BYTES = 8 << 10,
   BATCH_MOST_BYTES = 32 << 10,
-  BATCHES_SHARED_BYTES = 32 << 20, /* those of all classes of a thread: less still, for it may sleep */
+  BATCHES_SHARED_BYTES = 32 << 20, /* those of all classes of a thread: by the square, for it may sleep */
   BATCHES_LEAST_BYTES = 32 << 10,
-  BATCHES_MOST_BYTES = 32 << 20,
   REFILL_BYTES = 16 << 10,        /* fetched at a time at most: half of what was fetched so far */
   FIRST_SHARED_BYTES = 256 << 10, /* the first time a thread's share of this, but no less and no more than */
   FIRST_LEAST_BYTES = 256,
@@ -258,7 +257,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes - heap->run_budget_bytes;
   allowed &= kept + (size_t)more * hak_class_sizes[cls] <=
-             share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, BATCHES_MOST_BYTES);
+             share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, SIZE_MAX);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 

@@ -124,7 +124,8 @@ class Outcome:
         if self.timed_out:
             return f"still running after {self.wall_s:.1f} s, killed"
         if self.too_much_output:
-            return "wrote more than 64 MiB of output (in a soak 1 GiB), killed; what hak is not to read: >/dev/null"
+            limit = f"{OUTPUT_LIMIT_BYTES >> 20} MiB of output (in a soak 1 GiB)"
+            return f"wrote more than {limit}, killed; what hak is not to read: >/dev/null"
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {_signal_name(self.signal)}{short}"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -202,17 +202,10 @@ def command(
             return collector.wait(), status
 
 
-@contextlib.contextmanager
-def _said_of_a_wait() -> Iterator[None]:
+def _said_of_a_wait() -> contextlib.AbstractContextManager[None]:
     """A line, where what the command has left running goes on for longer than a moment."""
     text = "hak: the command has ended, and what it has started is still recorded; Ctrl-C ends the recording"
-    timer = threading.Timer(NOTICE_S, partial(print, text, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return _after(NOTICE_S, partial(print, text, file=sys.stderr, flush=True))
 
 
 def _preloadable() -> Path:
@@ -242,19 +235,23 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
     return code
 
 
-@contextlib.contextmanager
-def stopped_after(collector: Collector, seconds: float | None) -> Iterator[None]:
+def stopped_after(collector: Collector, seconds: float | None) -> contextlib.AbstractContextManager[None]:
     """The recording ends after so long, if not before; None: it does not."""
-    timer = None
-    if seconds is not None:
-        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), collector.tell, ("stop",))
-        timer.daemon = True
-        timer.start()
+    if seconds is None:
+        return contextlib.nullcontext()
+    return _after(min(seconds, threading.TIMEOUT_MAX), partial(collector.tell, "stop"))
+
+
+@contextlib.contextmanager
+def _after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """It is called after so long, if what is done meanwhile has not ended before."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        if timer:
-            timer.cancel()
+        timer.cancel()
 
 
 def stopped_by_signals(collector: Collector) -> contextlib.AbstractContextManager[None]:
