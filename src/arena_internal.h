@@ -12,6 +12,7 @@ enum {
   HAK_DIRTY_LISTS = 16,  /* of SLICED chunks with free dirty slices, by free slices; the fullest in the first */
   HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
   HAK_PLACES = 32,
+  HAK_RISES = 4,
 };
 
 /* Mapped slices beyond which nothing is done that may make a mapping or two of each chunk: a process has some 65,000.
@@ -37,8 +38,9 @@ typedef struct hak_chunk_lists {
 
 /* Use fell and rose again. */
 typedef struct hak_rise {
-  size_t from, to; /* slices used; 0: it did not */
-  size_t resident; /* used, or free and dirty, at the end of it */
+  size_t from, to; /* slices used; 0: it did not; */
+  size_t gaps;     /* of these, such as it never came back to */
+  size_t resident; /* the most that was used, or free and dirty, at its end, */
   size_t rest;     /* and free then in chunks that blocks had a part of: which, left, count as dirty throughout */
 } hak_rise_t;
 
@@ -49,13 +51,14 @@ typedef struct hak_arena {
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t high_slices[2];       /* most slices used in this decay time, and in the one before; */
   size_t low_slices;           /* and fewest since */
-  hak_rise_t rises[2];         /* again after a fall: of this decay time, and of the one before, */
-  size_t swings[2];            /* and how often from below a quarter of the most to half; */
-  bool is_low;                 /* the next of them has begun */
-  size_t dirty_slices;         /* free and dirty */
-  size_t clean_extent_slices;  /* of whole free chunks */
-  size_t given_blocks;         /* huge ones, freed */
-  size_t runs[HAK_BIN_COUNT];  /* taken, by class */
+  hak_rise_t
+      rises[HAK_RISES]; /* again after a fall: the last, and the largest before it; those of the decay time before */
+  size_t swings[2];     /* and how often from below a quarter of the most to half; */
+  bool is_low;          /* the next of them has begun */
+  size_t dirty_slices;  /* free and dirty */
+  size_t clean_extent_slices; /* of whole free chunks */
+  size_t given_blocks;        /* huge ones, freed */
+  size_t runs[HAK_BIN_COUNT]; /* taken, by class */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
   /* FREE extents; [1]: dirty ones */

@@ -155,22 +155,34 @@ void hak_extent_put_locked(hak_extent_t extent) {
   atomic_store_explicit(&hak_arena.tight, false, memory_order_relaxed);
 }
 
-/* Chunks of the extent before the first one where such a range can begin; SIZE_MAX: it does not fit. */
-static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t align) {
+/* The chunk behind an extent, if blocks have a part of it, but not of its first `tail` slices. */
+static hak_chunk_t *shared_behind(const hak_chunk_t *first, size_t tail) {
+  hak_chunk_t *behind = hak_chunk_at(first->base + (first->chunks << HAK_CHUNK_SHIFT));
+  hak_mask_t mask = hak_mask_of(0, tail);
+  bool has = behind && behind->state == HAK_CHUNK_SLICED && !behind->for_slabs && (behind->free & mask) == mask;
+  return has ? behind : NULL;
+}
+
+/* Chunks of the extent before the first one where such a range can begin; SIZE_MAX: it does not fit. With a tail for
+ * the chunk behind the extent, it begins at the extent's end. */
+static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t tail, size_t align) {
+  if (tail > 0) {
+    return chunks <= first->chunks && shared_behind(first, tail) ? first->chunks - chunks : SIZE_MAX;
+  }
   size_t skip = (-(uintptr_t)first->base & (align - 1)) >> HAK_CHUNK_SHIFT;
   return skip + chunks <= first->chunks ? skip : SIZE_MAX;
 }
 
 /* In the lists of the extent's size some may be too short; in those above all are long enough, and the first fits but
- * for its alignment. */
-static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t align, size_t *offset) {
+ * for its alignment, or its tail. */
+static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t tail, size_t align, size_t *offset) {
   enum { PROBES = 16 };
   uint32_t lists = list_of(chunks) < HAK_EXTENT_LISTS ? hak_arena.extents_listed[dirty] & ~0U << list_of(chunks) : 0;
   for (; lists; lists &= lists - 1) {
     int probes = PROBES;
     hak_chunk_t *first = hak_arena.extents[dirty][__builtin_ctz(lists)], *best = NULL;
     for (; first && probes > 0; first = first->next, probes--) {
-      size_t skip = offset_in(first, chunks, align);
+      size_t skip = offset_in(first, chunks, tail, align);
       if (skip != SIZE_MAX && (!best || first->chunks < best->chunks)) {
         best = first;
         *offset = skip;
@@ -211,34 +223,41 @@ static hak_chunk_t *slice_locked(hak_extent_t extent) {
 
 hak_chunk_t *hak_extent_slice_locked(void) {
   size_t offset;
-  hak_chunk_t *first = find_extent(true, 1, HAK_CHUNK_BYTES, &offset);
-  first = first ? first : find_extent(false, 1, HAK_CHUNK_BYTES, &offset);
+  hak_chunk_t *first = find_extent(true, 1, 0, HAK_CHUNK_BYTES, &offset);
+  first = first ? first : find_extent(false, 1, 0, HAK_CHUNK_BYTES, &offset);
   return first ? slice_locked(take_part_locked(first, offset, 1)) : NULL;
 }
 
 /* Huge blocks */
 
-/* The first `tail` slices of a chunk, the rest of which becomes free. */
-static void take_tail_locked(hak_extent_t extent, size_t tail) {
-  hak_chunk_t *rest = slice_locked(extent);
+/* A huge block gets the first `tail` slices of a chunk. */
+static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_mask_t mask = hak_mask_of(0, tail);
-  rest->free &= ~mask;
-  rest->tail = (uint8_t)tail;
-  hak_arena.dirty_slices -= hak_mask_count(rest->dirty & mask);
-  rest->dirty |= mask;
-  hak_arena_settle_locked(rest);
+  hak_arena.dirty_slices -= hak_mask_count(chunk->dirty & mask);
+  chunk->free &= ~mask;
+  chunk->dirty |= mask;
+  chunk->purged &= ~mask;
+  chunk->tail = (uint8_t)tail;
+  hak_arena_settle_locked(chunk);
 }
 
 /* One that grows has a mapping of its own, which is clean and which the kernel makes longer. Up to so many chunks it is
  * made of what was kept, which may be several mappings: such a block can only be copied, once. */
 enum { PATCHED_CHUNKS = 8 };
 
-/* Not inlined, for the sake of the stack. */
+/* Resident chunks come first, and of these such as have room for the tail right behind them: so what a block of another
+ * length left is used, though others lie behind it meanwhile. Not inlined, for the sake of the stack. */
 HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
-  bool alone = grows && chunks > PATCHED_CHUNKS && !hak_arena.locked;
-  hak_chunk_t *first = alone ? NULL : find_extent(true, all, align, &offset);
-  first = first ? first : find_extent(false, all, align, &offset);
+  bool alone = grows && chunks > PATCHED_CHUNKS && !hak_arena.locked, beside = tail > 0 && align == HAK_CHUNK_BYTES;
+  hak_chunk_t *first = beside ? find_extent(true, chunks, tail, align, &offset) : NULL, *last = NULL;
+  if (first) {
+    last = shared_behind(first, tail);
+    all = chunks;
+  } else if (!alone) {
+    first = find_extent(true, all, 0, align, &offset);
+  }
+  first = first ? first : find_extent(false, all, 0, align, &offset);
   if (!first) {
     return NULL;
   }
@@ -252,8 +271,9 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   }
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
-  if (tail) {
-    take_tail_locked((hak_extent_t){extent.base + (chunks << HAK_CHUNK_SHIFT), 1, extent.dirty, extent.epoch}, tail);
+  if (tail > 0) {
+    char *end = extent.base + (chunks << HAK_CHUNK_SHIFT);
+    take_tail_locked(last ? last : slice_locked((hak_extent_t){end, 1, extent.dirty, extent.epoch}), tail);
   }
   return extent.base;
 }
@@ -345,7 +365,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_arena_count_used_locked(given, false);
   hak_set_chunk(end, chunks - keep, &hak_chunk_gone);
   if (tail) {
-    take_tail_locked((hak_extent_t){end, 1, true, hak_arena.epoch}, tail);
+    take_tail_locked(slice_locked((hak_extent_t){end, 1, true, hak_arena.epoch}), tail);
     end += HAK_CHUNK_BYTES;
   }
   hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, hak_arena.epoch});

@@ -36,8 +36,9 @@ enum {
    * haste, and waits for the arena most of the time. */
   SMALL_QUARTERS = 12,
   LARGE_QUARTERS = 6,
-  FIRST_RUN_QUARTERS = 4,
-  RUN_QUARTERS = 1,
+  RUN_EIGHTHS = 1,
+  FIRST_RUN_EIGHTHS = 8,
+  HASTE_RUN_EIGHTHS = 12,
   HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
   CLOCK_MS = 10,                 /* what the clock may be behind */
   HASTE_LOOK_MS = 250,
@@ -223,8 +224,8 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
-  size_t quarters = heap->haste ? LARGE_QUARTERS : first ? FIRST_RUN_QUARTERS : RUN_QUARTERS;
-  return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 4 * quarters));
+  size_t eighths = heap->haste ? HASTE_RUN_EIGHTHS : first ? FIRST_RUN_EIGHTHS : RUN_EIGHTHS;
+  return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 8 * eighths));
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long

@@ -43,7 +43,11 @@ static size_t learned_locked(void) {
   if (hak_arena.locked || most == 0) {
     return 0;
   }
-  return larger(rise_locked(&hak_arena.rises[0], most), rise_locked(&hak_arena.rises[1], most));
+  size_t learned = 0;
+  for (size_t i = 0; i < HAK_RISES; i++) {
+    learned = larger(learned, rise_locked(&hak_arena.rises[i], most));
+  }
+  return learned;
 }
 
 /* What is clean of chunks that blocks have a part of: the chunk that such a block leaves counts as dirty throughout. */
@@ -60,18 +64,41 @@ static void count_swing_locked(size_t used, size_t high) {
   }
 }
 
+static bool is_near(size_t used, size_t to) {
+  return larger(used, to) - smaller(used, to) <= to / LEAST_RISE;
+}
+
+/* Two with a gap between them are apart, or several with gaps of more than an eighth of where the first led. Of those
+ * before the last, the one by which use rose the most says what is wanted again as far as that goes. */
+static void count_rise_locked(hak_rise_t *rise, size_t low, size_t used) {
+  size_t gaps = rise->gaps + (low > rise->to ? low - rise->to : 0);
+  bool apart = gaps > rise->to / LEAST_RISE;
+  if (apart && rise->to - rise->from >= rise[1].to - rise[1].from) {
+    rise[1] = rise[0];
+  }
+  rise->gaps = apart ? 0 : gaps;
+  rise->from = apart ? low : smaller(low, rise->from);
+  if (used > rise->to) {
+    rise->to = used;
+    rise->resident = rise->rest = 0;
+  }
+}
+
 void hak_target_use_locked(size_t used) {
-  size_t low = hak_arena.low_slices, high = high_locked();
+  size_t low = hak_arena.low_slices, high = high_locked(), rest = smaller(hak_target_rest_locked(), used);
   hak_rise_t *rise = &hak_arena.rises[0];
-  if (used < low || used > high) {
+  bool rises = used >= low && used <= high && (used - low) * LEAST_RISE > high - low;
+  if (rises) {
+    count_rise_locked(rise, low, used);
+  } else if (used < low || used > high) {
     hak_arena.low_slices = used;
-  } else if ((used - low) * LEAST_RISE > high - low) {
-    rise->from = low > rise->to ? low : smaller(low, rise->from); /* of two apart, the later */
-    if (used > rise->to) {
-      rise->to = used;
-      rise->resident =
-          smaller(used + hak_arena.dirty_slices, larger(used, high + larger(high / BEYOND_PEAK, BEYOND_LEAST)));
-      rise->rest = smaller(hak_target_rest_locked(), used);
+  }
+  if ((rises || used > high) && is_near(used, rise->to)) {
+    size_t most = larger(used, high + larger(high / BEYOND_PEAK, BEYOND_LEAST));
+    size_t resident = smaller(used + hak_arena.dirty_slices, most);
+    if (resident + rest > rise->resident + rise->rest) {
+      rise->resident = resident;
+      rise->rest = rest;
     }
   }
   hak_arena.high_slices[0] = larger(hak_arena.high_slices[0], used);
@@ -92,8 +119,10 @@ void hak_target_grow_locked(size_t slices) {
 }
 
 void hak_target_begin_locked(void) {
-  hak_arena.rises[1] = hak_arena.rises[0];
-  hak_arena.rises[0] = (hak_rise_t){0, 0, 0, 0};
+  for (size_t i = 0; i < 2; i++) {
+    hak_arena.rises[i + 2] = hak_arena.rises[i];
+    hak_arena.rises[i] = (hak_rise_t){0};
+  }
   hak_arena.swings[1] = hak_arena.swings[0];
   hak_arena.swings[0] = 0;
   hak_arena.high_slices[1] = hak_arena.high_slices[0];

@@ -2,11 +2,6 @@
 #include "child.h"
 #include "policy_setting.h"
 
-static void give_and_take(char *base, size_t slices) {
-  hak_arena_give(base, slices);
-  CHECK(slices_take(slices) == base);
-}
-
 /* What is given back and soon taken again stays from then on, up to an end. */
 static void what_is_taken_again_stays(void) {
   enum { SLICES = 80, MOST = 100 };
@@ -22,41 +17,6 @@ static void what_is_taken_again_stays(void) {
   hak_arena_give(base, SLICES);
   CHECK(dirty_slices() == SLICES && target() >= SLICES && target() <= MOST);
   slices_add_up();
-}
-
-/* A rise to where use never was is none, and what was learned from one counts less below its beginning. */
-static void only_what_rose_again_stays(void) {
-  set_policy((Policy){.retain_slices = 16, .learned_slices = 100000});
-  char *first = chunks_take(10, 0);
-  hak_arena_give(slices_take(2), 2);
-  hak_arena_give_chunks(chunks_take(30, 0));
-  CHECK(dirty_slices() <= 16 + CHUNK);
-  hak_arena_give_chunks(chunks_take(30, 0));
-  CHECK(dirty_slices() >= 30 * CHUNK);
-  CHECK(hak_arena_shrink_chunks(first, 7, 0));
-  CHECK(dirty_slices() > 8 * CHUNK && dirty_slices() < 20 * CHUNK);
-  hak_arena_give_chunks(first);
-  CHECK(dirty_slices() <= 16);
-}
-
-/* In the noise of a fall nothing rises, and a rise before the fall says nothing of it. */
-static void a_fall_is_no_rise(void) {
-  enum { BLOCKS = 40 };
-  char *block[BLOCKS];
-  set_policy((Policy){.retain_slices = 16, .learned_slices = 100000});
-  char *first = slices_take(CHUNK);
-  give_and_take(first, 100);
-  for (size_t i = 0; i < BLOCKS; i++) {
-    block[i] = chunks_take(1, 0);
-  }
-  for (size_t i = BLOCKS; i-- > 0;) {
-    hak_arena_give_chunks(block[i]);
-    give_and_take(first, 100);
-    if (i == BLOCKS / 2) {
-      decay_times(1);
-    }
-  }
-  CHECK(dirty_slices() <= 16);
 }
 
 /* The same with chunks that are unmapped and mapped again. */
@@ -318,8 +278,6 @@ static void time_does_not_run_backwards(void) {
 
 int main(void) {
   child_succeeds(what_is_taken_again_stays);
-  child_succeeds(only_what_rose_again_stays);
-  child_succeeds(a_fall_is_no_rise);
   child_succeeds(what_is_mapped_again_stays);
   child_succeeds(the_more_swings_the_more_stays);
   child_succeeds(swings_count_up_to_an_end);

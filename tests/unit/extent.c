@@ -24,6 +24,39 @@ static void all_chunks_lead_to_the_first(void) {
   slices_add_up();
 }
 
+/* What a block leaves is had again by one of another length, though others lie in the chunk of its tail meanwhile. */
+static void a_tail_goes_beside_others(void) {
+  enum { TAIL = 60, LESS = 50 };
+  bool zeroed;
+  retain_everything();
+  slices_begin_here();
+  char *base = chunks_take(2, TAIL), *end = chunk_of(base, 2);
+  CHECK(slices_take(CHUNK - TAIL) == slice_of(end, TAIL));
+  chunks_give(base, TAIL);
+  CHECK(chunks_take_aligned(2, LESS, 1, &zeroed) == base && !zeroed && hak_chunk_at(base)->chunks == 2);
+  CHECK(hak_chunk_at(end)->tail == LESS && dirty_slices() == TAIL - LESS);
+  slices_add_up();
+  chunks_give(base, LESS);
+  CHECK(chunks_take(1, TAIL) == chunk_of(base, 1)); /* at the extent's end */
+  CHECK(is_only_extent(true, base, 1));
+  slices_add_up();
+  chunks_give(chunk_of(base, 1), TAIL);
+  CHECK(chunks_take(2, TAIL + 1) != base); /* there is no room for it */
+  slices_add_up();
+}
+
+/* The extent's end is at no such multiple, but once in so many processes. */
+static void a_tail_beside_others_is_no_reason_to_be_unaligned(void) {
+  enum { TAIL = 60, CHUNKS = 64 };
+  bool zeroed;
+  retain_everything();
+  char *base = chunks_take(1, TAIL);
+  CHECK(slices_take(CHUNK - TAIL) == slice_of(chunk_of(base, 1), TAIL));
+  chunks_give(base, TAIL);
+  CHECK(chunks_take_aligned(1, TAIL, (size_t)CHUNKS << HAK_CHUNK_SHIFT, &zeroed) != NULL);
+  slices_add_up();
+}
+
 static void extents_are_aligned(void) {
   static const size_t tails[] = {0, 1, CHUNK - 1};
   for (size_t align = HAK_CHUNK_BYTES; align <= (size_t)256 << 20; align *= 4) {
@@ -291,6 +324,8 @@ static void calls_grow_with_what_is_mapped_alone(void) {
 
 int main(void) {
   child_succeeds(all_chunks_lead_to_the_first);
+  child_succeeds(a_tail_goes_beside_others);
+  child_succeeds(a_tail_beside_others_is_no_reason_to_be_unaligned);
   child_succeeds(extents_are_aligned);
   in_every_order_neighbours_join();
   child_succeeds(only_equals_join);

@@ -132,14 +132,14 @@ static void no_cache_pays_for_another(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* A quarter of what is in use, of all classes together, and the first of each as long as they are within that. */
+/* An eighth of what is in use, of all classes together, and the first of each as long as they are within that. */
 static void of_runs_a_thread_keeps_less(void) {
   const uint32_t cls = open_one(HAK_CACHED_MAX), next = hak_class_of(896 << 10), last = HAK_RUN_FIRST;
   use_mib(128);
-  hak_cache_set_open(17);
+  hak_cache_set_open(9);
   want(cls, 10);
-  CHECK(capacity(cls) == 1); /* 128 MiB / 17, a quarter of it */
-  hak_cache_set_open(16);
+  CHECK(capacity(cls) == 1); /* 128 MiB / 9, an eighth of it */
+  hak_cache_set_open(8);
   want(cls, 10);
   CHECK(capacity(cls) == 2);
   want(next, 10);

@@ -29,6 +29,11 @@ static inline void decay_times(uint64_t count) {
   }
 }
 
+static inline void give_and_take(char *base, size_t slices) {
+  hak_arena_give(base, slices);
+  CHECK(slices_take(slices) == base);
+}
+
 static inline size_t target(void) {
   return hak_arena_totals().target_slices;
 }
