@@ -9,7 +9,7 @@ enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many bel
 enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
 enum { MEDIUM_PAGE_MAX = 128 << 10, FILLED_CHUNKS = 64 /* each may take a call */ };
-#define FRONT_FROM ((size_t)32 << 20 >> HAK_SLICE_SHIFT) /* a page is little of so much */
+#define FRONT_FROM ((size_t)16 << 20 >> HAK_SLICE_SHIFT) /* a page is little of so much */
 /* A clock's tick is 1 to 10 ms, so what faults take is known on average only. */
 enum { PRICE_MS = 2, DEBT_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
 enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
