@@ -35,8 +35,8 @@ static bool fits(size_t usable, size_t bytes) {
   return bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN);
 }
 
-/* From a slab to a slab: what nearly every call is. */
-HAK_INLINE void *resize_small(void *block, uint32_t cls, size_t bytes) {
+/* From a slab to a slab: what nearly every call is, but for those that want a new block. */
+HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) {
   size_t usable = hak_class_sizes[cls];
   if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls) || hak_is_marked_free(block))) {
     checked_usable(block, cls, "realloc"); /* aborts, unless it only looks so */
@@ -129,9 +129,6 @@ static void *resize_sampled(void *block, size_t bytes) {
 }
 
 HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
-  if (!block) {
-    return hak_fast_alloc(bytes);
-  }
   if (bytes == 0) {
     hak_fast_free(block);
     return NULL;
@@ -146,7 +143,10 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
 }
 
 void *hak_realloc(void *block, size_t bytes) {
-  uint32_t cls = hak_class_at(block); /* NONE of NULL */
+  if (!block) {
+    return hak_malloc(bytes);
+  }
+  uint32_t cls = hak_class_at(block);
   bool small = cls - 1 < HAK_RUN_FIRST - 1 && bytes - 1 < HAK_SMALL_MAX;
   return HAK_LIKELY(small && !hak_heap_diverts(cls)) ? resize_small(block, cls, bytes)
                                                      : resize_other(block, cls, bytes);
