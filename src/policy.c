@@ -9,7 +9,7 @@ enum {
   UNEARNED_BYTES = 8 << 10,       /* and for the second time, without a need shown; */
   UNEARNED_BLOCK_MAX = 32 << 10,  /* not larger blocks; */
   UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes of a thread together so much, */
-  UNEARNED_LEAST_BYTES = 48 << 10,
+  UNEARNED_LEAST_BYTES = 32 << 10,
   UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
   LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
   LEAST_BYTES = 1 << 10,           /* capacity that a thread which only frees ends up with, where nobody takes it up, */

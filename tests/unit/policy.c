@@ -157,6 +157,22 @@ static void unearned_room_is_little(void) {
   CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
 }
 
+/* Among so many threads each may sleep: its share of 2 MiB, but no less than 32 KiB. */
+static void among_many_it_is_less(void) {
+  static const struct {
+    size_t threads, most_kib;
+  } cases[] = {{32, 64}, {64, 32}, {1000, 32}};
+  for (size_t i = 0; i < 3; i++) {
+    (void)open_one(BYTES);
+    hak_cache_set_open(cases[i].threads);
+    for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+      (void)overflow(cls);
+    }
+    CHECK(heap.unearned_bytes <= cases[i].most_kib << 10 && heap.unearned_bytes > (cases[i].most_kib - 8) << 10);
+    hak_policy_close(&heap);
+  }
+}
+
 static void the_option_holds_for_unearned_room_too(void) {
   set_variable("HAKMEM_CACHE_CLASS_MAX=4K");
   (void)open_one(BYTES);
@@ -306,6 +322,7 @@ int main(void) {
   child_succeeds(options_fix_capacities);
   child_succeeds(a_class_gets_some_room_without_a_need);
   child_succeeds(unearned_room_is_little);
+  child_succeeds(among_many_it_is_less);
   child_succeeds(the_option_holds_for_unearned_room_too);
   child_succeeds(what_is_fetched_again_is_earned);
   child_succeeds(who_only_frees_loses);
