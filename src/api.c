@@ -56,13 +56,13 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
   if (alignment <= HAK_BLOCK_MIN || as_run) {
     return hak_fast_alloc(bytes);
   }
-  if (bytes > HAK_SLAB_BYTES / 2 && bytes <= HAK_SMALL_MAX && HAK_SMALL_MAX % alignment != 0) {
+  if (bytes > HAK_SLAB_BYTES / 2 && bytes <= HAK_SMALL_MAX && (HAK_SMALL_MAX & (alignment - 1)) != 0) {
     return alloc_aligned(alignment, HAK_SMALL_MAX + 1); /* as a run */
   }
   if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
     /* A slab begins at a multiple of any such alignment, so a class whose size is one will do; powers of two are. */
     uint32_t cls = hak_class_of(bytes > alignment ? bytes : alignment);
-    while (hak_class_sizes[cls] % alignment != 0) {
+    while ((hak_class_sizes[cls] & (alignment - 1)) != 0) {
       cls++;
     }
     void *block = hak_fast_alloc(hak_class_sizes[cls]);
