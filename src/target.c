@@ -4,10 +4,8 @@
 enum {
   LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
   BEYOND_PEAK = 4, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
-                      uses nothing of what is kept, and would leave as much each time; but by no less than what two
-                      blocks may leave of their chunks */
-  BEYOND_LEAST = 2 * HAK_CHUNK_SLICES,
-  SWINGS_MAX = 8, /* a decay time: a GiB that a program may leave, then asleep, is enough */
+                      uses nothing of what is kept, and would leave as much each time */
+  SWINGS_MAX = 8,  /* a decay time: a GiB that a program may leave, then asleep, is enough */
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -94,7 +92,7 @@ void hak_target_use_locked(size_t used) {
     hak_arena.low_slices = used;
   }
   if ((rises || used > high) && is_near(used, rise->to)) {
-    size_t most = larger(used, high + larger(high / BEYOND_PEAK, BEYOND_LEAST));
+    size_t most = larger(used, high + high / BEYOND_PEAK);
     size_t resident = smaller(used + hak_arena.dirty_slices, most);
     if (resident + rest > rise->resident + rise->rest) {
       rise->resident = resident;
