@@ -54,7 +54,7 @@ typedef struct hak_arena {
   hak_rise_t
       rises[HAK_RISES]; /* again after a fall: the last, and the largest before it; those of the decay time before */
   size_t swings[2];     /* and how often from below a quarter of the most to half; */
-  bool is_low;          /* the next of them has begun */
+  size_t low_part;      /* the next of them has begun: below a half, or a quarter (4) */
   size_t dirty_slices;  /* free and dirty */
   size_t clean_extent_slices; /* of whole free chunks */
   size_t given_blocks;        /* huge ones, freed */

@@ -53,17 +53,18 @@ size_t hak_target_rest_locked(void) {
   return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
 }
 
-static void count_swing_locked(size_t used, size_t high) {
-  if (used < high / 4) {
-    hak_arena.is_low = true;
-  } else if (hak_arena.is_low && used >= high / 2) {
-    hak_arena.is_low = false;
-    hak_arena.swings[0] += hak_arena.swings[0] < SWINGS_MAX;
-  }
-}
-
 static bool is_near(size_t used, size_t to) {
   return larger(used, to) - smaller(used, to) <= to / LEAST_RISE;
+}
+
+/* From below a quarter of the most to half of it, or from below half to nearly all. */
+static void count_swing_locked(size_t used, size_t high) {
+  if (used < high / 2) {
+    hak_arena.low_part = used < high / 4 ? 4 : larger(hak_arena.low_part, 2);
+  } else if (hak_arena.low_part == 4 || (hak_arena.low_part == 2 && is_near(used, high))) {
+    hak_arena.low_part = 0;
+    hak_arena.swings[0] += hak_arena.swings[0] < SWINGS_MAX;
+  }
 }
 
 /* Two with a gap between them are apart, or several with gaps of more than an eighth of where the first led. Of those

@@ -68,16 +68,26 @@ static void swings_count_up_to_an_end(void) {
   CHECK(target() == 16 * CHUNK);
 }
 
-/* To a quarter of the most, or from there to less than a half, is no swing. */
+/* From a quarter of the most to less than nearly all, or from below to less than a half, is no swing. */
 static void a_small_swing_is_none(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
   swing(1, 16);
   char *low = chunks_take(4, 0);
-  swing(8, 10);
+  swing(8, 9);
   CHECK(target() == 4 * CHUNK); /* as much as is in use */
   hak_arena_give_chunks(low);
   swing(8, 7);
   CHECK(target() == CHUNK);
+}
+
+/* From less than a half to nearly all is one, too. (By more than is in use it can only rise from there.) */
+static void a_swing_may_leave_a_third(void) {
+  set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
+  swing(1, 16);
+  char *low = chunks_take(5, 0);
+  swing(7, 10);
+  CHECK(target() == 7 * CHUNK);
+  hak_arena_give_chunks(low);
 }
 
 /* Each of two blocks may leave a chunk behind that it used a part of. */
@@ -150,15 +160,15 @@ static void little_taken_again_changes_nothing(void) {
 }
 
 static void what_was_learned_is_forgotten(void) {
-  set_policy((Policy){.retain_slices = 16, .learned_slices = 64});
+  set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
   char *base = slices_take(CHUNK);
   for (int round = 0; round < 10; round++) {
     give_and_take(base, 80);
   }
   hak_arena_give(base, 80);
-  CHECK(target() == 64);
+  CHECK(target() == 80);
   decay_times(1); /* in this one something was taken again */
-  CHECK(target() == 64);
+  CHECK(target() == 80);
   decay_times(1);
   CHECK(target() == 16);
 }
@@ -282,6 +292,7 @@ int main(void) {
   child_succeeds(the_more_swings_the_more_stays);
   child_succeeds(swings_count_up_to_an_end);
   child_succeeds(a_small_swing_is_none);
+  child_succeeds(a_swing_may_leave_a_third);
   child_succeeds(what_is_learned_may_exceed_a_small_peak);
   child_succeeds(a_heap_has_fallen_below_half);
   child_succeeds(learning_ends_at_the_limit_for_it);
