@@ -51,14 +51,13 @@ typedef struct hak_arena {
   size_t promised_slices;      /* within the limit, to callers that are about to use them */
   size_t high_slices[2];       /* most slices used in this decay time, and in the one before; */
   size_t low_slices;           /* and fewest since */
-  hak_rise_t
-      rises[HAK_RISES]; /* again after a fall: the last, and the largest before it; those of the decay time before */
-  size_t swings[2];     /* and how often from below a quarter of the most to half; */
-  size_t low_part;      /* the next of them has begun: below a half, or a quarter (4) */
-  size_t dirty_slices;  /* free and dirty */
-  size_t clean_extent_slices; /* of whole free chunks */
-  size_t given_blocks;        /* huge ones, freed */
-  size_t runs[HAK_BIN_COUNT]; /* taken, by class */
+  hak_rise_t rises[HAK_RISES]; /* again after a fall: the last, the largest before; the same a decay time ago; */
+  size_t swings[2];            /* and how often so far that it counts, see target.c; */
+  size_t fell_below;           /* since: this part of the most: a half, a quarter; 0: neither */
+  size_t dirty_slices;         /* free and dirty */
+  size_t clean_extent_slices;  /* of whole free chunks */
+  size_t given_blocks;         /* huge ones, freed */
+  size_t runs[HAK_BIN_COUNT];  /* taken, by class */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
   /* FREE extents; [1]: dirty ones */

@@ -32,8 +32,8 @@ enum {
   BUDGET_LEAST_BYTES = 128 << 10,
   BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
   /* Quarters of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
-   * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
-   * haste, and waits for the arena most of the time. */
+   * have slices of their own an eighth: who writes them gains more by memory that is still warm; unless the thread is
+   * in haste, and waits for the arena most of the time. */
   SMALL_QUARTERS = 12,
   LARGE_QUARTERS = 6,
   RUN_EIGHTHS = 1,

@@ -5,7 +5,9 @@ enum {
   LEAST_RISE = 8,  /* a smaller share of what use fell by, used again, does not count */
   BEYOND_PEAK = 4, /* what is learned exceeds the peak of use by such a part of it at most: one that grows by `realloc`
                       uses nothing of what is kept, and would leave as much each time */
-  SWINGS_MAX = 8,  /* a decay time: a GiB that a program may leave, then asleep, is enough */
+  HALF = 2,
+  QUARTER = 4,
+  SWINGS_MAX = 8, /* a decay time: a GiB that a program may leave, then asleep, is enough */
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -59,10 +61,10 @@ static bool is_near(size_t used, size_t to) {
 
 /* From below a quarter of the most to half of it, or from below half to nearly all. */
 static void count_swing_locked(size_t used, size_t high) {
-  if (used < high / 2) {
-    hak_arena.low_part = used < high / 4 ? 4 : larger(hak_arena.low_part, 2);
-  } else if (hak_arena.low_part == 4 || (hak_arena.low_part == 2 && is_near(used, high))) {
-    hak_arena.low_part = 0;
+  if (used < high / HALF) {
+    hak_arena.fell_below = used < high / QUARTER ? QUARTER : larger(hak_arena.fell_below, HALF);
+  } else if (hak_arena.fell_below == QUARTER || (hak_arena.fell_below == HALF && is_near(used, high))) {
+    hak_arena.fell_below = 0;
     hak_arena.swings[0] += hak_arena.swings[0] < SWINGS_MAX;
   }
 }
