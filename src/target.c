@@ -7,7 +7,8 @@ enum {
                       uses nothing of what is kept, and would leave as much each time */
   HALF = 2,
   QUARTER = 4,
-  SWINGS_MAX = 8, /* a decay time: a GiB that a program may leave, then asleep, is enough */
+  SWINGS_MAX = 4, /* a decay time: a GiB that a program may leave, then asleep, is enough, or two */
+  DOUBLINGS_MAX = 4,
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -38,7 +39,7 @@ static size_t rise_locked(const hak_rise_t *rise, size_t most) {
  * stays for nothing as it saved before. */
 static size_t learned_locked(void) {
   size_t swings = hak_arena.swings[0] + hak_arena.swings[1];
-  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED) * larger(swings, 1);
+  size_t most = hak_option_slices(HAK_OPTION_RETAIN_LEARNED) << smaller(larger(swings, 1) - 1, DOUBLINGS_MAX);
   /* Where all is resident at once, what a mapping brings beside a block was never used. */
   if (hak_arena.locked || most == 0) {
     return 0;

@@ -37,14 +37,14 @@ static void swing(size_t times, size_t chunks) {
   }
 }
 
-/* What is learned has a limit, times how often use rose so from next to nothing in the last two decay times. */
+/* What is learned has a limit, which doubles each further time that use rose so in the last two decay times. */
 static void the_more_swings_the_more_stays(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
   swing(1, 7);
   CHECK(target() == 16); /* the first time use rose is none */
-  for (size_t swings = 1; swings <= 12; swings++) {
+  for (size_t swings = 1, most = 1; swings <= 12; swings++, most *= 2) {
     swing(1, 7);
-    CHECK(target() == (swings < 7 ? swings : 7) * CHUNK);
+    CHECK(target() == (most < 7 ? most : 7) * CHUNK);
   }
   uint64_t calls = give_back_calls();
   swing(5, 7);
@@ -58,7 +58,7 @@ static void the_more_swings_the_more_stays(void) {
   CHECK(target() == 16);
 }
 
-/* A GiB in a decay time is enough, where each counts for 128 MiB. */
+/* A GiB in a decay time is enough, or two in two, where the first time counts for 128 MiB. */
 static void swings_count_up_to_an_end(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
   swing(30, 20);
@@ -85,8 +85,8 @@ static void a_swing_may_leave_a_third(void) {
   set_policy((Policy){.retain_slices = 16, .learned_slices = CHUNK});
   swing(1, 16);
   char *low = chunks_take(5, 0);
-  swing(7, 10);
-  CHECK(target() == 7 * CHUNK);
+  swing(4, 10);
+  CHECK(target() == 8 * CHUNK);
   hak_arena_give_chunks(low);
 }
 
