@@ -49,23 +49,27 @@ static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* `alignment` is a power of two. */
-static void *alloc_aligned(size_t alignment, size_t bytes) {
+/* Of the blocks that serve. A slab begins at a multiple of any such alignment, so a class whose size is one will do;
+ * powers of two are. */
+static size_t aligned_size(size_t alignment, size_t bytes) {
+  uint32_t cls = hak_class_of(bytes > 0 ? hak_round_up(bytes, alignment) : alignment);
+  while ((hak_class_sizes[cls] & (alignment - 1)) != 0) {
+    cls++;
+  }
+  return hak_class_sizes[cls];
+}
+
+HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   bool zeroed;
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
     return hak_fast_alloc(bytes);
   }
   if (bytes > HAK_SLAB_BYTES / 2 && bytes <= HAK_SMALL_MAX && (HAK_SMALL_MAX & (alignment - 1)) != 0) {
-    return alloc_aligned(alignment, HAK_SMALL_MAX + 1); /* as a run */
+    return alloc_aligned_slow(alignment, HAK_SMALL_MAX + 1); /* as a run */
   }
   if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
-    /* A slab begins at a multiple of any such alignment, so a class whose size is one will do; powers of two are. */
-    uint32_t cls = hak_class_of(bytes > alignment ? bytes : alignment);
-    while ((hak_class_sizes[cls] & (alignment - 1)) != 0) {
-      cls++;
-    }
-    void *block = hak_fast_alloc(hak_class_sizes[cls]);
+    void *block = hak_fast_alloc(aligned_size(alignment, bytes));
     if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* of a larger class, for want of memory */
       hak_fast_free(block);
       return hak_no_memory();
@@ -87,6 +91,13 @@ static void *alloc_aligned(size_t alignment, size_t bytes) {
   }
   errno = saved;
   return block;
+}
+
+/* `alignment` is a power of two. */
+HAK_INLINE void *alloc_aligned(size_t alignment, size_t bytes) {
+  bool small = bytes - 1 < HAK_SLAB_BYTES / 2 && alignment <= HAK_SLAB_BYTES / 2;
+  void *block = HAK_LIKELY(small) ? hak_alloc_from(hak_heap, aligned_size(alignment, bytes)) : NULL;
+  return HAK_LIKELY(block != NULL) ? block : alloc_aligned_slow(alignment, bytes);
 }
 
 void *hak_aligned_alloc(size_t alignment, size_t bytes) {
