@@ -31,14 +31,13 @@ enum {
   BUDGET_SHARED_BYTES = 64 << 20, /* a cache may hold its share of this, but no less and no more than */
   BUDGET_LEAST_BYTES = 128 << 10,
   BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
-  /* Quarters of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
-   * have slices of their own an eighth: who writes them gains more by memory that is still warm; unless the thread is
-   * in haste, and waits for the arena most of the time. */
-  SMALL_QUARTERS = 12,
-  LARGE_QUARTERS = 6,
-  RUN_EIGHTHS = 1,
+  /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
+   * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
+   * haste, and waits for the arena most of the time. */
+  SMALL_EIGHTHS = 24,
+  LARGE_EIGHTHS = 12,
   FIRST_RUN_EIGHTHS = 8,
-  HASTE_RUN_EIGHTHS = 12,
+  RUN_EIGHTHS = 1,
   HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
   CLOCK_MS = 10,                 /* what the clock may be behind */
   HASTE_LOOK_MS = 250,
@@ -217,14 +216,14 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
                                : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
   if (!hak_class_is_run(cls)) {
-    size_t quarters = is_large(cls) ? LARGE_QUARTERS : SMALL_QUARTERS;
+    size_t eighths = is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
     size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
-    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 4 * quarters);
+    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
   }
   kept = heap->run_budget_bytes + bytes;
   bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
   least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
-  size_t eighths = heap->haste ? HASTE_RUN_EIGHTHS : first ? FIRST_RUN_EIGHTHS : RUN_EIGHTHS;
+  size_t eighths = heap->haste ? LARGE_EIGHTHS : first ? FIRST_RUN_EIGHTHS : RUN_EIGHTHS;
   return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 8 * eighths));
 }
 

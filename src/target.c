@@ -87,7 +87,7 @@ static void count_rise_locked(hak_rise_t *rise, size_t low, size_t used) {
 }
 
 void hak_target_use_locked(size_t used) {
-  size_t low = hak_arena.low_slices, high = high_locked(), rest = smaller(hak_target_rest_locked(), used);
+  size_t low = hak_arena.low_slices, high = high_locked();
   hak_rise_t *rise = &hak_arena.rises[0];
   bool rises = used >= low && used <= high && (used - low) * LEAST_RISE > high - low;
   if (rises) {
@@ -97,7 +97,7 @@ void hak_target_use_locked(size_t used) {
   }
   if ((rises || used > high) && is_near(used, rise->to)) {
     size_t most = larger(used, high + high / BEYOND_PEAK);
-    size_t resident = smaller(used + hak_arena.dirty_slices, most);
+    size_t resident = smaller(used + hak_arena.dirty_slices, most), rest = smaller(hak_target_rest_locked(), used);
     if (resident + rest > rise->resident + rise->rest) {
       rise->resident = resident;
       rise->rest = rest;
@@ -121,8 +121,8 @@ void hak_target_grow_locked(size_t slices) {
 }
 
 void hak_target_begin_locked(void) {
-  for (size_t i = 0; i < 2; i++) {
-    hak_arena.rises[i + 2] = hak_arena.rises[i];
+  for (size_t i = 0; i < HAK_RISES / 2; i++) {
+    hak_arena.rises[i + HAK_RISES / 2] = hak_arena.rises[i];
     hak_arena.rises[i] = (hak_rise_t){0};
   }
   hak_arena.swings[1] = hak_arena.swings[0];

@@ -50,8 +50,7 @@ static void a_rise_may_go_on_beyond_the_peak(void) {
   hak_arena_give_chunks(low);
 }
 
-/* Of what is free when use is back up there, or a little higher, as much stays as then did, though it was less before.
- */
+/* Of what is free when use is back there, or a little higher, as much stays as did then, though less did before. */
 static void the_most_that_was_resident_up_there_counts(void) {
   enum { BLOCKS = 60, PART = CHUNK / 4, SOME = BLOCKS / 2, LOW = 5, BEYOND = 40 };
   char *block[BLOCKS];
