@@ -10,10 +10,10 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
   used = up ? used + slices : used - slices;
   if (up) {
-    hak_target_end_promise_locked(slices);
+    hak_limit_unreserve_locked(slices);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
-  hak_target_use_locked(used);
+  hak_retain_use_locked(used);
 }
 
 static void relist_run(hak_chunk_t *chunk, uint32_t run) {
@@ -83,8 +83,10 @@ static void list_dirty(hak_chunk_t *chunk) {
 HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   relist_run(chunk, 0);
   relist_dirty(chunk, 0);
-  hak_arena.dirty_slices -= hak_mask_count(chunk->dirty);
-  hak_extent_t extent = {chunk->base, 1, chunk->dirty != 0, chunk->epoch};
+  size_t dirty = hak_mask_count(chunk->dirty);
+  hak_arena.dirty_slices -= dirty;
+  hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, false); /* an extent is dirty as a whole */
+  hak_extent_t extent = {chunk->base, 1, dirty > 0};
   hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
   hak_extent_put_locked(extent);
@@ -105,8 +107,10 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
 /* The lists may promise a longer run than there is: whoever looks for one finds out. */
 static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed) {
   hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask;
+  size_t resident = dirty == mask ? slices : hak_mask_count(dirty);
   *zeroed &= dirty == 0;
-  hak_arena.dirty_slices -= dirty == mask ? slices : hak_mask_count(dirty);
+  hak_arena.dirty_slices -= resident;
+  hak_retain_fetch_locked(slices - resident, true);
   hak_arena_count_used_locked(slices, true);
   chunk->free &= ~mask;
   chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
@@ -125,7 +129,6 @@ static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   hak_arena_count_used_locked(slices, false);
   hak_arena.dirty_slices += slices;
   chunk->free |= hak_mask_of(first, slices);
-  chunk->epoch = hak_arena.epoch;
   chunk->tail = (uint8_t)(first < chunk->tail ? first : chunk->tail);
   if (chunk->free == HAK_MASK_ALL) {
     hak_arena_settle_locked(chunk);
@@ -266,7 +269,7 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   void *base = NULL;
   size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
   *zeroed = true;
-  if (!hak_target_promise(slices)) {
+  if (!hak_limit_reserve(slices)) {
     return NULL;
   }
   for (bool need = false; !base; need = true) {
@@ -280,7 +283,7 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
     }
   }
   if (!base) {
-    hak_target_end_promise(slices);
+    hak_limit_unreserve(slices);
   }
   hak_release_after_take(false);
   return base;
@@ -349,7 +352,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   bool zeroed = true;
   hak_chunk_t *chunk = hak_chunk_at(base);
   size_t first = slice_in_chunk(base) + slices;
-  if (first + more > HAK_CHUNK_SLICES || !hak_target_promise(more)) {
+  if (first + more > HAK_CHUNK_SLICES || !hak_limit_reserve(more)) {
     return false;
   }
   hak_mask_t mask = hak_mask_of(first, more);
@@ -358,7 +361,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   if (ok) {
     take_locked(chunk, first, more, &zeroed);
   } else {
-    hak_target_end_promise_locked(more);
+    hak_limit_unreserve_locked(more);
   }
   hak_unlock(&hak_arena.lock);
   return ok;

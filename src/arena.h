@@ -50,11 +50,12 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 /* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */
 bool hak_arena_purge(size_t keep);
 
-/* Called now and then by threads on their way to the slabs: give back what was free for a decay time, in steps. True:
- * another decay time has begun. */
-bool hak_arena_decay(uint64_t now_ms);
-/* A step of it, if it goes on; a larger one for who comes by but seldom. */
-void hak_arena_decay_step(bool seldom);
+/* Called now and then by active threads with the clock: windows of activity end, and the surplus goes, in steps. */
+void hak_arena_tick(uint64_t now_ms);
+/* Whether a window has ended since this was last asked. */
+bool hak_arena_window_ended(void);
+/* Give back a step of the surplus, if there is one. */
+void hak_arena_purge_step(void);
 
 /* Why no block starts at an address: INVALID, not ours; DOUBLE_FREE, one did; NOT_START, it is inside of one. */
 hak_misuse_t hak_arena_why(const void *address);
@@ -69,7 +70,7 @@ size_t hak_arena_cached_bytes(void);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
-/* Whether that is less than half of the most in the last two decay times. */
+/* Whether that is less than half of the most in the last two windows. */
 bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 

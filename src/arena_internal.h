@@ -1,5 +1,5 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
- * mapping), target.c (how much stays resident), release.c (what goes, and how) and unmap.c. Data: hak_arena, see
+ * mapping), retain.c (how much free memory stays resident), release.c (what goes, and how), limit.c and unmap.c. Data: hak_arena, see
  * arena.h. Layers below: mask, pagemap. */
 #pragma once
 
@@ -12,7 +12,6 @@ enum {
   HAK_DIRTY_LISTS = 16,  /* of SLICED chunks with free dirty slices, by free slices; the fullest in the first */
   HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
   HAK_PLACES = 32,
-  HAK_RISES = 4,
 };
 
 /* Mapped slices beyond which nothing is done that may make a mapping or two of each chunk: a process has some 65,000.
@@ -36,24 +35,24 @@ typedef struct hak_chunk_lists {
   } dirty[HAK_DIRTY_LISTS];
 } hak_chunk_lists_t;
 
-/* Use fell and rose again. */
-typedef struct hak_rise {
-  size_t from, to; /* slices used; 0: it did not; */
-  size_t gaps;     /* of these, such as it never came back to */
-  size_t resident; /* the most that was used, or free and dirty, at its end, */
-  size_t rest;     /* and free then in chunks that blocks had a part of: which, left, count as dirty throughout */
-} hak_rise_t;
+/* What decides how much free memory stays resident, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */
+typedef struct hak_retention {
+  size_t fetched, purged;      /* since the start: used + free and dirty == fetched - purged */
+  int64_t balance;             /* the allowance of free memory, less HAKMEM_RETAIN */
+  size_t ghosts[2];            /* purged in this window, and before it, and not fetched again since */
+  size_t idle;                 /* of the last window, to be purged: it was free all that time */
+  size_t least_free;           /* the least free memory that was resident in this window */
+  size_t most_used[2];         /* the most in use in this window, and in the one before */
+  uint64_t ticked_ms, age_ms;  /* the last tick; what it and those before add up to in this window */
+  bool drew_ghosts;            /* in this window demand fetched some of them */
+} hak_retention_t;
 
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices;  /* written under the lock, read anywhere */
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
-  size_t promised_slices;      /* within the limit, to callers that are about to use them */
-  size_t high_slices[2];       /* most slices used in this decay time, and in the one before; */
-  size_t low_slices;           /* and fewest since */
-  hak_rise_t rises[HAK_RISES]; /* again after a fall: the last, the largest before; the same a decay time ago; */
-  size_t swings[2];            /* and how often so far that it counts, see target.c; */
-  size_t fell_below;           /* since: this part of the most: a half, a quarter; 0: neither */
+  size_t reserved_slices;      /* within the limit, for callers that are about to use them */
+  hak_retention_t retention;
   size_t dirty_slices;         /* free and dirty */
   size_t clean_extent_slices;  /* of whole free chunks */
   size_t given_blocks;         /* huge ones, freed */
@@ -73,16 +72,13 @@ typedef struct hak_arena {
   _Atomic(char *) little_end;     /* of what was mapped last in less than a chunk */
   hak_place_t places[HAK_PLACES]; /* that were unmapped */
   size_t lost_bytes;              /* unmapped, and in no place any more: only the kernel finds them */
-  /* release policy */
-  size_t learned_slices; /* of the target, when it was last asked for */
-  size_t stuck_slices;   /* dirty, but the system would not take them back */
-  uint64_t epoch_ms;
-  uint32_t epoch;
+  size_t stuck_slices;            /* dirty, but the system would not take them back */
   _Atomic uint32_t forks;         /* that led here and ended what was in transit */
   uint32_t huge_pause, huge_left; /* chunks that do without a huge page after such were slow; of these, to come */
   uint64_t huge_debt_ms;          /* what they took too long */
   uint32_t first_slice;           /* of every chunk, as far as it is free */
-  _Atomic bool decaying;          /* there may be something that was free for a decay time */
+  _Atomic bool surplus;           /* more is free and resident than may stay */
+  _Atomic bool window_ended;      /* and nobody took notice yet */
   _Atomic bool tight;             /* the last chunk was refused, and none became free since */
   _Atomic bool medium;            /* the kernel has pages as large as slabs, and chunks for slabs get them */
   _Atomic bool locked;            /* what is mapped is resident at once, and counts as dirty */
@@ -112,7 +108,6 @@ typedef struct hak_extent {
   char *base;
   size_t chunks;
   bool dirty;
-  uint32_t epoch; /* when some of it last became free and dirty */
 } hak_extent_t;
 
 /* Put an extent into the lists, joined with its neighbours of the same kind. */
@@ -137,36 +132,45 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special);
 /* Mapped slices, which read as zeros, of one chunk. False: there is no memory to know them, and they are unmapped. */
 bool hak_arena_add_slices(char *base, size_t slices);
 
-/* target.c */
+/* retain.c: told of every change of what is resident. */
 
+/* Slices that were not resident are about to be used. `demand`: free memory could have served, had it been kept. */
+void hak_retain_fetch_locked(size_t slices, bool demand);
+/* Slices leave; `by_policy`: to be regretted, should demand fetch as many again soon. */
+void hak_retain_purge_locked(size_t slices, bool by_policy);
+/* The system did not take them. */
+void hak_retain_unpurge_locked(size_t slices);
+/* So many slices are in use now. */
+void hak_retain_use_locked(size_t used);
+/* The clock, read by a thread that is active. True: a window has ended. */
+bool hak_retain_tick_locked(uint64_t now_ms);
 /* So many free slices may stay resident. */
-size_t hak_target_locked(void);
-/* Now so many are used. */
-void hak_target_use_locked(size_t used);
-/* So many more are about to be used by a block that grows, in a mapping of its own: they need nothing that is kept, so
- * a rise by them does not count. */
-void hak_target_grow_locked(size_t slices);
-/* So many are clean in chunks that blocks have a part of. */
-size_t hak_target_rest_locked(void);
-/* A decay time is over. */
-void hak_target_begin_locked(void);
-/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are promised
- * to the caller until it uses them, or says that it does not. */
-bool hak_target_promise(size_t slices);
-void hak_target_end_promise(size_t slices);
-void hak_target_end_promise_locked(size_t slices);
+size_t hak_retain_target_locked(void);
+/* So many of those that are resident may not. */
+size_t hak_retain_surplus_locked(void);
+/* So many are purged for a surplus after `given` slices became free: a small one takes some of what may stay with it, so
+ * that small ones are rare. */
+size_t hak_retain_batch_locked(size_t surplus, size_t given);
+
+/* limit.c */
+
+/* Whether so many more slices may be used within the limit; gives back others where that makes room. They are reserved
+ * for the caller until it uses them, or says that it does not. */
+bool hak_limit_reserve(size_t slices);
+void hak_limit_unreserve(size_t slices);
+void hak_limit_unreserve_locked(size_t slices);
 
 /* release.c */
 
-/* Whether a step is due: more is free and dirty than the target, or decays. */
+/* Whether there is a surplus: then a step is due. */
 bool hak_release_due_locked(void);
 /* An extent that is in no list is in transit now: to be given to hak_release_finish, without the lock, with as many
  * forks as there are now. Takes two spare descriptors. */
-hak_chunk_t *hak_release_depart_locked(hak_extent_t extent);
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, bool by_policy);
 void hak_release_finish(hak_chunk_t *departed, uint32_t forks);
 /* Free chunks that are resident move to the first of these, which are mapped, and which nobody else knows of. *filled:
- * some did. False: nobody knows any more what lies there. */
-bool hak_release_into(char *base, size_t chunks, bool *filled);
+ * how many did. False: nobody knows any more what lies there. */
+bool hak_release_into(char *base, size_t chunks, size_t *filled);
 /* Where all that is mapped is resident: what a mapping brought beyond what is taken of it. For a block that `grows`:
  * what it can use nothing of. */
 void hak_release_after_take(bool grows);
@@ -176,6 +180,9 @@ hak_mask_t hak_release_whole_pages(hak_mask_t mask);
 void hak_release_out_of_transit_locked(hak_chunk_t *chunk, hak_mask_t done);
 
 /* unmap.c: where no more can be mapped, what is mapped without need is what others lack. */
+
+/* So many slices are clean in chunks that blocks have a part of. */
+size_t hak_unmap_rest_locked(void);
 
 /* The slices in transit of a chunk that was mapped in part are unmapped. Returns how many; the lock is free then. */
 size_t hak_unmap_transit_and_unlock(hak_chunk_t *chunk);

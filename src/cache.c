@@ -211,7 +211,8 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
   if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
     heap->looked_ms = now_ms;
     heap->looked_at = heap->events;
-    if (hak_arena_decay(now_ms)) {
+    hak_arena_tick(now_ms);
+    if (hak_arena_window_ended()) {
       hak_slab_decay();
       hak_depot_begin();
     }
@@ -227,7 +228,7 @@ static void look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
-  hak_arena_decay_step(seldom);
+  hak_arena_purge_step();
   if (seldom || heap->events % EVENTS_PER_LOOK == 0) {
     size_t used = hak_arena_used_slices();
     bool fallen = hak_arena_has_fallen();

@@ -20,7 +20,7 @@ hak_arena_totals_t hak_arena_totals(void) {
   hak_lock(&hak_arena.lock);
   hak_arena_totals_t totals = {.used_slices = hak_arena.used_slices,
                                .dirty_slices = hak_arena.dirty_slices,
-                               .target_slices = hak_target_locked(),
+                               .target_slices = hak_retain_target_locked(),
                                .mapped_slices = hak_arena.mapped_slices,
                                .mapped_ever = hak_arena.mapped_ever,
                                .unmapped_ever = hak_arena.unmapped_ever};
@@ -65,5 +65,7 @@ void hak_arena_check(void) {
     }
   }
   HAK_VERIFY(dirty == hak_arena.dirty_slices);
+  const hak_retention_t *state = &hak_arena.retention;
+  HAK_VERIFY(hak_arena.used_slices + dirty == state->fetched - state->purged);
   hak_unlock(&hak_arena.lock);
 }

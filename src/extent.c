@@ -71,7 +71,7 @@ bool hak_arena_lock_stocked(void) {
 /* NOLINTNEXTLINE(readability-non-const-parameter): the descriptor keeps it */
 hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
   hak_chunk_t *chunk = hak_chunk_hold_locked(1);
-  *chunk = (hak_chunk_t){.base = base, .state = (uint8_t)state, .present = HAK_MASK_ALL, .epoch = hak_arena.epoch};
+  *chunk = (hak_chunk_t){.base = base, .state = (uint8_t)state, .present = HAK_MASK_ALL};
   if (state == HAK_CHUNK_SLICED) {
     chunk->slabs = hak_arena.spare_slabs;
     hak_arena.spare_slabs = chunk->slabs->next_spare;
@@ -92,7 +92,7 @@ static size_t *count_of(hak_extent_t extent) {
 
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   hak_chunk_t *last = first->mate;
-  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0, first->epoch};
+  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0};
   uint32_t list = list_of(extent.chunks);
   hak_chunk_t **head = &hak_arena.extents[extent.dirty][list];
   *(first->prev ? &first->prev->next : head) = first->next;
@@ -112,16 +112,12 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   return extent;
 }
 
-/* The extent with an end there, if it is of the kind; joined, as old as the larger part. */
+/* The extent with an end there, if it is of the kind. */
 static void join_locked(hak_extent_t *extent, const char *there) {
   hak_chunk_t *chunk = hak_chunk_at(there);
   if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {
     hak_extent_t other = hak_extent_cut_locked(chunk->base < chunk->mate->base ? chunk : chunk->mate);
     extent->base = other.base < extent->base ? other.base : extent->base;
-    bool younger = (int32_t)(other.epoch - extent->epoch) > 0;
-    if (other.chunks > extent->chunks || (other.chunks == extent->chunks && younger)) {
-      extent->epoch = other.epoch;
-    }
     extent->chunks += other.chunks;
   }
 }
@@ -141,7 +137,6 @@ void hak_extent_put_locked(hak_extent_t extent) {
   first->chunks = last->chunks = extent.chunks;
   first->free = last->free = HAK_MASK_ALL;
   first->dirty = last->dirty = extent.dirty ? HAK_MASK_ALL : 0;
-  first->epoch = last->epoch = extent.epoch;
   hak_set_chunk(first->base, 1, first);
   hak_set_chunk(last->base, 1, last);
   uint32_t list = list_of(extent.chunks);
@@ -215,7 +210,6 @@ static hak_chunk_t *slice_locked(hak_extent_t extent) {
   chunk->free_slices = HAK_CHUNK_SLICES;
   chunk->dirty_run = extent.dirty ? HAK_CHUNK_SLICES : 0;
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
-  chunk->epoch = extent.epoch;
   hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
   hak_set_chunk(chunk->base, 1, chunk);
   return chunk;
@@ -233,7 +227,9 @@ hak_chunk_t *hak_extent_slice_locked(void) {
 /* A huge block gets the first `tail` slices of a chunk. */
 static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_mask_t mask = hak_mask_of(0, tail);
-  hak_arena.dirty_slices -= hak_mask_count(chunk->dirty & mask);
+  size_t resident = hak_mask_count(chunk->dirty & mask);
+  hak_arena.dirty_slices -= resident;
+  hak_retain_fetch_locked(tail - resident, true);
   chunk->free &= ~mask;
   chunk->dirty |= mask;
   chunk->purged &= ~mask;
@@ -266,14 +262,12 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   huge->chunks = chunks;
   huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
-  if (grows && !extent.dirty) {
-    hak_target_grow_locked(chunks * HAK_CHUNK_SLICES);
-  }
+  hak_retain_fetch_locked(extent.dirty ? 0 : chunks * HAK_CHUNK_SLICES, !alone);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
   if (tail > 0) {
     char *end = extent.base + (chunks << HAK_CHUNK_SHIFT);
-    take_tail_locked(last ? last : slice_locked((hak_extent_t){end, 1, extent.dirty, extent.epoch}), tail);
+    take_tail_locked(last ? last : slice_locked((hak_extent_t){end, 1, extent.dirty}), tail);
   }
   return extent.base;
 }
@@ -282,7 +276,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
   bool purged = false;
   size_t all = chunks + (tail > 0);
   align = align > HAK_CHUNK_BYTES ? align : HAK_CHUNK_BYTES;
-  if (!hak_target_promise(chunks * HAK_CHUNK_SLICES + tail)) {
+  if (!hak_limit_reserve(chunks * HAK_CHUNK_SLICES + tail)) {
     return NULL;
   }
   for (;;) {
@@ -301,7 +295,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
       continue;
     }
     if ((purged || !hak_arena_purge(0)) && !hak_unmap_rest(all * HAK_CHUNK_SLICES)) {
-      hak_target_end_promise(chunks * HAK_CHUNK_SLICES + tail);
+      hak_limit_unreserve(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }
     purged = true;
@@ -320,10 +314,10 @@ void hak_arena_give_chunks(void *base) {
   hak_chunk_spare_locked(huge->mate);
   hak_chunk_spare_locked(huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
-  hak_extent_t extent = {base, chunks, true, hak_arena.epoch};
+  hak_extent_t extent = {base, chunks, true};
   uint32_t forks = hak_arena.forks;
   if (++hak_arena.given_blocks % USES == 0) {
-    departed = hak_release_depart_locked(extent);
+    departed = hak_release_depart_locked(extent, false);
   } else {
     hak_extent_put_locked(extent);
   }
@@ -345,7 +339,8 @@ bool hak_extent_join(hak_chunk_t *huge, size_t more) {
   hak_chunk_t *behind = hak_chunk_at(end);
   bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
   if (free) {
-    take_part_locked(behind, 0, more);
+    hak_extent_t part = take_part_locked(behind, 0, more);
+    hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, true);
     huge->chunks += more;
     hak_set_chunk(end, more, huge);
     hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);
@@ -365,10 +360,10 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_arena_count_used_locked(given, false);
   hak_set_chunk(end, chunks - keep, &hak_chunk_gone);
   if (tail) {
-    take_tail_locked(slice_locked((hak_extent_t){end, 1, true, hak_arena.epoch}), tail);
+    take_tail_locked(slice_locked((hak_extent_t){end, 1, true}), tail);
     end += HAK_CHUNK_BYTES;
   }
-  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, hak_arena.epoch});
+  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true});
   hak_unlock(&hak_arena.lock);
   hak_release_after_give(given);
   return true;

@@ -254,7 +254,8 @@ bool hak_arena_is_tight(void) {
 bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
   char *base = map(bytes, align, special && slices > 0);
-  bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes()), filled = false;
+  size_t filled = 0;
+  bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes());
   bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
                hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < HAK_SPLIT_BELOW;
   if (fills && !hak_release_into(base, chunks, &filled)) {
@@ -269,7 +270,10 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   }
   hak_arena.locked = locked;
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled, hak_arena.epoch});
+  size_t fresh = locked ? chunks : filled > 0 ? chunks - filled : 0; /* the extent is dirty as a whole */
+  hak_retain_fetch_locked(filled * HAK_CHUNK_SLICES, false);
+  hak_retain_fetch_locked(fresh * HAK_CHUNK_SLICES, !locked);
+  hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled > 0});
   hak_unlock(&hak_arena.lock);
   return true;
 }

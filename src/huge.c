@@ -98,6 +98,7 @@ void hak_huge_free(void *block, const char *function) {
   atomic_fetch_sub_explicit(&moved_blocks, chunk->moved, memory_order_relaxed);
   chunk->moved = false;
   give(block, extent_of(chunk));
+  hak_arena_tick(hak_os_now_ms()); /* a program of huge blocks alone has windows, too */
 }
 
 size_t hak_huge_usable(const void *block) {

@@ -51,7 +51,7 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
-  if (!hak_target_promise(more)) {
+  if (!hak_limit_reserve(more)) {
     return NULL;
   }
   if (!may_move && hak_extent_join(huge, chunks - huge->chunks)) {
@@ -59,7 +59,7 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
   if (!place) {
-    hak_target_end_promise(more);
+    hak_limit_unreserve(more);
     return NULL;
   }
   hak_lock(&hak_arena.lock);
@@ -68,7 +68,7 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   hak_arena.mapped_slices += more;
   hak_arena.mapped_ever += more;
-  hak_target_grow_locked(more);
+  hak_retain_fetch_locked(more, false);
   hak_arena_count_used_locked(more, true);
   huge->base = place;
   huge->chunks = chunks;

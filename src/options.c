@@ -125,10 +125,18 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   }
 }
 
+/* Names of version 0.1 that version 0.3 will not know. */
+static const struct {
+  const char *old, *name;
+} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}};
+
 /* With the prefix or without. */
 static int find(const char *name) {
   if (strncasecmp(name, prefix, sizeof prefix - 1) == 0) {
     name += sizeof prefix - 1;
+  }
+  for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+    name = strcasecmp(name, aliases[i].old) == 0 ? aliases[i].name : name;
   }
   int id = 0;
   while (id < HAK_OPTION_COUNT && strcasecmp(name, options[id].name) != 0) {

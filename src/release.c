@@ -1,7 +1,6 @@
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"
-#include "sparse.h"
 
 enum {
   STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
@@ -16,73 +15,66 @@ typedef struct step {
   size_t ranges, slices;
   uint32_t forks; /* before it */
   bool lost;      /* nobody knows what lies at `into` */
+  bool by_policy; /* because no more may stay resident */
   char *into;     /* the place of so many chunks that extents move to; NULL: they go back to the system */
   size_t room;
 } step_t;
 
 bool hak_release_due_locked(void) {
-  return hak_arena.decaying || hak_arena.dirty_slices > hak_target_locked() + hak_arena.stuck_slices;
+  return hak_retain_surplus_locked() > 0;
 }
 
-static bool is_aged(const hak_chunk_t *chunk) {
-  return hak_arena.epoch - chunk->epoch >= 2;
-}
-
-hak_chunk_t *hak_release_depart_locked(hak_extent_t extent) {
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, bool by_policy) {
   hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
   held->base = extent.base;
   held->chunks = extent.chunks;
-  held->epoch = extent.epoch;
   held->next_transit = hak_arena.leaving;
   hak_arena.leaving = held;
+  hak_retain_purge_locked(extent.chunks * HAK_CHUNK_SLICES, by_policy);
   return held;
 }
 
-static void collect_extents(step_t *step, size_t most, bool aged_only) {
+static void collect_extents(step_t *step, size_t most) {
   for (uint32_t list = 0; list < HAK_EXTENT_LISTS; list++) {
     hak_chunk_t *first = hak_arena.extents[1][list], *next;
     for (; first && step->slices < most && step->ranges < STEP_RANGES; first = next) {
       next = first->next;
-      if (!aged_only || is_aged(first)) {
-        size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
-        hak_extent_t extent = hak_extent_cut_locked(first);
-        if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end; the rest comes later */
-          hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true, extent.epoch});
-          extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
-          extent.chunks = room;
-          next = NULL;
-        }
-        step->range[step->ranges++] = hak_release_depart_locked(extent);
-        step->slices += extent.chunks * HAK_CHUNK_SLICES;
+      size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
+      hak_extent_t extent = hak_extent_cut_locked(first);
+      if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end; the rest comes later */
+        hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
+        extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
+        extent.chunks = room;
+        next = NULL;
       }
+      step->range[step->ranges++] = hak_release_depart_locked(extent, step->by_policy);
+      step->slices += extent.chunks * HAK_CHUNK_SLICES;
     }
   }
 }
 
-static void into_transit(hak_chunk_t *chunk, hak_mask_t mask) {
+static void into_transit(hak_chunk_t *chunk, hak_mask_t mask, bool by_policy) {
   chunk->next_transit = hak_arena.transit;
   hak_arena.transit = chunk;
   chunk->free &= ~mask;
   chunk->transit = mask;
   hak_arena.dirty_slices -= hak_mask_count(mask);
+  hak_retain_purge_locked(hak_mask_count(mask), by_policy);
   hak_arena_settle_locked(chunk);
 }
 
 /* The emptiest chunks first: they may become whole ones. One that another thread is at is left to it. */
-static void collect_slices(step_t *step, size_t most, bool aged_only) {
+static void collect_slices(step_t *step, size_t most) {
   for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
     hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last, *before;
     for (; chunk && step->slices < most && step->ranges < STEP_RANGES; chunk = before) {
       before = chunk->prev_dirty;
-      if (aged_only && !is_aged(chunk)) {
-        break;
-      }
       if (chunk->transit == 0) {
         /* what lies low is taken again first */
         hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices);
         step->range[step->ranges++] = chunk;
         step->slices += hak_mask_count(mask);
-        into_transit(chunk, mask);
+        into_transit(chunk, mask, step->by_policy);
       }
     }
   }
@@ -121,6 +113,7 @@ void hak_release_out_of_transit_locked(hak_chunk_t *chunk, hak_mask_t done) {
   }
   *link = chunk->next_transit;
   hak_arena.dirty_slices += hak_mask_count(chunk->transit & ~done);
+  hak_retain_unpurge_locked(hak_mask_count(chunk->transit & ~done));
   chunk->free |= chunk->transit;
   chunk->transit = 0;
   chunk->dirty &= ~done;
@@ -183,14 +176,13 @@ static size_t move(char *base, size_t chunks, step_t *step) {
 
 /* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
 static size_t finish_extent(hak_chunk_t *held, step_t *step) {
-  hak_extent_t extent = {held->base, held->chunks, true, held->epoch};
+  hak_extent_t extent = {held->base, held->chunks, true};
   atomic_signal_fence(memory_order_acq_rel);
   if (hak_arena.forks != step->forks) { /* then it is free again, and its descriptors are others' */
     return 0;
   }
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES, gone = 0;
-  /* what was hardly written to costs more to move than to fault in: it goes back, wherever others move to */
-  bool moves = step->into && !hak_sparse_is(extent.base, bytes), cleaned = !moves && hak_os_discard(extent.base, bytes);
+  bool moves = step->into != NULL, cleaned = !moves && hak_os_discard(extent.base, bytes);
   if (!leave(held, slices)) {
     return 0;
   }
@@ -205,9 +197,10 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   }
   spare_all_locked(held);
   if (gone < extent.chunks) { /* mapped as ever, again */
-    extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned, extent.epoch};
+    extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned};
     hak_arena.mapped_slices += extent.chunks * HAK_CHUNK_SLICES;
     hak_arena.unmapped_ever -= extent.chunks * HAK_CHUNK_SLICES;
+    hak_retain_unpurge_locked(cleaned ? 0 : extent.chunks * HAK_CHUNK_SLICES);
     hak_extent_put_locked(extent);
   }
   hak_unlock(&hak_arena.lock);
@@ -220,30 +213,30 @@ void hak_release_finish(hak_chunk_t *departed, uint32_t forks) {
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the system writes there */
-bool hak_release_into(char *base, size_t chunks, bool *filled) {
+bool hak_release_into(char *base, size_t chunks, size_t *filled) {
   step_t step = {.into = base, .room = chunks};
   for (bool more = true; more;) {
     hak_lock(&hak_arena.lock);
     step.forks = hak_arena.forks;
     step.ranges = step.slices = 0;
-    collect_extents(&step, step.room * HAK_CHUNK_SLICES, false);
+    collect_extents(&step, step.room * HAK_CHUNK_SLICES);
     hak_unlock(&hak_arena.lock);
     more = step.ranges == STEP_RANGES;
     for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
       more &= finish_extent(step.range[i], &step) > 0;
     }
   }
-  *filled = step.into > base;
+  *filled = (size_t)(step.into - base) >> HAK_CHUNK_SHIFT;
   return !step.lost;
 }
 
 /* Give back up to `most` slices. Returns how many there were to give; *done: how many of them the system took. */
-static size_t release(size_t most, bool aged_only, size_t *done) {
-  step_t step = {.into = NULL};
+static size_t release(size_t most, bool by_policy, size_t *done) {
+  step_t step = {.into = NULL, .by_policy = by_policy};
   hak_lock(&hak_arena.lock);
   step.forks = hak_arena.forks;
-  collect_extents(&step, most, aged_only);
-  collect_slices(&step, most, aged_only);
+  collect_extents(&step, most);
+  collect_slices(&step, most);
   hak_unlock(&hak_arena.lock);
   for (size_t i = 0; i < step.ranges && hak_arena.forks == step.forks; i++) {
     hak_chunk_t *chunk = step.range[i];
@@ -252,29 +245,20 @@ static size_t release(size_t most, bool aged_only, size_t *done) {
   return step.slices;
 }
 
-/* Those who give little go below the target together, in one step; who gives much is a step by himself. */
-static size_t slack(size_t target, size_t given) {
-  size_t most = given < STEP_SLICES ? STEP_SLICES : 0;
-  return target / 2 < most ? target / 2 : most;
-}
-
 void hak_release_after_give(size_t given) {
-  size_t warm = hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES, found;
-  for (size_t left = given * 4 + STEP_SLICES; left > 0; left -= found < left ? found : left) {
+  for (size_t left = given * 4 + STEP_SLICES, found; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
-    size_t target = hak_target_locked(), dirty = hak_arena.dirty_slices;
-    bool above = dirty > target + hak_arena.stuck_slices, decaying = hak_arena.decaying;
+    size_t surplus = hak_retain_surplus_locked(), most = surplus > 0 ? hak_retain_batch_locked(surplus, given) : 0;
+    size_t done = 0;
+    atomic_store_explicit(&hak_arena.surplus, surplus > 0, memory_order_relaxed);
     hak_unlock(&hak_arena.lock);
-    size_t keep = above ? target - slack(target, given) : 0, done = 0;
-    keep = keep > warm ? keep : warm;
-    if (dirty <= keep || !(above || decaying)) {
+    if (most == 0) {
       break;
     }
-    found = release(dirty - keep < left ? dirty - keep : left, !above, &done);
+    found = release(most < left ? most : left, true, &done);
     hak_lock(&hak_arena.lock);
-    hak_arena.decaying = decaying && (above || found > 0);
     /* locked memory, say: no other try before a step's worth came to it */
-    hak_arena.stuck_slices = above && found > 0 && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
+    hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
       break;
@@ -288,15 +272,10 @@ void hak_release_after_take(bool grows) {
   }
 }
 
-bool hak_arena_decay(uint64_t now_ms) {
+void hak_arena_tick(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
-  /* The caller may have read the clock before another thread began the epoch. */
-  bool begins = (int64_t)(now_ms - hak_arena.epoch_ms) >= hak_option(HAK_OPTION_DECAY);
-  if (begins) {
-    hak_target_begin_locked();
-    hak_arena.epoch++;
-    hak_arena.epoch_ms = now_ms;
-    hak_arena.decaying = true;
+  if (hak_retain_tick_locked(now_ms)) {
+    atomic_store_explicit(&hak_arena.window_ended, true, memory_order_relaxed);
     hak_arena.stuck_slices = 0;
   }
   bool due = hak_release_due_locked();
@@ -304,12 +283,16 @@ bool hak_arena_decay(uint64_t now_ms) {
   if (due) {
     hak_release_after_give(0);
   }
-  return begins;
 }
 
-void hak_arena_decay_step(bool seldom) {
-  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.decaying, memory_order_relaxed))) {
-    hak_release_after_give(seldom ? STEP_SLICES : 0);
+bool hak_arena_window_ended(void) {
+  return atomic_load_explicit(&hak_arena.window_ended, memory_order_relaxed) &&
+         atomic_exchange_explicit(&hak_arena.window_ended, false, memory_order_relaxed);
+}
+
+void hak_arena_purge_step(void) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.surplus, memory_order_relaxed))) {
+    hak_release_after_give(0);
   }
 }
 
@@ -326,14 +309,15 @@ bool hak_arena_purge(size_t keep) {
 
 void hak_arena_fork_child(void) {
   hak_arena.forks++;
-  hak_arena.promised_slices = 0; /* to threads that are not here */
+  hak_arena.reserved_slices = 0; /* to threads that are not here */
   while (hak_arena.transit) {
     hak_release_out_of_transit_locked(hak_arena.transit, 0);
   }
   for (hak_chunk_t *held; (held = hak_arena.leaving);) {
     hak_arena.leaving = held->next_transit;
-    hak_extent_t extent = {held->base, held->chunks, true, hak_arena.epoch};
+    hak_extent_t extent = {held->base, held->chunks, true};
     spare_all_locked(held);
+    hak_retain_unpurge_locked(extent.chunks * HAK_CHUNK_SLICES);
     hak_extent_put_locked(extent);
   }
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { SAMPLES = 5, SPARSE_MIN = 512 << 10 };
-
 /* A page that was never touched is read without becoming resident. */
 static bool is_zero(const char *at, size_t bytes) {
   return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
@@ -26,18 +24,12 @@ void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
   memcpy((char *)to + done, (const char *)from + done, bytes - done);
 }
 
-bool hak_sparse_is(const char *at, size_t bytes) {
-  size_t page = hak_os_page_bytes(), pages = bytes / page, count[2] = {0, 0};
-  for (size_t i = 0; count[0] <= SAMPLES / 2 && count[1] <= SAMPLES / 2; i++) {
-    count[is_zero(at + pages * (2 * i + 1) / (2 * SAMPLES) * page, page)]++;
-  }
-  return count[1] > SAMPLES / 2;
-}
-
 void hak_sparse_zero(void *at, size_t bytes) {
-  size_t page = hak_os_page_bytes(), head = -(uintptr_t)at & (page - 1), whole = bytes & ~(page - 1);
-  if (bytes < SPARSE_MIN || head > 0 || !hak_sparse_is(at, bytes) || !hak_os_discard(at, whole)) {
-    whole = 0;
+  size_t page = hak_os_page_bytes();
+  for (size_t part, done = 0; done < bytes; done += part) {
+    part = bytes - done < page ? bytes - done : page;
+    if (!is_zero((char *)at + done, part)) {
+      memset((char *)at + done, 0, part);
+    }
   }
-  memset((char *)at + whole, 0, bytes - whole);
 }

@@ -109,7 +109,6 @@ typedef struct hak_chunk {
   hak_slabs_t *slabs;     /* SLICED */
   size_t chunks;          /* FREE (both ends), HUGE: how many */
   size_t huge_bytes;      /* HUGE, and SLICED with a huge block of less than a chunk: usable bytes */
-  uint32_t epoch;         /* when slices last became free and dirty */
   uint8_t state;
   uint8_t run;         /* SLICED: in which list it stands, at least the longest run of free slices; 0: in none */
   uint8_t dirty_run;   /* SLICED: at least the longest run of free and dirty slices */

@@ -52,12 +52,16 @@ size_t hak_unmap_transit_and_unlock(hak_chunk_t *chunk) {
   return hak_mask_count(mask);
 }
 
+size_t hak_unmap_rest_locked(void) {
+  return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
+}
+
 /* Not inlined, for the sake of the stack. */
 HAK_NOINLINE bool hak_unmap_rest(size_t least) {
   hak_chunk_t last = {.base = NULL}, *chunk = NULL;
   bool any = false, all = true;
   hak_lock(&hak_arena.lock);
-  size_t rest = hak_target_rest_locked(), mapped = hak_arena.mapped_slices;
+  size_t rest = hak_unmap_rest_locked(), mapped = hak_arena.mapped_slices;
   bool enough = rest >= least && rest > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
   for (; enough && all && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
     hak_mask_t mask = hak_release_whole_pages(chunk->free & ~chunk->dirty);

@@ -1,0 +1,123 @@
+/* How much free memory stays resident: as much as recent demand has drawn. docs/design.md states the law. */
+#include "arena_internal.h"
+#include "options.h"
+
+enum {
+  PEAK_PART = 4,      /* memory in use and free memory exceed the recent peak of use by this part of it at most */
+  BATCH_SLICES = 256, /* 4 MiB */
+};
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static size_t peak_locked(const hak_retention_t *state) {
+  return larger(state->most_used[0], state->most_used[1]);
+}
+
+/* An allowance that was never drawn on starts at RETAIN; the option may change at any time. */
+static size_t allowance_locked(const hak_retention_t *state) {
+  int64_t slices = (int64_t)hak_option_slices(HAK_OPTION_RETAIN) + state->balance;
+  return slices > 0 ? (size_t)slices : 0;
+}
+
+/* What demand draws from free memory was not idle. */
+static void draw_locked(hak_retention_t *state) {
+  state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
+  state->idle = smaller(state->idle, hak_arena.dirty_slices);
+}
+
+void hak_retain_use_locked(size_t used) {
+  hak_retention_t *state = &hak_arena.retention;
+  state->most_used[0] = larger(state->most_used[0], used);
+  draw_locked(state);
+}
+
+void hak_retain_fetch_locked(size_t slices, bool demand) {
+  hak_retention_t *state = &hak_arena.retention;
+  state->fetched += slices;
+  draw_locked(state);
+  if (!demand || slices == 0) {
+    return;
+  }
+  size_t early = smaller(slices, state->ghosts[0] + state->ghosts[1]), older = smaller(early, state->ghosts[1]);
+  state->ghosts[1] -= older;
+  state->ghosts[0] -= early - older;
+  size_t peak = peak_locked(state), most = peak + peak / PEAK_PART, has = allowance_locked(state);
+  state->balance += (int64_t)(has < most ? smaller(early, most - has) : 0);
+  state->drew_ghosts |= early > 0;
+}
+
+void hak_retain_purge_locked(size_t slices, bool by_policy) {
+  hak_retention_t *state = &hak_arena.retention;
+  state->purged += slices;
+  state->ghosts[0] += by_policy ? slices : 0;
+  state->idle -= smaller(state->idle, slices);
+}
+
+void hak_retain_unpurge_locked(size_t slices) {
+  hak_arena.retention.purged -= slices;
+}
+
+static size_t warm_pool(void) {
+  return hak_option_size(HAK_OPTION_WARM_POOL) * HAK_SLAB_SLICES;
+}
+
+size_t hak_retain_target_locked(void) {
+  const hak_retention_t *state = &hak_arena.retention;
+  size_t peak = peak_locked(state), most = peak + peak / PEAK_PART, used = hak_arena.used_slices;
+  size_t least = hak_option_slices(HAK_OPTION_RETAIN), below_peak = larger(least, most > used ? most - used : 0);
+  size_t allowed = smaller(allowance_locked(state), below_peak);
+  return larger(warm_pool(), smaller(allowed, larger(least, hak_option_slices(HAK_OPTION_RETAIN_MAX))));
+}
+
+static size_t beyond(size_t slices) {
+  size_t free = hak_arena.dirty_slices, kept = slices + hak_arena.stuck_slices;
+  return free > kept ? free - kept : 0;
+}
+
+size_t hak_retain_surplus_locked(void) {
+  return larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
+}
+
+size_t hak_retain_batch_locked(size_t surplus, size_t given) {
+  size_t more = smaller(hak_retain_target_locked() / 2, BATCH_SLICES);
+  return given >= BATCH_SLICES ? surplus : smaller(surplus + more, beyond(warm_pool()));
+}
+
+/* Ghosts outlive their two windows while demand draws on them: a rise may take longer where the machine is slow. */
+static void end_window_locked(hak_retention_t *state) {
+  state->balance -= (int64_t)smaller(allowance_locked(state), state->least_free);
+  state->idle = state->least_free;
+  state->least_free = hak_arena.dirty_slices;
+  state->ghosts[1] = state->ghosts[0] + (state->drew_ghosts ? state->ghosts[1] : 0);
+  state->ghosts[0] = 0;
+  state->drew_ghosts = false;
+  state->most_used[1] = state->most_used[0];
+  state->most_used[0] = hak_arena.used_slices;
+}
+
+bool hak_retain_tick_locked(uint64_t now_ms) {
+  hak_retention_t *state = &hak_arena.retention;
+  uint64_t window_ms = (uint64_t)hak_option(HAK_OPTION_DECAY);
+  uint64_t passed_ms = now_ms > state->ticked_ms ? now_ms - state->ticked_ms : 0; /* another thread may be ahead */
+  state->ticked_ms = larger(state->ticked_ms, now_ms);
+  state->age_ms += smaller(passed_ms, window_ms / 2);
+  bool ends = state->age_ms >= window_ms;
+  if (ends) {
+    state->age_ms = 0;
+    end_window_locked(state);
+  }
+  return ends;
+}
+
+bool hak_arena_has_fallen(void) {
+  hak_lock(&hak_arena.lock);
+  bool fallen = hak_arena.used_slices < peak_locked(&hak_arena.retention) / 2;
+  hak_unlock(&hak_arena.lock);
+  return fallen;
+}
