@@ -1,6 +1,6 @@
 /* Duty: what the parts of the arena share: arena.c (slices of chunks), extent.c (whole chunks), grow.c (their
- * mapping), retain.c (how much free memory stays resident), release.c (what goes, and how), limit.c and unmap.c. Data: hak_arena, see
- * arena.h. Layers below: mask, pagemap. */
+ * mapping), retain.c (how much free memory stays resident), release.c (what goes, and how), limit.c and unmap.c. Data:
+ * hak_arena, see arena.h. Layers below: mask, pagemap. */
 #pragma once
 
 #include "arena.h"
@@ -35,16 +35,17 @@ typedef struct hak_chunk_lists {
   } dirty[HAK_DIRTY_LISTS];
 } hak_chunk_lists_t;
 
-/* What decides how much free memory stays resident, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */
+/* What decides how much free memory stays resident, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity.
+ */
 typedef struct hak_retention {
-  size_t fetched, purged;      /* since the start: used + free and dirty == fetched - purged */
-  int64_t balance;             /* the allowance of free memory, less HAKMEM_RETAIN */
-  size_t ghosts[2];            /* purged in this window, and before it, and not fetched again since */
-  size_t idle;                 /* of the last window, to be purged: it was free all that time */
-  size_t least_free;           /* the least free memory that was resident in this window */
-  size_t most_used[2];         /* the most in use in this window, and in the one before */
-  uint64_t ticked_ms, age_ms;  /* the last tick; what it and those before add up to in this window */
-  bool drew_ghosts;            /* in this window demand fetched some of them */
+  size_t fetched, purged;     /* since the start: used + free and dirty == fetched - purged */
+  int64_t balance;            /* the allowance of free memory, less HAKMEM_RETAIN */
+  size_t ghosts[2];           /* purged in this window, and before it, and not fetched again since */
+  size_t idle;                /* of the last window, to be purged: it was free all that time */
+  size_t least_free;          /* the least free memory that was resident in this window */
+  size_t most_used[2];        /* the most in use in this window, and in the one before */
+  uint64_t ticked_ms, age_ms; /* the last tick; what it and those before add up to in this window */
+  bool drew_ghosts;           /* in this window demand fetched some of them */
 } hak_retention_t;
 
 typedef struct hak_arena {
@@ -53,10 +54,10 @@ typedef struct hak_arena {
   _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
   size_t reserved_slices;      /* within the limit, for callers that are about to use them */
   hak_retention_t retention;
-  size_t dirty_slices;         /* free and dirty */
-  size_t clean_extent_slices;  /* of whole free chunks */
-  size_t given_blocks;         /* huge ones, freed */
-  size_t runs[HAK_BIN_COUNT];  /* taken, by class */
+  size_t dirty_slices;        /* free and dirty */
+  size_t clean_extent_slices; /* of whole free chunks */
+  size_t given_blocks;        /* huge ones, freed */
+  size_t runs[HAK_BIN_COUNT]; /* taken, by class */
   size_t mapped_slices, mapped_ever, unmapped_ever;
   hak_chunk_lists_t lists[2]; /* [1]: chunks for slabs */
   /* FREE extents; [1]: dirty ones */
@@ -148,8 +149,8 @@ bool hak_retain_tick_locked(uint64_t now_ms);
 size_t hak_retain_target_locked(void);
 /* So many of those that are resident may not. */
 size_t hak_retain_surplus_locked(void);
-/* So many are purged for a surplus after `given` slices became free: a small one takes some of what may stay with it, so
- * that small ones are rare. */
+/* So many are purged for a surplus after `given` slices became free: a small one takes some of what may stay with it,
+ * so that small ones are rare. */
 size_t hak_retain_batch_locked(size_t surplus, size_t given);
 
 /* limit.c */

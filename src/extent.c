@@ -263,12 +263,12 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
   hak_retain_fetch_locked(extent.dirty ? 0 : chunks * HAK_CHUNK_SLICES, !alone);
-  hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   *zeroed = !extent.dirty;
   if (tail > 0) {
     char *end = extent.base + (chunks << HAK_CHUNK_SHIFT);
     take_tail_locked(last ? last : slice_locked((hak_extent_t){end, 1, extent.dirty}), tail);
   }
+  hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   return extent.base;
 }
 

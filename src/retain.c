@@ -26,28 +26,24 @@ static size_t allowance_locked(const hak_retention_t *state) {
 }
 
 /* What demand draws from free memory was not idle. */
-static void draw_locked(hak_retention_t *state) {
-  state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
-  state->idle = smaller(state->idle, hak_arena.dirty_slices);
-}
-
 void hak_retain_use_locked(size_t used) {
   hak_retention_t *state = &hak_arena.retention;
   state->most_used[0] = larger(state->most_used[0], used);
-  draw_locked(state);
+  state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
+  state->idle = smaller(state->idle, hak_arena.dirty_slices);
 }
 
 void hak_retain_fetch_locked(size_t slices, bool demand) {
   hak_retention_t *state = &hak_arena.retention;
   state->fetched += slices;
-  draw_locked(state);
   if (!demand || slices == 0) {
     return;
   }
   size_t early = smaller(slices, state->ghosts[0] + state->ghosts[1]), older = smaller(early, state->ghosts[1]);
   state->ghosts[1] -= older;
   state->ghosts[0] -= early - older;
-  size_t peak = peak_locked(state), most = peak + peak / PEAK_PART, has = allowance_locked(state);
+  size_t peak = larger(peak_locked(state), hak_arena.used_slices + slices);
+  size_t most = peak + peak / PEAK_PART, has = allowance_locked(state);
   state->balance += (int64_t)(has < most ? smaller(early, most - has) : 0);
   state->drew_ghosts |= early > 0;
 }
@@ -57,10 +53,15 @@ void hak_retain_purge_locked(size_t slices, bool by_policy) {
   state->purged += slices;
   state->ghosts[0] += by_policy ? slices : 0;
   state->idle -= smaller(state->idle, slices);
+  state->least_free -= smaller(state->least_free, slices);
 }
 
 void hak_retain_unpurge_locked(size_t slices) {
-  hak_arena.retention.purged -= slices;
+  hak_retention_t *state = &hak_arena.retention;
+  size_t young = smaller(slices, state->ghosts[0]);
+  state->purged -= slices;
+  state->ghosts[0] -= young;
+  state->ghosts[1] -= smaller(slices - young, state->ghosts[1]);
 }
 
 static size_t warm_pool(void) {
@@ -91,8 +92,9 @@ size_t hak_retain_batch_locked(size_t surplus, size_t given) {
 
 /* Ghosts outlive their two windows while demand draws on them: a rise may take longer where the machine is slow. */
 static void end_window_locked(hak_retention_t *state) {
-  state->balance -= (int64_t)smaller(allowance_locked(state), state->least_free);
-  state->idle = state->least_free;
+  size_t warm = warm_pool(); /* is free by intent, so it is not idle */
+  state->idle = state->least_free > warm ? state->least_free - warm : 0;
+  state->balance -= (int64_t)smaller(allowance_locked(state), state->idle);
   state->least_free = hak_arena.dirty_slices;
   state->ghosts[1] = state->ghosts[0] + (state->drew_ghosts ? state->ghosts[1] : 0);
   state->ghosts[0] = 0;
@@ -106,7 +108,7 @@ bool hak_retain_tick_locked(uint64_t now_ms) {
   uint64_t window_ms = (uint64_t)hak_option(HAK_OPTION_DECAY);
   uint64_t passed_ms = now_ms > state->ticked_ms ? now_ms - state->ticked_ms : 0; /* another thread may be ahead */
   state->ticked_ms = larger(state->ticked_ms, now_ms);
-  state->age_ms += smaller(passed_ms, window_ms / 2);
+  state->age_ms += smaller(passed_ms, (window_ms + 1) / 2);
   bool ends = state->age_ms >= window_ms;
   if (ends) {
     state->age_ms = 0;
