@@ -95,7 +95,7 @@ static void a_large_heap_stays_whole(void) {
   size_t mapped = hak_arena.mapped_slices;
   hak_arena.mapped_slices = (size_t)8 << 30 >> HAK_SLICE_SHIFT;
   hak_arena.used_slices += hak_arena.mapped_slices - (size_t)4 * CHUNK * CHUNK;
-  CHECK(hak_target_rest_locked() > hak_arena.mapped_slices / 64 && !hak_unmap_rest(1));
+  CHECK(hak_unmap_rest_locked() > hak_arena.mapped_slices / 64 && !hak_unmap_rest(1));
   hak_arena.used_slices -= hak_arena.mapped_slices - (size_t)4 * CHUNK * CHUNK;
   hak_arena.mapped_slices = mapped;
   CHECK(hak_unmap_rest(1));

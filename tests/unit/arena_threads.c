@@ -87,7 +87,7 @@ static void *work(void *unused) {
     }
     if (i % 64 == 0) {
       (void)hak_arena_purge(prng_below(&prng, CHUNK));
-      (void)hak_arena_decay(i * 1000);
+      hak_arena_tick(i * 1000);
       (void)hak_arena_why(one);
     }
   }
@@ -119,8 +119,7 @@ static void threads_share_the_arena(void) {
 
 static void threads_give_back_at_once(void) {
   set_number("RETAIN", 0);
-  set_number("RETAIN_PERCENT", 0);
-  set_number("RETAIN_LEARNED", 0);
+  set_number("RETAIN_MAX", 0);
   set_number("WARM_POOL_SIZE", 0);
   run_threads(work);
 }

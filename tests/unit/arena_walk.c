@@ -145,7 +145,7 @@ static void give_back(void) {
     CHECK(scarce || dirty_slices() <= keep);
   } else if (what < 4) {
     now_ms += prng_below(&prng, 800);
-    (void)hak_arena_decay(now_ms);
+    hak_arena_tick(now_ms);
   }
 }
 
@@ -212,8 +212,7 @@ static void with_little_kept(void) {
   prng = prng_seeded(2);
   set_number("WARM_POOL_SIZE", 2);
   set_number("RETAIN", 1 << 20);
-  set_number("RETAIN_PERCENT", 0);
-  set_number("RETAIN_LEARNED", 0);
+  set_number("RETAIN_MAX", 0);
   walk();
 }
 

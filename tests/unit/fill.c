@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "policy_setting.h"
+#include "retention.h"
 #include "system.h"
 
 /* Free and dirty: an extent of three chunks and one of two, apart. */
 static void begin(void) {
-  set_policy((Policy){.retain_slices = 100000});
+  set_policy((Policy){.retain = 100000});
   char *three = chunks_take(3, 0);
   CHECK(slices_take(CHUNK));
   char *two = chunks_take(2, 0);

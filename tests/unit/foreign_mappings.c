@@ -118,8 +118,7 @@ static void nothing_of_theirs_is_given_back(void) {
 static void what_was_ours_may_be_theirs(void) {
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", 0);
-  set_number("RETAIN_LEARNED", 0);
-  set_number("RETAIN_PERCENT", 0);
+  set_number("RETAIN_MAX", 0);
   char *ours = take(8);
   hak_arena_give_chunks(ours);
   (void)hak_arena_purge(0);

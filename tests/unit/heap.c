@@ -115,7 +115,7 @@ static void no_two_threads_have_the_same_heap(void) {
 }
 
 static void retain_nothing(void) {
-  static const char *const off[] = {"RETAIN", "RETAIN_PERCENT", "RETAIN_LEARNED", "WARM_POOL_SIZE"};
+  static const char *const off[] = {"RETAIN", "RETAIN_MAX", "WARM_POOL_SIZE"};
   for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
     CHECK(hak_option_set(off[i], "0") == 0);
   }

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "policy_setting.h"
+#include "retention.h"
 #include "system.h"
 
 static bool is_zeroed_at(const char *expected) {
@@ -12,22 +12,9 @@ static bool is_zeroed_at(const char *expected) {
   return zeroed;
 }
 
-static void the_target_is_the_largest(void) {
-  set_policy((Policy){.warm_slabs = 7});
-  CHECK(target() == (size_t)7 * SLAB);
-  set_policy((Policy){.warm_slabs = 2, .retain_slices = 9});
-  CHECK(target() == 9);
-  set_policy((Policy){.warm_slabs = 2, .retain_slices = 3, .percent = 50});
-  CHECK(target() == (size_t)2 * SLAB);
-  CHECK(slices_take(CHUNK) && slices_take(2));
-  CHECK(target() == CHUNK / 2 + 1);
-  set_policy((Policy){0});
-  CHECK(target() == 0);
-}
-
 /* Up to the target all stays; beyond, about half of it does. */
 static void beyond_the_target_half_of_it_stays(void) {
-  set_policy((Policy){.retain_slices = 60});
+  set_policy((Policy){.retain = 60});
   char *base[3] = {slices_take(CHUNK), slices_take(CHUNK), slices_take(CHUNK)};
   uint64_t before = give_back_calls();
   for (size_t i = 0; i < 3; i++) {
@@ -53,7 +40,7 @@ static void with_no_target_all_goes(void) {
 }
 
 static void purging_keeps_what_it_is_told(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   char *base = chunks_take(4, 0);
   hak_arena_give_chunks(base);
   CHECK(!hak_arena_purge(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
@@ -68,7 +55,7 @@ static void purging_keeps_what_it_is_told(void) {
 /* Rows of dirty slices inside a chunk go with one call each, and nothing else. */
 static void holes_are_given_back_one_by_one(void) {
   hak_os_counts_t before, after;
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   char *base = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), 2);
   hak_arena_give(slice_of(base, 5), 1);
@@ -87,7 +74,7 @@ static void holes_are_given_back_one_by_one(void) {
 
 /* Whole chunks go before the slices of others, whose pages would come back one by one. */
 static void whole_chunks_go_first(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   char *base = slices_take(CHUNK), *whole = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), 60);
   hak_arena_give(whole, CHUNK);
@@ -97,7 +84,7 @@ static void whole_chunks_go_first(void) {
 
 /* The emptiest chunk may become a whole one. */
 static void the_emptiest_chunk_goes_first(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   char *full = slices_take(CHUNK), *empty = slices_take(CHUNK);
   hak_arena_give(full, 10);
   hak_arena_give(empty, 100);
@@ -107,7 +94,7 @@ static void the_emptiest_chunk_goes_first(void) {
 
 /* 4 MiB at once: whoever gives a little works a little. */
 static void what_goes_goes_in_steps(void) {
-  set_policy((Policy){.retain_slices = 100000});
+  set_policy((Policy){.retain = 100000});
   char *base = chunks_take(12, 0), *other = slices_take(CHUNK);
   hak_arena_give_chunks(base);
   set_policy((Policy){0});
@@ -124,7 +111,7 @@ static void what_goes_goes_in_steps(void) {
 
 /* Who gives much does the work for it. */
 static void a_large_give_goes_at_once(void) {
-  set_policy((Policy){.retain_slices = 100});
+  set_policy((Policy){.retain = 100});
   char *base = chunks_take(60, 0);
   hak_arena_give_chunks(base);
   CHECK(dirty_slices() <= 100 && hak_arena_totals().mapped_slices <= CHUNK);
@@ -158,7 +145,7 @@ static void look_in_the_middle(void) {
 
 /* While slices go back to the system they are nobody's, and no lock is held. */
 static void what_is_in_transit_is_out_of_reach(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, look_in_the_middle);
@@ -176,7 +163,7 @@ static void give_all_others(void) {
 }
 
 static void a_chunk_is_whole_after_the_transit(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, give_all_others);
@@ -192,7 +179,7 @@ static void take_another(void) {
 }
 
 static void an_extent_in_transit_is_out_of_reach(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   place = chunks_take(3, 0);
   hak_arena_give_chunks(place);
   system_during(SYSTEM_MUNMAP, take_another);
@@ -212,7 +199,7 @@ static void take_descriptors(void) {
 /* What could not be unmapped goes back into the lists, whatever happened to the descriptors meanwhile. */
 static void an_extent_keeps_its_descriptors_in_transit(void) {
   char *base[4];
-  set_policy((Policy){.retain_slices = 100000});
+  set_policy((Policy){.retain = 100000});
   for (size_t i = 0; i < 4; i++) {
     base[i] = chunks_take(2, 0);
     CHECK(slices_take(CHUNK)); /* between them, so that they do not join */
@@ -239,7 +226,7 @@ static void fork_in_the_middle(void) {
 
 /* The thread that gave them back is not in the child; there they are free again. */
 static void a_fork_ends_the_transit_in_the_child(void) {
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, fork_in_the_middle);
@@ -265,7 +252,7 @@ static void fork_beside_an_extent(void) {
 static void a_fork_ends_the_transit_of_an_extent(void) {
   static const SystemCall calls[] = {SYSTEM_MADVISE, SYSTEM_MUNMAP};
   static const size_t dirty[] = {2 * CHUNK, 0};
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   for (size_t i = 0; i < 2; i++) {
     hak_arena_give_chunks(chunks_take(2, 0));
     dirty_in_child = dirty[i];
@@ -289,7 +276,7 @@ static void fork_and_go_on(void) {
 /* A signal handler forked: in the child the same thread goes on, and what it was giving back is somebody's by then. */
 static void a_transit_may_be_over_when_its_thread_goes_on(void) {
   int status;
-  set_policy((Policy){.retain_slices = 1000});
+  set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, fork_and_go_on);
@@ -303,7 +290,6 @@ static void a_transit_may_be_over_when_its_thread_goes_on(void) {
 }
 
 int main(void) {
-  child_succeeds(the_target_is_the_largest);
   child_succeeds(beyond_the_target_half_of_it_stays);
   child_succeeds(with_no_target_all_goes);
   child_succeeds(purging_keeps_what_it_is_told);

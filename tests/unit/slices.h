@@ -115,7 +115,7 @@ static inline void slices_add_up(void) {
     dirty += hak_mask_count(chunk->free & chunk->dirty);
   }
   hak_arena_totals_t totals = hak_arena_totals();
-  CHECK(totals.used_slices == hak_arena_used_slices() && hak_arena.promised_slices == 0);
+  CHECK(totals.used_slices == hak_arena_used_slices() && hak_arena.reserved_slices == 0);
   CHECK(totals.mapped_slices == totals.used_slices + free + (clean_chunks + dirty_chunks) * HAK_CHUNK_SLICES);
   CHECK(totals.dirty_slices == dirty + dirty_chunks * HAK_CHUNK_SLICES);
   CHECK(totals.mapped_ever - totals.unmapped_ever == totals.mapped_slices);
