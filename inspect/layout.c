@@ -80,7 +80,6 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             OBJECT(hak_magazine_t, slots, size),
             OBJECT(hak_depot_t, count, magazine),
             FIELDS(hak_arena_t, used_slices, dirty_slices, mapped_slices, mapped_ever, unmapped_ever),
-            FIELDS(hak_arena_t, cached_bytes),
             FIELDS(hak_records_t, next, sample),
             OBJECT(hak_sample_t, block, asked, bytes, weight_bytes, cls, thread, site, live),
             FIELDS(hak_sites_t, latest, frame_count, frames),
