@@ -20,7 +20,8 @@ from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
-from hakmem_lab.system import machine, usage
+from hakmem_lab.run import served
+from hakmem_lab.system import follower, machine, usage
 from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
@@ -31,6 +32,7 @@ KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 SEED, TRIAL_SEED = "{seed}", 1
+SHORT_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Runner:
         self.workload, self.metrics = workload, metrics
         self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
         self._seed = TRIAL_SEED
+        self._report: follower.Report | None = None  # of an execution that is followed
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
@@ -159,6 +162,24 @@ class Runner:
             record["value"] = record["metrics"][self.metrics[0].name]
         record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
         return record
+
+    def trial(self, arm: Arm) -> dict:
+        """A run that counts for nothing, followed through all that it starts. Where it shows that the arm's allocator
+        does not serve what does the work, it has failed, and `lost` says so; `unserved`: what is to be said with the
+        figures. A program that cannot be followed to a good end, or that is over so soon that following it takes a
+        part of its time, runs once more alone."""
+        library = arm.library.path
+        if library is None:
+            return self.run(arm, 0)
+        with follower.Report(library) as self._report:
+            record = self.run(arm, 0)
+            images = self._report.images()
+        self._report = None
+        if why := served.refusal(arm, images):
+            return record | {"ok": False, "why": why, "lost": True}
+        if not record["ok"] or record["wall_s"] < SHORT_S:
+            record = self.run(arm, 0)
+        return record | {"unserved": served.warning(arm, images)}
 
     def _execute(self, arm: Arm, pad_bytes: int) -> dict:
         why: str | None
@@ -208,6 +229,8 @@ class Runner:
     ) -> Running:
         w, library = self.workload, arm.library.path
         expect, groups = str(library.resolve()) if library else None, group.processes() if group else ()
+        if self._report and library:
+            argv, expect = self._report.command(argv), None
         counters = [COUNTERS[name] for name in self._counted]
         request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin)
         return launcher.start(replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups))
