@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.system.follower import Image
+from hakmem_lab.system.launcher import UNSERVED_SHARE
 
-REFUSED_SHARE, SAID_SHARE = 0.25, 0.02
+SAID_SHARE = 0.02
 LOSSES = ("unset", "replaced", "root")  # somebody took the preload away; other programs could not have had it
 REMEDY = "let nothing between clear or change LD_PRELOAD (env -i, sudo, a script)"
 MOST_NAMED = 3
@@ -60,9 +61,9 @@ def became(images: Sequence[Image]) -> Image | None:
 def refusal(arm: Arm, images: Sequence[Image]) -> str | None:
     """Why a run like this says nothing about the arm's allocator."""
     lost, part, last = unserved(images), share(images), became(images)
-    if not lost or not (part >= REFUSED_SHARE or (last and last.lost)):
+    if not lost or not (part >= UNSERVED_SHARE or (last and last.lost)):
         return None
-    first = last if last and last.lost and part < REFUSED_SHARE else lost[0]
+    first = last if last and last.lost and part < UNSERVED_SHARE else lost[0]
     used = f"what was not served used {part:.0%} of the processor time"
     return f"{arm.name} cannot serve {first.program}, {why(first)}; {used}; {REMEDY}"
 

@@ -1,13 +1,12 @@
 /* Resident and proportional memory over time. */
 #include "launcher.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 4096, KIB = 1024, MOST_PROCESSES = 4096 };
+enum { TEXT_BYTES = 4096, KIB = 1024 };
 
 static void halve(series_t *s) {
   for (int64_t i = 0; i < SERIES_POINTS / 2; i++) {
@@ -60,25 +59,6 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
   return true;
 }
 
-/* Processes that were counted already: one whose parent ends meanwhile is found again among our own children. */
-typedef struct family {
-  int64_t count, kib;
-  int pids[MOST_PROCESSES];
-} family_t;
-
-static bool is_new(family_t *family, int pid) {
-  for (int64_t i = 0; i < family->count; i++) {
-    if (family->pids[i] == pid) {
-      return false;
-    }
-  }
-  if (family->count == MOST_PROCESSES) {
-    return false;
-  }
-  family->pids[family->count++] = pid;
-  return true;
-}
-
 static int64_t pss_kib(int pid) {
   char path[PATH_BYTES], line[TEXT_BYTES];
   int64_t kib = 0;
@@ -92,44 +72,13 @@ static int64_t pss_kib(int pid) {
   return kib;
 }
 
-static void add_descendants(family_t *family, int pid);
-
-static void add_children(family_t *family, int pid, const char *thread) {
-  char path[PATH_BYTES];
-  int child;
-  snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", pid, thread);
-  FILE *children = fopen(path, "re");
-  while (children && fscanf(children, "%d", &child) == 1) {
-    if (is_new(family, child)) {
-      family->kib += pss_kib(child);
-      add_descendants(family, child);
-    }
-  }
-  if (children) {
-    fclose(children);
-  }
-}
-
-/* Every thread has a list of its own of the processes that it started. */
-static void add_descendants(family_t *family, int pid) {
-  char path[PATH_BYTES];
-  snprintf(path, sizeof path, "/proc/%d/task", pid);
-  DIR *threads = opendir(path);
-  for (struct dirent *entry; threads && (entry = readdir(threads));) {
-    if (entry->d_name[0] != '.') {
-      add_children(family, pid, entry->d_name);
-    }
-  }
-  if (threads) {
-    closedir(threads);
-  }
-}
-
-/* Whatever the program started is a descendant of this process, even if it was left alone: the nearest subreaper. */
 void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s) {
-  family_t family = {0};
-  add_descendants(&family, (int)getpid());
-  int64_t kib = family.kib;
+  family_t family;
+  int64_t kib = 0;
+  family_find(&family);
+  for (int64_t i = 0; i < family.count; i++) {
+    kib += pss_kib(family.pids[i]);
+  }
   if (kib == 0) {
     return;
   }
