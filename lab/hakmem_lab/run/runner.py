@@ -32,7 +32,6 @@ KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 SEED, TRIAL_SEED = "{seed}", 1
-SHORT_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -164,8 +163,7 @@ class Runner:
     def trial(self, arm: Arm) -> dict:
         """A run that counts for nothing, followed through all that it starts. Where it shows that the arm's allocator
         does not serve what does the work, it has failed, and `lost` says so; `unserved`: what is to be said with the
-        figures. A program that cannot be followed to a good end, or that is over so soon that following it takes a
-        part of its time, runs once more alone."""
+        figures. A program that cannot be followed to a good end runs once more alone."""
         library = arm.library.path
         if library is None:
             return self.run(arm, 0)
@@ -176,7 +174,7 @@ class Runner:
         self._workers[arm.name] = served.worker(images)
         if why := served.refusal(arm, images):
             return record | {"ok": False, "why": why, "lost": True}
-        if not record["ok"] or record["wall_s"] < SHORT_S:
+        if not record["ok"]:
             record = self.run(arm, 0)
         return record | {"unserved": served.warning(arm, images)}
 

@@ -5,11 +5,12 @@ The rule: a command is refused where the program that it becomes was not served,
 least a quarter of its processor time. Less is a warning.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.system import follower
 from hakmem_lab.system.follower import Image
-from hakmem_lab.system.launcher import UNSERVED_SHARE
+from hakmem_lab.system.launcher import UNSERVED_SHARE, Launcher, Request
 
 SAID_SHARE = 0.02
 LOSSES = ("unset", "replaced", "root")  # somebody took the preload away; other programs could not have had it
@@ -74,6 +75,17 @@ def warning(arm: Arm, images: Sequence[Image]) -> str | None:
     lost = [each for each in unserved(images) if each.lost in LOSSES or each.cpu_s / whole >= SAID_SHARE]
     if not lost:
         return None
-    named = "; ".join(f"{each.program}, {why(each)} ({each.cpu_s / whole:.0%})" for each in lost[:MOST_NAMED])
+    named = "; ".join(f"{each.program}, {why(each)} ({each.cpu_s / whole:.0%} of the processor time)" for each in lost[:MOST_NAMED])
     more = f"; and {len(lost) - MOST_NAMED} more programs" if len(lost) > MOST_NAMED else ""
-    return f"{arm.name} did not serve all of the processor time: {named}{more}"
+    return f"{arm.name} did not serve all of it: {named}{more}"
+
+
+def followed(
+    argv: Sequence[str], env: Mapping[str, str], arm: Arm, limit_s: float, cwd: str | None = None
+) -> list[Image]:
+    """Runs a command for so long at most, and follows it. Its output is thrown away."""
+    if arm.library.path is None:
+        return []
+    with follower.Report(arm.library.path) as report, Launcher() as launcher:
+        launcher.run(Request(report.command(argv, limit_s), env, cwd, timeout_s=2 * limit_s, sample_ms=0))
+        return report.images()

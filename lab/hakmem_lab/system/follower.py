@@ -3,11 +3,10 @@ processor time it used. A helper in C, in `native/follow/`, follows it as a debu
 run so.
 """
 
-import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,15 +67,13 @@ class Report:
         return found
 
 
-@contextlib.contextmanager
-def attached(pid: int, library: Path) -> Iterator[Report | None]:
-    """Follows a process that runs, until it ends; None where that is not allowed."""
+def attached(pid: int, library: Path, began: Callable[[], None]) -> list[Image] | None:
+    """Follows a process that runs, until it ends; None where that is not allowed. began: called once it is followed."""
     with Report(library) as report:
         process = subprocess.Popen(report.words("--attach", str(pid)), stdout=subprocess.PIPE, env={})
         assert process.stdout
         allowed = process.stdout.readline() == READY
-        try:
-            yield report if allowed else None
-        finally:
-            process.wait()
-            process.stdout.close()
+        began()
+        process.wait()
+        process.stdout.close()
+        return report.images() if allowed else None

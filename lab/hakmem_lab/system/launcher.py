@@ -151,7 +151,7 @@ class Outcome:
         """Why what was measured is not the allocator that was expected; None where nothing says so."""
         if self.unserved_s >= UNSERVED_SHARE * self.cpu_s > 0:
             part = min(1.0, self.unserved_s / self.cpu_s)
-            return f"not served by the allocator: {self.unserved}, which used {part:.0%} of the processor time"
+            return f"the allocator was not loaded by {self.unserved}, which used {part:.0%} of the processor time"
         if self.mapped is False:
             return NOT_LOADED
         return NOT_OPENED if self.opened == 0 else None

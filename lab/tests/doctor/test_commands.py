@@ -265,13 +265,16 @@ def test_only_libraries_serve(here, fakes):
     assert (answer.status, "--allocator" in answer.message()) == (2, True)
 
 
-def test_it_is_not_run(doctor, fakes, tmp_path):
-    """The program is ended where its own code begins; what it would have written is not there."""
+def test_it_is_run_unless_only_its_start_is_looked_at(doctor, here, fakes, tmp_path):
+    """Else what it starts later could not be seen."""
     marker = tmp_path / "written"
     script = tmp_path / "writes.py"
     script.write_text(f"open({str(marker)!r}, 'w')\n")
-    assert doctor(sys.executable, script).served
+    words = ("doctor", "--only-start", "--allocator", fakes.allocator, "--json", "-", "--", sys.executable, script)
+    assert here(*words).result()["served"]
     assert not marker.exists()
+    assert doctor(sys.executable, script).served
+    assert marker.exists()
 
 
 def test_a_killed_launcher_says_nothing_of_the_program(here, fakes, monkeypatch):
