@@ -153,7 +153,8 @@ def _followed(images: Sequence[Image], arm: Arm) -> Check | None:
     if said := served.warning(arm, images):
         return Check(WHO, PROBLEM, said, served.REMEDY, served=PART)
     if not images:
-        return Check(WHO, UNKNOWN, "what it starts cannot be followed: this system allows no ptrace", beside=True)
+        found = "what it starts was not followed: it traces processes itself, or this system allows no ptrace"
+        return Check(WHO, NOTE, found, beside=True)
     programs = list(dict.fromkeys(image.program for image in images))
     if len(programs) == 1:
         return None

@@ -31,8 +31,7 @@ enum { SURE_LOOKS = 3, LINE_BYTES = 4096, ASK_MS = 1 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
-  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters,
-      *worker;
+  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters, *worker;
   char **arguments, **variables, **groups;
 } request_t;
 

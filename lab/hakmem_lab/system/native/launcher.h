@@ -29,8 +29,8 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
 void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s);
 void memory_print(const memory_t *memory);
 
-/* All that the program has started and that still runs: descendants of this process, even if they were left alone, for it
- * is the nearest subreaper. */
+/* All that the program has started and that still runs: descendants of this process, even if they were left alone, for
+ * it is the nearest subreaper. */
 typedef struct family {
   int64_t count;
   int pids[MOST_PROCESSES];
@@ -38,8 +38,8 @@ typedef struct family {
 
 void family_find(family_t *family);
 
-/* Whether the library of an allocator was loaded by what does the work. Nothing of the program is stopped or changed: the
- * kernel tells when its file and that of the program are opened, and processes are looked at now and then. */
+/* Whether the library of an allocator was loaded by what does the work. Nothing of the program is stopped or changed:
+ * the kernel tells when its file and that of the program are opened, and processes are looked at now and then. */
 typedef struct served served_t;
 
 /* worker: the program that is known to do the work, "" where none is. NULL: no library is expected. */

@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 enum { CANNOT = 1, NOT_STARTED = 127, EVENT_SHIFT = 16, AGAIN_US = 100000 };
-enum { OPTIONS = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT };
+enum {
+  OPTIONS = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT
+};
 
 typedef struct process {
   struct process *next;
@@ -69,12 +71,14 @@ static process_t *process_of(pid_t thread) {
   return process;
 }
 
-static void forget(pid_t pid) {
+static void forget(pid_t pid, bool said) {
   for (process_t **at = &processes; *at; at = &(*at)->next) {
     if ((*at)->pid == pid) {
       process_t *gone = *at;
       *at = gone->next;
-      image_print(report, &gone->image, pid, pid == first);
+      if (said) {
+        image_print(report, &gone->image, pid, pid == first);
+      }
       free(gone);
       return;
     }
@@ -97,6 +101,11 @@ static void go_on(pid_t thread, int status) {
   switch (event) {
   case PTRACE_EVENT_EXEC:
     on_exec(thread);
+    if (image_traces(thread)) { /* from here on it is not followed, and nothing is said of it */
+      forget(thread, false);
+      ptrace(PTRACE_DETACH, thread, 0, 0);
+      return;
+    }
     break;
   case PTRACE_EVENT_EXIT:
     if (process) {
@@ -127,7 +136,7 @@ static int follow(void) {
     if (thread > 0 && WIFSTOPPED(status)) {
       go_on(thread, status);
     } else if (thread > 0) {
-      forget(thread);
+      forget(thread, true);
       if (thread == first) {
         break;
       }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +104,28 @@ static const char *lost_in(pid_t process, const library_t *library) {
   }
   snprintf(there, sizeof there, "/proc/%d/root%s", (int)process, library->path);
   return access(there, F_OK) == 0 ? "" : "root";
+}
+
+bool image_traces(pid_t process) {
+  static const char *const signs[] = {"ptrace", "liblsan.so", "libclang_rt.lsan"};
+  char path[PROC_PATH_BYTES];
+  struct stat status;
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  void *bytes = file >= 0 && fstat(file, &status) == 0 && status.st_size > 0
+                    ? mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0)
+                    : MAP_FAILED;
+  bool found = false;
+  for (size_t i = 0; bytes != MAP_FAILED && i < sizeof signs / sizeof *signs && !found; i++) {
+    found = memmem(bytes, (size_t)status.st_size, signs[i], strlen(signs[i])) != NULL;
+  }
+  if (bytes != MAP_FAILED) {
+    munmap(bytes, (size_t)status.st_size);
+  }
+  if (file >= 0) {
+    close(file);
+  }
+  return found;
 }
 
 static void read_program(pid_t process, char program[PATH_MAX]) {

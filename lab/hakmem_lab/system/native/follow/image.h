@@ -30,6 +30,9 @@ typedef struct image {
 bool library_find(library_t *library, const char *path);
 
 void image_begin(image_t *image, pid_t process, const library_t *library);
+/* Whether the program is one that traces processes, itself among them, which nobody can who is traced: a debugger, or
+ * one with LeakSanitizer. */
+bool image_traces(pid_t process);
 /* A child that was forked, until it calls exec, or a process that is seen for the first time. */
 void image_fork(image_t *image, pid_t process, const image_t *parent);
 /* It calls exec: what it was is over, and was served unless the exec before said otherwise. */
