@@ -76,8 +76,9 @@ def command(words: Sequence[str], arm: Arm, follow: bool = True) -> Report:
     if follow and seen is not None and who.served is None:
         images = served.followed(workload.argv, env, arm, FOLLOW_S)
         last = served.became(images)
-        if last and not (last.lost or _same(last.program, subject.path) or preflight.program_problem(Path(last.program))):
-            found = program.checks(Program.of(Path(last.program), env), library)
+        became = Path(last.program) if last and not last.lost else subject.path
+        if not _same(str(became), subject.path) and not preflight.program_problem(became):
+            found = program.checks(Program.of(became, env), library)
         who = _followed(images, arm) or who
     found += [*_script(path, images), who, _options(seen, env), *surroundings.of_process(), surroundings.inspection()]
     found += surroundings.of_machine(env)

@@ -1,4 +1,4 @@
-"""A process beside a program that hak becomes: it follows the program, and says at its end what of it was not served."""
+"""A process beside a program that hak becomes: it follows that, and says at its end what of it was not served."""
 
 import contextlib
 import ctypes

@@ -19,8 +19,8 @@ from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMi
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
 from hakmem_lab.run import served
+from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
 from hakmem_lab.system import follower, machine, usage
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 

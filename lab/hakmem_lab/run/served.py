@@ -75,7 +75,8 @@ def warning(arm: Arm, images: Sequence[Image]) -> str | None:
     lost = [each for each in unserved(images) if each.lost in LOSSES or each.cpu_s / whole >= SAID_SHARE]
     if not lost:
         return None
-    named = "; ".join(f"{each.program}, {why(each)} ({each.cpu_s / whole:.0%} of the processor time)" for each in lost[:MOST_NAMED])
+    parts = [(each, f"{each.cpu_s / whole:.0%} of the processor time") for each in lost[:MOST_NAMED]]
+    named = "; ".join(f"{each.program}, {why(each)} ({part})" for each, part in parts)
     more = f"; and {len(lost) - MOST_NAMED} more programs" if len(lost) > MOST_NAMED else ""
     return f"{arm.name} did not serve all of it: {named}{more}"
 

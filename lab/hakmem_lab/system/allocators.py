@@ -110,6 +110,7 @@ LANGUAGES = {
     ),
 }
 
+
 @dataclass(frozen=True)
 class Sanitizer:
     """A runtime with a malloc of its own, which ends the program where another malloc comes before it. Those of
@@ -132,4 +133,6 @@ LOADERS = ("dlopen", "dlmopen")
 # Blocks that these return may be handed to free, whoever serves that.
 BESIDE_MALLOC = ("mallocx", "rallocx", "je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
 _SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
-NAMES = tuple(dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *SANITIZED, *(name for names in _SIGNS for name in names))))
+NAMES = tuple(
+    dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *SANITIZED, *(name for names in _SIGNS for name in names)))
+)

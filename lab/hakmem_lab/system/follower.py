@@ -21,7 +21,8 @@ READY = b"ready\n"
 @dataclass(frozen=True)
 class Image:
     """What a process ran between one exec and the next. by: the program that called exec; "" for the first one.
-    lost: why the library was not in it; "" where it was: see `lost_in` of image.c. own: of the command's own process."""
+    lost: why the library was not in it; "" where it was: see `lost_in` of image.c. own: of the
+    command's own process."""
 
     pid: int
     program: str

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.doctor.program import closure
 from hakmem_lab.doctor.binary import read
+from hakmem_lab.doctor.program import closure
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import AbSpec, build

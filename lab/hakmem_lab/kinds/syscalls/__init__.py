@@ -210,9 +210,7 @@ class _Recorder(Recorder[Spec]):
         super().check_arms()
         workload, order = self.workload, plan(self.spec, list(self.arms.values()), TRIAL_SEED)
         first = min(order, key=lambda execution: execution.ops or 0)
-        server = workload.server and workload.server.model_copy(
-            update={"command": first.argv(workload.server.command)}
-        )
+        server = workload.server and workload.server.model_copy(update={"command": first.argv(workload.server.command)})
         found = []
         with Runner(replace(workload, argv=first.argv(workload.argv), server=server), [Metric("wall")]) as runner:
             for arm in self.arms.values():
