@@ -141,10 +141,10 @@ static void run_rehash(const pattern_t *pattern) {
   for (uint32_t round = 0; round < pattern_rounds(pattern); round++) {
     measure_cycle_begin();
     uint64_t slots = FIRST_SLOTS;
-    entry_t **table = calloc(slots, sizeof *table);
+    entry_t **table = calloc(slots, sizeof(void *));
     for (uint64_t count = 0; table != NULL && count < entries; count++) {
       if (count == slots) {
-        entry_t **grown = calloc(2 * slots, sizeof *table);
+        entry_t **grown = calloc(2 * slots, sizeof(void *));
         for (uint64_t slot = 0; grown != NULL && slot < slots; slot++)
           for (entry_t *entry = table[slot], *next; entry != NULL; entry = next) {
             next = entry->next;

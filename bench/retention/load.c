@@ -17,6 +17,8 @@ uint64_t sizes_mean(sizes_t sizes) {
   if (sizes.even)
     return ((uint64_t)sizes.low + sizes.high) / 2;
   uint32_t doublings = bench_doublings(sizes.low, sizes.high);
+  if (doublings == 0) // sizes_draw has one base then
+    return 3 * (uint64_t)sizes.low / 2;
   return 3 * (uint64_t)sizes.low * ((1u << doublings) - 1) / (2 * doublings);
 }
 

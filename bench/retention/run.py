@@ -40,7 +40,7 @@ def sweep(text):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="retention", description="Patterns of memory demand on several libraries.")
-    parser.add_argument("--libs", required=True, help="NAME=PATH[+VARIABLE=VALUE...],...; glibc: nothing preloaded")
+    parser.add_argument("--libs", help="NAME=PATH[+VARIABLE=VALUE...],...; glibc: nothing preloaded")
     parser.add_argument("--peers", default="mimalloc3,jemalloc5,gperftools,google-tcmalloc",
                         help="names whose median the others are divided by (%(default)s)")  # fmt: skip
     parser.add_argument("--best", default="glibc,gperftools,google-tcmalloc",
@@ -56,7 +56,12 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side; then times mean nothing (%(default)s)")
     parser.add_argument("--json", default="build/retention.json", help="the raw figures (%(default)s)")
     parser.add_argument("--program", default="build/release/bench/retention", help="(%(default)s)")
+    parser.add_argument("--show", nargs="+", metavar="FILE", help="print raw figures of earlier runs together")
     arguments = parser.parse_args()
+    if (arguments.libs is None) == (arguments.show is None):
+        parser.error("either --libs or --show")
+    if arguments.show:
+        return arguments
     try:
         arguments.libs = dict(library(text) for text in arguments.libs.split(","))
     except argparse.ArgumentTypeError as error:
@@ -127,23 +132,35 @@ def run_all(arguments, patterns):
 def write_json(arguments, rows):
     path = pathlib.Path(arguments.json)
     path.parent.mkdir(parents=True, exist_ok=True)
-    settings = {key: vars(arguments)[key] for key in ("libs", "load", "scale", "jobs")}
+    settings = {key: vars(arguments)[key] for key in ("libs", "sweep", "load", "scale", "jobs")}
     path.write_text(json.dumps({"settings": settings, "runs": rows}, indent=1))
 
 
-def main():
-    arguments = parse_arguments()
+def read_json(paths):
+    """The rows of several files, their libraries in order of appearance, and whether they are a sweep."""
+    files = [json.loads(pathlib.Path(path).read_text()) for path in paths]
+    names = dict.fromkeys(name for file in files for name in file["settings"]["libs"])
+    rows = [row for file in files for row in file["runs"]]
+    return rows, list(names), any(file["settings"].get("sweep") for file in files)
+
+
+def run_matching(arguments):
     listed = subprocess.run([arguments.program, "--list"], capture_output=True, text=True, check=True).stdout
     patterns = [line.split()[0] for line in listed.splitlines()]
     patterns = [pattern for pattern in patterns if re.search(arguments.only, pattern)]
     if not patterns:
         sys.exit(f"retention: no pattern matches {arguments.only!r}; {arguments.program} --list names them")
-    rows = run_all(arguments, patterns)
+    return run_all(arguments, patterns), list(arguments.libs), bool(arguments.sweep)
+
+
+def main():
+    arguments = parse_arguments()
+    rows, names, is_sweep = read_json(arguments.show) if arguments.show else run_matching(arguments)
     medians = table.medians(rows)
-    if arguments.sweep:
-        print(table.swept(medians, list(arguments.libs)))
+    if is_sweep:
+        print(table.swept(medians, names))
     else:
-        print(table.compared(medians, list(arguments.libs), arguments.peers.split(","), arguments.best.split(",")))
+        print(table.compared(medians, names, arguments.peers.split(","), arguments.best.split(",")))
     sys.exit(any(row["figures"] is None for row in rows))
 
 
