@@ -79,13 +79,17 @@ static void list_dirty(hak_chunk_t *chunk) {
   relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
 }
 
-/* All of it is free now: an extent. Not inlined, for the sake of the stack. */
-HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
+void hak_arena_unlist_locked(hak_chunk_t *chunk) {
   relist_run(chunk, 0);
   relist_dirty(chunk, 0);
+  hak_arena.dirty_slices -= hak_mask_count(chunk->free & chunk->dirty);
+}
+
+/* All of it is free now: an extent, which is dirty as a whole. Not inlined, for the sake of the stack. */
+HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   size_t dirty = hak_mask_count(chunk->dirty);
-  hak_arena.dirty_slices -= dirty;
-  hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, false); /* an extent is dirty as a whole */
+  hak_arena_unlist_locked(chunk);
+  hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, false);
   hak_extent_t extent = {chunk->base, 1, dirty > 0};
   hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
@@ -225,15 +229,16 @@ static bool is_slab(size_t slices, size_t align) {
   return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
 }
 
+/* Or a huge block, which nobody counts here. */
 static void begin_run_locked(void *base, uint32_t cls) {
-  hak_arena.runs[cls]++;
+  hak_arena.runs[cls] += hak_class_is_run(cls);
   hak_set_class(base, 1, cls);
 }
 
 static bool end_run_locked(void *base, uint32_t cls) {
   bool is = hak_class_at(base) == cls;
   if (HAK_LIKELY(is)) {
-    hak_arena.runs[cls]--;
+    hak_arena.runs[cls] -= hak_class_is_run(cls);
     hak_set_class(base, 1, HAK_CLASS_NONE);
   }
   return is;

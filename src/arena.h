@@ -26,7 +26,7 @@ void hak_release_after_give(size_t slices);
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there; of two threads that free the same one, one gets this answer. */
 bool hak_arena_give_run(void *base, uint32_t cls);
-/* It is one of another class now. */
+/* It is one of another class now; HUGE is one here. */
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
 size_t hak_arena_runs(uint32_t cls);
 /* Take `more` slices right behind a range, in the same chunk. False: they are not to be had. */
@@ -38,9 +38,15 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
 /* Give back the whole chunks of such an extent; not its tail, which is hak_arena_give's. */
 void hak_arena_give_chunks(void *base);
-/* Give back all but the first `keep` >= 1 chunks and the `tail` slices of the next. False, and nothing changed: there
- * is no memory for descriptors. */
+/* Give back all but the first `keep` chunks and the `tail` slices of the next. Without chunks it is slices of one, as
+ * hak_arena_take gives them, and the first descriptor another. False, and nothing changed: there is no memory for
+ * descriptors. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
+/* The reverse: the chunk of the tail becomes one more whole chunk, or the first. False, and nothing changed: others
+ * have a part of it, or there is no memory. */
+bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
+/* What lies behind a block that shrank, and is its own as its class has it: the pages are dropped. */
+void hak_arena_drop_rest(void *block, size_t bytes, size_t usable);
 
 /* Make such an extent `chunks` chunks, more than it has: where it is, if nothing is mapped behind it or, for a small
  * one, what lies there is free; or where the kernel finds room, with its contents but without its tail. Where that is;

@@ -90,6 +90,8 @@ extern hak_arena_t hak_arena;
 
 /* Put a SLICED chunk into the lists that its masks say; FREE when all of it became free. */
 void hak_arena_settle_locked(hak_chunk_t *chunk);
+/* A SLICED chunk is in no list any more, and what of it is free counts as nothing. */
+void hak_arena_unlist_locked(hak_chunk_t *chunk);
 void hak_arena_count_used_locked(size_t slices, bool up);
 
 /* extent.c */

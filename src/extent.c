@@ -363,6 +363,11 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
     take_tail_locked(slice_locked((hak_extent_t){end, 1, true}), tail);
     end += HAK_CHUNK_BYTES;
   }
+  if (keep == 0) {
+    hak_chunk_at(base)->huge_bytes = huge->huge_bytes;
+    hak_chunk_spare_locked(huge->mate);
+    hak_chunk_spare_locked(huge);
+  }
   hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true});
   hak_unlock(&hak_arena.lock);
   hak_release_after_give(given);

@@ -105,44 +105,84 @@ size_t hak_huge_usable(const void *block) {
   return hak_chunk_at(block)->huge_bytes;
 }
 
-static bool resize(void *block, size_t bytes) {
-  const hak_chunk_t *chunk = hak_chunk_at(block);
-  extent_t has = extent_of(chunk), wants = extent_for(bytes, has.chunks > 0 ? 2 * HAK_CHUNK_BYTES : 1);
-  char *tail = tail_of(block, has.chunks);
-  bool grows = bytes > chunk->huge_bytes, fewer = wants.chunks < has.chunks;
-  if (bytes == chunk->huge_bytes) { /* within its last page: what it has beyond, to grow, stays its own */
-    return true;
-  }
-  if (has.chunks > 0 && has.tail == 0 && grows) {
-    size_t chunks = extent_to_grow(bytes).chunks;
-    return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);
-  }
-  if (wants.chunks > has.chunks) {
-    return false;
-  }
-  if (!fewer && wants.tail > has.tail) {
-    return has.tail > 0 && hak_arena_extend(tail, has.tail, wants.tail - has.tail);
-  }
+static bool starts_chunk(const void *block) {
+  return ((uintptr_t)block & (HAK_CHUNK_BYTES - 1)) == 0;
+}
+
+/* As it is less: `wants` has not more of either. */
+static bool shrink(void *block, extent_t has, extent_t wants) {
+  bool fewer = wants.chunks < has.chunks, moved = hak_chunk_at(block)->moved;
   if (fewer && !hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
     return false;
   }
+  if (fewer && wants.chunks == 0) {
+    atomic_fetch_sub_explicit(&moved_blocks, moved, memory_order_relaxed);
+  }
   size_t keep = fewer ? 0 : wants.tail; /* of the old tail */
   if (has.tail > keep) {
-    hak_arena_give(tail + (keep << HAK_SLICE_SHIFT), has.tail - keep);
+    hak_arena_give(tail_of(block, has.chunks) + (keep << HAK_SLICE_SHIFT), has.tail - keep);
   }
   return true;
 }
 
+static bool resize(void *block, size_t old_bytes, size_t bytes) {
+  extent_t has = extent_of(hak_chunk_at(block));
+  extent_t wants = extent_for(bytes, bytes > HAK_CACHED_MAX ? 1 : 2 * HAK_CHUNK_BYTES);
+  if (bytes == old_bytes) { /* within its last page: what it has beyond, to grow, stays its own */
+    return true;
+  }
+  if (bytes > old_bytes) {
+    bool beyond = has.tail > 0 && wants.chunks > has.chunks && starts_chunk(block);
+    if (beyond && hak_arena_unite_tail(block, has.chunks, has.tail)) {
+      has = (extent_t){has.chunks + 1, 0, true};
+    }
+    if (has.chunks > 0 && has.tail == 0) {
+      size_t chunks = extent_to_grow(bytes).chunks;
+      return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);
+    }
+    if (wants.chunks > has.chunks) {
+      return false;
+    }
+    if (wants.tail > has.tail) {
+      return has.tail > 0 && hak_arena_extend(tail_of(block, has.chunks), has.tail, wants.tail - has.tail);
+    }
+  }
+  return shrink(block, has, wants);
+}
+
 bool hak_huge_resize(void *block, size_t bytes) {
+  size_t old_bytes = hak_huge_usable(block);
   bytes = whole_pages(bytes);
-  if (bytes == 0 || !resize(block, bytes)) {
+  if (bytes == 0 || !resize(block, old_bytes, bytes)) {
     return false;
   }
-  hak_chunk_t *chunk = hak_chunk_at(block);
-  count(chunk->huge_bytes, false);
-  chunk->huge_bytes = bytes;
+  hak_chunk_at(block)->huge_bytes = bytes;
+  count(old_bytes, false);
   count(bytes, true);
   return true;
+}
+
+bool hak_huge_to_run(void *block, uint32_t cls) {
+  size_t old_bytes = hak_huge_usable(block), bytes = hak_class_sizes[cls];
+  extent_t wants = {0, bytes >> HAK_SLICE_SHIFT, false};
+  if (bytes > old_bytes || !shrink(block, extent_of(hak_chunk_at(block)), wants)) {
+    return false;
+  }
+  count(old_bytes, false);
+  hak_arena_turn_run(block, HAK_CLASS_HUGE, cls);
+  return true;
+}
+
+bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes) {
+  size_t has = hak_class_sizes[cls] >> HAK_SLICE_SHIFT, wants = hak_slices_for(bytes = whole_pages(bytes));
+  bool all = bytes > 0 && wants <= HAK_CHUNK_SLICES && hak_arena_extend(block, has, wants - has);
+  if (!all && !(bytes > 0 && starts_chunk(block) && hak_arena_unite_tail(block, 0, has))) {
+    return false;
+  }
+  hak_chunk_at(block)->huge_bytes = all ? bytes : hak_class_sizes[cls];
+  count(hak_huge_usable(block), true);
+  hak_arena_turn_run(block, cls, HAK_CLASS_HUGE);
+  return all || hak_huge_resize(block, bytes);
 }
 
 /* Its whole chunks move by the page; a tail is copied. NULL: it stays as it was. */

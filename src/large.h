@@ -25,8 +25,12 @@ size_t hak_huge_usable(const void *block);
 HAK_INLINE size_t hak_large_usable(const void *block, uint32_t cls) {
   return cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
 }
-/* Make the block `bytes` (> HAK_CACHED_MAX) long where it is. False: it stays as it was. */
+/* Make the block `bytes` (> HAK_CACHED_MAX, or more than it has) long where it is. False: it keeps its size. */
 bool hak_huge_resize(void *block, size_t bytes);
+/* Make a huge block a run of that class where it is, and back. False: its contents and size stay, but of the second it
+ * may be a huge one. */
+bool hak_huge_to_run(void *block, uint32_t cls);
+bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes);
 /* The block with `bytes`, more than it has, elsewhere: moved by the page, or copied. NULL: it stays as it was. */
 void *hak_huge_move(void *block, size_t bytes);
 

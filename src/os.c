@@ -319,6 +319,7 @@ bool hak_os_secure_mode(void) {
 
 static struct {
   bool known;
+  int copy; /* a descriptor of the same file, for programs that close stderr before they end; 0: none */
   struct stat status;
   char name[256]; /* empty: it has none */
 } remembered;
@@ -329,9 +330,15 @@ static bool is_remembered(int fd) {
          status.st_ino == remembered.status.st_ino;
 }
 
+/* Out of the way of the program's own, whose numbers are small. */
+enum { COPY_AT = 1000 };
+
 void hak_os_remember_stderr(void) {
   int saved = errno;
   remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
+  for (int least = COPY_AT; remembered.known && remembered.copy <= 0 && least > STDERR_FILENO; least /= 4) {
+    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* beyond the limit of descriptors: lower */
+  }
   ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
   remembered.name[length > 0 ? length : 0] = '\0';
   errno = saved;
@@ -370,8 +377,9 @@ void hak_os_write_error(const char *text, size_t length) {
 
 void hak_os_write_report(const char *text, size_t length) {
   int saved = errno;
-  bool reopen = remembered.known && !is_remembered(STDERR_FILENO);
-  int fd = reopen ? open_remembered() : STDERR_FILENO;
+  int fd = remembered.known && !is_remembered(STDERR_FILENO) ? remembered.copy : STDERR_FILENO;
+  bool reopen = remembered.known && (fd <= 0 || !is_remembered(fd)); /* it may be another file's number by now */
+  fd = reopen ? open_remembered() : fd;
   hak_os_write(fd, text, length);
   if (reopen && fd >= 0) {
     close(fd);

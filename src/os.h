@@ -92,8 +92,9 @@ int hak_os_write(int fd, const void *bytes, size_t count);
 void hak_os_write_error(const char *text, size_t length);
 /* Remember what stderr is now, for reports at exit. */
 void hak_os_remember_stderr(void);
-/* Write to the remembered stderr, and to no other file that has its number by then. Where the program has closed it,
- * it is opened again for the moment if it has a name; a report to a closed pipe is lost. */
+/* Write to the remembered stderr, and to no other file that has its number by then. Where the program has closed it, a
+ * copy serves, made then; where it closed that, too, the file is opened again if it has a name: a report to a pipe that
+ * was closed with all descriptors is lost. */
 void hak_os_write_report(const char *text, size_t length);
 
 void hak_os_read_counts(hak_os_counts_t *counts);

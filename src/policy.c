@@ -18,8 +18,9 @@ enum {
   FETCHED_MAX = 1 << 16,                /* where that count ends */
   STREAK_MAX = 3,                       /* overflows in a row before a thread counts as one that only frees */
   OWN_LINES_MAX_BYTES = HAK_CACHE_LINE, /* a smaller block may share its line with one of another thread */
-  LIMIT_PART = 4,                       /* all caches together hold this part of a memory limit at most */
-  LENT_BYTES = 512 << 10,               /* of capacity that the sampler lends to all threads */
+  RUN_PART = 4,
+  LIMIT_PART = 4,         /* all caches together hold this part of a memory limit at most */
+  LENT_BYTES = 512 << 10, /* of capacity that the sampler lends to all threads */
 };
 
 static _Atomic size_t caches_open, lent_bytes, capacities_bytes; /* of all threads */
@@ -137,13 +138,19 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
   return (size_t)info->fetched * hak_class_sizes[cls] >= (size_t)2 * REFILL_BYTES;
 }
 
+/* Of runs a quarter: slices that lie in caches are no use to blocks of other sizes. At least one that is not larger. */
+static uint32_t most_blocks(uint32_t cls) {
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES), size = hak_class_sizes[cls];
+  uint32_t blocks = blocks_within(hak_class_is_run(cls) ? most / RUN_PART : most, cls, size <= most);
+  return blocks < HAK_MAGAZINE_MAX ? blocks : HAK_MAGAZINE_MAX;
+}
+
 /* Whether the class, the budget and a memory limit have room for so many blocks in all. */
 static bool may_have(const hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t bytes = (size_t)(blocks - hak_bin_capacity(&heap->info[cls])) * hak_class_sizes[cls];
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   size_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + bytes;
-  return blocks <= blocks_within(hak_option_size(HAK_OPTION_CACHE_BYTES), cls, 0) && blocks <= HAK_MAGAZINE_MAX &&
-         heap->capacity_bytes + bytes <= share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES) &&
+  return blocks <= most_blocks(cls) && heap->capacity_bytes + bytes <= share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES) &&
          (limit == 0 || all <= limit / LIMIT_PART);
 }
 

@@ -2,6 +2,7 @@
 #include "hakmem.h"
 
 #include "altered.h"
+#include "arena.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hook.h"
@@ -30,9 +31,18 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   return hak_class_sizes[cls];
 }
 
-/* Where it fits, unless more than half would be idle. */
+/* Up to so many bytes, half of a block may be idle: less than a copy costs. */
+enum { LITTLE = 1024 };
+
+/* Where it fits, unless more than an eighth would be idle and another class has less of that. */
 static bool fits(size_t usable, size_t bytes) {
-  return bytes <= usable && (bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN);
+  if (bytes > usable) {
+    return false;
+  }
+  if (usable <= LITTLE) {
+    return bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN;
+  }
+  return usable - bytes <= usable / 8 || (bytes <= HAK_CACHED_MAX && hak_class_sizes[hak_class_of(bytes)] >= usable);
 }
 
 /* From a slab to a slab: what nearly every call is, but for those that want a new block. */
@@ -73,17 +83,26 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
-/* False: the block stays as it was, and must move if it is too small. */
+/* What is left of a huge block is copied if it is as little: a run in its chunk would keep that from being whole. */
+enum { COPIED_MAX = 256 << 10 };
+
+/* False: the block stays as it was, or is a huge one now, and must move if it is too small. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
-  if (cls == HAK_CLASS_HUGE) {
-    /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
-    return bytes > HAK_CACHED_MAX || bytes > usable ? hak_huge_resize(block, bytes) : fits(usable, bytes);
+  /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
+  if (cls == HAK_CLASS_HUGE && (bytes > HAK_CACHED_MAX || bytes > usable)) {
+    return hak_huge_resize(block, bytes);
   }
   if (fits(usable, bytes)) {
     return true;
   }
-  return hak_class_is_run(cls) && bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX &&
-         hak_run_resize(block, cls, hak_run_class_of(bytes));
+  if (cls == HAK_CLASS_HUGE) {
+    return bytes > COPIED_MAX && hak_huge_to_run(block, hak_run_class_of(bytes));
+  }
+  if (!hak_class_is_run(cls) || bytes <= HAK_SMALL_MAX) {
+    return false;
+  }
+  return bytes <= HAK_CACHED_MAX ? hak_run_resize(block, cls, hak_run_class_of(bytes))
+                                 : hak_huge_from_run(block, cls, bytes);
 }
 
 static bool is_large(uint32_t cls) {
@@ -92,6 +111,17 @@ static bool is_large(uint32_t cls) {
 
 static size_t large_bytes(const void *block) {
   return hak_large_usable(block, hak_class_at(block));
+}
+
+/* What a class has too much for a block that shrank was written as part of the old one. It goes where it is more than
+ * an eighth; or a quarter, where the system call would cost more than the rest of realloc. */
+enum { DROPPED_MIN = 128 << 10 };
+
+static void drop_rest(void *block, size_t before, size_t bytes) {
+  size_t after = large_bytes(block);
+  if (after < before && after - bytes > bytes / (before >= DROPPED_MIN ? 8 : 4)) {
+    hak_arena_drop_rest(block, bytes, after);
+  }
 }
 
 static void *resize(void *block, uint32_t cls, size_t bytes) {
@@ -111,6 +141,9 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   }
   if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
     hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
+  }
+  if (fresh && !copied && is_large(cls)) {
+    drop_rest(fresh, usable, bytes);
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a smaller block may stay where it is */

@@ -85,14 +85,15 @@ static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   return file->size;
 }
 
-/* Symbols of the dynamic table: its end is where the table of names begins, as every linker lays them out. */
-static bool exports(const binary_t *file, const char *name) {
+/* Symbols of the dynamic table: its end is where the table of names begins, as every linker lays them out. wanted: also
+ * one that another file is to define. */
+static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
   uint64_t table = dynamic_place(file, DT_SYMTAB), names = dynamic_place(file, DT_STRTAB);
   size_t count = names > table ? (size_t)(names - table) / sizeof(symbol_t) : 0;
   const symbol_t *symbol = count ? part(file, table, count * sizeof *symbol) : NULL;
   for (size_t i = 0; symbol && i < count; i++) {
-    const char *its = symbol[i].st_shndx != SHN_UNDEF ? text(file, names + symbol[i].st_name) : NULL;
-    if (its && strcmp(its, name) == 0) {
+    const char *its = wanted || symbol[i].st_shndx != SHN_UNDEF ? text(file, names + symbol[i].st_name) : NULL;
+    if (its && *its && strcmp(its, name) == 0) {
       return true;
     }
   }
@@ -137,7 +138,7 @@ const char *binary_open(const char *path, binary_t *file) {
     const segment_t *interpreter = segment_of(file, PT_INTERP);
     file->machine = ((const header_t *)(const void *)file->bytes)->e_machine;
     file->interpreter = interpreter ? text(file, interpreter->p_offset) : NULL;
-    file->exports_malloc = exports(file, "malloc");
+    file->exports_malloc = has_symbol(file, "malloc", false);
   }
   return NULL;
 }
@@ -153,6 +154,24 @@ void binary_close(binary_t *file) {
 bool binary_holds_hakmem(const binary_t *file) {
   static const char magic[16] = "hakmem layout";
   return memmem(file->bytes, file->size, magic, sizeof magic) != NULL;
+}
+
+/* By a function that every file of such a program asks for; where the runtime is linked into it and exports none but
+ * malloc, by the name under which that writes. */
+const char *binary_sanitizer(const binary_t *file) {
+  static const char *const runtimes[][3] = {{"__asan_init", "\0AddressSanitizer", "address"},
+                                            {"__tsan_init", "\0ThreadSanitizer", "thread"},
+                                            {"__hwasan_init", "\0HWAddressSanitizer", "hwaddress"},
+                                            {"__msan_init", "\0MemorySanitizer", "memory"},
+                                            {"", "\0LeakSanitizer", "leak"}};
+  for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+    const char *name = runtimes[i][1];
+    if (has_symbol(file, runtimes[i][0], true) ||
+        (file->exports_malloc && memmem(file->bytes, file->size, name, 1 + strlen(name + 1) + 1))) {
+      return runtimes[i][2];
+    }
+  }
+  return NULL;
 }
 
 bool binary_is_musl(const binary_t *file) {

@@ -21,6 +21,9 @@ void binary_close(binary_t *file);
 
 /* Whether libhakmem.a is linked into it. */
 bool binary_holds_hakmem(const binary_t *file);
+/* The option -fsanitize=... of a runtime that brings a malloc of its own and ends the program where another comes
+ * before it; NULL: it has none. Those of `undefined` and of a shared `leak` run on any malloc. */
+const char *binary_sanitizer(const binary_t *file);
 /* Whether its C library is musl: by its dynamic linker or, of a library, by what it needs. */
 bool binary_is_musl(const binary_t *file);
 /* The same machine, class and byte order, so that the one can be loaded beside the other. */

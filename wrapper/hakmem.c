@@ -2,6 +2,7 @@
 #include "hakmem.h"
 #include "binary.h"
 #include "script.h"
+#include "starter.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -170,12 +171,33 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   }
   if (binary_holds_hakmem(&file)) {
     library[0] = '\0'; /* it is served already */
+  } else if (binary_sanitizer(&file)) {
+    refuse(EXIT_REFUSED,
+           "%s is built with -fsanitize=%s, whose runtime ends it where another malloc comes before its own: build it "
+           "without, or run it without hakmem",
+           path, binary_sanitizer(&file));
   } else if (!file.interpreter) {
     refuse(EXIT_REFUSED, "%s is statically linked, so nothing can be preloaded: " LINK, path);
   } else if (file.exports_malloc) {
     refuse(EXIT_REFUSED, "%s has a malloc of its own, which comes before every library's: build it without", path);
   }
   binary_close(&file);
+}
+
+/* Of the command, and of those that it starts as far as its words tell; a command `env` that prints is none. */
+static void check_words(char **words, char library[PATH_MAX]) {
+  check_program(words[0], library);
+  for (started_t started; (started = starter_read(words)).words || started.lost; words = started.words) {
+    char further[PATH_MAX];
+    if (started.lost && (started.words || strcmp(words[0], "env") != 0)) {
+      refuse(EXIT_REFUSED, "%s %s: put hakmem behind it: %s ... hakmem %s", words[0], started.lost, words[0],
+             started.words ? started.words[0] : "COMMAND");
+    }
+    if (!started.words) {
+      return;
+    }
+    check_program(started.words[0], further);
+  }
 }
 
 /* Whether a list as LD_PRELOAD has this path in it. */
@@ -317,7 +339,7 @@ int main(int count, char **argument) {
   if (i >= count) {
     help(stderr, EXIT_USAGE);
   }
-  check_program(argument[i], library);
+  check_words(argument + i, library);
   set_environment(library, profile);
   execvp(argument[i], argument + i);
   refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", argument[i], strerror(errno));

@@ -238,7 +238,7 @@ static void without_memory_a_block_stays(void) {
   bool zeroed;
   char *block = alloc(2 * MIB);
   set_number("MEMORY_LIMIT", 4 * MIB);
-  CHECK(!hak_huge_move(block, 2 * MIB + 1) && !hak_huge_resize(block, 2 * MIB + 1));
+  CHECK(!hak_huge_move(block, 4 * MIB + 1) && !hak_huge_resize(block, 4 * MIB + 1));
   CHECK(!hak_huge_alloc(2 * MIB + 1, 1, &zeroed));
   CHECK(pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB) && hak_huge_usable(block) == 2 * MIB);
   CHECK(hak_huge_live == 1 && hak_arena_used_slices() == CHUNK);

@@ -127,6 +127,39 @@ class Wrapper(unittest.TestCase):
         self.refused(NOT_FOUND, "nosuch", "nosuch")
         self.refused(NOT_FOUND, "No such file", "/no/such/program")
 
+    def test_commands_that_start_another(self) -> None:
+        program = self.compile(SERVED)
+        for words in (["env", "A=1"], ["nice", "-n", "1"], ["timeout", "-k", "9", "60"], ["env", "-u", "A", "nohup"]):
+            self.assertEqual(self.run_it(*words, program).returncode, 0, words)
+        for words, why in (
+            (["env", "-i"], "without an environment"),
+            (["env", "-"], "without an environment"),
+            (["env", "-i", "A=1"], "without an environment"),
+            (["env", "--unset", "LD_PRELOAD"], "without LD_PRELOAD"),
+            (["env", "-uLD_PRELOAD"], "without LD_PRELOAD"),
+            (["env", "LD_PRELOAD=/other.so"], "another LD_PRELOAD"),
+            (["nice", "timeout", "60", "/usr/bin/env", "-i"], "without an environment"),
+        ):
+            self.refused(REFUSED, f"{why}", *words, program)
+        static = self.compile("int main(void) { return 0; }\n", "-static", name="static")
+        self.refused(REFUSED, "statically linked", "nice", static)
+        shutil.copy(program, self.folder / "other-name")
+        self.assertEqual(self.run_it("env", f"PATH={self.folder}", "other-name").returncode, 0)
+        self.assertEqual(self.run_it("env", "-C", self.folder, "./other-name").returncode, 0)
+        self.assertEqual(self.run_it("env").returncode, 0)
+
+    def test_sanitizers(self) -> None:
+        """What a runtime with a malloc of its own would end without a word is refused; the others run."""
+        for option, flags in (("address", []), ("thread", []), ("address", ["-static-libasan"])):
+            program = self.compile(SERVED, f"-fsanitize={option}", *(flags if "gcc" in self.compiler() else []), name=option)
+            self.refused(REFUSED, f"-fsanitize={option}", program)
+            self.refused(REFUSED, f"-fsanitize={option}", "nice", program)
+        self.assertEqual(self.run_it(self.compile(SERVED, "-fsanitize=undefined")).returncode, 0)
+
+    def compiler(self) -> str:
+        said = subprocess.run([CC, "--version"], capture_output=True, text=True, check=True).stdout.lower()
+        return "clang" if "clang" in said else "gcc"
+
     def test_embedded_is_served(self) -> None:
         program = self.compile("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n", ARCHIVE, "-lpthread")
         subprocess.run(["strip", program], check=True)

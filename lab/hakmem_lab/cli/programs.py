@@ -1,6 +1,7 @@
 """`hak system check | tune | undo`: the machine's settings, made quiet for measuring, and back as they were.
 
-`hak run`: a program on an allocator that is checked to serve it. Replaces this process with the program.
+`hak run`: a program on an allocator that is checked to serve it. Replaces this process with the program; one beside it
+says at the end what of it was not served.
 
 `hak doctor`: is this program served by the allocator, and if not, why not, and what to do? Exit status: 0 all of it is
 served, 1 it is not, or in part, 2 bad input.
@@ -63,6 +64,7 @@ def run(
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
     from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.run import beside
     from hakmem_lab.run.preflight import check_arm
     from hakmem_lab.run.runner import Workload
     from hakmem_lab.system import signals
@@ -73,6 +75,7 @@ def run(
     if callgrind:
         raise typer.Exit(_counted(workload.argv, env))
     signals.adopt(False)  # which outlives the change to the program
+    beside.follow_this(arm)
     with refused(f"command: {workload.argv[0]} cannot be started"):
         os.execve(workload.argv[0], list(workload.argv), env)
 
@@ -98,8 +101,10 @@ def doctor(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
     json: JsonFile = None,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
+    only_start: Annotated[bool, typer.Option("--only-start", help="End it where its own code begins")] = False,
 ) -> None:
-    """Is a program, or a process, served by hakmem? If not: why not, and what to do."""
+    """Is a program, or a process, served by hakmem? If not: why not, and what to do. A program is run, for 5 s at most,
+    so that all that it starts is seen."""
     from hakmem_lab.doctor import examine
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.show import formats
@@ -109,7 +114,7 @@ def doctor(
     is_process = subject[0].isdecimal()
     if is_process and len(subject) > 1:
         raise LabError(f"one process at a time: hak doctor {subject[0]}")
-    found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm)
+    found = examine.process(int(subject[0]), arm) if is_process else examine.command(subject, arm, not only_start)
     formats.put(found.record(), json, partial(show_report, found))
     if not found.served:
         raise typer.Exit(EXIT_NOT_SERVED)

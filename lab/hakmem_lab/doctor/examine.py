@@ -1,13 +1,14 @@
 """An examination, of a command or of a process that runs.
 
-A command: its files first; then, unless they forbid it, it is started to see who serves malloc. What is started is
-ended as soon as its own code begins; a program that only starts another (a shell, `env`, `timeout`) runs until that one
-begins.
+A command: its files first; then, unless they forbid it, it is started to see who serves malloc, and ended as soon as
+its own code begins; a program that only starts another (a shell, `env`, `timeout`) runs until that one begins. What is
+served so far is run once more, to its end or for FOLLOW_S, and followed through every exec.
 
 A process: what is mapped, what it was started with, and to what its calls of malloc are bound. Nothing is stopped, and
 nothing of the process is changed.
 """
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,12 +17,14 @@ from hakmem_lab.doctor import (
     NOTE,
     NOTHING,
     OK,
+    PART,
     PROBLEM,
     UNKNOWN,
     WHO,
     Check,
     Report,
     binary,
+    listed,
     live,
     program,
     report,
@@ -31,11 +34,13 @@ from hakmem_lab.doctor.binary import Binary
 from hakmem_lab.doctor.program import Program
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run import preflight
+from hakmem_lab.run import preflight, served
 from hakmem_lab.run.runner import Workload
+from hakmem_lab.system.follower import Image
 from hakmem_lab.system.scripts import Damaged, interpreters
 
 WARNING = "hakmem: warning: "
+FOLLOW_S = 5.0
 
 
 def library_of(arm: Arm) -> Binary:
@@ -49,8 +54,8 @@ def library_of(arm: Arm) -> Binary:
         raise LabError(f"--allocator: {arm.library.path} cannot be preloaded: {why}") from None
 
 
-def command(words: Sequence[str], arm: Arm) -> Report:
-    """Raises LabError where there is no such program."""
+def command(words: Sequence[str], arm: Arm, follow: bool = True) -> Report:
+    """follow: run what is served so far to see all that it starts. Raises LabError where there is no such program."""
     library = library_of(arm)
     workload, env = Workload.of_command(words), arm.beside()
     path = Path(workload.argv[0])
@@ -67,7 +72,15 @@ def command(words: Sequence[str], arm: Arm) -> Report:
             who = Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING)
         else:
             found, who = _of_started(seen, subject, env, library) or found, _who(seen, path, arm)
-    found += [who, _options(seen, env), *surroundings.of_process(), surroundings.inspection()]
+    images: list[Image] = []
+    if follow and seen is not None and who.served is None:
+        images = served.followed(workload.argv, env, arm, FOLLOW_S)
+        last = served.became(images)
+        became = Path(last.program) if last and not last.lost else subject.path
+        if not _same(str(became), subject.path) and not preflight.program_problem(became):
+            found = program.checks(Program.of(became, env), library)
+        who = _followed(images, arm) or who
+    found += [*_script(path, images), who, _options(seen, env), *surroundings.of_process(), surroundings.inspection()]
     found += surroundings.of_machine(env)
     return report(arm.name, found)
 
@@ -114,6 +127,39 @@ def _who(seen: preflight.Seen, path: Path, arm: Arm) -> Check:
         found = f"only {path} was seen to ask the dynamic linker, nothing that it starts"
         return Check(WHO, NOTE, found, "name the program itself: hak doctor -- PROGRAM", beside=True)
     return Check(WHO, OK, f"{arm.library.path}: asked in the program, which was ended where its own code begins")
+
+
+def _same(program: str, path: Path) -> bool:
+    return os.path.realpath(program) == os.path.realpath(path)
+
+
+def _script(path: Path, images: Sequence[Image]) -> list[Check]:
+    """Of a script: what reads it, and what it becomes or starts."""
+    readers = interpreters(path)
+    if not readers:
+        return []
+    found = f"{path} is a script of {readers[-1]}"
+    last, worker = served.became(images), served.worker(images)
+    if last and not _same(last.program, readers[-1]):
+        found += f", and becomes {last.program}"
+    elif worker and not _same(worker, readers[-1]):
+        found += f"; most is done by {worker}, which it starts"
+    return [Check("script", NOTE, found, beside=True)]
+
+
+def _followed(images: Sequence[Image], arm: Arm) -> Check | None:
+    """Who serves malloc, after all that was started has been seen; None where that adds nothing."""
+    if why := served.refusal(arm, images):
+        return Check(WHO, PROBLEM, why, served=NOTHING)
+    if said := served.warning(arm, images):
+        return Check(WHO, PROBLEM, said, served.REMEDY, served=PART)
+    if not images:
+        found = "what it starts was not followed: it traces processes itself, or this system allows no ptrace"
+        return Check(WHO, NOTE, found, beside=True)
+    programs = list(dict.fromkeys(image.program for image in images))
+    if len(programs) == 1:
+        return None
+    return Check(WHO, OK, f"{arm.library.path}: seen in all that was started: {listed(programs)}")
 
 
 def _options(seen: preflight.Seen | None, env: Mapping[str, str]) -> Check:

@@ -119,7 +119,7 @@ def checks(program: Program, allocator: Binary) -> list[Check]:
     if file is None:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
     found = [describe(program, file), privileges(program.path), architecture(file, allocator)]
-    found += [c_library(file, allocator), linking(file), own_malloc(file), built_in(file)]
+    found += [c_library(file, allocator), linking(file), sanitizer(program, file), own_malloc(file), built_in(file)]
     found += [other_allocators(program, allocator), language(program, file)]
     return [*found, deep_binding(program, file, allocator), tls(program, file, allocator)]
 
@@ -201,6 +201,20 @@ def linking(file: Binary) -> Check:
         found = "it is statically linked, and Go maps its heap itself"
         return Check(name, PROBLEM, found, allocators.LANGUAGES["Go"].remedy, served=NOTHING)
     return Check(name, PROBLEM, "it is statically linked, and brings its own malloc", LINK, served=NOTHING)
+
+
+def sanitizer(program: Program, file: Binary) -> Check:
+    """One whose runtime and a preloaded allocator end the program between them, mostly without a word."""
+    name = "sanitizer"
+    for each in (file, *program.needed):
+        functions = each.functions
+        for function, (runtime, option) in allocators.SANITIZED.items():
+            if function in functions.imported or each.defines(function):
+                which = "it" if each is file else f"{each.path.name}, which it needs,"
+                found = f"{which} is built with {runtime}, whose malloc must be the only one"
+                remedy = f"build it without {option}, or run it without a preloaded allocator"
+                return Check(name, PROBLEM, found, remedy, served=NOTHING)
+    return Check(name, OK, "none that brings a malloc")
 
 
 def own_malloc(file: Binary) -> Check:

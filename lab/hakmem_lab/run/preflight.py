@@ -22,6 +22,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.system.allocators import OWN, SANITIZED
 from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
 
@@ -35,7 +36,7 @@ STARTERS = (
     *SHELLS,
 )
 _BINDING = re.compile(r"binding file (.+) \[\d+\] to (.+) \[\d+\]: normal symbol `(?:malloc|free)'")
-OWN = ("malloc", "calloc", "realloc")
+LEAK_RUNTIMES = ("liblsan.so", "libubsan.so")
 _LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
 # How a line begins by which an allocator says that it does not take a setting; those that say nothing are not known.
@@ -93,15 +94,21 @@ def _elf_problem(path: Path) -> str | None:
                 return "it is statically linked, and brings its own malloc"
             if _own_linker() not in (None, os.path.basename(linker)):
                 return f"{linker} starts it, into which no library of this system's can be preloaded"
-            own = sorted(elf.functions(OWN).kept)
+            functions = elf.functions((*OWN, *SANITIZED))
+            built = {*functions.kept, *functions.exported, *functions.imported}.intersection(SANITIZED)
+            if built:
+                runtime, option = SANITIZED[min(built)]
+                return f"it is built with {runtime}, whose malloc must be the only one: build it without {option}"
+            own = sorted(functions.kept.intersection(OWN))
     except Damaged as error:
         return str(error)
     return f"it has a {own[0]} of its own, which the dynamic linker cannot replace" if own else None
 
 
 def _bound(text: str) -> frozenset[str]:
-    """What answers malloc, from the dynamic linker's words. A library that answers may ask who comes behind it."""
-    pairs = _BINDING.findall(text)
+    """What answers malloc, from the dynamic linker's words. A library that answers may ask who comes behind it, and so
+    does a sanitizer's runtime that runs on any malloc."""
+    pairs = [pair for pair in _BINDING.findall(text) if not os.path.basename(pair[0]).startswith(LEAK_RUNTIMES)]
     answering = {target for _, target in pairs if ".so" in target}
     return frozenset(target for origin, target in pairs if origin == target or origin not in answering)
 

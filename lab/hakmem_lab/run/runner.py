@@ -19,9 +19,10 @@ from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMi
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
 from hakmem_lab.plan.stdin import check_file
+from hakmem_lab.run import served
 from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
-from hakmem_lab.system import machine, usage
-from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system import follower, machine, usage
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -103,10 +104,7 @@ def single(outcome: Outcome, arm: str, block: int, started: float, why: str | No
 
 
 def _failed(outcome: Outcome) -> str | None:
-    why = outcome.failure()
-    if why is None and outcome.mapped is False:
-        why = NOT_LOADED
-    return outcome.explained(why)
+    return outcome.explained(outcome.failure() or outcome.not_served())
 
 
 class Runner:
@@ -116,6 +114,8 @@ class Runner:
         self.workload, self.metrics = workload, metrics
         self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
         self._seed = TRIAL_SEED
+        self._report: follower.Report | None = None  # of an execution that is followed
+        self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
@@ -159,6 +159,24 @@ class Runner:
             record["value"] = record["metrics"][self.metrics[0].name]
         record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
         return record
+
+    def trial(self, arm: Arm) -> dict:
+        """A run that counts for nothing, followed through all that it starts. Where it shows that the arm's allocator
+        does not serve what does the work, it has failed, and `lost` says so; `unserved`: what is to be said with the
+        figures. A program that cannot be followed to a good end runs once more alone."""
+        library = arm.library.path
+        if library is None:
+            return self.run(arm, 0)
+        with follower.Report(library) as self._report:
+            record = self.run(arm, 0)
+            images = self._report.images()
+        self._report = None
+        self._workers[arm.name] = served.worker(images)
+        if why := served.refusal(arm, images):
+            return record | {"ok": False, "why": why, "lost": True}
+        if not record["ok"]:
+            record = self.run(arm, 0)
+        return record | {"unserved": served.warning(arm, images)}
 
     def _execute(self, arm: Arm, pad_bytes: int) -> dict:
         why: str | None
@@ -208,8 +226,11 @@ class Runner:
     ) -> Running:
         w, library = self.workload, arm.library.path
         expect, groups = str(library.resolve()) if library else None, group.processes() if group else ()
+        if self._report and library:
+            argv, expect = self._report.command(argv), None
         counters = [COUNTERS[name] for name in self._counted]
         request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin)
+        request = replace(request, worker=None if self._report else self._workers.get(arm.name))
         return launcher.start(replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups))
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
@@ -255,8 +276,8 @@ class Runner:
         used |= meter.memory(outcome, used)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or DAEMON}"
-        elif why is None and outcome.mapped is False:
-            why = _failed(outcome)
+        elif why is None:
+            why = outcome.explained(outcome.not_served())
         return self._part(client or outcome, used, why)
 
     def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:

@@ -114,10 +114,12 @@ class Session(Recorder[AnyBlockSpec]):
         trials, failed = [], ""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
-            trial = self.runner.run(arm, 0)
+            trial = self.runner.trial(arm)
             if trial["ok"]:
                 trials.append(trial)
                 continue
+            if trial.get("lost"):
+                raise LabError(trial["why"])
             failed = f"{arm.name}: {self.said_of(arm)}: {trial['why']}"
             if self.needed is None or arm.name in self.needed:
                 raise LabError(failed)
@@ -127,8 +129,10 @@ class Session(Recorder[AnyBlockSpec]):
         return trials
 
     def keep_trials(self, trials: Sequence[dict]) -> None:
-        """Stores them; they count for nothing."""
+        """Stores them; they count for nothing. What they have shown of the arms is said."""
         for position, trial in enumerate(trials):
+            if trial.get("unserved"):
+                self.warn("unserved", trial["unserved"])
             self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate"} | trial)
 
     def resume(self, file: RunFile, header: dict) -> None:

@@ -110,9 +110,29 @@ LANGUAGES = {
     ),
 }
 
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """A runtime with a malloc of its own, which ends the program where another malloc comes before it. Those of
+    -fsanitize=undefined and of a shared -fsanitize=leak run on any malloc."""
+
+    option: str
+    function: str
+
+
+SANITIZERS = {
+    "AddressSanitizer": Sanitizer("-fsanitize=address", "__asan_init"),
+    "ThreadSanitizer": Sanitizer("-fsanitize=thread", "__tsan_init"),
+    "HWAddressSanitizer": Sanitizer("-fsanitize=hwaddress", "__hwasan_init"),
+    "MemorySanitizer": Sanitizer("-fsanitize=memory", "__msan_init"),
+}
+SANITIZED = {each.function: (name, each.option) for name, each in SANITIZERS.items()}
+
 # Functions whose presence says something, in one pass over the symbol tables.
 LOADERS = ("dlopen", "dlmopen")
 # Blocks that these return may be handed to free, whoever serves that.
 BESIDE_MALLOC = ("mallocx", "rallocx", "je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
 _SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
-NAMES = tuple(dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *(name for names in _SIGNS for name in names))))
+NAMES = tuple(
+    dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *SANITIZED, *(name for names in _SIGNS for name in names)))
+)

@@ -26,6 +26,8 @@ OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 TAIL_CHARACTERS = 400
 NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
+NOT_OPENED = "the allocator was not loaded: nothing has opened its library since what does the work was started"
+UNSERVED_SHARE = 0.25  # of the processor time: what used so much is what does the work
 
 
 class LauncherEnded(Stopped):
@@ -40,7 +42,8 @@ class Request:
     expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
     pss_ms: how often the proportional memory of the whole tree is read; 0 = never. counters: (type, config) of events,
     the numbers of perf_event_open. groups: the lists of processes of the cgroups that it is to be in.
-    stdin: a file that it reads from its beginning; None = nothing to read.
+    stdin: a file that it reads from its beginning; None = nothing to read. worker: the program that is known to do the
+    work, which loads the library after it was opened itself.
     """
 
     argv: Sequence[str]
@@ -55,6 +58,7 @@ class Request:
     counters: Sequence[tuple[int, int]] = ()
     groups: Sequence[str] = ()
     stdin: str | None = None
+    worker: str | None = None
 
     def payload(self, stdout: str, stderr: str) -> bytes:
         strings = [
@@ -75,6 +79,7 @@ class Request:
             ",".join(f"{type_}:{config}" for type_, config in self.counters),
             str(len(self.groups)),
             *self.groups,
+            self.worker or "",
         ]
         if any("\0" in string for string in strings):
             raise ValueError("an argument or a variable holds a NUL character")
@@ -88,7 +93,9 @@ class Outcome:
     pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
     has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
     mean of the samples from there to the next. mapped: whether the library was; None where
-    the program ended, or hung, before that could be known. tree: what the cgroup of the run says, where there is one.
+    the program ended, or hung, before that could be known. opened: how often its file was, since the worker's was; None
+    where the kernel does not tell. unserved_s, unserved: processor time that programs were seen to use without it, and
+    the one that used most. tree: what the cgroup of the run says, where there is one.
     """
 
     exit: int | None
@@ -111,6 +118,9 @@ class Outcome:
     counts: tuple[float | None, ...] = ()
     rss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
     pss_series: Sequence[tuple[int, int]] = field(repr=False, default=())
+    opened: int | None = None
+    unserved_s: float = 0.0
+    unserved: str = ""
     tree: dict | None = None
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
@@ -136,6 +146,15 @@ class Outcome:
         if said := _SHELL_SAYS.search(self.stderr):
             return f"a shell says of a command of its own, not the last one: {said[1]}"
         return None
+
+    def not_served(self) -> str | None:
+        """Why what was measured is not the allocator that was expected; None where nothing says so."""
+        if self.unserved_s >= UNSERVED_SHARE * self.cpu_s > 0:
+            part = min(1.0, self.unserved_s / self.cpu_s)
+            return f"the allocator was not loaded by {self.unserved}, which used {part:.0%} of the processor time"
+        if self.mapped is False:
+            return NOT_LOADED
+        return NOT_OPENED if self.opened == 0 else None
 
     def explained(self, why: str | None) -> str | None:
         """A reason to fail, with the end of what the program said, unless that was too much: in one line, and harmless
@@ -325,6 +344,9 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         user_s=float(raw["user_s"]),
         system_s=float(raw["system_s"]),
         mapped=None if mapped < 0 else bool(mapped),
+        opened=int(raw["opened"]) if int(raw["opened"]) >= 0 else None,
+        unserved_s=float(raw["unserved_s"]),
+        unserved=raw["unserved"],
         **numbers,
         counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
         rss_series=_series(raw["rss_series"]),

@@ -27,6 +27,7 @@ from hakmem_lab.trace.contents import counts, left_out, until_exec
 
 SOCKET = "HAK_RECORD_SOCKET"
 NOTICE_S = 3.0
+NOTHING = "nothing was recorded: it allocates nothing, or loses LD_PRELOAD on its way: hak doctor -- COMMAND"
 ADDRESS_BYTES = 107  # of a socket's path, at most
 
 
@@ -58,7 +59,8 @@ class Recorded:
         words = [
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else
-            "complete until its exec" if until_exec(self.end) else "complete",
+            "complete until its exec" if until_exec(self.end) else
+            NOTHING if self.operations == 0 else "complete",
         ]  # fmt: skip
         return f"{self.path}: " + "; ".join([*words, *left_out(self.end)])
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -77,3 +78,34 @@ def test_a_counted_program_is_told_of_signals_and_does_not_outlive_hak(begin, fa
     process.communicate()
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     until(lambda: not processes(marker))
+
+
+def test_what_the_program_starts_without_the_allocator_is_said_at_its_end(hak, fakes):
+    starts = f"import subprocess; subprocess.run([{str(fakes.program)!r}, 'exit', '0'], env={{}})"
+    answer = hak("run", "--allocator", fakes.allocator, "--", sys.executable, "-c", starts + "; raise SystemExit(3)")
+    assert answer.status == 3
+    assert f"did not serve all of it: {fakes.program}, which " in answer.err
+    assert "starts without LD_PRELOAD" in answer.err
+
+
+def test_the_program_has_no_child_that_it_did_not_start(hak, fakes):
+    waits = "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')"
+    answer = hak("run", "--allocator", fakes.allocator, "--", sys.executable, "-c", waits)
+    assert (answer.out, answer.err) == ("none\n", "")
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_program_that_traces_others_is_left_alone(hak, fakes):
+    answer = hak("run", "--allocator", fakes.allocator, "--", "strace", "-o", os.devnull, fakes.program, "exit", 3)
+    assert (answer.status, answer.err) == (3, "")
+
+
+@pytest.mark.parametrize(("option", "status"), [("address", 2), ("thread", 2), ("undefined", 0), ("leak", 0)])
+def test_programs_with_a_sanitizer(hak, tmp_path, option, status):
+    """One whose malloc must be the only one would end without a word."""
+    source, program = tmp_path / "small.c", tmp_path / option
+    source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(100)); return 0; }\n")
+    subprocess.run(["cc", "-fno-builtin", f"-fsanitize={option}", "-o", program, source], check=True)
+    answer = hak("run", "--allocator", "hakmem", "--", program)
+    assert answer.status == status
+    assert (f"build it without -fsanitize={option}" in answer.err) == (status == 2)

@@ -265,13 +265,16 @@ def test_only_libraries_serve(here, fakes):
     assert (answer.status, "--allocator" in answer.message()) == (2, True)
 
 
-def test_it_is_not_run(doctor, fakes, tmp_path):
-    """The program is ended where its own code begins; what it would have written is not there."""
+def test_it_is_run_unless_only_its_start_is_looked_at(doctor, here, fakes, tmp_path):
+    """Else what it starts later could not be seen."""
     marker = tmp_path / "written"
     script = tmp_path / "writes.py"
     script.write_text(f"open({str(marker)!r}, 'w')\n")
-    assert doctor(sys.executable, script).served
+    words = ("doctor", "--only-start", "--allocator", fakes.allocator, "--json", "-", "--", sys.executable, script)
+    assert here(*words).result()["served"]
     assert not marker.exists()
+    assert doctor(sys.executable, script).served
+    assert marker.exists()
 
 
 def test_a_killed_launcher_says_nothing_of_the_program(here, fakes, monkeypatch):
@@ -287,3 +290,34 @@ def test_a_killed_launcher_says_nothing_of_the_program(here, fakes, monkeypatch)
     answer = here("doctor", "--allocator", fakes.allocator, "--", fakes.program, "exit", 0)
     assert (answer.status, answer.out) == (3, "")
     assert "launcher was killed" in answer.message()
+
+
+@pytest.mark.parametrize(
+    "text", ["subprocess.run(w, env={})", "os.execve(w[0], w, {})"], ids=["a child", "the program itself"]
+)
+def test_what_loses_the_allocator_later_is_found(doctor, fakes, text):
+    program = f"import os, subprocess\nw = [{str(fakes.program)!r}, 'burn', '100']\n{text}"
+    found = doctor(sys.executable, "-c", program)
+    assert (found.status, found.served) == (1, False)
+    assert f"{fakes.program}, which " in found.said("who serves malloc")
+    assert "without LD_PRELOAD" in found.verdict
+
+
+def test_a_script_is_said_to_be_one_and_what_it_becomes(doctor, fakes, tmp_path):
+    """As the shims of pyenv are, which become a program of the same name."""
+    shim = tmp_path / "python3"
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shim.chmod(0o755)
+    found = doctor(shim, "-c", "pass")
+    assert found.served
+    assert found.said("script").startswith(f"{shim} is a script of /bin/sh, and becomes ")
+    assert found.said("script") in " ".join(found.verdict.split())
+    assert "python" in found.said("program")
+
+
+@pytest.mark.parametrize(("option", "served"), [("address", False), ("thread", False), ("undefined", True)])
+def test_sanitizers(doctor, programs, option, served):
+    found = doctor(programs.made(f"with-{option}", "fixed.c", f"-fsanitize={option}"))
+    assert found.served is served
+    assert found.state("sanitizer") == ("ok" if served else "problem")
+    assert served or f"-fsanitize={option}" in found.verdict

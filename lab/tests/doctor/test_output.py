@@ -7,7 +7,8 @@ import pytest
 
 from hakmem_lab.doctor import NOTE, NOTHING, OK, PART, PROBLEM, Check, amount, count, listed, report
 
-TABLE = ("program", "privileges", "architecture", "C library", "linking", "own malloc", "built-in allocator",
+TABLE = ("program", "privileges", "architecture", "C library", "linking", "sanitizer", "own malloc",
+         "built-in allocator",
          "other allocators", "language", "RTLD_DEEPBIND", "TLS space", "who serves malloc", "options", "limits",
          "cgroup memory", "seccomp", "huge pages here", "inspection", "page size", "huge pages", "multi-size pages",
          "overcommit", "vm.max_map_count")  # fmt: skip

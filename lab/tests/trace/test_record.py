@@ -147,3 +147,16 @@ def test_a_long_program_loses_nothing(record, program):
     assert answer.out == "done\n"
     assert trace.end["operations"] == len(list(trace.of(0))) == 2 * 600_000 - 8192
     assert trace.end["live_blocks"] == 8192
+
+
+def test_a_recording_of_nothing_is_not_called_complete(hak, fakes, path):
+    """The starter allocates nothing before it becomes the program, with an empty environment."""
+    text = "#include <unistd.h>\nint main(int c, char **v) { return execve(v[1], v + 1, (char *[]){0}); }\n"
+    source = path.with_suffix(".c")
+    source.write_text(text)
+    starter = fakes.compiled(path.with_suffix(".starter"), ["cc", source])
+    answer = hak("record", "--output", path, "--", starter, fakes.program, "exit", 0)
+    assert answer.status == 0
+    assert "0 operations" in answer.err
+    assert "complete" not in answer.err
+    assert "loses LD_PRELOAD on its way" in answer.err

@@ -30,7 +30,7 @@ from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Workload, single
 from hakmem_lab.run.server import DAEMON, Driver, choose_port, with_port
 from hakmem_lab.system import machine, signals
-from hakmem_lab.system.launcher import NOT_LOADED, Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import Usage, usage
 
 __all__ = ["analyse"]
@@ -320,8 +320,7 @@ class _Segment:
         }
 
     def _end(self, outcome: Outcome, started: float, why: str | None, ended_early: bool = False) -> None:
-        if why is None and outcome.mapped is False:
-            why = NOT_LOADED
+        why = why or outcome.not_served()
         if why is None and ended_early:
             why = outcome.failure()
             if self.spec.server:

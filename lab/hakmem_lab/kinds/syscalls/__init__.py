@@ -18,7 +18,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,9 +28,10 @@ from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import Workload, single
+from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload, single
 from hakmem_lab.run.server import choose_port, drive, with_port
 from hakmem_lab.run.session import parse_arms
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
@@ -199,16 +200,39 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
     return [Execution(index, *each) for index, each in enumerate(order)]
 
 
+class _Recorder(Recorder[Spec]):
+    """A run of each arm that is followed comes first: strace, which traces the others, leaves no room for that.
+    unserved: what these have shown."""
+
+    unserved: Sequence[str] = ()
+
+    def check_arms(self) -> None:
+        super().check_arms()
+        workload, order = self.workload, plan(self.spec, list(self.arms.values()), TRIAL_SEED)
+        first = min(order, key=lambda execution: execution.ops or 0)
+        server = workload.server and workload.server.model_copy(update={"command": first.argv(workload.server.command)})
+        found = []
+        with Runner(replace(workload, argv=first.argv(workload.argv), server=server), [Metric("wall")]) as runner:
+            for arm in self.arms.values():
+                trial = runner.trial(arm)
+                if trial.get("lost"):
+                    raise LabError(trial["why"])
+                found.append(trial.get("unserved"))
+        self.unserved = [text for text in found if text]
+
+
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     if len(set(spec.allocators)) != len(spec.allocators):
         raise LabError("allocators: the same arm is named twice")
     arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
     workload = Workload.of(spec)
-    with Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
+    with _Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
         counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s, workload.stdin)
         counter.check()
         recorder.begin()
+        for text in recorder.unserved:
+            recorder.warn("unserved", text)
         _count(spec, plan(spec, arms, recorder.seed), counter, recorder)
         return recorder.finish(analyse(recorder.file.header(), recorder.records()))
 

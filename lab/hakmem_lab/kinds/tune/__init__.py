@@ -119,7 +119,7 @@ class TuneSession(Session[Spec]):
                 self._leave_out(arm.name, "the budget had no time to try it")
                 continue
             self.progress.update(0, 1, f"trial: {arm.name}")
-            trial = self.runner.run(arm, 0)
+            trial = self.runner.trial(arm)
             if trial["ok"]:
                 trials.append(trial)
                 continue
@@ -181,7 +181,7 @@ class TuneSession(Session[Spec]):
         for text in found:
             arm = parse_arm(text, text, "allocators")
             self.progress.update(len(group), len(found), f"trial: {text}")
-            trial = self.runner.run(arm, 0)
+            trial = self.runner.trial(arm)
             if trial["ok"]:
                 group.append(arm)
             else:

@@ -4,8 +4,9 @@
  *
  * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
  *     timeout_ms sample_ms output_limit_bytes expected_library stdin_path stdout_path stderr_path directory processors
- *     argument_count argument... variable_count variable... pss_ms counters group_count group...
- *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of processes)
+ *     argument_count argument... variable_count variable... pss_ms counters group_count group... worker
+ *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of
+ *      processes; worker: see served_open())
  * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
  * When stdin closes, the program and everything it started is killed: a laboratory that dies leaves nothing behind. */
 #include "launcher.h"
@@ -30,13 +31,14 @@ enum { SURE_LOOKS = 3, LINE_BYTES = 4096, ASK_MS = 1 };
 
 typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
-  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters;
+  const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters, *worker;
   char **arguments, **variables, **groups;
 } request_t;
 
 typedef struct usage {
   int64_t found, absent, timed_out, too_much_output;
   memory_t memory;
+  served_t *served;
 } usage_t;
 
 static double now_s(void) {
@@ -80,6 +82,7 @@ static request_t parse_request(char *payload) {
   request.pss_ms = atoll(next_string(&at));
   request.counters = next_string(&at);
   request.groups = next_list(&at);
+  request.worker = next_string(&at);
   return request;
 }
 
@@ -249,6 +252,7 @@ static void watch(pid_t pid, int pidfd, const request_t *request, double start_s
     }
     if (request->sample_ms > 0) {
       sample(pid, request, statm, t - last_s, t - start_s, usage);
+      served_watch(usage->served, t - start_s);
     }
     if (request->pss_ms > 0 && (usage->memory.pss_samples == 0 || (t - last_pss_s) * 1000 >= (double)request->pss_ms)) {
       memory_sample_proportional(&usage->memory, t - last_pss_s, t - start_s);
@@ -280,6 +284,7 @@ static void print_end(int status, const struct rusage *used, double wall_s, int 
          used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt,
          used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
   memory_print(&usage->memory);
+  served_print(usage->served);
 }
 
 static void serve(const request_t *request) {
@@ -288,9 +293,11 @@ static void serve(const request_t *request) {
   usage_t usage = {0};
   double start_s;
   counters_t counters = counters_open(request->counters);
+  usage.served = served_open(request->expected_library, request->worker);
   pid_t pid = spawn(request, &error, &what, &start_s);
   if (pid < 0) {
     counters_close(&counters);
+    served_close(usage.served);
     printf("failed %d %s\n", error, what);
     return;
   }
@@ -309,6 +316,7 @@ static void serve(const request_t *request) {
   print_end(status, &used, wall_s, usage.found ? 1 : usage.absent >= SURE_LOOKS ? 0 : -1, &usage);
   counters_print(&counters);
   counters_close(&counters);
+  served_close(usage.served);
   printf("\n");
 }
 

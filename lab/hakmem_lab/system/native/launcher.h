@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { SERIES_POINTS = 64, MOST_COUNTERS = 8, PATH_BYTES = 64 };
+enum { SERIES_POINTS = 64, MOST_COUNTERS = 8, MOST_PROCESSES = 4096, PATH_BYTES = 64 };
 
 /* A quantity over time in few points for a run of any length: each is the mean of `stride` samples (0 and 1: of one),
  * from the first one's time on. When there is no more room, neighbours become one. */
@@ -28,6 +28,27 @@ typedef struct memory {
 bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, double age_s);
 void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s);
 void memory_print(const memory_t *memory);
+
+/* All that the program has started and that still runs: descendants of this process, even if they were left alone, for
+ * it is the nearest subreaper. */
+typedef struct family {
+  int64_t count;
+  int pids[MOST_PROCESSES];
+} family_t;
+
+void family_find(family_t *family);
+
+/* Whether the library of an allocator was loaded by what does the work. Nothing of the program is stopped or changed:
+ * the kernel tells when its file and that of the program are opened, and processes are looked at now and then. */
+typedef struct served served_t;
+
+/* worker: the program that is known to do the work, "" where none is. NULL: no library is expected. */
+served_t *served_open(const char *library, const char *worker);
+/* To be called often; looks at processes at ages that grow by a quarter. */
+void served_watch(served_t *served, double age_s);
+/* How often the library was opened once the worker was, and who has used processor time without it. */
+void served_print(served_t *served);
+void served_close(served_t *served);
 
 /* Events that the processor or the kernel counts in the next program and all its descendants, from its exec on. */
 typedef struct counters {

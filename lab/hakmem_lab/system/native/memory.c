@@ -1,4 +1,4 @@
-/* Resident and proportional memory over time. */
+/* The processes of the program that runs; their resident and proportional memory over time. */
 #include "launcher.h"
 
 #include <dirent.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 4096, KIB = 1024, MOST_PROCESSES = 4096 };
+enum { TEXT_BYTES = 4096, KIB = 1024 };
 
 static void halve(series_t *s) {
   for (int64_t i = 0; i < SERIES_POINTS / 2; i++) {
@@ -60,12 +60,7 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
   return true;
 }
 
-/* Processes that were counted already: one whose parent ends meanwhile is found again among our own children. */
-typedef struct family {
-  int64_t count, kib;
-  int pids[MOST_PROCESSES];
-} family_t;
-
+/* One whose parent ends meanwhile is found again among our own children. */
 static bool is_new(family_t *family, int pid) {
   for (int64_t i = 0; i < family->count; i++) {
     if (family->pids[i] == pid) {
@@ -79,19 +74,6 @@ static bool is_new(family_t *family, int pid) {
   return true;
 }
 
-static int64_t pss_kib(int pid) {
-  char path[PATH_BYTES], line[TEXT_BYTES];
-  int64_t kib = 0;
-  snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-  FILE *rollup = fopen(path, "re");
-  while (rollup && fgets(line, sizeof line, rollup) && sscanf(line, "Pss: %" SCNd64, &kib) != 1) {
-  }
-  if (rollup) {
-    fclose(rollup);
-  }
-  return kib;
-}
-
 static void add_descendants(family_t *family, int pid);
 
 static void add_children(family_t *family, int pid, const char *thread) {
@@ -101,7 +83,6 @@ static void add_children(family_t *family, int pid, const char *thread) {
   FILE *children = fopen(path, "re");
   while (children && fscanf(children, "%d", &child) == 1) {
     if (is_new(family, child)) {
-      family->kib += pss_kib(child);
       add_descendants(family, child);
     }
   }
@@ -125,11 +106,31 @@ static void add_descendants(family_t *family, int pid) {
   }
 }
 
-/* Whatever the program started is a descendant of this process, even if it was left alone: the nearest subreaper. */
+void family_find(family_t *family) {
+  family->count = 0;
+  add_descendants(family, (int)getpid());
+}
+
+static int64_t pss_kib(int pid) {
+  char path[PATH_BYTES], line[TEXT_BYTES];
+  int64_t kib = 0;
+  snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+  FILE *rollup = fopen(path, "re");
+  while (rollup && fgets(line, sizeof line, rollup) && sscanf(line, "Pss: %" SCNd64, &kib) != 1) {
+  }
+  if (rollup) {
+    fclose(rollup);
+  }
+  return kib;
+}
+
 void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s) {
-  family_t family = {0};
-  add_descendants(&family, (int)getpid());
-  int64_t kib = family.kib;
+  family_t family;
+  int64_t kib = 0;
+  family_find(&family);
+  for (int64_t i = 0; i < family.count; i++) {
+    kib += pss_kib(family.pids[i]);
+  }
   if (kib == 0) {
     return;
   }

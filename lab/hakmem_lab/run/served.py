@@ -1,0 +1,92 @@
+"""Was the process served that did the work? Judged from what a run was seen to start, whatever the allocator: a program
+that loses LD_PRELOAD runs on, and its figures would be taken for those of the allocator.
+
+The rule: a command is refused where the program that it becomes was not served, or where those that were not used at
+least a quarter of its processor time. Less is a warning.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.system import follower
+from hakmem_lab.system.follower import Image
+from hakmem_lab.system.launcher import UNSERVED_SHARE, Launcher, Request
+
+SAID_SHARE = 0.02
+LOSSES = ("unset", "replaced", "root")  # somebody took the preload away; other programs could not have had it
+REMEDY = "let nothing between clear or change LD_PRELOAD (env -i, sudo, a script)"
+MOST_NAMED = 3
+
+
+def why(image: Image) -> str:
+    """A clause about a program that was not served."""
+    by = image.by or "the command"
+    return {
+        "unset": f"which {by} starts without LD_PRELOAD",
+        "replaced": f"which {by} starts with another LD_PRELOAD",
+        "root": f"which {by} starts where the library is not: in another root folder",
+        "static": "which is statically linked",
+        "secure": "which begins with more rights than its caller has, so that nothing is preloaded",
+    }.get(image.lost, "into which the dynamic linker did not load the library")
+
+
+def unserved(images: Sequence[Image]) -> list[Image]:
+    """One of each program, with the processor time of all its processes; the one that used most comes first."""
+    found: dict[str, Image] = {}
+    for each in (image for image in images if image.lost):
+        known = found.get(each.program)
+        cpu_s = each.cpu_s + (known.cpu_s if known else 0)
+        found[each.program] = Image(each.pid, each.program, each.by, each.lost, cpu_s)
+    return sorted(found.values(), key=lambda image: -image.cpu_s)
+
+
+def share(images: Sequence[Image]) -> float:
+    """Of the processor time, that of programs that were not served."""
+    whole = sum(image.cpu_s for image in images)
+    return sum(image.cpu_s for image in images if image.lost) / whole if whole else 0.0
+
+
+def worker(images: Sequence[Image]) -> str | None:
+    """The program that used most of the processor time."""
+    used: dict[str, float] = {}
+    for image in images:
+        used[image.program] = used.get(image.program, 0.0) + image.cpu_s
+    return max(used, key=lambda program: used[program], default=None)
+
+
+def became(images: Sequence[Image]) -> Image | None:
+    """The last program of the command's own process."""
+    return next((image for image in reversed(images) if image.own), None)
+
+
+def refusal(arm: Arm, images: Sequence[Image]) -> str | None:
+    """Why a run like this says nothing about the arm's allocator."""
+    lost, part, last = unserved(images), share(images), became(images)
+    if not lost or not (part >= UNSERVED_SHARE or (last and last.lost)):
+        return None
+    first = last if last and last.lost and part < UNSERVED_SHARE else lost[0]
+    used = f"what was not served used {part:.0%} of the processor time"
+    return f"{arm.name} cannot serve {first.program}, {why(first)}; {used}; {REMEDY}"
+
+
+def warning(arm: Arm, images: Sequence[Image]) -> str | None:
+    """What is to be said with figures of a run like this."""
+    whole = sum(image.cpu_s for image in images) or 1.0
+    lost = [each for each in unserved(images) if each.lost in LOSSES or each.cpu_s / whole >= SAID_SHARE]
+    if not lost:
+        return None
+    parts = [(each, f"{each.cpu_s / whole:.0%} of the processor time") for each in lost[:MOST_NAMED]]
+    named = "; ".join(f"{each.program}, {why(each)} ({part})" for each, part in parts)
+    more = f"; and {len(lost) - MOST_NAMED} more programs" if len(lost) > MOST_NAMED else ""
+    return f"{arm.name} did not serve all of it: {named}{more}"
+
+
+def followed(
+    argv: Sequence[str], env: Mapping[str, str], arm: Arm, limit_s: float, cwd: str | None = None
+) -> list[Image]:
+    """Runs a command for so long at most, and follows it. Its output is thrown away."""
+    if arm.library.path is None:
+        return []
+    with follower.Report(arm.library.path) as report, Launcher() as launcher:
+        launcher.run(Request(report.command(argv, limit_s), env, cwd, timeout_s=2 * limit_s, sample_ms=0))
+        return report.images()
