@@ -125,21 +125,28 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   }
 }
 
-/* Names of version 0.1 that version 0.3 will not know. */
+/* Names of version 0.1 that version 0.3 will not know; NULL: it has no effect. */
 static const struct {
   const char *old, *name;
-} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}};
+} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}, {"RETAIN_PERCENT", NULL}};
 
-/* With the prefix or without. */
+enum { UNKNOWN = HAK_OPTION_COUNT, WITHOUT_EFFECT };
+
+/* With the prefix or without. Returns the number of the option, UNKNOWN or WITHOUT_EFFECT. */
 static int find(const char *name) {
   if (strncasecmp(name, prefix, sizeof prefix - 1) == 0) {
     name += sizeof prefix - 1;
   }
   for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
-    name = strcasecmp(name, aliases[i].old) == 0 ? aliases[i].name : name;
+    if (strcasecmp(name, aliases[i].old) == 0) {
+      if (!aliases[i].name) {
+        return WITHOUT_EFFECT;
+      }
+      name = aliases[i].name;
+    }
   }
   int id = 0;
-  while (id < HAK_OPTION_COUNT && strcasecmp(name, options[id].name) != 0) {
+  while (id < UNKNOWN && strcasecmp(name, options[id].name) != 0) {
     id++;
   }
   return id;
@@ -185,9 +192,12 @@ static void load(const char *variable) {
   length = length < sizeof name ? length : sizeof name - 1;
   memcpy(name, variable, length);
   name[length] = '\0';
-  int id = equals ? find(name) : HAK_OPTION_COUNT;
-  if (id == HAK_OPTION_COUNT) {
-    hak_text_say("hakmem: warning: %s: no such option; HAKMEM_HELP=1 lists the options\n", name);
+  int id = equals ? find(name) : UNKNOWN;
+  if (id >= UNKNOWN) {
+    hak_text_say(id == UNKNOWN ? "hakmem: warning: %s: no such option; HAKMEM_HELP=1 lists the options\n"
+                               : "hakmem: warning: %s: has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX say how much "
+                                 "free memory stays resident\n",
+                 name);
     return;
   }
   if (equals[1] == '\0') { /* as many a file of settings has it: none */
@@ -230,7 +240,7 @@ void hak_options_load(char **environment) {
 
 int hak_option_get(const char *name, char *value, size_t capacity) {
   int id = find(name);
-  if (id == HAK_OPTION_COUNT) {
+  if (id >= UNKNOWN) {
     return ENOENT;
   }
   write_value(hak_text_on(value, capacity), options[id].kind, hak_option((hak_option_id_t)id));
@@ -240,8 +250,8 @@ int hak_option_get(const char *name, char *value, size_t capacity) {
 int hak_option_set(const char *name, const char *value) {
   int id = find(name);
   int64_t parsed;
-  if (id == HAK_OPTION_COUNT) {
-    return ENOENT;
+  if (id >= UNKNOWN) {
+    return id == WITHOUT_EFFECT ? 0 : ENOENT;
   }
   bool ok = parse(&options[id], value, &parsed);
   if (!ok || options[id].when == START) {

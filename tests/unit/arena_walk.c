@@ -1,4 +1,4 @@
-/* A random walk over all that the arena does, against a model that knows who has what. */
+/* A random walk over all that the arena does, against a model that knows who has what, and what may stay resident. */
 #include "child.h"
 #include "prng.h"
 #include "setting.h"
@@ -6,6 +6,7 @@
 #include "system.h"
 
 enum { RANGES = 120, STEPS = 6000 };
+#define NEVER ((size_t)INT64_MAX >> HAK_SLICE_SHIFT) /* does what is free go back */
 
 /* `chunks` whole chunks, then `slices` slices. Each slice holds its owner's tag in its first and last word. */
 typedef struct Range {
@@ -136,21 +137,108 @@ static void shrink(Range *range) {
   }
 }
 
+/* The whole chunks alone, as a block does that becomes larger: where they are, or wherever the kernel finds room. */
+static void grow(Range *range) {
+  if (range->chunks > 0 && range->slices == 0 && range->chunks < 12) {
+    size_t chunks = range->chunks + 1 + prng_below(&prng, 3), had = slices_in(range);
+    char *base = hak_arena_grow_chunks(range->base, chunks, prng_below(&prng, 2));
+    if (base) {
+      range->base = base;
+      range->chunks = chunks;
+      used += slices_in(range) - had;
+      for (size_t i = 0; i < RANGES; i++) {
+        CHECK(&ranges[i] == range || !overlap(range, &ranges[i]));
+      }
+      mark(range, had);
+      verify(range);
+    }
+  }
+}
+
+/* The law of retention, in the few numbers that bound what it may do. */
+typedef struct Law {
+  uint64_t window_ms, now_ms, active_ms;
+  size_t peak[2];   /* of use: in this window, and in the one before */
+  size_t regretted; /* fetched, of what policy had purged */
+  size_t purged;    /* by policy, and not fetched since */
+  size_t retain, most, warm;
+} Law;
+
+static Law law = {.window_ms = 1000,
+                  .now_ms = 1000000,
+                  .retain = 8 << 20 >> HAK_SLICE_SHIFT,
+                  .most = INT64_MAX >> HAK_SLICE_SHIFT,
+                  .warm = (size_t)16 * HAK_SLAB_SLICES};
+static size_t fetched_before, purged_before;
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static void follow(bool trims) {
+  size_t fetched = hak_arena.retention.fetched - fetched_before, purged = hak_arena.retention.purged - purged_before;
+  size_t again = fetched < law.purged ? fetched : law.purged;
+  fetched_before += fetched;
+  purged_before += purged;
+  law.regretted += again;
+  law.purged += (trims ? 0 : purged) - again;
+  law.peak[0] = larger(law.peak[0], used);
+}
+
+/* Until no more than may stay does, or the system refuses: no more than demand has drawn stays, none beyond the
+ * ceiling, and with what is in use a quarter more than the recent peak; but for what is always kept. */
+static void obey(void) {
+  for (size_t before = SIZE_MAX; dirty_slices() < before;) {
+    before = dirty_slices();
+    hak_release_after_give(0);
+  }
+  follow(false);
+  size_t peak = larger(law.peak[0], law.peak[1]), dirty = dirty_slices();
+  if (!scarce) {
+    CHECK(dirty <= larger(law.warm, law.retain + law.regretted));
+    CHECK(dirty <= larger(law.warm, larger(law.retain, law.most)));
+    CHECK(dirty <= larger(law.warm, law.retain) || used + dirty <= peak + peak / 4);
+  }
+  CHECK(hak_arena.retention.fetched - hak_arena.retention.purged == used + dirty);
+}
+
+/* A pause, however long, is half a window. */
+static void pass_time(uint64_t ms) {
+  law.now_ms += ms;
+  law.active_ms += ms < law.window_ms / 2 ? ms : law.window_ms / 2;
+  hak_arena_tick(law.now_ms);
+  follow(false);
+  CHECK(hak_arena_window_ended() == (law.active_ms >= law.window_ms));
+  if (law.active_ms >= law.window_ms) {
+    law.active_ms = 0;
+    law.peak[1] = law.peak[0];
+    law.peak[0] = used;
+  }
+}
+
+static void change_options(void) {
+  law.most = prng_below(&prng, 2) ? prng_below(&prng, 20 * CHUNK) : INT64_MAX >> HAK_SLICE_SHIFT;
+  law.warm = (size_t)prng_below(&prng, 20) * HAK_SLAB_SLICES;
+  set_number("RETAIN_MAX", (uint64_t)law.most << HAK_SLICE_SHIFT);
+  set_number("WARM_POOL_SIZE", law.warm / HAK_SLAB_SLICES);
+}
+
 static void give_back(void) {
-  static uint64_t now_ms = 1000000;
   uint32_t what = prng_below(&prng, 8);
   if (what == 0) {
     size_t keep = prng_below(&prng, 4 * CHUNK);
     (void)hak_arena_purge(keep);
     CHECK(scarce || dirty_slices() <= keep);
+    follow(true);
   } else if (what < 4) {
-    now_ms += prng_below(&prng, 800);
-    hak_arena_tick(now_ms);
+    pass_time(prng_below(&prng, prng_below(&prng, 4) ? 300 : 60000));
+  } else if (what == 4 && law.retain < NEVER) {
+    change_options();
   }
 }
 
 static void fail_now_and_then(void) {
-  for (SystemCall call = SYSTEM_MMAP; call <= SYSTEM_MPROTECT; call++) {
+  for (SystemCall call = SYSTEM_MMAP; call <= SYSTEM_MREMAP; call++) {
     system_refuse(call, prng_below(&prng, 8), prng_below(&prng, 3));
   }
   system_refuse_mappings_from(prng_below(&prng, 4) ? 0 : HAK_CHUNK_BYTES);
@@ -165,7 +253,7 @@ static void step(void) {
   if (!range->base) {
     (what < 12 ? take_slices : take_chunks)(range);
   } else if (what < 4) {
-    give(range);
+    (what == 0 ? grow : give)(range);
   } else if (what < 7) {
     extend(range);
   } else if (what < 10) {
@@ -192,9 +280,13 @@ static void give_all(void) {
 }
 
 static void walk(void) {
+  hak_arena_tick(law.now_ms); /* the first one after a long pause */
+  law.active_ms = law.now_ms < law.window_ms / 2 ? law.now_ms : law.window_ms / 2;
   for (size_t i = 0; i < STEPS; i++) {
     step();
     CHECK(hak_arena_used_slices() == used);
+    follow(false);
+    obey();
     if (i % 16 == 0) {
       slices_add_up();
     }
@@ -210,15 +302,17 @@ static void with_the_defaults(void) {
 
 static void with_little_kept(void) {
   prng = prng_seeded(2);
-  set_number("WARM_POOL_SIZE", 2);
   set_number("RETAIN", 1 << 20);
-  set_number("RETAIN_MAX", 0);
+  law.retain = 1 << 20 >> HAK_SLICE_SHIFT;
+  change_options();
   walk();
 }
 
 static void with_everything_kept(void) {
   prng = prng_seeded(3);
   retain_everything();
+  law.retain = law.most = NEVER;
+  law.window_ms = 3600000;
   walk();
 }
 
@@ -226,6 +320,7 @@ static void with_refused_calls(void) {
   prng = prng_seeded(4);
   scarce = true;
   set_number("RETAIN", 1 << 20);
+  law.retain = 1 << 20 >> HAK_SLICE_SHIFT;
   walk();
 }
 

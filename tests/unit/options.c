@@ -179,6 +179,24 @@ static void what_may_change_can_be_set(void) {
   CHECK(hak_option_set("HAKMEM_", "1") == ENOENT);
 }
 
+/* A name of before works as the one that took its place. */
+static void an_old_name_is_an_alias(void) {
+  char text[VALUE_BYTES];
+  CHECK(hak_option_set("RETAIN_LEARNED", "5M") == 0 && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
+  CHECK(hak_option_get("hakmem_retain_learned", text, sizeof text) == 0 && strcmp(text, "5242880") == 0);
+  CHECK(hak_option_set("RETAIN_LEARNED", "much") == EINVAL && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
+}
+
+/* One of what is no more is accepted, whatever its value, and changes nothing. */
+static void a_name_without_effect_is_accepted(void) {
+  char text[] = "####";
+  CHECK(hak_option_set("RETAIN_PERCENT", "25") == 0 && hak_option_set("HAKMEM_RETAIN_PERCENT", "x") == 0);
+  CHECK(hak_option_get("RETAIN_PERCENT", text, sizeof text) == ENOENT && strcmp(text, "####") == 0);
+  for (size_t i = 0; i < ROWS; i++) {
+    has_value(&rows[i], rows[i].defaults[HAK_PROFILE_SPEED]);
+  }
+}
+
 static void a_short_buffer_is_respected(void) {
   char text[] = "########";
   CHECK(hak_option_get("PROFILE", text, 3) == 0);
@@ -198,6 +216,8 @@ int main(void) {
   child_succeeds(values_are_in_force);
   child_succeeds(a_text_is_kept_as_it_was_given);
   child_succeeds(what_may_change_can_be_set);
+  child_succeeds(an_old_name_is_an_alias);
+  child_succeeds(a_name_without_effect_is_accepted);
   child_succeeds(a_short_buffer_is_respected);
   return 0;
 }

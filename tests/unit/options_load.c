@@ -55,6 +55,9 @@ static const Row rows[] = {
     {"HAKMEM_MEMORY_LIMIT=1.5M", "MEMORY_LIMIT", REFUSED},
     {"HAKMEM_MEMORY_LIMIT=0x10", "MEMORY_LIMIT", REFUSED},
     {"HAKMEM_MEMORY_LIMIT=auto", "MEMORY_LIMIT", REFUSED},
+    {"HAKMEM_RETAIN_MAX=3M", "RETAIN_MAX", "3145728"},
+    {"HAKMEM_RETAIN_LEARNED=3M", "RETAIN_MAX", "3145728"}, /* an old name */
+    {"HAKMEM_RETAIN_LEARNED=all", "RETAIN_MAX", REFUSED},
     {"HAKMEM_DECAY_MS=50", "DECAY_MS", "50"},
     {"HAKMEM_DECAY_MS=1K", "DECAY_MS", REFUSED},
     {"HAKMEM_DECAY_MS=50 ", "DECAY_MS", REFUSED},
@@ -140,6 +143,17 @@ static void unknown_names_are_warned_of(void) {
   }
 }
 
+/* One line, which names what does have an effect; whatever the value is, and whatever the case of the name. */
+static void a_name_without_effect_is_warned_of(void) {
+  static const char *const gone[] = {"HAKMEM_RETAIN_PERCENT=25", "HAKMEM_RETAIN_PERCENT=", "HAKMEM_retain_percent=x"};
+  ChildResult result;
+  for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+    variable = gone[i];
+    child_run(load_variable, &result);
+    CHECK(result.status == 0 && is_one_warning(result.errors, ": has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX"));
+  }
+}
+
 static size_t name_length;
 
 static void load_long_name(void) {
@@ -204,6 +218,21 @@ static void ask_for_help(void) {
   load("HAKMEM_HELP=1");
 }
 
+static void ask_for_help_by_an_old_name(void) {
+  char old[] = "HAKMEM_RETAIN_LEARNED=123456", help[] = "HAKMEM_HELP=1";
+  char *environment[] = {old, help, NULL};
+  hak_options_load(environment);
+}
+
+/* The help shows what the old name stands for, under its present one alone. */
+static void help_knows_no_old_names(void) {
+  ChildResult result;
+  child_run(ask_for_help_by_an_old_name, &result);
+  CHECK(result.status == 0 && strstr(result.errors, "LEARNED") == NULL && strstr(result.errors, "PERCENT") == NULL);
+  const char *line = strstr(result.errors, "HAKMEM_RETAIN_MAX ");
+  CHECK(line && strstr(line, "123456") && strstr(line, "123456") < strchr(line, '\n'));
+}
+
 static void help_lists_every_option(void) {
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) {"HAKMEM_" name " ", help "\n"},
   static const struct {
@@ -228,10 +257,12 @@ static void help_lists_every_option(void) {
 int main(void) {
   values_are_understood_or_refused();
   unknown_names_are_warned_of();
+  a_name_without_effect_is_warned_of();
   long_names_are_cut();
   other_variables_are_no_business_of_ours();
   child_succeeds(load_several);
   more_rights_make_silent();
   help_lists_every_option();
+  help_knows_no_old_names();
   return 0;
 }
