@@ -1,6 +1,5 @@
-/* A program that has huge blocks only, or hardly any others, gets small when it has freed them: at once when what was
- * in use for long is freed, and in time after a burst. argument: end, all is freed for good; or burst, all was freed
- * and taken again for a while */
+/* A program that has huge blocks only, or hardly any others, gets small within a few windows of activity when it has
+ * freed them. argument: end, blocks were replaced one by one before; or burst, all was freed and taken again */
 #include <string.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ int main(int count, char **arguments) {
   }
   size_t live = trap_rss_kib();
   free_all();
-  for (size_t i = 0; burst && i < IDLE_ROUNDS; i++) {
+  for (size_t i = 0; i < IDLE_ROUNDS; i++) {
     usleep(IDLE_US);
     char *volatile block = hak_malloc(2 * MIB);
     CHECK(block != NULL);
