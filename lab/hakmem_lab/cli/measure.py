@@ -105,7 +105,7 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
     from hakmem_lab.plan import peers, project
 
     top = project.root()
-    own = spec.kind == "suite" and top is not None and Path(source).resolve().is_relative_to(top / "experiments")
+    own = spec.kind == "suite" and top is not None and Path(source).absolute().is_relative_to(top / "experiments")
     named = "allocators" in spec.model_fields_set and not own
     if named or params.get("allocators") or spec.kind == "tune" or getattr(spec, "commands", ()):
         return spec

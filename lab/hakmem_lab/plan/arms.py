@@ -148,7 +148,7 @@ def _library_file(name: str, where: str) -> Path:
         path = Path(name).expanduser().resolve()
         if path.is_file():
             return path
-    raise LabError(f"{where}: there is no library {name}")
+    raise LabError(f"{where}: there is no library {name}" + (": make programs" if project.is_own(name) else ""))
 
 
 def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:

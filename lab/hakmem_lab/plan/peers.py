@@ -125,14 +125,13 @@ def hakmem_library() -> Library:
 
 def lacking(allocators: Iterable[str]) -> list[str]:
     """Those of these names that are known, but neither installed nor built."""
-    found = []
-    for name in allocators:
+
+    def there(name: str) -> bool:
         if name in DEBIAN:
-            there = _installed(DEBIAN[name][1]) is not None
-        else:
-            there = name not in listed() or name in built()
-        found += [] if there else [name]
-    return found
+            return _installed(DEBIAN[name][1]) is not None
+        return name not in listed() or name in built()
+
+    return [name for name in allocators if not there(name)]
 
 
 def remedy(missing: Sequence[str]) -> str:

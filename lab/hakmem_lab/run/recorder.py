@@ -262,6 +262,10 @@ class Recorder(Written, Generic[AnySpec]):
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
             preflight.check_arm(arm, self.workload_on(arm))
         self.progress.restart()
+        self.await_first_run()
+
+    def await_first_run(self) -> None:
+        """What is started from here on may be a server, until a run has ended."""
         Launcher.when_slow = None if self.progress.said_slow else self._say_slow
 
     def _say_slow(self) -> None:

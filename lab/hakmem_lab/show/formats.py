@@ -197,7 +197,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _paragraphs(result: dict) -> Iterator[str]:
     if result["warnings"]:
-        yield "\n".join(f"> **Warning:** {plain(text)}  " for text in result["warnings"])
+        yield "\n".join(f"- warning: {plain(text)}" for text in result["warnings"])
     said = answers.explain(result)
     yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.answer)}"
     if said.more:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-COMMON = "bash sh sed tr sort comm cat dirname nproc head tail date mktemp rm tee chmod env cut python3 id make git".split()
-BUILDING = "gcc g++ cmake ninja ar objcopy".split()
+COMMON = (
+    "bash", "sh", "sed", "tr", "sort", "comm", "cat", "dirname", "nproc", "head", "tail",
+    "date", "mktemp", "rm", "tee", "chmod", "env", "cut", "python3", "id", "make", "git",
+)  # fmt: skip
+BUILDING = ("gcc", "g++", "cmake", "ninja", "ar", "objcopy")
 
 
 @pytest.fixture
@@ -27,7 +30,9 @@ def system(tmp_path):
             path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
             path.chmod(0o755)
         words = [ROOT / "scripts" / "bootstrap", *(groups or ["build"])]
-        return subprocess.run(words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60
+        )
 
     return call
 
@@ -40,7 +45,9 @@ def test_what_is_there_by_other_means_is_not_installed(system):
 def test_on_another_system_what_is_missing_is_named(system):
     done = system(set(BUILDING) - {"cmake", "ninja"})
     assert done.returncode == 1
-    assert re.search("not a Debian system; install what these packages of Debian hold.*: cmake ninja-build$", done.stderr)
+    assert re.search(
+        "not a Debian system; install what these packages of Debian hold.*: cmake ninja-build$", done.stderr
+    )
 
 
 def test_without_root_and_sudo_the_command_for_root_is_said(system):
@@ -65,10 +72,17 @@ def test_where_apt_fails_the_command_is_said(system):
     assert "By hand, as root: apt-get update && apt-get install" in done.stderr
 
 
-@pytest.mark.parametrize("target", ["all", "install", "site", "demo", "dist", "deb", "wheel", "musl", "test-musl", "lint",
-                                    "format", "coverage", "fuzz", "perf_fast", "peers", "bench", "uninstall"])  # fmt: skip
+TARGETS = (
+    "all", "install", "uninstall", "site", "demo", "dist", "deb", "wheel", "musl", "test-musl", "lint", "format",
+    "coverage", "fuzz", "perf_fast", "peers", "bench",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_target_installs_what_it_needs_before_it_builds(target):
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    said = subprocess.run(["make", "-n", "-C", ROOT, target], env=env, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        ["make", "-n", "-C", ROOT, target], env=env, capture_output=True, text=True, check=True
+    ).stdout
     lines = [line.strip() for line in said.splitlines() if not line.startswith("make")]
     assert lines[0].startswith("scripts/bootstrap build"), lines[0]

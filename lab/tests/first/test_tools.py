@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SCRIPTS = ("Makefile", *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo")))
+SCRIPTS = (
+    "Makefile",
+    *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo")),
+)
 # A word that a shell takes for a command: it follows the beginning of a line, an operator, or what leads another one.
 COMMAND = re.compile(
     r"(?:^|[|;&({`!]|\$\(|\b(?:then|do|else|if|while|exec|env|xargs|watched|as_root)\s)[\s@!{(]*"
@@ -55,7 +58,7 @@ def called(text):
 
 
 def owner(name):
-    """The package of the program; None where this is no program, but a function, a word of the shell, or not installed."""
+    """The package of the program; None where it is a function, a word of the shell, or not installed."""
     path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
     for place in dict.fromkeys([path, str(Path(path).resolve())]) if path else ():
         for way in (place, place.removeprefix("/usr")):
