@@ -115,7 +115,7 @@ def test_a_measurement(tools, tmp_path):
     assert run == f"run={json.loads((runs / 'result.json').read_text())['run']}"
     assert (runs / "verdict.md").read_text() == (tmp_path / "summary").read_text()
     assert any(line.startswith("### GO: ") for line in (tmp_path / "summary").read_text().splitlines())
-    assert done.stdout.startswith("::notice title=GO")
+    assert "\n::notice title=GO" in done.stdout
     (suite,) = ET.parse(runs / "junit.xml").getroot()
     assert suite.get("tests") == "1"
     assert (runs / "metrics.txt").read_text().endswith("# EOF\n")
