@@ -34,6 +34,18 @@ watched() {
   return "$status"
 }
 
+# The Python of the laboratory. Debian's own comes first: a version manager's shim may answer for a name and then refuse.
+find_python() {
+  local candidate
+  for candidate in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
 # build PRESET [TARGET...]: configure and build, silent unless it fails.
 build() {
   local preset=$1
