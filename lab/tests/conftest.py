@@ -108,6 +108,24 @@ class Fakes:
         return path
 
 
+COLLECTED = pytest.StashKey[set[Path]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files that tests were found in, before a marker leaves some of them out."""
+    config.stash[COLLECTED] = {item.path for item in items}
+
+
+@pytest.fixture
+def collected_files(pytestconfig: pytest.Config) -> set[Path]:
+    """Of this test run, which must be one of all tests."""
+    whole = [pytestconfig.rootpath / path for path in pytestconfig.getini("testpaths")]
+    if [pytestconfig.invocation_params.dir / word for word in pytestconfig.args] != whole:
+        pytest.skip("only some of the tests are run")
+    return pytestconfig.stash[COLLECTED]
+
+
 @pytest.fixture(scope="session")
 def common(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """common(name): a folder that all workers of a test run share."""
