@@ -1,6 +1,7 @@
 """A real cluster of worker processes on this machine, of which one is killed in the middle."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import random
@@ -12,7 +13,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("distributed", reason="needs the extra 'fleet'")
+# Importing it takes seconds of every worker, whose share of the tests may be elsewhere.
+if importlib.util.find_spec("distributed") is None:
+    pytest.skip("needs the extra 'fleet'", allow_module_level=True)
 
 BLOCKS, WORKERS = 16, 4
 FIRST = ("--engine", "dask", "--quiet")
