@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 FAKES = Path(__file__).parent / "fakes"
 LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME", "_RJEM_")
@@ -24,6 +25,9 @@ LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME"
 FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 60
+# A machine with other things to do must not fail a test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Started in the background, a shell's child ignores these, and so would every hak that a test means to interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
