@@ -45,20 +45,15 @@ test:
 	@scripts/bootstrap build test
 	@scripts/test
 
-# What takes minutes more: every kind of run ended in every way, the mutants of the laboratory's statistics, and every package.
+# What takes more: CONTRIBUTING.md lists it. Before a release, and once a week.
 test-long:
 	@scripts/bootstrap build test long
-	@scripts/venv --dev && $(RELEASE) hakmem
-	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
-	@scripts/mutate-lab --jobs 2
-	@scripts/test-packages
-	@$(MAKE) --no-print-directory test-musl
+	@scripts/test --long
 
 # The whole suite there; `make test` runs what is quick of it.
 test-musl:
 	@scripts/bootstrap build musl
-	@cmake --preset musl $(QUIET) && cmake --build build/musl
-	@ctest --test-dir build/musl -LE '^(check|preload|profile)$$' --timeout 150 --output-on-failure
+	@scripts/test --long musl
 
 lint:
 	@scripts/bootstrap build test
