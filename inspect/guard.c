@@ -28,7 +28,7 @@ static void note_event(hak_guard_event_t *event) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   size_t count = hak_unwind(pcs);
   event->count = (uint32_t)(count < HAK_GUARD_FRAMES ? count : HAK_GUARD_FRAMES);
-  memcpy(event->pcs, pcs, event->count * sizeof *pcs);
+  hak_copy_words(event->pcs, pcs, event->count);
   event->thread = hak_lock_my_id();
 }
 
