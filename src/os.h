@@ -58,7 +58,7 @@ hak_os_huge_t hak_os_huge_mode(void);
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 /* No huge pages for the range, where the system makes them unasked. */
 void hak_os_decline_huge(void *at, size_t bytes);
-/* Whether the process is, or is about to be, under a filter that may kill for an unusual call. */
+/* Whether the process is about to be under a filter, which may kill for an unusual call. */
 bool hak_os_is_filtered(void);
 void hak_os_expect_filter(void);
 /* Advice that takes nothing away, by direct system call. */

@@ -145,23 +145,28 @@ __attribute__((used)) void *interpose_before(void) {
 }
 
 /* All that may hold an argument survives. */
-__asm__(
-    ".text\n.globl " TEXT(INTERPOSED) "\n.type " TEXT(INTERPOSED) ", @function\n" TEXT(INTERPOSED) ":\n"
-    "  endbr64\n"
-    "  push %rbp\n  mov %rsp, %rbp\n"
-    "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %r10\n"
-    "  sub $128, %rsp\n"
-    "  movdqu %xmm0, 0(%rsp)\n  movdqu %xmm1, 16(%rsp)\n  movdqu %xmm2, 32(%rsp)\n  movdqu %xmm3, 48(%rsp)\n"
-    "  movdqu %xmm4, 64(%rsp)\n  movdqu %xmm5, 80(%rsp)\n  movdqu %xmm6, 96(%rsp)\n  movdqu %xmm7, 112(%rsp)\n"
-    "  call interpose_before\n"
-    "  mov %rax, %r11\n"
-    "  movdqu 0(%rsp), %xmm0\n  movdqu 16(%rsp), %xmm1\n  movdqu 32(%rsp), %xmm2\n  movdqu 48(%rsp), %xmm3\n"
-    "  movdqu 64(%rsp), %xmm4\n  movdqu 80(%rsp), %xmm5\n  movdqu 96(%rsp), %xmm6\n  movdqu 112(%rsp), %xmm7\n"
-    "  add $128, %rsp\n"
-    "  pop %r10\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n  pop %rbp\n"
-    "  test %r11, %r11\n  jz 1f\n  jmp *%r11\n"
-    "1: mov $-1, %rax\n  ret\n"
-    ".size " TEXT(INTERPOSED) ", . - " TEXT(INTERPOSED) "\n");
+__asm__(".text\n.globl " TEXT(INTERPOSED) "\n.type " TEXT(INTERPOSED) ", @function\n" TEXT(
+    INTERPOSED) ":\n"
+                "  endbr64\n"
+                "  push %rbp\n  mov %rsp, %rbp\n"
+                "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %r10\n"
+                "  sub $128, %rsp\n"
+                "  movdqu %xmm0, 0(%rsp)\n  movdqu %xmm1, 16(%rsp)\n  movdqu %xmm2, 32(%rsp)\n  movdqu %xmm3, "
+                "48(%rsp)\n"
+                "  movdqu %xmm4, 64(%rsp)\n  movdqu %xmm5, 80(%rsp)\n  movdqu %xmm6, 96(%rsp)\n  movdqu %xmm7, "
+                "112(%rsp)\n"
+                "  call interpose_before\n"
+                "  mov %rax, %r11\n"
+                "  movdqu 0(%rsp), %xmm0\n  movdqu 16(%rsp), %xmm1\n  movdqu 32(%rsp), %xmm2\n  movdqu 48(%rsp), "
+                "%xmm3\n"
+                "  movdqu 64(%rsp), %xmm4\n  movdqu 80(%rsp), %xmm5\n  movdqu 96(%rsp), %xmm6\n  movdqu 112(%rsp), "
+                "%xmm7\n"
+                "  add $128, %rsp\n"
+                "  pop %r10\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n  pop "
+                "%rbp\n"
+                "  test %r11, %r11\n  jz 1f\n  jmp *%r11\n"
+                "1: mov $-1, %rax\n  ret\n"
+                ".size " TEXT(INTERPOSED) ", . - " TEXT(INTERPOSED) "\n");
 
 __attribute__((destructor)) static void report(void) {
   const char *fd = getenv("LOADED_REPORT");

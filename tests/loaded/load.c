@@ -1,5 +1,5 @@
-/* A threaded load whose contents are checked: blocks of every kind, kept, grown, cleared and freed by other threads, while
- * threads come and go. Linked with no allocator. */
+/* A threaded load whose contents are checked: blocks of every kind, kept, grown, cleared and freed by other threads,
+ * while threads come and go. Linked with no allocator. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +32,9 @@ static void verify(const unsigned char *block, size_t bytes, unsigned char mark)
 }
 
 static void fill(Slot *slot, size_t bytes, unsigned char mark, uint64_t how) {
-  slot->block = how % 4 == 0 ? calloc(1, bytes) : how % 29 == 1 ? aligned_alloc(4096, (bytes + 4095) & ~4095UL) : malloc(bytes);
+  slot->block = how % 4 == 0    ? calloc(1, bytes)
+                : how % 29 == 1 ? aligned_alloc(4096, (bytes + 4095) & ~4095UL)
+                                : malloc(bytes);
   CHECK(slot->block != NULL);
   if (how % 4 == 0) {
     verify(slot->block, bytes, 0);
