@@ -22,7 +22,7 @@ try() {
 }
 
 system=$(dirname "$(realpath "$(ldd "$load" | awk '/libc.so.6/ { print $3 }')")")
-for name in torsocks/libtorsocks.so faketime/libfaketime.so.1 faketime/libfaketimeMT.so.1 libfakeroot/libfakeroot-0.so \
+for name in torsocks/libtorsocks.so faketime/libfaketime.so.1 faketime/libfaketimeMT.so.1 libfakeroot/libfakeroot-sysv.so \
   libeatmydata.so libprofiler.so.0; do
   [ -e "$system/$name" ] || continue
   for order in "$library $system/$name" "$system/$name $library"; do
