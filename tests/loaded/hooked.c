@@ -1,5 +1,5 @@
-/* A watcher that is preloaded, before the library or behind it, sees each page that goes back, once, and the program's own
- * calls. */
+/* A watcher that is preloaded, before the library or behind it, sees each page that goes back, once, and the program's
+ * own calls. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>

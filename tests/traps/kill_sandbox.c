@@ -1,6 +1,6 @@
-/* In a sandbox that ends the process, with no handler to ask, at any call or advice but those of glibc's malloc; OpenSSH's
- * list is the same for memory, but allows any advice. Blocks of every size are allocated, grown and freed, what is free goes
- * back to the system, and threads that were there before go on.
+/* In a sandbox that ends the process, with no handler to ask, at any call or advice but those of glibc's malloc;
+ * OpenSSH's list is the same for memory, but allows any advice. Blocks of every size are allocated, grown and freed,
+ * what is free goes back to the system, and threads that were there before go on.
  *
  * argument: "first": the filter is there before main's first block; "later": after 64 MiB */
 #include <errno.h>
@@ -25,12 +25,23 @@ enum { THREADS = 2, SMALL = 150000, SMALL_BYTES = 500 };
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 static void shut(void) {
-  static struct sock_filter rules[] = {
-      LOAD(nr), ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(futex), ALLOW(getrandom),
-      ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(rt_sigprocmask),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3), LOAD(args[2]),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  static struct sock_filter rules[] = {LOAD(nr),
+                                       ALLOW(brk),
+                                       ALLOW(mmap),
+                                       ALLOW(munmap),
+                                       ALLOW(mremap),
+                                       ALLOW(mprotect),
+                                       ALLOW(futex),
+                                       ALLOW(getrandom),
+                                       ALLOW(write),
+                                       ALLOW(exit),
+                                       ALLOW(exit_group),
+                                       ALLOW(rt_sigprocmask),
+                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+                                       LOAD(args[2]),
+                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED, 0, 1),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
