@@ -18,8 +18,8 @@ lab: tools
 	@scripts/venv
 
 # The same for programs on musl (Alpine), beside the one for glibc, where the command `hakmem` finds it.
-musl: tools
-	@command -v musl-gcc >/dev/null || { echo "make: musl-gcc is missing; apt-get install musl-tools" >&2; exit 1; }
+musl:
+	@scripts/bootstrap build musl
 	cmake --preset musl $(QUIET) && cmake --build build/musl --target hakmem hakmem_static
 
 # Current releases of the other allocators, built from pinned sources.
@@ -28,10 +28,9 @@ peers:
 	@peers/build
 	@peers/check
 
-# A clear message instead of the first thing that breaks.
+# What building takes: installed where it is missing, or named where that cannot be done.
 tools:
-	@for tool in cmake ninja gcc; do command -v $$tool >/dev/null || \
-	  { echo "make: $$tool is missing; run scripts/bootstrap build" >&2; exit 1; }; done
+	@scripts/bootstrap build
 
 # The benchmark programs, and what the suites of experiments/ need besides.
 programs:
@@ -46,24 +45,22 @@ test:
 	@scripts/bootstrap build test
 	@scripts/test
 
-# What takes minutes more: every kind of run ended in every way, the mutants of the laboratory's statistics, and every package.
+# What takes more: CONTRIBUTING.md lists it. Before a release, and once a week.
 test-long:
 	@scripts/bootstrap build test long
-	@scripts/venv --dev && $(RELEASE) hakmem
-	@cd lab && ../.venv/bin/python -m pytest -m long -n "$${JOBS:-$$(nproc)}" --dist loadgroup
-	@scripts/mutate-lab --jobs 2
-	@scripts/test-packages
-	@$(MAKE) --no-print-directory test-musl
+	@scripts/test --long
 
 # The whole suite there; `make test` runs what is quick of it.
 test-musl:
-	@cmake --preset musl $(QUIET) && cmake --build build/musl
-	@ctest --test-dir build/musl -LE '^(check|preload|profile)$$' --timeout 150 --output-on-failure
+	@scripts/bootstrap build musl
+	@scripts/test --long musl
 
 lint:
+	@scripts/bootstrap build test
 	@scripts/lint
 
 format:
+	@scripts/bootstrap build test
 	@scripts/format
 
 install: library
@@ -101,9 +98,11 @@ perf_observe: tools
 	HAKMEM_STATS=1 build/observe/bench/bench_random_mixed_hakmem
 
 coverage:
+	@scripts/bootstrap build test
 	@scripts/coverage
 
 fuzz:
+	@scripts/bootstrap build test
 	@scripts/fuzz $(SECONDS)
 
 clean:

@@ -27,6 +27,9 @@ list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 # The compiler must not turn the bodies of these functions into calls of themselves.
 set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)
 
+# The heap's own call of madvise is to go by the dynamic symbol, for another library may stand before it.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/protection.c PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto")
+
 # Control-flow enforcement: indirect branches land on endbr64 (IBT), returns match a second stack (SHSTK).
 set(cet_compile_options)
 set(cet_link_options)

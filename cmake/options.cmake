@@ -11,7 +11,7 @@ option(HAKMEM_WERROR "Treat warnings as errors" OFF)
 option(HAKMEM_COVERAGE "Count executed lines for scripts/coverage" OFF)
 option(HAKMEM_FUZZ "Build the fuzz targets (needs clang)" OFF)
 
-set(HAKMEM_SANITIZE "" CACHE STRING "Sanitizer: empty, address, thread or undefined")
+set(HAKMEM_SANITIZE "" CACHE STRING "Sanitizer: empty, address, thread, undefined or address,undefined")
 set(HAKMEM_PGO "" CACHE STRING "Profile-guided optimisation of the shared library: empty, generate or use")
 set(HAKMEM_BENCH_DIR "${PROJECT_BINARY_DIR}/bench" CACHE PATH "Where the benchmark programs go")
 
@@ -21,7 +21,7 @@ function(hakmem_require_choice variable)
     message(FATAL_ERROR "${variable} is '${${variable}}'; it must be one of '${choices}'")
   endif()
 endfunction()
-hakmem_require_choice(HAKMEM_SANITIZE "" address thread undefined)
+hakmem_require_choice(HAKMEM_SANITIZE "" address thread undefined address,undefined)
 hakmem_require_choice(HAKMEM_PGO "" generate use)
 
 # A sanitizer brings its own malloc.

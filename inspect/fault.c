@@ -1,6 +1,8 @@
 /* What happens at a fault: told from others by its address, one in the pool of guarded blocks is explained; then the
  * program's handler has it, or it ends the process, as without us. */
 #include "guard.h"
+
+#include "direct.h"
 #include "modules.h"
 #include "pages.h"
 #include "text.h"
@@ -83,7 +85,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     }
     sigaction(number, &fallback, NULL);
     if (sent) {
-      syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+      hak_direct(SYS_tgkill, hak_direct(SYS_getpid), hak_direct(SYS_gettid), number);
     }
   }
 }

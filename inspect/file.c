@@ -1,5 +1,6 @@
 #include "file.h"
 
+#include "direct.h"
 #include "os.h"
 
 #include <errno.h>
@@ -18,9 +19,9 @@ _Static_assert(HAK_SINK_BYTES - STORED_HEADER_BYTES <= UINT16_MAX, "a stored blo
 static int open_at(const char *name, int flags) {
   long fd;
   do {
-    fd = syscall(SYS_openat, AT_FDCWD, name, flags | O_CLOEXEC | O_NOCTTY, NEW_FILE_MODE);
-  } while (fd < 0 && errno == EINTR);
-  return fd < 0 ? -errno : (int)fd;
+    fd = hak_direct(SYS_openat, AT_FDCWD, (long)name, flags | O_CLOEXEC | O_NOCTTY, NEW_FILE_MODE);
+  } while (fd == -EINTR);
+  return (int)fd;
 }
 
 int hak_file_open(const char *name) {
@@ -32,19 +33,19 @@ int hak_file_create(const char *name) {
 }
 
 void hak_file_close(int fd) {
-  syscall(SYS_close, fd);
+  hak_direct(SYS_close, fd);
 }
 
 size_t hak_file_read(int fd, void *to, size_t bytes) {
   long got;
   do {
-    got = syscall(SYS_read, fd, to, bytes);
-  } while (got < 0 && errno == EINTR);
+    got = hak_direct(SYS_read, fd, (long)to, (long)bytes);
+  } while (got == -EINTR);
   return got > 0 ? (size_t)got : 0;
 }
 
 bool hak_file_read_at(int fd, void *to, size_t bytes, size_t offset) {
-  return syscall(SYS_pread64, fd, to, bytes, offset) == (long)bytes;
+  return hak_direct(SYS_pread64, fd, (long)to, (long)bytes, (long)offset) == (long)bytes;
 }
 
 static void write_all(hak_sink_t *sink, const void *bytes, size_t count) {

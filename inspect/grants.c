@@ -8,8 +8,6 @@
 #include "slab.h"
 #include "slots.h"
 
-#include <string.h>
-
 enum {
   GRANT_BLOCKS = 64,      /* worth a call: with fewer in its cycle a class asks for more, */
   GRANT_BYTES = 20 << 10, /* up to so many bytes of them, */
@@ -65,7 +63,7 @@ static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     }
   }
   hak_free_block_t **from = hak_magazine_slots(&info->magazine), **slots = hak_magazine_slots(&info->granted);
-  memcpy(slots + 1, from + 1 + rest, (blocks - 1) * sizeof(void *));
+  hak_copy_words(slots + 1, from + 1 + rest, blocks - 1);
   hak_free_block_t *head = bin->head;
   atomic_store_explicit(&bin->top, from + rest - 1, memory_order_relaxed);
   bin->head = from[rest];

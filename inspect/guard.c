@@ -28,7 +28,7 @@ static void note_event(hak_guard_event_t *event) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   size_t count = hak_unwind(pcs);
   event->count = (uint32_t)(count < HAK_GUARD_FRAMES ? count : HAK_GUARD_FRAMES);
-  memcpy(event->pcs, pcs, event->count * sizeof *pcs);
+  hak_copy_words(event->pcs, pcs, event->count);
   event->thread = hak_lock_my_id();
 }
 
@@ -51,10 +51,10 @@ bool hak_guard_make_pool(size_t slots) {
   if (!base) {
     return false;
   }
-  hak_os_set_huge(base, bytes, false);
+  hak_os_decline_huge(base, bytes);
   hak_pages_t shut = hak_pages_shut(base, bytes);
   if (shut == HAK_PAGES_OPEN || !hak_pagemap_cover(base, bytes)) {
-    hak_os_unmap(base, bytes);
+    hak_os_unmap_unused(base, bytes);
     return false;
   }
   pool = (struct pool){.base = base, .bytes = bytes, .page = page, .slots = slots, .slot = all};

@@ -1,5 +1,6 @@
 #include "images.h"
 
+#include "direct.h"
 #include "file.h"
 #include "meta.h"
 
@@ -29,7 +30,7 @@ static bool add(const hak_mapping_t *mapping, void *unused) {
     image->name = memcpy(table->names + table->names_used, mapping->name, length);
     table->names_used += length;
   }
-  if (hak_mapping_holds(image, getauxval(AT_ENTRY))) {
+  if (hak_mapping_holds(image, hak_auxiliary(AT_ENTRY))) {
     hak_mapping_t first = table->image[0];
     table->image[0] = *image;
     *image = first;

@@ -1,5 +1,6 @@
 #include "modules.h"
 
+#include "direct.h"
 #include "file.h"
 #include "meta.h"
 
@@ -119,7 +120,7 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   store(&table->end[count], mapping->end);
   atomic_store_explicit(&table->count, count + 1, memory_order_relaxed);
   bool mine = hak_mapping_holds(mapping, (uintptr_t)&hak_modules_look);
-  if (mine && !hak_mapping_holds(mapping, getauxval(AT_ENTRY))) {
+  if (mine && !hak_mapping_holds(mapping, hak_auxiliary(AT_ENTRY))) {
     store(&code.mine_start, mapping->start);
     store(&code.mine_end, mapping->end);
   }

@@ -1,5 +1,8 @@
 #include "pages.h"
 
+#include "direct.h"
+#include "os.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -12,12 +15,14 @@
 
 bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
   struct iovec into = {to, bytes}, from = {(void *)at, bytes}; /* NOLINT(performance-no-int-to-ptr) */
-  return syscall(SYS_process_vm_readv, getpid(), &into, 1, &from, 1, 0) == (long)bytes;
+  return hak_direct(SYS_process_vm_readv, hak_direct(SYS_getpid), (long)&into, 1, (long)&from, 1) == (long)bytes;
 }
 
+/* What lay there goes first, by a call that other libraries may watch. */
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {
+  hak_os_discard(at, bytes);
   static _Atomic bool tried, works;
-  if ((works || !tried) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0) {
+  if ((works || !tried) && hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_INSTALL) == 0) {
     if (!tried) {
       char byte; /* an emulator may take advice that it does not know for done */
       works = !hak_pages_read((uintptr_t)at, &byte, 1);
@@ -27,13 +32,12 @@ hak_pages_t hak_pages_shut(void *at, size_t bytes) {
       return HAK_PAGES_ADVISED;
     }
   }
-  madvise(at, bytes, MADV_DONTNEED);
-  return mprotect(at, bytes, PROT_NONE) == 0 ? HAK_PAGES_PROTECTED : HAK_PAGES_OPEN;
+  return hak_direct(SYS_mprotect, (long)at, (long)bytes, PROT_NONE) == 0 ? HAK_PAGES_PROTECTED : HAK_PAGES_OPEN;
 }
 
 bool hak_pages_open(void *at, size_t bytes, hak_pages_t how) {
   if (how == HAK_PAGES_ADVISED) {
-    return madvise(at, bytes, MADV_GUARD_REMOVE) == 0;
+    return hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_REMOVE) == 0;
   }
-  return how == HAK_PAGES_OPEN || mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+  return how == HAK_PAGES_OPEN || hak_direct(SYS_mprotect, (long)at, (long)bytes, PROT_READ | PROT_WRITE) == 0;
 }

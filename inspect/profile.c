@@ -1,5 +1,6 @@
 #include "profile.h"
 
+#include "direct.h"
 #include "file.h"
 #include "hakmem.h"
 #include "headroom.h"
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
@@ -37,7 +39,7 @@ static bool expand(const char *pattern, char name[NAME_BYTES]) {
     if (*c != '%' || c[1] == '\0') {
       hak_text_put(&text, "%s", one);
     } else if (*++c == 'p') {
-      hak_text_put(&text, "%zu", (size_t)getpid());
+      hak_text_put(&text, "%zu", (size_t)hak_direct(SYS_getpid));
     } else if (*c == 'n') {
       hak_text_put(&text, "%zu", (size_t)written);
     } else {

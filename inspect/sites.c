@@ -2,8 +2,6 @@
 
 #include "meta.h"
 
-#include <string.h>
-
 enum {
   PIECE_BYTES = 16 << 10, /* of the table's memory */
   SITE_BYTES_MOST = sizeof(hak_site_t) + HAK_SITE_FRAMES_MAX * sizeof(uint32_t),
@@ -138,7 +136,10 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   hak_site_t *site = cut_locked(sizeof *site + count * sizeof *frames);
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   _Atomic(hak_site_t *) *bucket = &all->sites[hash % HAK_SITE_BUCKETS];
-  memcpy(site->frame, frames, count * sizeof *frames);
+  for (size_t i = 0; i < count; i++) {
+    site->frame[i] = frames[i];
+    __asm__ volatile("" ::: "memory"); /* a loop: memcpy may allocate, see hak_copy_words */
+  }
   site->frame_count = (uint32_t)count;
   site->hash = hash;
   site->next = atomic_load_explicit(bucket, memory_order_relaxed);

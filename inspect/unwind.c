@@ -1,5 +1,6 @@
 #include "unwind.h"
 
+#include "direct.h"
 #include "foreign.h"
 #include "modules.h"
 
@@ -68,7 +69,7 @@ static uint64_t reach_of(uintptr_t thread) {
     return seen & mask;
   }
   hak_mapping_t mapping = {0};
-  if (syscall(SYS_gettid) == getpid()) { /* its descriptor does not lie on its stack */
+  if (hak_direct(SYS_gettid) == hak_direct(SYS_getpid)) { /* its descriptor does not lie on its stack */
     mapping.start = thread;
   } else if (!hak_modules_mapping_of(thread, &mapping)) {
     return 0;
@@ -84,7 +85,7 @@ static uint64_t reach_of(uintptr_t thread) {
 static uintptr_t stack_end(uintptr_t at) {
   uintptr_t end = atomic_load_explicit(&main_end, memory_order_relaxed);
   if (HAK_UNLIKELY(end == 0)) {
-    end = (uintptr_t)getauxval(AT_RANDOM); /* searches a table */
+    end = (uintptr_t)hak_auxiliary(AT_RANDOM); /* searches a table */
     atomic_store_explicit(&main_end, end, memory_order_relaxed);
   }
   uintptr_t thread = (uintptr_t)__builtin_thread_pointer();

@@ -34,17 +34,37 @@ watched() {
   return "$status"
 }
 
-# build PRESET [TARGET...]: configure and build, silent unless it fails.
-build() {
-  local preset=$1
-  shift
-  local log=build/log/$preset.log
+# The Python of the laboratory. Debian's own comes first: a version manager's shim may answer for a name and then refuse.
+find_python() {
+  local candidate
+  for candidate in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# Quietly, with signs of life, unless it fails.
+configure() {
   mkdir -p build/log
-  if ! { cmake --preset "$preset" && cmake --build "build/$preset" -j "$JOBS" ${1:+--target "$@"}; } >"$log" 2>&1; then
+  logged "$1" "configuring $1" cmake --preset "$1"
+}
+
+# build PRESET [TARGET...]: configure and build.
+build() {
+  configure "$1" && logged "$1" "building $1" cmake --build "build/$1" -j "$JOBS" ${2:+--target "${@:2}"}
+}
+
+# logged PRESET WHAT COMMAND...
+logged() {
+  local log=build/log/$1.log
+  watched "$2" "$log" "${@:3}" || {
     tail -n 60 "$log" >&2
-    echo "${0##*/}: preset $preset does not build; the whole log is $log" >&2
+    echo "${0##*/}: preset $1 does not build; the whole log is $log" >&2
     return 1
-  fi
+  }
 }
 
 # Every C and C++ source of ours, one per line.

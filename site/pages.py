@@ -5,14 +5,13 @@ navigation, and whatever they link to. Options are what the library prints, the 
 it?" is the gallery's: none of it is written twice.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import yaml
 
 from hakmem_lab.show import gallery
 
@@ -175,8 +174,8 @@ def main() -> None:
     for page in list(folder.rglob("*.md")):
         gather(folder, page)
     settings = (ROOT / "site" / "mkdocs.yml").read_text(encoding="utf-8")
-    navigation = yaml.safe_dump({"nav": listed(folder, NAVIGATION)}, sort_keys=False)
-    (folder.parent / "site.yml").write_text(settings.replace("../build/", "") + navigation, encoding="utf-8")
+    navigation = json.dumps(listed(folder, NAVIGATION), ensure_ascii=False)  # which is YAML, too
+    (folder.parent / "site.yml").write_text(f"{settings.replace('../build/', '')}nav: {navigation}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,15 @@ HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   return (uint32_t)(bits * 0x0101010101010101U >> 56);
 }
 
+/* From the first word to the last, so `to` may lie before `from` in one array. For the heap's own arrays: memcpy is a
+ * name that others define, and this is called in the middle of changes. The barrier keeps a loop a loop. */
+HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
+  for (size_t i = 0; i < words; i++) {
+    ((uintptr_t *)to)[i] = ((const uintptr_t *)from)[i];
+    __asm__ volatile("" ::: "memory");
+  }
+}
+
 /* In a loop that waits for another thread. */
 HAK_INLINE void hak_pause(void) {
 #ifdef __x86_64__

@@ -2,8 +2,6 @@
 
 #include "base.h"
 
-#include <string.h>
-
 uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls) {
   uint32_t blocks = hak_bin_blocks(heap, cls);
   if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK) {
@@ -39,7 +37,7 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
   uint32_t count = hak_bin_settle(heap, cls);
   HAK_ASSERT(heap->info[cls].outgoing == 0); /* blocks wait in one that is large enough */
-  memcpy(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count * sizeof(void *));
+  hak_copy_words(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count);
   hak_bin_lower(heap, cls, 0);
   hak_magazine_set(magazine, &made);
   hak_bin_raise(heap, cls, count);

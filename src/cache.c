@@ -8,8 +8,6 @@
 #include "pagemap.h"
 #include "slab.h"
 
-#include <string.h>
-
 enum {
   OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
@@ -162,7 +160,7 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   uint32_t blocks = hak_bin_settle(heap, cls), capacity = hak_bin_capacity(info);
   hak_bin_lower(heap, cls, 0);
   return_some(cls, slots + 1, count, "free");
-  memmove(slots + 1, slots + 1 + count, (blocks - count) * sizeof(void *));
+  hak_copy_words(slots + 1, slots + 1 + count, blocks - count);
   hak_bin_raise(heap, cls, blocks - count);
   info->returned += count;
   hak_policy_set_capacity(heap, cls, capacity > count ? capacity - count : 0);

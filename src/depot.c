@@ -2,8 +2,6 @@
 
 #include "slab.h"
 
-#include <string.h>
-
 enum {
   BYTES_MAX = 256 << 10, /* of a lane */
   BLOCKS_MAX = 4096,
@@ -112,7 +110,7 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
     hak_lock(&depot->lock);
   }
   uint32_t had = count_of(depot), room = capacity_of(cls) - had, put = count < room ? count : room;
-  memcpy(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put * sizeof(void *));
+  hak_copy_words(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put);
   set_count_locked(depot, had + put);
   hak_unlock(&depot->lock);
   return count - put;
@@ -125,7 +123,7 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
   }
   uint32_t has = count_of(depot), count = want < has ? want : has;
   set_count_locked(depot, has - count);
-  memcpy(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count * sizeof(void *));
+  hak_copy_words(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count);
   hak_unlock(&depot->lock);
   if (count > 0) {
     set_taken(cls, true);

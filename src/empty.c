@@ -23,7 +23,7 @@ _Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
 static char *the_range(void) {
   char *at = atomic_load_explicit(&range, memory_order_relaxed), *made = at ? NULL : hak_os_reserve(BYTES);
   if (made && !atomic_compare_exchange_strong(&range, &at, made)) {
-    hak_os_unmap(made, BYTES);
+    hak_os_unmap_unused(made, BYTES);
     made = NULL;
   }
   return made ? made : at;

@@ -1,6 +1,7 @@
 #include "foreign.h"
 
 #include "arena.h"
+#include "direct.h"
 #include "empty.h"
 #include "hakmem.h"
 #include "os.h"
@@ -27,7 +28,7 @@ static char *libc_heap_start;
 /* While this library serves malloc, the program break moves for libc's own heap and for direct callers of sbrk. */
 static bool is_in_libc_heap(const void *block) {
   const char *at = block;
-  return libc_heap_start && at >= libc_heap_start && at < (char *)sbrk(0);
+  return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
 }
 
 /* By its own functions, whoever else has some of the same names. Its blocks are rare, so these are asked for late. */
@@ -52,7 +53,7 @@ void hak_foreign_start(void) {
   if (!&hak_override_present) {
     return;
   }
-  libc_heap_start = sbrk(0);
+  libc_heap_start = hak_os_break();
   copies_t *(*find)(void) = NULL;
   *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies");
   if (find) {
@@ -92,7 +93,7 @@ void *hak_foreign_open(const char *file, int flags) {
 
 void *hak_foreign_object(const void *address, int flags) {
   Dl_info info;
-  uintptr_t program = getauxval(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
+  uintptr_t program = hak_auxiliary(AT_PHDR) & ~(uintptr_t)(hak_os_page_bytes() - 1);
   bool is_library = dladdr(address, &info) && (uintptr_t)info.dli_fbase != program;
   return is_library ? hak_foreign_open(info.dli_fname, RTLD_NOLOAD | flags) : NULL;
 }

@@ -24,7 +24,7 @@ static void choose_first_place(void) {
   uint64_t random = hak_os_random();
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   if (near) {
-    hak_os_unmap(near, HAK_CHUNK_BYTES);
+    hak_os_unmap_unused(near, HAK_CHUNK_BYTES);
     hak_lock(&hak_arena.lock);
     hak_arena.wish = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
     hak_arena.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
@@ -39,7 +39,7 @@ void hak_arena_try_medium(void) {
     fault = hak_os_fault_bytes(part, MEDIUM_PART_BYTES);
   }
   if (part) {
-    hak_os_unmap(part, MEDIUM_PART_BYTES);
+    hak_os_unmap_unused(part, MEDIUM_PART_BYTES);
   }
   hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
 }
@@ -134,7 +134,7 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
     return base;
   }
   if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* not a part: the kernel moves no two kinds */
-    hak_os_set_huge(base, bytes, false);
+    hak_os_decline_huge(base, bytes);
   } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
   }
@@ -151,7 +151,8 @@ static bool begins_chunk_locked(const hak_chunk_t *chunk, const char *base, size
 /* Not inlined, for the sake of the stack. */
 HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   size_t used = hak_arena_used_slices();
-  if (used < FRONT_FROM || hak_arena.medium || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO) {
+  if (used < FRONT_FROM || hak_arena.medium || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO ||
+      hak_os_huge_mode() == HAK_OS_HUGE_NEVER || hak_os_is_filtered()) {
     return false;
   }
   hak_lock(&hak_arena.lock);
@@ -199,7 +200,7 @@ HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
 static bool lock_to_add(char *base, size_t bytes) {
   bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
   if (base && !ok) {
-    hak_os_unmap(base, bytes);
+    hak_os_unmap_unused(base, bytes);
   }
   return ok;
 }

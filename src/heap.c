@@ -24,9 +24,11 @@ static struct {
   size_t busy;              /* heaps that a thread has */
   _Atomic size_t orphans;   /* of these, threads that did not survive a fork */
   uint32_t forks;           /* that led to this process */
-  pthread_key_t key;
-  bool have_key;
+  _Atomic uint64_t key;     /* plus 1; 0: none yet */
 } heaps;
+
+/* Of a thread that is in a call which other libraries may stand before (hak_os_step_aside); else NULL. */
+static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
 _Atomic uint64_t hak_heap_diverted;
 
@@ -180,6 +182,20 @@ static bool make_key(pthread_key_t *key) {
   return made;
 }
 
+/* By a name that others may define, so with no lock held; of several that are made at once one stays. 0: none. */
+static uint64_t key_plus_1(void) {
+  uint64_t seen = atomic_load_explicit(&heaps.key, memory_order_acquire);
+  pthread_key_t key;
+  if (seen == 0 && make_key(&key)) {
+    if (atomic_compare_exchange_strong_explicit(&heaps.key, &seen, (uint64_t)key + 1, memory_order_acq_rel,
+                                                memory_order_acquire)) {
+      return (uint64_t)key + 1;
+    }
+    pthread_key_delete(key);
+  }
+  return seen;
+}
+
 static hak_heap_t *acquire(void) {
   hak_lock(&hak_heaps_lock);
   hak_heap_t *parked = unpark_locked(), *heap = parked ? parked : heaps.idle;
@@ -199,9 +215,6 @@ static hak_heap_t *acquire(void) {
       set_busy_locked(heap, true);
     }
     divert_locked(heap);
-    if (!heaps.have_key) {
-      heaps.have_key = make_key(&heaps.key);
-    }
     hak_unlock(&hak_heaps_lock);
   }
   return heap;
@@ -212,14 +225,28 @@ hak_heap_t *hak_heap_mine(void) {
     return hak_heap != &hak_heap_gone ? hak_heap : NULL;
   }
   hak_heap_t *heap = acquire();
-  if (heap && heaps.have_key) {
-    pthread_setspecific(heaps.key, heap);
+  uint64_t key = heap ? key_plus_1() : 0;
+  if (key > 0) {
+    pthread_setspecific((pthread_key_t)(key - 1), heap);
   }
   return heap;
 }
 
 static bool has_heap(void) {
   return hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone;
+}
+
+void hak_os_step_aside(hak_os_aside_t *aside) {
+  *aside = (hak_os_aside_t){hak_heap, hak_heap_operators};
+  hak_slab_init();
+  set_aside = has_heap() ? hak_heap : NULL; /* a signal handler may fork from here on */
+  hak_heap = hak_heap_operators = &hak_heap_gone;
+}
+
+void hak_os_step_back(const hak_os_aside_t *aside) {
+  hak_heap = aside->heap;
+  hak_heap_operators = aside->operators;
+  set_aside = NULL;
 }
 
 void hak_heap_flush_mine(const char *function) {
@@ -248,6 +275,13 @@ bool hak_heap_holds(const void *block, uint32_t cls) {
   return held;
 }
 
+void hak_heap_find_thread_ids(void) {
+  hak_os_find_thread_id();
+  if (has_heap()) {
+    hak_heap->thread = hak_os_thread_id();
+  }
+}
+
 bool hak_heap_is_orphan(const hak_heap_t *heap) {
   return heap->busy && heap->forks != heaps.forks;
 }
@@ -263,13 +297,14 @@ void hak_heap_check(void) {
 }
 
 void hak_heap_fork_child(void) {
-  bool mine = has_heap() && hak_heap->busy;
+  hak_heap_t *heap = set_aside ? set_aside : hak_heap;
+  bool mine = (set_aside || has_heap()) && heap->busy;
   heaps.forks++;
   heaps.orphans = heaps.busy - mine;
   heaps.maybe_orphan = hak_heaps_all;
   if (mine) {
-    hak_heap->forks = heaps.forks;
-    hak_heap->thread = hak_os_thread_id();
+    heap->forks = heaps.forks;
+    heap->thread = hak_os_thread_id();
   }
 }
 

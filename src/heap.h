@@ -40,6 +40,9 @@ HAK_INLINE bool hak_heap_diverts(uint32_t cls) {
   return HAK_UNLIKELY((atomic_load_explicit(&hak_heap_diverted, memory_order_relaxed) & hak_class_bit(cls)) != 0);
 }
 
+/* At start: threads are known by their numbers from now on, also the calling one. */
+void hak_heap_find_thread_ids(void);
+
 void hak_heap_check(void);
 /* Whether its thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);

@@ -45,7 +45,7 @@ static bool map_piece(size_t bytes) {
     fresh = hak_os_map(NULL, piece);
   }
   if (fresh) {
-    hak_os_set_huge(fresh, piece, false);
+    hak_os_decline_huge(fresh, piece);
     hak_lock(&hak_meta_lock);
     *(hak_meta_piece_t *)(void *)fresh = (hak_meta_piece_t){hak_meta_pieces, piece};
     hak_meta_pieces = (hak_meta_piece_t *)(void *)fresh;

@@ -34,6 +34,8 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, and only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
+/* The same of what no program ever had. */
+bool hak_os_unmap_unused(void *at, size_t bytes);
 /* What may be done to pages. */
 typedef enum hak_os_altered {
   HAK_OS_PROTECTED = 1,
@@ -48,8 +50,19 @@ bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways);
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether what was just mapped is locked in memory, by mlockall(MCL_FUTURE), and so resident at once. */
 bool hak_os_is_locked(void *page);
-/* Whether the range gets huge pages from the next fault on. */
+/* What the system's setting for pages of 2 MiB was when first asked about. */
+typedef enum hak_os_huge { HAK_OS_HUGE_NEVER, HAK_OS_HUGE_ADVISED, HAK_OS_HUGE_ALWAYS } hak_os_huge_t;
+hak_os_huge_t hak_os_huge_mode(void);
+/* Whether the range gets huge pages from the next fault on. Under a filter nothing is asked, and the answer is false.
+ */
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
+/* No huge pages for the range, where the system makes them unasked. */
+void hak_os_decline_huge(void *at, size_t bytes);
+/* Whether the process is about to be under a filter, which may kill for an unusual call. */
+bool hak_os_is_filtered(void);
+void hak_os_expect_filter(void);
+/* Advice that takes nothing away, by direct system call. */
+bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 /* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it; all are 0 then. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* Whether the system's settings offer pages of 64 KiB to who asks. */
@@ -82,8 +95,11 @@ void hak_os_yield(void);
 /* No handler of a signal interrupts this thread until it sets again what is returned. */
 uint64_t hak_os_block_signals(void);
 void hak_os_set_blocked_signals(uint64_t blocked);
-/* Of the calling thread, as /proc has it, without a system call. 0: not known. */
+/* Of the calling thread, as /proc has it, without a system call. 0: not known, for one before hak_os_find_thread_id. */
 uint32_t hak_os_thread_id(void);
+void hak_os_find_thread_id(void);
+/* The program break, where libc's own heap ends. */
+char *hak_os_break(void);
 /* True in a program that runs with more rights than its caller: the environment is not to be trusted. */
 bool hak_os_secure_mode(void);
 /* Write all of it; not a cancellation point. 0, or the errno of what ended it. */
@@ -96,5 +112,14 @@ void hak_os_remember_stderr(void);
  * copy serves, made then; where it closed that, too, the file is opened again if it has a name: a report to a pipe that
  * was closed with all descriptors is lost. */
 void hak_os_write_report(const char *text, size_t length);
+
+/* Whether this thread is in a call that other libraries may stand before. What these allocate and free meanwhile is
+ * done as by a thread without a heap: heap.c sets the thread's own one aside. */
+bool hak_os_is_calling(void);
+typedef struct hak_os_aside {
+  void *heap, *operators;
+} hak_os_aside_t;
+void hak_os_step_aside(hak_os_aside_t *aside);
+void hak_os_step_back(const hak_os_aside_t *aside);
 
 void hak_os_read_counts(hak_os_counts_t *counts);

@@ -95,7 +95,7 @@ static hak_leaf_t *map_leaf(size_t for_bytes) {
   }
   leaf = hak_os_map_readonly(HAK_LEAF_TABLE_BYTES + rest_bytes());
   if (leaf && !hak_os_make_writable(leaf->pieces, rest_bytes())) {
-    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
+    hak_os_unmap_unused(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
     leaf = NULL;
   }
   return leaf;
@@ -104,7 +104,7 @@ static hak_leaf_t *map_leaf(size_t for_bytes) {
 bool hak_pagemap_stock(void) {
   hak_leaf_t *none = NULL, *leaf = atomic_load(&spare) ? NULL : map_leaf(0);
   if (leaf && !atomic_compare_exchange_strong(&spare, &none, leaf)) {
-    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
+    hak_os_unmap_unused(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes());
   }
   return atomic_load(&spare) != NULL;
 }
@@ -119,7 +119,7 @@ static bool make_leaf(size_t index, size_t for_bytes) {
   atomic_fetch_or_explicit(&leaf_bits[index / 64], 1ULL << index % 64, memory_order_relaxed);
   if (!atomic_compare_exchange_strong_explicit(&hak_leaves[index], &none, (uintptr_t)leaf - first_slice(index),
                                                memory_order_acq_rel, memory_order_acquire)) {
-    hak_os_unmap(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes()); /* another thread was first */
+    hak_os_unmap_unused(leaf, HAK_LEAF_TABLE_BYTES + rest_bytes()); /* another thread was first */
   }
   return true;
 }

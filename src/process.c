@@ -162,6 +162,8 @@ static void pin(void) {
 }
 
 static void start(void) {
+  hak_os_huge_mode(); /* before a sandbox may kill for reading files */
+  hak_heap_find_thread_ids();
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
     hak_heap_divert(0);

@@ -1,29 +1,91 @@
-/* What alters pages that may be a block's: the program may free it without a word about that. By direct system calls
- * this is not seen. */
+/* What alters pages that may be a block's: the program may free it without a word about that. And what announces a
+ * sandbox. By direct system calls neither is seen. Each call goes on to the next function of its name: others stand
+ * there, too, and the heap's own calls come by here. */
 #include "altered.h"
+#include "direct.h"
 #include "hakmem.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum { GUARD_INSTALL = 102 }; /* MADV_GUARD_INSTALL */
+
+typedef long (*call_t)(long a, long b, long c, long d, long e);
+typedef _Atomic(call_t) next_t;
+
+/* Where there is no next one: in a program without shared libraries. */
+#define DIRECT(call) \
+  static long direct_##call(long a, long b, long c, long d, long e) { \
+    long result = hak_direct(SYS_##call, a, b, c, d, e); \
+    errno = result < 0 ? (int)-result : errno; \
+    return result < 0 ? -1 : result; \
+  }
+DIRECT(mprotect)
+DIRECT(pkey_mprotect)
+DIRECT(madvise)
+DIRECT(prctl)
+
+static next_t next_mprotect, next_pkey_mprotect, next_madvise, next_prctl;
+
+/* Not in the middle of an allocation: the heap may call before our constructor has run. */
+static call_t find(next_t *next, const char *name, call_t direct) {
+  call_t found = atomic_load_explicit(next, memory_order_relaxed);
+  if (HAK_UNLIKELY(!found)) {
+    if (hak_os_is_calling()) {
+      return direct;
+    }
+    *(void **)&found = dlsym(RTLD_NEXT, name);
+    if (!found) {
+      dlerror(); /* the program's own errors are told by it */
+      found = direct;
+    }
+    atomic_store_explicit(next, found, memory_order_relaxed);
+  }
+  return found;
+}
+#define NEXT(call) find(&next_##call, #call, direct_##call)
+
+__attribute__((constructor(101))) static void find_all(void) {
+  (void)NEXT(mprotect);
+  (void)NEXT(pkey_mprotect);
+  (void)NEXT(madvise);
+  (void)NEXT(prctl);
+}
 
 HAK_EXPORT int mprotect(void *at, size_t bytes, int protection) {
   if ((protection & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE)) {
     hak_altered_note(at, bytes, HAK_OS_PROTECTED);
   }
-  return (int)syscall(SYS_mprotect, at, bytes, protection);
+  return (int)NEXT(mprotect)((long)at, (long)bytes, protection, 0, 0);
 }
 
 HAK_EXPORT int pkey_mprotect(void *at, size_t bytes, int protection, int key) {
   hak_altered_note(at, bytes, HAK_OS_KEYED);
-  return (int)syscall(SYS_pkey_mprotect, at, bytes, protection, key);
+  return (int)NEXT(pkey_mprotect)((long)at, (long)bytes, protection, key, 0);
 }
 
 HAK_EXPORT int madvise(void *at, size_t bytes, int advice) {
   if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == GUARD_INSTALL) {
     hak_altered_note(at, bytes, advice == GUARD_INSTALL ? HAK_OS_GUARDED : HAK_OS_UNFORKED);
   }
-  return (int)syscall(SYS_madvise, at, bytes, advice);
+  return (int)NEXT(madvise)((long)at, (long)bytes, advice, 0, 0);
+}
+
+/* A filter comes with one of these, but for a privileged process that calls seccomp itself. */
+HAK_EXPORT int prctl(int option, ...) {
+  long argument[4];
+  va_list arguments;
+  va_start(arguments, option);
+  for (int i = 0; i < 4; i++) { /* as libc's does: what was not passed is not looked at */
+    argument[i] = va_arg(arguments, long);
+  }
+  va_end(arguments);
+  if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
+    hak_os_expect_filter();
+  }
+  return (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
 }

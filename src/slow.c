@@ -85,6 +85,7 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
     return block;
   }
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
+  *zeroed = false; /* nothing is known of a sampled block */
   block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
   if (!block) {
     block = find(bytes, zeroed);

@@ -6,7 +6,16 @@
 
 /* A page that was never touched is read without becoming resident. */
 static bool is_zero(const char *at, size_t bytes) {
-  return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
+  size_t done = 0;
+  for (uint64_t words[8]; bytes - done >= sizeof words; done += sizeof words) {
+    __builtin_memcpy(words, at + done, sizeof words);
+    if (words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | words[7]) {
+      return false;
+    }
+  }
+  for (; done < bytes && at[done] == 0; done++) {
+  }
+  return done == bytes;
 }
 
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {

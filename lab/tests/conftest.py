@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 FAKES = Path(__file__).parent / "fakes"
 LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME", "_RJEM_")
@@ -24,6 +25,9 @@ LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME"
 FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 60
+# A machine with other things to do must not fail a test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Started in the background, a shell's child ignores these, and so would every hak that a test means to interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -106,6 +110,24 @@ class Fakes:
         path.write_bytes((FAKES / "counted.sh").read_bytes())
         path.chmod(0o755)
         return path
+
+
+COLLECTED = pytest.StashKey[set[Path]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files that tests were found in, before a marker leaves some of them out."""
+    config.stash[COLLECTED] = {item.path for item in items}
+
+
+@pytest.fixture
+def collected_files(pytestconfig: pytest.Config) -> set[Path]:
+    """Of this test run, which must be one of all tests."""
+    whole = [pytestconfig.rootpath / path for path in pytestconfig.getini("testpaths")]
+    if [pytestconfig.invocation_params.dir / word for word in pytestconfig.args] != whole:
+        pytest.skip("only some of the tests are run")
+    return pytestconfig.stash[COLLECTED]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "check.h"
 
@@ -95,15 +96,13 @@ uint64_t inject_failures(void) {
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
-int __real_mprotect(void *at, size_t bytes, int protection);
 void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
-int __wrap_mprotect(void *at, size_t bytes, int protection);
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
-int __real_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
-int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
+long __real_hak_direct_call(long number, const long argument[6]);
+long __wrap_hak_direct_call(long number, const long argument[6]);
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   return must_fail(CALL_mmap) ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, file, offset);
@@ -117,12 +116,22 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return must_fail(CALL_madvise) ? -1 : __real_madvise(at, bytes, advice);
 }
 
-int __wrap_mprotect(void *at, size_t bytes, int protection) {
-  return must_fail(CALL_mprotect) ? -1 : __real_mprotect(at, bytes, protection);
-}
-
-int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name) {
-  return must_fail(CALL_prctl) ? -1 : __real_prctl(option, what, at, bytes, name);
+/* Calls that pass no function of libc. */
+long __wrap_hak_direct_call(long number, const long argument[6]) {
+  static const struct {
+    long number;
+    int kind, error;
+  } direct[] = {{SYS_mmap, CALL_mmap, ENOMEM},       {SYS_munmap, CALL_munmap, ENOMEM},
+                {SYS_madvise, CALL_madvise, EAGAIN}, {SYS_mprotect, CALL_mprotect, ENOMEM},
+                {SYS_prctl, CALL_prctl, ENOMEM},     {SYS_openat, CALL_openat, EMFILE},
+                {SYS_read, CALL_read, EIO},          {SYS_pread64, CALL_pread64, EIO},
+                {SYS_write, CALL_write, ENOSPC},     {SYS_mincore, CALL_mincore, ENOMEM}};
+  for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+    if (direct[i].number == number && must_fail(direct[i].kind)) {
+      return -direct[i].error;
+    }
+  }
+  return __real_hak_direct_call(number, argument);
 }
 
 /* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "check.h"
 
@@ -12,13 +13,14 @@ enum { PAGE = HAK_TEST_PAGE_BYTES };
 
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __real_munmap(void *at, size_t bytes);
-int __real_mprotect(void *at, size_t bytes, int protection);
+long __real_hak_direct_call(long number, const long argument[6]);
+long __wrap_hak_direct_call(long number, const long argument[6]);
 int __real_madvise(void *at, size_t bytes, int advice);
 void *__real_mremap(void *at, size_t bytes, size_t wanted, int flags, ...);
-unsigned long __real_getauxval(unsigned long type);
+unsigned long __real_hak_auxiliary(unsigned long type);
 
-unsigned long __wrap_getauxval(unsigned long type) {
-  return type == AT_PAGESZ ? PAGE : __real_getauxval(type);
+unsigned long __wrap_hak_auxiliary(unsigned long type) {
+  return type == AT_PAGESZ ? PAGE : __real_hak_auxiliary(type);
 }
 
 static size_t whole(size_t bytes) {
@@ -60,8 +62,13 @@ int __wrap_munmap(void *at, size_t bytes) {
   return is_page(at) ? __real_munmap(at, whole(bytes)) : refused();
 }
 
-int __wrap_mprotect(void *at, size_t bytes, int protection) {
-  return is_page(at) ? __real_mprotect(at, whole(bytes), protection) : refused();
+/* As madvise and mprotect have it: an address, a length. */
+long __wrap_hak_direct_call(long number, const long argument[6]) {
+  if (number != SYS_mprotect && number != SYS_madvise) {
+    return __real_hak_direct_call(number, argument);
+  }
+  const long wide[6] = {argument[0], (long)whole((size_t)argument[1]), argument[2]};
+  return (uintptr_t)argument[0] % PAGE == 0 ? __real_hak_direct_call(number, wide) : -EINVAL;
 }
 
 int __wrap_madvise(void *at, size_t bytes, int advice) {

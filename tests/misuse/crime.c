@@ -84,21 +84,38 @@ void drain(size_t bytes) {
   }
 }
 
-#ifdef WARM_BYTES
+static const char *given(const char *name) {
+  char variable[32];
+  int length = snprintf(variable, sizeof variable, "CRIME_%s", name);
+  CHECK(length > 0 && (size_t)length < sizeof variable);
+  return getenv(variable);
+}
+
+size_t crime_number(const char *name) {
+  const char *text = given(name);
+  CHECK(text != NULL);
+  return strtoull(text, NULL, 0);
+}
+
+size_t crime_number_or(const char *name, size_t otherwise) {
+  return given(name) ? crime_number(name) : otherwise;
+}
+
 __attribute__((constructor)) static void warm_up(void) {
   enum { ROUNDS = 20, BLOCKS = 4 };
+  size_t bytes = crime_number_or("WARM_BYTES", 0), room = crime_number_or("WARM_ROOM", 0);
+  if (bytes == 0) {
+    return;
+  }
   for (int round = 0; round < ROUNDS; round++) {
     void *blocks[BLOCKS];
-    take_many(blocks, BLOCKS, WARM_BYTES);
+    take_many(blocks, BLOCKS, bytes);
     give_many(blocks, BLOCKS);
   }
-#ifdef WARM_ROOM /* for so many blocks, in the bin */
-  for (int i = 0; i < WARM_ROOM; i++) {
-    take(WARM_BYTES);
+  for (size_t i = 0; i < room; i++) {
+    take(bytes);
   }
-#endif
 }
-#endif
 
 #ifdef HAK_TEST_STANDARD_NAMES
 void flush_thread_cache(void) {

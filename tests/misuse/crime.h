@@ -35,7 +35,20 @@ void give_many(void **blocks, size_t count);
 /* A crime of several programs: free(a), free(b), free(a), of two blocks of so many bytes. Announces a. */
 void free_aba(size_t bytes);
 
-/* With WARM_BYTES defined, the program begins with a cache that keeps blocks of so many bytes. */
+/* A number that the test gives the program, as CRIME_NAME of its environment: one program serves for every size.
+ * Without a number to fall back to, a missing one is a failed check. */
+size_t crime_number(const char *name);
+size_t crime_number_or(const char *name, size_t otherwise);
+
+#define BLOCK_BYTES crime_number("BLOCK_BYTES")
+#define NEW_BYTES crime_number("NEW_BYTES")
+#define OTHER_BYTES crime_number("OTHER_BYTES")
+#define MAPPING_BYTES crime_number("MAPPING_BYTES")
+#define BYTES crime_number("BYTES")
+#define OFFSET crime_number("OFFSET")
+#define ADDRESS crime_number("ADDRESS")
+
+/* With WARM_BYTES the program begins with a cache that keeps blocks of so many bytes, with WARM_ROOM more in use. */
 
 /* Takes blocks until more were handed out than any cache of this size can hold. */
 void drain(size_t bytes);

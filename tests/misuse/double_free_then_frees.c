@@ -2,18 +2,18 @@
  * return to their slabs. */
 #include "crime.h"
 
-#ifndef OTHERS
-#define OTHERS 4000
-#endif
+enum { OTHERS_MAX = 4000 };
 
 int main(void) {
-  static void *others[OTHERS];
+  static void *others[OTHERS_MAX];
+  size_t count = crime_number_or("OTHERS", OTHERS_MAX);
+  CHECK(count <= OTHERS_MAX);
   void *block = take(BLOCK_BYTES);
-  take_many(others, OTHERS, BLOCK_BYTES);
+  take_many(others, count, BLOCK_BYTES);
   announce(block);
   give(block);
   hak_free(hide_pointer(block));
-  give_many(others, OTHERS);
+  give_many(others, count);
   flush_thread_cache();
   return 0;
 }

@@ -4,11 +4,11 @@
 int main(void) {
   void *block = take(BLOCK_BYTES);
   announce(block);
-  if (FLUSHED) {
+  if (crime_number("FLUSHED")) {
     take(BLOCK_BYTES); /* so that the slab stays */
   }
   give(block);
-  if (FLUSHED) {
+  if (crime_number("FLUSHED")) {
     flush_thread_cache();
   }
   void *moved = hak_realloc(hide_pointer(block), NEW_BYTES);

@@ -1,7 +1,8 @@
 #include "system.h"
 
 #include <errno.h>
-#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -47,6 +48,7 @@ static struct {
 enum { ADVICES = 32, ADVICE_COUNTED_FROM = 1 << 20 };
 static size_t advices[ADVICES];
 static SystemNamed named;
+static const char *huge_mode = "[always] madvise never";
 
 void system_refuse(SystemCall call, uint32_t skip, uint32_t count) {
   plans[call].skip = skip;
@@ -115,6 +117,10 @@ size_t system_advices(int advice) {
   return advices[advice];
 }
 
+void system_set_huge_mode(const char *text) {
+  huge_mode = text;
+}
+
 SystemNamed system_named(void) {
   return named;
 }
@@ -140,22 +146,26 @@ void system_forget_noreplace(void) {
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __real_munmap(void *at, size_t bytes);
 int __real_madvise(void *at, size_t bytes, int advice);
-int __real_mprotect(void *at, size_t bytes, int protection);
 void *__real_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
-int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name);
-int __real_mincore(void *at, size_t bytes, unsigned char *resident);
-int __real_clock_gettime(clockid_t clock, struct timespec *now);
-unsigned long __real_getauxval(unsigned long type);
-long __real_syscall(long number, ...);
+int __real_hak_clock(clockid_t clock, struct timespec *now);
+unsigned long __real_hak_auxiliary(unsigned long type);
+long __real_hak_direct_call(long number, const long argument[6]);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 int __wrap_madvise(void *at, size_t bytes, int advice);
-int __wrap_mprotect(void *at, size_t bytes, int protection);
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to);
-int __wrap_mincore(void *at, size_t bytes, unsigned char *resident);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
-unsigned long __wrap_getauxval(unsigned long type);
-long __wrap_syscall(long number, ...);
+int __wrap_hak_clock(clockid_t clock, struct timespec *now);
+unsigned long __wrap_hak_auxiliary(unsigned long type);
+long __wrap_hak_direct_call(long number, const long argument[6]);
+size_t __real_hak_direct_read(const char *name, void *to, size_t bytes);
+size_t __wrap_hak_direct_read(const char *name, void *to, size_t bytes);
+
+size_t __wrap_hak_direct_read(const char *name, void *to, size_t bytes) {
+  if (strcmp(name, "/sys/kernel/mm/transparent_hugepage/enabled") != 0) {
+    return __real_hak_direct_read(name, to, bytes);
+  }
+  return (size_t)snprintf(to, bytes, "%s\n", huge_mode);
+}
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   if (is_refused(SYSTEM_MMAP)) {
@@ -183,10 +193,6 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return is_refused(SYSTEM_MADVISE) ? -1 : __real_madvise(at, bytes, advice);
 }
 
-int __wrap_mprotect(void *at, size_t bytes, int protection) {
-  return is_refused(SYSTEM_MPROTECT) ? -1 : __real_mprotect(at, bytes, protection);
-}
-
 /* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
   const size_t chunk = (size_t)2 << 20;
@@ -202,29 +208,32 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
   return __real_mremap(at, bytes, new_bytes, flags, to);
 }
 
-/* The core calls it for nothing else. Not every kernel has names: this one has, unless they are refused. */
-int __wrap_prctl(int option, unsigned long what, unsigned long at, unsigned long bytes, const char *name) {
-  named = (SystemNamed){(const void *)at, bytes, named.times + 1, name}; /* NOLINT(performance-no-int-to-ptr) */
-  bool naming = option == PR_SET_VMA && what == PR_SET_VMA_ANON_NAME;
-  return !naming || is_refused(SYSTEM_NAME) ? -1 : 0;
+/* Not every kernel has names: this one has, unless they are refused. */
+static long name_mapping(const long argument[6]) {
+  /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+  named = (SystemNamed){(const void *)argument[2], (size_t)argument[3], named.times + 1, (const char *)argument[4]};
+  bool naming = argument[0] == PR_SET_VMA && argument[1] == PR_SET_VMA_ANON_NAME;
+  return !naming || is_refused(SYSTEM_NAME) ? -EINVAL : 0;
 }
 
-int __wrap_mincore(void *at, size_t bytes, unsigned char *resident) {
-  if (!fixed_fault.set || bytes == (size_t)sysconf(_SC_PAGESIZE)) { /* which nobody touched */
-    return __real_mincore(at, bytes, resident);
+static long tell_resident(const long argument[6]) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)argument[1];
+  if (!fixed_fault.set || bytes == page) { /* which nobody touched */
+    return __real_hak_direct_call(SYS_mincore, argument);
   }
-  for (size_t i = 0; i < bytes / (size_t)sysconf(_SC_PAGESIZE); i++) {
+  unsigned char *resident = (unsigned char *)argument[2]; /* NOLINT(performance-no-int-to-ptr) */
+  for (size_t i = 0; i < bytes / page; i++) {
     resident[i] = i < fixed_fault.pages;
   }
-  return fixed_fault.pages > 0 ? 0 : -1;
+  return fixed_fault.pages > 0 ? 0 : -ENOMEM;
 }
 
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+int __wrap_hak_clock(clockid_t clock, struct timespec *now) {
   if (is_refused(SYSTEM_CLOCK_GETTIME)) {
-    return -1;
+    return -EPERM;
   }
   if (!fixed_clock.set || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)) {
-    return __real_clock_gettime(clock, now);
+    return __real_hak_clock(clock, now);
   }
   uint64_t ms = fixed_clock.ms;
   now->tv_sec = (time_t)(ms / 1000);
@@ -232,22 +241,36 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
   return 0;
 }
 
-unsigned long __wrap_getauxval(unsigned long type) {
-  return fixed_auxiliary.set && type == fixed_auxiliary.type ? fixed_auxiliary.value : __real_getauxval(type);
+unsigned long __wrap_hak_auxiliary(unsigned long type) {
+  return fixed_auxiliary.set && type == fixed_auxiliary.type ? fixed_auxiliary.value : __real_hak_auxiliary(type);
 }
 
-/* Six arguments are read whatever was passed; what was not is not looked at by the kernel. */
-long __wrap_syscall(long number, ...) {
-  long argument[6];
-  va_list arguments;
-  va_start(arguments, number);
-  for (int i = 0; i < 6; i++) {
-    argument[i] = va_arg(arguments, long); /* NOLINT(clang-analyzer-valist.Uninitialized): it is started above */
+/* Of mappings the core makes few calls directly; these fail with the others of the kind. */
+static SystemCall kind_of(long number) {
+  static const struct {
+    long number;
+    SystemCall call;
+  } kinds[] = {{SYS_mmap, SYSTEM_MMAP},          {SYS_munmap, SYSTEM_MUNMAP}, {SYS_madvise, SYSTEM_MADVISE},
+               {SYS_write, SYSTEM_WRITE},        {SYS_openat, SYSTEM_OPEN},   {SYS_mprotect, SYSTEM_MPROTECT},
+               {SYS_getrandom, SYSTEM_GETRANDOM}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (kinds[i].number == number) {
+      return kinds[i].call;
+    }
   }
-  va_end(arguments);
-  if ((number == SYS_write && is_refused(SYSTEM_WRITE)) || (number == SYS_openat && is_refused(SYSTEM_OPEN)) ||
-      (number == SYS_getrandom && is_refused(SYSTEM_GETRANDOM))) {
-    return -1;
+  return SYSTEM_CALLS;
+}
+
+long __wrap_hak_direct_call(long number, const long argument[6]) {
+  if (number == SYS_prctl) {
+    return name_mapping(argument);
   }
-  return __real_syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+  if (number == SYS_mincore) {
+    return tell_resident(argument);
+  }
+  if (number == SYS_madvise) {
+    advices[argument[2] % ADVICES] += (size_t)argument[1] >= ADVICE_COUNTED_FROM;
+  }
+  SystemCall call = kind_of(number);
+  return call != SYSTEM_CALLS && is_refused(call) ? -errno : __real_hak_direct_call(number, argument);
 }

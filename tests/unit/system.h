@@ -44,11 +44,14 @@ bool system_was_during(void);
 void system_set_clock_ms(uint64_t ms);
 void system_advance_clock_ms(uint64_t ms);
 
-/* The answer to getauxval(type) from now on; one type at a time. */
+/* The answer to hak_auxiliary(type) from now on; one type at a time. */
 void system_set_auxiliary(unsigned long type, unsigned long value);
 
 /* How often this advice was given for at least a MiB, refused or not. */
 size_t system_advices(int advice);
+
+/* What the setting for pages of 2 MiB says; at first "[always] madvise never". It is read once. */
+void system_set_huge_mode(const char *text);
 
 /* The mapping that was last given a name, refused or not, and how often that was. */
 typedef struct SystemNamed {

@@ -9,7 +9,7 @@ The values share alpha, so that a scan of any length calls something wrongly bet
 
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -84,6 +84,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
     results = []
     try:
         with told():
+            spec = with_those_there(spec, source, params, context.progress.warn_early)
             for values, each in specs(_with_input(spec, context), scans):
                 if values:
                     context.progress.say(f"scan: {title(values)}")
@@ -96,6 +97,28 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         finish(results[0], params["json"], params.get("require"), params["format_"])
 
 
+def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
+    """The spec without the allocators that nobody here has named and that are not here, which is said once.
+
+    Nobody has named those of a kind's default, and those of the checkout's own suites.
+    """
+    from hakmem_lab.plan import peers, project
+
+    top = project.root()
+    own = spec.kind == "suite" and top is not None and Path(source).absolute().is_relative_to(top / "experiments")
+    named = "allocators" in spec.model_fields_set and not own
+    if named or params.get("allocators") or spec.kind == "tune" or getattr(spec, "commands", ()):
+        return spec
+    wanted = [getattr(spec, key, None) for key in ("baseline", "subject", "reference")]
+    arms = [text for text in getattr(spec, "allocators", ()) if text not in wanted]
+    missing = peers.lacking(dict.fromkeys(text.partition(",")[0] for text in arms))
+    if not missing:
+        return spec
+    warn(f"not compared, for they are not here: {', '.join(missing)}; to have all of them: {peers.remedy(missing)}")
+    left = [text for text in spec.allocators if text in wanted or text.partition(",")[0] not in missing]
+    return spec.model_copy(update={"allocators": left})
+
+
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
     """One line a value; in JSON a list of results."""
     from hakmem_lab.show import answers, formats
@@ -106,6 +129,8 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
     if params["format_"] is not None:
         formats.write_format(results, params["format_"])
     elif str(file) != "-":
+        for warning in dict.fromkeys(text for result in results for text in result["warnings"]):
+            print(f"warning: {warning}")
         for result in results:
             print(f"{title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
     for result in results:

@@ -15,7 +15,7 @@ from hakmem_lab.store.query import Blocks, finished_blocks, sentence
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "left-out", "no-groups", "no-input", "partial", "unserved",
-                  GONE)  # fmt: skip
+                  "lacking", GONE)  # fmt: skip
 DISTURBED_SHARE = 0.1
 OF_ANOTHER = 4.0  # times what was seen of the first process: no mean over 10 ms hides so much of a peak
 

@@ -19,7 +19,7 @@ import re
 import shlex
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,7 +148,7 @@ def _library_file(name: str, where: str) -> Path:
         path = Path(name).expanduser().resolve()
         if path.is_file():
             return path
-    raise LabError(f"{where}: there is no library {name}")
+    raise LabError(f"{where}: there is no library {name}" + (": make programs" if project.is_own(name) else ""))
 
 
 def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
@@ -171,6 +171,13 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
             raise LabError(f"{where}: {what} '{name}': {nearest(name, options | known)}")
     configuration = " ".join(f"{name}={value}" for name, value in sorted(gates.items())) or None
     return peers.Library(path, revision or peers.hakmem_library().version, configuration), gates
+
+
+def need_all(texts: Iterable[str], where: str) -> None:
+    """Raises LabError where several of these arms lack their allocators: with the command that installs all of them."""
+    missing = peers.lacking(dict.fromkeys(text.partition(",")[0].strip() for text in texts))
+    if len(missing) > 1:
+        raise LabError(f"{where}: {', '.join(missing)} are not here: {peers.remedy(missing)}")
 
 
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:

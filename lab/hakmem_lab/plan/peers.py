@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -122,6 +123,24 @@ def hakmem_library() -> Library:
     return Library(path, version_of(path))
 
 
+def lacking(allocators: Iterable[str]) -> list[str]:
+    """Those of these names that are known, but neither installed nor built."""
+
+    def there(name: str) -> bool:
+        if name in DEBIAN:
+            return _installed(DEBIAN[name][1]) is not None
+        return name not in listed() or name in built()
+
+    return [name for name in allocators if not there(name)]
+
+
+def remedy(missing: Sequence[str]) -> str:
+    """The one command that installs all of these."""
+    if any(name not in DEBIAN for name in missing):
+        return "make peers"  # which installs Debian's, too
+    return f"apt install {' '.join(DEBIAN[name][0] for name in missing)}"
+
+
 def library(name: str) -> Library:
     """The library of an allocator by name. Raises LabError where it is not installed or built."""
     if name == "hakmem":
@@ -131,10 +150,9 @@ def library(name: str) -> Library:
     if name == "default":
         return Library(None, None, "whatever the program itself brings")
     if name in DEBIAN:
-        package, files = DEBIAN[name]
-        path = _installed(files)
+        path = _installed(DEBIAN[name][1])
         if path is None:
-            raise LabError(f"{name} is not installed: apt install {package}")
+            raise LabError(f"{name} is not installed: {remedy([name])}")
         return Library(path, version_of(path))
     row = built().get(name)
     if row is None:

@@ -21,6 +21,14 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, closest
 
+OWN_PROGRAMS = Path("build") / "release" / "bench"
+
+
+def is_own(name: str) -> bool:
+    """Whether it is a file that `make programs` builds."""
+    top = root()
+    return top is not None and Path(name).absolute().is_relative_to(top / OWN_PROGRAMS)
+
 
 def find_program(name: str, key: str = "command") -> Path:
     """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
@@ -31,6 +39,8 @@ def find_program(name: str, key: str = "command") -> Path:
         kind = "not executable" if os.path.isfile(name) else "no regular file"
         what = "a folder" if os.path.isdir(name) else kind
         raise LabError(f"{key}: '{name}' is {what}, so it is no program")
+    if is_own(name):
+        raise LabError(f"{key}: the checkout's own program '{name}' is not built: make programs")
     near = _nearest_program(name)
     raise LabError(f"{key}: there is no program '{name}'" + (f": did you mean '{near}'?" if near else ""))
 

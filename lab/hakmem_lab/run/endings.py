@@ -94,6 +94,13 @@ class Progress:
         self._said = self._begun = time.monotonic()
         self._first: float | None = None
         self._reached, self._spoke = 0.0, False
+        self.said_slow = False
+        self.early: list[str] = []  # warnings that every run of the command will keep
+
+    def warn_early(self, text: str) -> None:
+        """Of what may spoil the figures of a run that has no file yet."""
+        self.early.append(text)
+        self.say(f"warning: {text}")
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -27,6 +27,7 @@ from hakmem_lab.run.runner import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import machine, signals
+from hakmem_lab.system.launcher import SLOW_S, Launcher
 from hakmem_lab.system.scripts import interpreters
 
 
@@ -239,6 +240,7 @@ class Recorder(Written, Generic[AnySpec]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        Launcher.when_slow = None
         try:
             with signals.held():
                 self.release()
@@ -260,6 +262,25 @@ class Recorder(Written, Generic[AnySpec]):
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
             preflight.check_arm(arm, self.workload_on(arm))
         self.progress.restart()
+        self.await_first_run()
+
+    def await_first_run(self) -> None:
+        """What is started from here on may be a server, until a run has ended."""
+        Launcher.when_slow = None if self.progress.said_slow else self._say_slow
+
+    def _say_slow(self) -> None:
+        """Once, where the first run takes long: it may be one that never ends."""
+        Launcher.when_slow, self.progress.said_slow = None, True
+        server = "" if self.workload.server else (
+            " Is it a server? Then give it a client: [server] in a spec, hak soak, or hak record PID."
+        )  # fmt: skip
+        limit = f"It is ended after {self.workload.timeout_s:g} s; a shorter limit: --timeout, or the spec's timeout"
+        self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{server} {limit}")
+
+    def append(self, record: dict) -> None:
+        if record["type"] == "run":
+            Launcher.when_slow = None
+        super().append(record)
 
     def workload_on(self, arm: Arm) -> Workload:
         """What runs on it."""
@@ -278,6 +299,8 @@ class Recorder(Written, Generic[AnySpec]):
         header = with_earlier(folder, header)
         with signals.held():
             self.file = RunFile.create(folder, header["spec"]["kind"], header)
+        for text in self.progress.early:
+            self.event("lacking", text)
         for lacking in filter(None, dict.fromkeys(arm.left_out(self.workload.env) for arm in arms)):
             self.warn("left-out", lacking)
         if SILENCE.kept:

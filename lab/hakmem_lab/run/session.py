@@ -16,7 +16,7 @@ from hakmem_lab.judge import failing, fitness
 from hakmem_lab.judge.failing import SOLO
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
-from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
@@ -318,7 +318,8 @@ class Session(Recorder[AnyBlockSpec]):
 
 
 def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:
-    """Arms from name -> text."""
+    """Arms from name -> text. Raises LabError."""
+    need_all(named.values(), next(iter((where or {}).values()), "arms"))
     return [parse_arm(text, name, (where or {}).get(name, name)) for name, text in named.items()]
 
 

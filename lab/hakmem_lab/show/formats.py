@@ -127,12 +127,12 @@ LEVELS = {NO_GO: "error", INCONCLUSIVE: "warning"}
 def github(results: Sequence[dict]) -> str:
     lines = []
     for result in results:
+        lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
         for case in judgements(result):
             level = LEVELS.get(case.verdict, "notice")
             words = f"{case.text} (run {result['id']})"
             title = _data(f"{case.verdict}: {case.name}").replace(":", "%3A").replace(",", "%2C")
             lines.append(f"::{level} title={title}::{_data(words)}\n")
-        lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
     return "".join(lines)
 
 
@@ -196,6 +196,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _paragraphs(result: dict) -> Iterator[str]:
+    if result["warnings"]:
+        yield "\n".join(f"- warning: {plain(text)}" for text in result["warnings"])
     said = answers.explain(result)
     yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.answer)}"
     if said.more:
@@ -263,7 +265,6 @@ def _notes(result: dict) -> Iterator[str]:
     notes = []
     if builds := words.builds(result):
         notes.append(f"- {plain(builds)}")
-    notes += [f"- warning: {plain(text)}" for text in result["warnings"]]
     if failures := result["failures"]:
         first = failures[0]
         notes.append(

@@ -57,10 +57,12 @@ def _compiler(purpose: str, needs: Mapping[str, str]) -> str:
     """One that finds all these headers. Raises LabError, which names what is to be installed."""
     compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
     if compiler is None:
-        raise LabError(f"hak needs a C compiler once, for its {purpose}: install gcc")
+        packages = " ".join(dict.fromkeys(["gcc", *needs.values()]))
+        raise LabError(f"hak needs a C compiler once, for its {purpose}: apt install {packages}")
     missing = [package for header, package in needs.items() if not _finds(compiler, header)]
     if missing:
-        raise LabError(f"hak needs {' and '.join(missing)} once, to compile its {purpose}: install that")
+        what = f"hak needs {' and '.join(missing)} once, to compile its {purpose}"
+        raise LabError(f"{what}: apt install {' '.join(missing)}")
     return compiler
 
 

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from hakmem_lab.system.compiled import compiled
 SOURCES = Path(__file__).parent / "native"
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
+SLOW_S = 10.0
 TAIL_CHARACTERS = 400
 NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
 NOT_OPENED = "the allocator was not loaded: nothing has opened its library since what does the work was started"
@@ -205,6 +206,8 @@ class Running:
 
     def wait(self) -> Outcome:
         if self._outcome is None:
+            if Launcher.when_slow and not self.ended(SLOW_S):
+                Launcher.when_slow()
             fields = self._launcher.expect_line("ended ")
             stdout, stderr = (_read_from(fd, 0).decode(errors="replace") for fd in self._outputs)
             for fd in self._outputs:
@@ -235,6 +238,7 @@ class Launcher:
     """The running helper. A context manager; on leaving, whatever still runs is killed."""
 
     _helpers: ClassVar[set[int]] = set()
+    when_slow: ClassVar[Callable[[], None] | None] = None  # called for a program that runs longer than SLOW_S
 
     def __init__(self) -> None:
         signals.adopt()

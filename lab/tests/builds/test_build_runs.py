@@ -2,7 +2,7 @@
 
 import pytest
 
-# The first of them builds what all of them measure.
+# The first of the long ones builds the library six times, which all of them measure.
 pytestmark = pytest.mark.xdist_group("builds")
 
 FLAGS = ("--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", "12", "--seed", "5", "--quiet")
@@ -30,6 +30,7 @@ def measured(here, fakes, store, kept):
     return kept["result"]
 
 
+@pytest.mark.long
 def test_a_run_says_which_build_took_part(measured, records, here):
     (header,) = records("header")
     pairs = header["builds"]["pairs"]
@@ -48,6 +49,7 @@ def test_a_run_says_which_build_took_part(measured, records, here):
     assert "glibc is one build" in out
 
 
+@pytest.mark.long
 def test_resumed_on_the_same_builds(measured, records, here, store):
     (path,) = store.glob("*.jsonl")
     lines = path.read_text().splitlines(keepends=True)
@@ -63,6 +65,7 @@ def test_resumed_on_the_same_builds(measured, records, here, store):
     assert records()[-1]["blocks"] == 12
 
 
+@pytest.mark.long
 def test_builds_cannot_be_prolonged(measured, here, store):
     (path,) = store.glob("*.jsonl")
     before = path.read_text()
@@ -72,6 +75,7 @@ def test_builds_cannot_be_prolonged(measured, here, store):
     assert path.read_text() == before
 
 
+@pytest.mark.long
 def test_builds_that_are_no_longer_the_same(measured, here, store):
     (path,) = store.glob("*.jsonl")
     first, *rest = path.read_text().splitlines(keepends=True)

@@ -1,6 +1,7 @@
 """A real cluster of worker processes on this machine, of which one is killed in the middle."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import random
@@ -12,7 +13,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("distributed", reason="needs the extra 'fleet'")
+# Importing it takes seconds of every worker, whose share of the tests may be elsewhere.
+if importlib.util.find_spec("distributed") is None:
+    pytest.skip("needs the extra 'fleet'", allow_module_level=True)
 
 BLOCKS, WORKERS = 16, 4
 FIRST = ("--engine", "dask", "--quiet")
@@ -35,6 +38,7 @@ def test_four_workers_share_the_blocks(whole, killing):
     assert len(phases) == 4 * WORKERS, "once"
 
 
+@pytest.mark.long
 def test_a_killed_worker_costs_no_finished_block_and_no_verdict(killing, whole, tmp_path):
     said = killing.trial(tmp_path / "run", WORKERS, BLOCKS, whole, random.Random(1))
     assert re.match("part [0-3] killed after", said)
@@ -47,6 +51,7 @@ def test_twenty_runs_with_a_killed_worker_each(killing, whole, tmp_path):
         killing.trial(tmp_path / str(number), WORKERS, BLOCKS, whole, rng)
 
 
+@pytest.mark.long
 def test_where_no_host_can_measure_each_is_named_with_the_reason(hak, tmp_path, store):
     spec = tmp_path / "spec.toml"
     spec.write_text('command = ["true"]\ncontrol = "glibc"\ntreatment = "nope.so"\n')
@@ -64,6 +69,7 @@ def test_no_scheduler_there(hak, spec_file):
     assert (answer.status, "no Dask scheduler answers at" in answer.message()) == (2, True)
 
 
+@pytest.mark.long
 def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killing):
     running = begin("fleet", spec_file(blocks=40), *FIRST, "--workers", 2)
     until(lambda: len(killing.finished(killing.records(store))) >= 3, 60)
@@ -95,6 +101,7 @@ def cluster(tmp_path, until):
         yield json.loads(file.read_text())["address"]
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_there(cluster, begin, spec_file, store, until, killing):
     """Two workers of one machine are one host: one measures, and when it dies, the other one goes on."""
     running = begin("fleet", spec_file(blocks=30), *FIRST, "--scheduler", cluster)

@@ -92,4 +92,4 @@ def test_every_published_experiment(published):
 
 def test_text_full_of_traps():
     result = made(headline=NASTY, warnings=[NASTY])
-    assert annotations(result)[1] == ("warning", "hak", NASTY)
+    assert annotations(result)[0] == ("warning", "hak", NASTY)

@@ -46,7 +46,7 @@ def test_a_comment_of_every_published_experiment(published):
         text = formats.text("markdown", [result])
         shown = [squeezed(line) for line in said(text)]
         title = f"{result['verdict']}: " if result["verdict"] else ""
-        assert shown[0] == squeezed(title + answers.explain(result).answer), name
+        assert shown[len(result["warnings"])] == squeezed(title + answers.explain(result).answer), name
         assert result["id"] in text
         for comparison in result.get("comparisons") or []:
             assert comparison["treatment"] in shown
@@ -60,7 +60,8 @@ def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
         shown = squeezed(capsys.readouterr().out)
         said = answers.explain(result)
         first, more = said.answer, said.more
-        assert shown.startswith(squeezed(f"{result['verdict'] or ''} {first} {more}")), name
+        above = " ".join(f"warning: {text}" for text in result["warnings"])
+        assert shown.startswith(squeezed(f"{above} {result['verdict'] or ''} {first} {more}")), name
         assert "output" not in first, name
         assert not re.search(r"[+−]\d", first), name
 
@@ -72,9 +73,8 @@ def test_text_of_programs_stays_text():
     )
     text = formats.text("markdown", [result])
     shown = [squeezed(line) for line in said(text)]
-    assert shown[0] == f"GO: t is 2.1 % faster than {NASTY}"
+    assert shown[:2] == [f"warning: {NASTY}", f"GO: t is 2.1 % faster than {NASTY}"]
     assert NASTY in shown
-    assert f"warning: {NASTY}" in shown
     assert f"1 failed run, the first: {NASTY}: {NASTY}" in shown
     kinds = {child.type for token in READER.parse(text) for child in token.children or []}
     assert kinds <= {"text", "text_special", "code_inline", "em_open", "em_close", "html_inline"}

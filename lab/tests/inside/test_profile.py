@@ -176,6 +176,7 @@ def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here,
     assert resident < 2 * in_use
 
 
+@pytest.mark.long  # go compiles its own tool first
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
 def test_go_reads_it(here, hakmem, sites, tmp_path):
     here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--", sites, "1500")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars
 import pytest
 
 import hakmem_lab
@@ -64,6 +63,8 @@ def test_types_of_a_frame_do_not_depend_on_what_is_missing(run, soak):
 
 
 def test_a_question_to_a_frame(run):
+    import polars  # here, for it takes seconds of every worker that collects tests
+
     frame = run.runs.polars()
     mean = frame.filter(frame["ok"]).group_by("arm").agg(polars.col("wall_s").mean())
     for arm, value in mean.iter_rows():

@@ -14,7 +14,7 @@ from report_browser import Browser
 from hakmem_lab.show.report import LoadedRun, save_picture, write
 from hakmem_lab.show.report.svg import COLOURS
 
-# One browser for all of them.
+# One browser for all of them, of which one says that it works; the others are for make test-long.
 pytestmark = pytest.mark.xdist_group("browser")
 
 PHONES = (360, 375)
@@ -70,6 +70,7 @@ def test_the_browser_reads_the_verdict(browser: Browser, one: Path) -> None:
     assert top < 300
 
 
+@pytest.mark.long
 def test_the_browser_finds_no_error_and_asks_for_nothing(browser: Browser, every: Path) -> None:
     browser.driver.get_log("performance")
     browser.open(every)
@@ -80,6 +81,7 @@ def test_the_browser_finds_no_error_and_asks_for_nothing(browser: Browser, every
     assert [url for url in asked if url.startswith("file:")] == [every.as_uri()]
 
 
+@pytest.mark.long
 def test_hostile_text_does_not_run(browser: Browser, tmp_path: Path) -> None:
     run = ab(question="</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">")
     run.result |= {"headline": run.question, "comparisons": []}
@@ -90,6 +92,7 @@ def test_hostile_text_does_not_run(browser: Browser, tmp_path: Path) -> None:
     assert "<img src=x" in browser.script("return document.querySelector('.answer').innerText")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", PHONES)
 def test_no_table_is_cut_on_a_phone_and_every_value_has_its_columns_name(
     browser: Browser, every: Path, width: int
@@ -111,6 +114,7 @@ def test_no_table_is_cut_on_a_phone_and_every_value_has_its_columns_name(
     assert len(named.strip('"')) > 2
 
 
+@pytest.mark.long
 def test_a_pictures_text_is_large_enough_to_read_on_a_phone(browser: Browser, every: Path) -> None:
     browser.size(375, 740)
     browser.open(every)
@@ -121,6 +125,7 @@ def test_a_pictures_text_is_large_enough_to_read_on_a_phone(browser: Browser, ev
     assert smallest >= 10
 
 
+@pytest.mark.long
 def test_no_line_runs_through_a_label_of_a_forest_plot(browser: Browser, every: Path) -> None:
     """Upright strokes end below the text of their row, and begin below it."""
     browser.open(every)
@@ -143,6 +148,7 @@ def test_no_line_runs_through_a_label_of_a_forest_plot(browser: Browser, every: 
     assert crossed == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_phone_scrolls_only_down(browser: Browser, every: Path, opened: bool) -> None:
     browser.size(PHONE, 740)
@@ -157,6 +163,7 @@ def test_a_phone_scrolls_only_down(browser: Browser, every: Path, opened: bool) 
     assert size >= 16
 
 
+@pytest.mark.long
 def test_long_words_do_not_widen_the_page(browser: Browser, tmp_path: Path) -> None:
     word = "x" * 400
     run = ab(question=word)
@@ -170,6 +177,7 @@ def test_long_words_do_not_widen_the_page(browser: Browser, tmp_path: Path) -> N
     assert browser.script("return document.documentElement.scrollWidth") <= PHONE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_and_its_pictures_follow_the_scheme(browser: Browser, one: Path, scheme: str) -> None:
     browser.scheme(scheme)
@@ -184,6 +192,7 @@ def test_the_page_and_its_pictures_follow_the_scheme(browser: Browser, one: Path
     assert set(fills) == {_rgb("ink", dark), _rgb("muted", dark)}
 
 
+@pytest.mark.long
 def test_the_page_prints_light_and_with_the_target_of_its_links(browser: Browser, one: Path) -> None:
     browser.scheme("dark")
     browser.open(one)
@@ -204,6 +213,7 @@ def test_the_page_prints_light_and_with_the_target_of_its_links(browser: Browser
     browser.command("Emulation.setEmulatedMedia", {"media": ""})
 
 
+@pytest.mark.long
 def test_a_screen_reader_finds_verdict_landmarks_pictures_and_tables(browser: Browser, one: Path) -> None:
     browser.open(one)
     nodes = browser.command("Accessibility.getFullAXTree")["nodes"]
@@ -218,6 +228,7 @@ def test_a_screen_reader_finds_verdict_landmarks_pictures_and_tables(browser: Br
     assert ("table", "Medians by arm, with 95\u202f% intervals") in named
 
 
+@pytest.mark.long
 def test_the_keyboard_reaches_every_scrolling_table(browser: Browser, one: Path) -> None:
     browser.size(PHONE, 740)
     browser.open(one)
@@ -233,6 +244,7 @@ def test_the_keyboard_reaches_every_scrolling_table(browser: Browser, one: Path)
     assert outline == "solid 3px"
 
 
+@pytest.mark.long
 def test_the_pictures_text_stays_inside_the_picture(browser: Browser, every: Path) -> None:
     browser.open(every)
     outside = browser.script(
@@ -252,6 +264,7 @@ def test_the_pictures_text_stays_inside_the_picture(browser: Browser, every: Pat
     assert outside == []
 
 
+@pytest.mark.long
 def test_a_standalone_picture_opens(browser: Browser, tmp_path: Path) -> None:
     run = ab()
     save_picture(run.result, run.runs, tmp_path / "picture.svg")
@@ -261,6 +274,7 @@ def test_a_standalone_picture_opens(browser: Browser, tmp_path: Path) -> None:
     assert browser.script("return getComputedStyle(document.documentElement).backgroundColor") == _rgb("paper", True)
 
 
+@pytest.mark.long
 def test_a_missing_browser_is_a_failure_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(AssertionError, match=r"chromium and chromedriver not found in PATH.*install the packages"):

@@ -52,7 +52,9 @@ def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("_pictures")
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "ab" else pytest.param(kind, marks=pytest.mark.long) for kind in MAKERS]
+)
 def test_any_single_key_may_be_missing_or_null(kind: str) -> None:
     run = _smaller(kind)
     variants = [

@@ -130,7 +130,7 @@ def test_a_killed_laboratory_leaves_no_process(begin, fakes, processes, marker, 
     until(lambda: len(processes(marker)) >= 5)  # the laboratory, the program, its three descendants
     process.kill()
     process.wait()
-    until(lambda: not processes(marker), 3)
+    until(lambda: not processes(marker))
 
 
 def test_an_interrupted_laboratory_leaves_no_process(begin, fakes, processes, marker, until):
@@ -139,7 +139,7 @@ def test_an_interrupted_laboratory_leaves_no_process(begin, fakes, processes, ma
     until(lambda: len(processes(marker)) >= 5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
-    until(lambda: not processes(marker), 3)
+    until(lambda: not processes(marker))
 
 
 def test_a_killed_launcher_stops_the_run_and_keeps_it(here, words, records):

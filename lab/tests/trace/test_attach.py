@@ -100,7 +100,7 @@ def preloaded(name: str) -> dict[str, str]:
     return os.environ | ({"LD_PRELOAD": str(path)} if path else {})
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", ARMS[:2] + tuple(pytest.param(arm, marks=pytest.mark.long) for arm in ARMS[2:]))
 def test_a_server_is_recorded_under_load(program, path, arm):
     with running(program, env=preloaded(arm)) as server:
         record(server.pid, path, TIMES)

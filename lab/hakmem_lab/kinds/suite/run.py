@@ -25,7 +25,7 @@ from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_n
 from hakmem_lab.kinds.syscalls import OPS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import mistakes, project
-from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
@@ -136,6 +136,7 @@ class Suite(Recorder):
         self.begun, self.context = time.monotonic(), context
         self._warned_of_load = False
         self.places = Places.of(context.source)
+        need_all(map(self.places.arm, spec.allocators), "allocators")
         common = [parse_arm(self.places.arm(text), text, "allocators") for text in spec.allocators]
         self.extra: dict[str, Arm] = {}
         self.sessions: dict[str, Session] = {}

@@ -94,6 +94,7 @@ class TuneSession(Session[Spec]):
             if refused[library]:
                 del self.arms[arm.name]
         self.progress.restart()
+        self.await_first_run()
 
     def _brought(self) -> str | None:
         """The allocator that a program brings by itself; None where the C library serves it, or nobody can say. What

@@ -9,10 +9,12 @@ from hakmem_lab.show.terminal import STYLES, filled, number, output
 
 
 def show(result: dict) -> None:
-    """The verdict first, then what it rests on."""
+    """What makes it doubtful, the verdict, then what it rests on."""
     console = output()
     if result.get("question"):
         console.print(result["question"], style="italic")
+    for text in result.get("warnings", []):
+        console.print(f"warning: {text}", style="yellow")
     found = answers.explain(result)
     if found.verdict:
         console.print(found.verdict, style=STYLES[found.verdict], end="  ")
@@ -20,8 +22,6 @@ def show(result: dict) -> None:
         console.print(text)
     for table in _tables(result):
         console.print(table)
-    for text in result.get("warnings", []):
-        console.print(f"warning: {text}", style="yellow")
     if result.get("failures"):
         first, count = result["failures"][0], len(result["failures"])
         said = f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}"

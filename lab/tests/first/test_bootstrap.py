@@ -1,0 +1,88 @@
+"""What `make` needs is installed where it is missing, or named where that cannot be done."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+COMMON = (
+    "bash", "sh", "sed", "tr", "sort", "comm", "cat", "dirname", "nproc", "head", "tail",
+    "date", "mktemp", "rm", "tee", "chmod", "env", "cut", "python3", "id", "make", "git",
+)  # fmt: skip
+BUILDING = ("gcc", "g++", "cmake", "ninja", "ar", "objcopy")
+
+
+@pytest.fixture
+def system(tmp_path):
+    """system(tools, NAME=SCRIPT…): bootstrap's answer where the PATH has these tools and scripts alone."""
+
+    def call(tools, *groups, **scripts):
+        for name in (*COMMON, *tools):
+            if name not in scripts and (found := shutil.which(name)):
+                (tmp_path / name).symlink_to(found)
+        for name, text in scripts.items():
+            path = tmp_path / name.replace("_", "-")
+            path.unlink(missing_ok=True)
+            path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+            path.chmod(0o755)
+        words = [ROOT / "scripts" / "bootstrap", *(groups or ["build"])]
+        return subprocess.run(
+            words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    return call
+
+
+def test_what_is_there_by_other_means_is_not_installed(system):
+    done = system(BUILDING)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_on_another_system_what_is_missing_is_named(system):
+    done = system(set(BUILDING) - {"cmake", "ninja"})
+    assert done.returncode == 1
+    assert re.search(
+        "not a Debian system; install what these packages of Debian hold.*: cmake ninja-build$", done.stderr
+    )
+
+
+def test_without_root_and_sudo_the_command_for_root_is_said(system):
+    done = system({"gcc", "g++", "ar", "objcopy"}, dpkg_query="", apt_get="exit 1", id="echo 1000")
+    assert done.returncode == 1
+    command = "apt-get update && apt-get install -y --no-install-recommends cmake ninja-build"
+    assert done.stderr.strip().endswith(f"there is no sudo; as root: {command}")
+
+
+def test_where_sudo_refuses_the_command_for_root_is_said(system):
+    done = system({"gcc", "g++", "ar", "objcopy"}, dpkg_query="", apt_get="exit 1", id="echo 1000", sudo="exit 1")
+    assert done.returncode == 1
+    assert "sudo does not let this user in; as root: apt-get update" in done.stderr
+
+
+def test_where_apt_fails_the_command_is_said(system):
+    # Where a policy is there already, nothing is written to /usr/sbin.
+    done = system({"gcc", "g++", "ar", "objcopy", "sleep"}, dpkg_query="", apt_get="echo no network; exit 100",
+                  id="echo 1000", sudo='case $1 in -v) ;; env|apt-get) "$@" ;; esac')  # fmt: skip
+    assert done.returncode == 1
+    assert "no network" in done.stderr
+    assert "By hand, as root: apt-get update && apt-get install" in done.stderr
+
+
+TARGETS = (
+    "all", "install", "uninstall", "site", "demo", "dist", "deb", "wheel", "musl", "test-musl", "lint", "format",
+    "coverage", "fuzz", "perf_fast", "peers", "bench",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_installs_what_it_needs_before_it_builds(target):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    said = subprocess.run(
+        ["make", "-n", "-C", ROOT, target], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    lines = [line.strip() for line in said.splitlines() if not line.startswith("make")]
+    assert lines[0].startswith("scripts/bootstrap build"), lines[0]

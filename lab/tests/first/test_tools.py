@@ -1,0 +1,101 @@
+"""Every program that the scripts of a first build call is in a minimal Debian, or comes with the list of bootstrap."""
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = (
+    "Makefile",
+    *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo")),
+)
+# A word that a shell takes for a command: it follows the beginning of a line, an operator, or what leads another one.
+COMMAND = re.compile(
+    r"(?:^|[|;&({`!]|\$\(|\b(?:then|do|else|if|while|exec|env|xargs|watched|as_root)\s)[\s@!{(]*"
+    r"(?:[A-Z_]+=\S*\s+)*([a-z][a-z0-9+._-]*)(?=[\s;)]|$)"
+)
+# Looked for first, and done without where they are missing; sudo only by who is not root.
+OPTIONAL = {"npm", "sudo", "aa"}
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="this is no Debian")
+
+
+def listed(group):
+    text = (ROOT / "scripts" / "bootstrap").read_text(encoding="utf-8")
+    return set(re.search(rf'^{group}_packages="([^"]*)"', text, re.M)[1].split())
+
+
+@cache
+def packages():
+    """Package -> (whether every Debian has it, what it depends on), of those that are installed."""
+    form = "${Package}\t${Essential}\t${Priority}\t${Pre-Depends}, ${Depends}\t${Provides}\n"
+    told = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in told.splitlines()]
+    provided = {word.split()[0]: row[0] for row in rows for word in row[4].split(",") if word.strip()}
+    found = {}
+    for name, essential, priority, depends, _ in rows:
+        words = {re.sub(r":\w+", "", word.split()[0]) for word in re.split("[,|]", depends) if word.strip()}
+        found[name] = essential == "yes" or priority == "required", {provided.get(word, word) for word in words} | words
+    return found
+
+
+def brought(names):
+    """These packages and all that they bring."""
+    found, new = set(), set(names)
+    while new:
+        found |= new
+        new = {other for name in new & packages().keys() for other in packages()[name][1]} - found
+    return found
+
+
+def called(text):
+    text = re.sub(r'^\s*\w+_packages\+?="[^"]*"', "", text, flags=re.M)
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return {word for line in lines for word in COMMAND.findall(line)}
+
+
+def owner(name):
+    """The package of the program; None where it is a function, a word of the shell, or not installed."""
+    path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    for place in dict.fromkeys([path, str(Path(path).resolve())]) if path else ():
+        for way in (place, place.removeprefix("/usr")):
+            done = subprocess.run(["dpkg-query", "-S", way], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout.partition(":")[0]
+    return None
+
+
+@cache
+def there():
+    everywhere = {name for name, (essential, _) in packages().items() if essential}
+    # What README's first line installs, and what it installs it with.
+    return brought(everywhere | {"apt", "make", "git", "ca-certificates"} | listed("build"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_a_script_calls_is_there(script):
+    words = called((ROOT / script).read_text(encoding="utf-8")) - OPTIONAL
+    assert words
+    owners = {word: owner(word) for word in words}
+    assert {word: package for word, package in owners.items() if package and package not in there()} == {}
+
+
+def test_a_program_that_no_list_brings_is_seen():
+    words = called("x() {\n  strace -f true | gdb -p 1\n}\n[ -d y ] || redis-server\n")
+    assert {"strace", "gdb", "redis-server"} <= words
+    assert not there() & {"strace", "gdb", "redis-server"}
+    assert {"gcc", "cmake", "ninja-build", "python3-venv", "coreutils", "tar"} <= there()
+
+
+@pytest.mark.parametrize("preset", ["release"])
+def test_the_tools_of_cmake_are_on_the_list(preset):
+    """The generator and compilers of the presets, and what the build files look for themselves."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "CMakePresets.json", ROOT / "CMakeLists.txt",
+                                                                      *(ROOT / "cmake").glob("*.cmake")])  # fmt: skip
+    assert "Ninja" in text
+    assert {"ninja-build", "cmake", "gcc", "g++"} <= listed("build")
+    wanted = re.findall(r"find_program\(\s*\S+\s+(?:NAMES\s+)?\S+[^)]*\)", text)
+    assert [words for words in wanted if "REQUIRED" in words] == []

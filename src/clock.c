@@ -1,0 +1,102 @@
+#include "direct.h"
+
+#include <elf.h>
+#include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+/* The kernel maps a small library into each process whose functions read the clock without a system call. Libc's
+ * clock_gettime calls the same; but others define that name, and may allocate there. */
+
+typedef int (*clock_function_t)(clockid_t clock, struct timespec *now);
+
+#ifdef __aarch64__
+static const char name[] = "__kernel_clock_gettime";
+#else
+static const char name[] = "__vdso_clock_gettime";
+#endif
+
+typedef struct object {
+  uintptr_t offset; /* from its own addresses to ours */
+  const Elf64_Sym *symbols;
+  const char *strings;
+  const uint32_t *hash, *gnu_hash;
+} object_t;
+
+static bool is(const char *a, const char *b) {
+  for (; *a && *a == *b; a++, b++) {
+  }
+  return *a == *b;
+}
+
+static const void *at(uintptr_t address) {
+  return (const void *)address; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* NULL of what there is none. */
+static object_t read_object(uintptr_t base) {
+  const Elf64_Ehdr *head = at(base);
+  const Elf64_Phdr *part = at(base + head->e_phoff), *dynamic = NULL, *loaded = NULL;
+  object_t object = {0, NULL, NULL, NULL, NULL};
+  for (int i = 0; i < head->e_phnum; i++) {
+    loaded = !loaded && part[i].p_type == PT_LOAD ? &part[i] : loaded;
+    dynamic = part[i].p_type == PT_DYNAMIC ? &part[i] : dynamic;
+  }
+  if (!loaded || !dynamic) {
+    return object;
+  }
+  object.offset = base + loaded->p_offset - loaded->p_vaddr;
+  for (const Elf64_Dyn *entry = at(base + dynamic->p_offset); entry->d_tag != DT_NULL; entry++) {
+    const void *there = at(object.offset + entry->d_un.d_ptr);
+    object.symbols = entry->d_tag == DT_SYMTAB ? there : object.symbols;
+    object.strings = entry->d_tag == DT_STRTAB ? there : object.strings;
+    object.hash = entry->d_tag == DT_HASH ? there : object.hash;
+    object.gnu_hash = entry->d_tag == DT_GNU_HASH ? there : object.gnu_hash;
+  }
+  return object;
+}
+
+/* Neither table says how many symbols there are but the older kind; in the newer, the last chain ends with them. */
+static uint32_t count_symbols(const object_t *object) {
+  if (object->hash) {
+    return object->hash[1];
+  }
+  const uint32_t *table = object->gnu_hash;
+  uint32_t buckets = table ? table[0] : 0, first = table ? table[1] : 0, last = 0;
+  const uint32_t *bucket = table ? table + 4 + 2 * (size_t)table[2] : NULL, *chain = bucket + buckets;
+  for (uint32_t i = 0; i < buckets; i++) {
+    last = bucket[i] > last ? bucket[i] : last;
+  }
+  while (last >= first && last > 0 && !(chain[last - first] & 1)) {
+    last++;
+  }
+  return last > 0 ? last + 1 : 0;
+}
+
+static clock_function_t find(void) {
+  uintptr_t base = hak_auxiliary(AT_SYSINFO_EHDR);
+  object_t object = base ? read_object(base) : (object_t){0, NULL, NULL, NULL, NULL};
+  uint32_t count = object.symbols && object.strings ? count_symbols(&object) : 0;
+  for (const Elf64_Sym *symbol = object.symbols; count > 0; symbol++, count--) {
+    if (symbol->st_shndx != SHN_UNDEF && is(object.strings + symbol->st_name, name)) {
+      return (clock_function_t)(object.offset + symbol->st_value); /* NOLINT(performance-no-int-to-ptr) */
+    }
+  }
+  return NULL;
+}
+
+static int by_system_call(clockid_t clock, struct timespec *now) {
+  return (int)hak_direct(SYS_clock_gettime, clock, (long)now);
+}
+
+int hak_clock(clockid_t clock, struct timespec *now) {
+  static _Atomic(clock_function_t) function;
+  clock_function_t read = atomic_load_explicit(&function, memory_order_relaxed);
+  if (HAK_UNLIKELY(!read)) {
+    read = find();
+    read = read ? read : by_system_call;
+    atomic_store_explicit(&function, read, memory_order_relaxed);
+  }
+  int failed = read(clock, now);
+  return failed && read != by_system_call ? by_system_call(clock, now) : failed;
+}

@@ -1,0 +1,70 @@
+/* Huge pages, and whether the kernel may be asked about them. */
+#include "direct.h"
+#include "os.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
+
+/* A sandbox may end the process at any advice that glibc's malloc does not give. A program that puts itself into one
+ * announces it by prctl, which this library stands before; what else would tell is a call that may be the one that
+ * kills. A filter that was there at start lets whole programs start, and none that is in use (containers, services)
+ * looks at advice: to obey it would cost each small program in a container a page of 2 MiB. */
+static _Atomic bool filtered;
+
+static _Atomic bool known;
+static _Atomic uint8_t mode;
+
+bool hak_os_is_filtered(void) {
+  return atomic_load_explicit(&filtered, memory_order_relaxed);
+}
+
+void hak_os_expect_filter(void) {
+  atomic_store_explicit(&filtered, true, memory_order_relaxed);
+}
+
+hak_os_huge_t hak_os_huge_mode(void) {
+  if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same */
+    char text[64];
+    hak_direct_read(SETTINGS "enabled", text, sizeof text);
+    hak_os_huge_t found = strstr(text, "[always]")    ? HAK_OS_HUGE_ALWAYS
+                          : strstr(text, "[madvise]") ? HAK_OS_HUGE_ADVISED
+                                                      : HAK_OS_HUGE_NEVER;
+    atomic_store_explicit(&mode, (uint8_t)found, memory_order_relaxed);
+    atomic_store_explicit(&known, true, memory_order_release);
+  }
+  return (hak_os_huge_t)atomic_load_explicit(&mode, memory_order_relaxed);
+}
+
+bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
+  if (hak_os_is_filtered()) {
+    return false;
+  }
+  return hak_os_advise_quietly(at, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+void hak_os_decline_huge(void *at, size_t bytes) {
+  if (hak_os_huge_mode() == HAK_OS_HUGE_ALWAYS) {
+    hak_os_set_huge(at, bytes, false);
+  }
+}
+
+bool hak_os_offers_medium_pages(void) {
+  char text[64];
+  return hak_direct_read(SETTINGS "hugepages-64kB/enabled", text, sizeof text) > 0 && !strstr(text, "[never]");
+}
+
+size_t hak_os_fault_bytes(void *at, size_t bytes) {
+  unsigned char resident[512];
+  size_t page = hak_os_page_bytes(), pages = bytes / page, count = 0;
+  volatile char *middle = (char *)at + bytes / 2;
+  pages = pages < sizeof resident ? pages : sizeof resident;
+  *middle = 0;
+  hak_os_residency(at, pages * page, resident);
+  for (size_t i = 0; i < pages; i++) {
+    count += resident[i] & 1U;
+  }
+  return count * page;
+}

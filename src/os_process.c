@@ -1,0 +1,99 @@
+/* Time, chance, waiting, and what else of the system is not memory. */
+#include "direct.h"
+#include "os.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+static uint64_t read_clock(clockid_t clock) {
+  struct timespec now = {0, 0};
+  hak_clock(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t hak_os_now_ms(void) {
+  return read_clock(CLOCK_MONOTONIC_COARSE) / 1000000;
+}
+
+uint64_t hak_os_now_ns(void) {
+  return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t hak_os_wall_ns(void) {
+  return read_clock(CLOCK_REALTIME);
+}
+
+/* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
+static uint64_t weak_random(void) {
+  static _Atomic uint64_t calls;
+  uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+  uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&calls, call};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
+    unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
+    bits = (uint64_t)product ^ (uint64_t)(product >> 64);
+  }
+  return bits;
+}
+
+uint64_t hak_os_random(void) {
+  uint64_t bits = 0;
+  long got = hak_direct(SYS_getrandom, (long)&bits, sizeof bits, 1 /* GRND_NONBLOCK */);
+  return got == (long)sizeof bits ? bits : weak_random();
+}
+
+/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for
+ * ever. */
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
+  const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
+  hak_direct(SYS_futex, (long)word, 128 /* FUTEX_WAIT_PRIVATE */, value, (long)&longest);
+}
+
+void hak_os_wake(_Atomic uint32_t *word) {
+  hak_direct(SYS_futex, (long)word, 129 /* FUTEX_WAKE_PRIVATE */, 1);
+}
+
+uint64_t hak_os_block_signals(void) {
+  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* but libc's own, which it sends to threads and waits for */
+  hak_direct(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, sizeof all);
+  return before;
+}
+
+void hak_os_set_blocked_signals(uint64_t blocked) {
+  hak_direct(SYS_rt_sigprocmask, SIG_SETMASK, (long)&blocked, 0, sizeof blocked);
+}
+
+void hak_os_yield(void) {
+  static const struct timespec moment = {0, 20000};
+  uint32_t word = 0;
+  hak_direct(SYS_futex, (long)&word, 128 /* FUTEX_WAIT_PRIVATE */, 0, (long)&moment);
+}
+
+/* libc keeps it for debuggers in what pthread_self() points to, and says where: bits, how many, bytes from the start.
+ */
+static _Atomic uint32_t id_place; /* 0: not known */
+
+void hak_os_find_thread_id(void) {
+  const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+  if (!field) {
+    dlerror(); /* the program's own errors are told by it */
+  } else if (field[0] == 32) {
+    atomic_store_explicit(&id_place, field[2], memory_order_relaxed);
+  }
+}
+
+uint32_t hak_os_thread_id(void) {
+  uint32_t place = atomic_load_explicit(&id_place, memory_order_relaxed);
+  return place ? *(const uint32_t *)((uintptr_t)pthread_self() + place) : 0;
+}
+
+char *hak_os_break(void) {
+  long end = hak_direct(SYS_brk);
+  return (char *)end; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+bool hak_os_secure_mode(void) {
+  return hak_auxiliary(AT_SECURE) != 0;
+}
