@@ -187,14 +187,14 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (capacity == 0 && info->adaptive && grant(heap, cls, blocks_within(START_BYTES, cls, 1))) {
     return HAK_OVERFLOW_GROWN;
   }
+  if (info->adaptive && ++info->streak > STREAK_MAX) {
+    info->returned += capacity > 0 ? capacity : 1;
+    towards_batch(heap, cls, capacity);
+    return HAK_OVERFLOW_FREES;
+  }
   if (capacity == 0) {
     info->returned += info->adaptive;
     return HAK_OVERFLOW_NONE;
-  }
-  if (info->adaptive && ++info->streak > STREAK_MAX) {
-    info->returned += capacity;
-    towards_batch(heap, cls, capacity);
-    return HAK_OVERFLOW_FREES;
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
