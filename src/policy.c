@@ -184,7 +184,9 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  if (capacity == 0 && info->adaptive && grant(heap, cls, blocks_within(START_BYTES, cls, 1))) {
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
+  if (capacity == 0 && info->adaptive &&
+      grant(heap, cls, blocks_within(most < START_BYTES ? most : START_BYTES, cls, 1))) {
     return HAK_OVERFLOW_GROWN;
   }
   if (info->adaptive && ++info->streak > STREAK_MAX) {
@@ -203,7 +205,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   forget_lent(info, cls);
-  if (info->adaptive && hak_bin_capacity(info) > 0) {
+  if (info->adaptive) {
     info->fetched = 0;
     hak_policy_set_capacity(heap, cls, 0);
   }
