@@ -22,7 +22,9 @@ enum {
   LENT_BYTES = 512 << 10,               /* of capacity that the sampler lends to all threads */
 };
 
-static _Atomic size_t caches_open, lent_bytes, capacities_bytes; /* of all threads */
+static _Atomic size_t caches_open;
+/* Of all threads. In the child of a fork a thread that stopped amid a change may leave them a little below 0. */
+static _Atomic int64_t lent_bytes, capacities_bytes;
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -55,7 +57,7 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   hak_bin_set_end(heap, cls);
   if (info->adaptive && change != 0) {
     heap->capacity_bytes += change;
-    atomic_fetch_add_explicit(&capacities_bytes, change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&capacities_bytes, (int64_t)change, memory_order_relaxed);
   }
   if (info->quota_bytes > bytes) {
     heap->quota_bytes -= info->quota_bytes - (uint32_t)bytes;
@@ -85,13 +87,13 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
 
 /* The capacity is set anew, so that what was lent is part of it no more. */
 static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
-  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
+  atomic_fetch_sub_explicit(&lent_bytes, (int64_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
   info->lent = 0;
 }
 
 bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
-  size_t bytes = (size_t)blocks * hak_class_sizes[cls];
+  int64_t bytes = (int64_t)blocks * hak_class_sizes[cls];
   if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > LENT_BYTES) {
     return false;
   }
@@ -114,7 +116,7 @@ void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     forget_lent(&heap->info[c], c);
   }
-  atomic_fetch_sub_explicit(&capacities_bytes, heap->capacity_bytes, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&capacities_bytes, (int64_t)heap->capacity_bytes, memory_order_relaxed);
   heap->capacity_bytes = heap->quota_bytes = 0;
 }
 
@@ -140,8 +142,8 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
 /* Whether the class, the budget and a memory limit have room for so many blocks in all. */
 static bool may_have(const hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t bytes = (size_t)(blocks - hak_bin_capacity(&heap->info[cls])) * hak_class_sizes[cls];
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  size_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + bytes;
+  int64_t limit = hak_option(HAK_OPTION_MEMORY_LIMIT);
+  int64_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + (int64_t)bytes;
   return blocks <= blocks_within(hak_option_size(HAK_OPTION_CACHE_BYTES), cls, 0) && blocks <= HAK_MAGAZINE_MAX &&
          heap->capacity_bytes + bytes <= share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES) &&
          (limit == 0 || all <= limit / LIMIT_PART);
