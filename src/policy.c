@@ -18,12 +18,14 @@ enum {
   FETCHED_MAX = 1 << 16,                /* where that count ends */
   STREAK_MAX = 3,                       /* overflows in a row before a thread counts as one that only frees */
   OWN_LINES_MAX_BYTES = HAK_CACHE_LINE, /* a smaller block may share its line with one of another thread */
-  RUN_PART = 4,
-  LIMIT_PART = 4,         /* all caches together hold this part of a memory limit at most */
-  LENT_BYTES = 512 << 10, /* of capacity that the sampler lends to all threads */
+  RUN_PART = 4,                         /* runs of a class: this part of the most bytes of a class */
+  LIMIT_PART = 4,                       /* all caches together hold this part of a memory limit at most */
+  LENT_BYTES = 512 << 10,               /* of capacity that the sampler lends to all threads */
 };
 
-static _Atomic size_t caches_open, lent_bytes, capacities_bytes; /* of all threads */
+static _Atomic size_t caches_open;
+/* Of all threads. In the child of a fork a thread that stopped amid a change may leave them a little below 0. */
+static _Atomic int64_t lent_bytes, capacities_bytes;
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -56,7 +58,7 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   hak_bin_set_end(heap, cls);
   if (info->adaptive && change != 0) {
     heap->capacity_bytes += change;
-    atomic_fetch_add_explicit(&capacities_bytes, change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&capacities_bytes, (int64_t)change, memory_order_relaxed);
   }
   if (info->quota_bytes > bytes) {
     heap->quota_bytes -= info->quota_bytes - (uint32_t)bytes;
@@ -86,13 +88,13 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
 
 /* The capacity is set anew, so that what was lent is part of it no more. */
 static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
-  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
+  atomic_fetch_sub_explicit(&lent_bytes, (int64_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
   info->lent = 0;
 }
 
 bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
-  size_t bytes = (size_t)blocks * hak_class_sizes[cls];
+  int64_t bytes = (int64_t)blocks * hak_class_sizes[cls];
   if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > LENT_BYTES) {
     return false;
   }
@@ -115,7 +117,7 @@ void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     forget_lent(&heap->info[c], c);
   }
-  atomic_fetch_sub_explicit(&capacities_bytes, heap->capacity_bytes, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&capacities_bytes, (int64_t)heap->capacity_bytes, memory_order_relaxed);
   heap->capacity_bytes = heap->quota_bytes = 0;
 }
 
@@ -148,8 +150,8 @@ static uint32_t most_blocks(uint32_t cls) {
 /* Whether the class, the budget and a memory limit have room for so many blocks in all. */
 static bool may_have(const hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t bytes = (size_t)(blocks - hak_bin_capacity(&heap->info[cls])) * hak_class_sizes[cls];
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  size_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + bytes;
+  int64_t limit = hak_option(HAK_OPTION_MEMORY_LIMIT);
+  int64_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + (int64_t)bytes;
   return blocks <= most_blocks(cls) && heap->capacity_bytes + bytes <= share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES) &&
          (limit == 0 || all <= limit / LIMIT_PART);
 }
@@ -191,17 +193,19 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  if (capacity == 0 && info->adaptive && grant(heap, cls, blocks_within(START_BYTES, cls, 1))) {
+  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
+  if (capacity == 0 && info->adaptive &&
+      grant(heap, cls, blocks_within(most < START_BYTES ? most : START_BYTES, cls, 1))) {
     return HAK_OVERFLOW_GROWN;
+  }
+  if (info->adaptive && ++info->streak > STREAK_MAX) {
+    info->returned += capacity > 0 ? capacity : 1;
+    towards_batch(heap, cls, capacity);
+    return HAK_OVERFLOW_FREES;
   }
   if (capacity == 0) {
     info->returned += info->adaptive;
     return HAK_OVERFLOW_NONE;
-  }
-  if (info->adaptive && ++info->streak > STREAK_MAX) {
-    info->returned += capacity;
-    towards_batch(heap, cls, capacity);
-    return HAK_OVERFLOW_FREES;
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
@@ -210,7 +214,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   forget_lent(info, cls);
-  if (info->adaptive && hak_bin_capacity(info) > 0) {
+  if (info->adaptive) {
     info->fetched = 0;
     hak_policy_set_capacity(heap, cls, 0);
   }
