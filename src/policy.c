@@ -177,7 +177,7 @@ static void towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   uint32_t batch = blocks_within(BATCH_BYTES, cls, 1), drain = blocks_within(DRAIN_BYTES, cls, 1);
   if (heap->heap_shrinks && !hak_policy_passes_on(heap, cls)) {
     hak_policy_set_capacity(heap, cls, capacity / 2 > drain ? capacity / 2 : capacity < drain ? capacity : drain);
-  } else if (capacity < batch && !hak_class_is_run(cls)) {
+  } else if (capacity < batch) {
     grant(heap, cls, 2 * capacity < batch ? 2 * capacity : batch);
   }
 }

@@ -113,7 +113,7 @@ static void an_orphan_leaves_others_their_room(void) {
   set_variable("HAKMEM_MEMORY_LIMIT=4M");
   const uint32_t cls = open_one(200);
   bins_open(&other);
-  other.capacity_bytes += 4096;
+  other.capacity_bytes += 1 << 20;
   other.info[cls].lent = 100;
   hak_policy_close(&other);
   CHECK(hak_policy_overflow(&heap, cls) == HAK_OVERFLOW_GROWN && hak_policy_lend(&heap, cls, 1));
