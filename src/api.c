@@ -156,7 +156,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* which may have gone back at once */
-  any |= hak_slab_discard_sparse();
+  any |= hak_slab_discard_all();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
   return any;
