@@ -67,7 +67,7 @@ static int find_among(const char *folder, int (*visit)(const char *path)) {
     for (long at = 0; at < n && found < 0; at += entry->bytes) {
       entry = (const entry_t *)(const void *)(entries + at);
       if (entry->name[0] >= '0' && entry->name[0] <= '9') {
-        strcpy(name, entry->name);
+        stpcpy(name, entry->name); /* ten digits at most */
         found = visit(path);
       }
     }
