@@ -45,7 +45,7 @@ HAK_EXPORT void hak_free(void *block);
 HAK_EXPORT void hak_free_sized(void *block, size_t bytes);
 HAK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
-/* `alignment` must be a power of two (aligned_alloc, posix_memalign); memalign rounds it up to one. */
+/* `alignment` must be a power of two (posix_memalign); the other two round it up to one. */
 HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t bytes);
 HAK_EXPORT void *hak_memalign(size_t alignment, size_t bytes);
 HAK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t bytes);

@@ -45,15 +45,14 @@ HAK_EXPORT void malloc_stats(void) {
   hak_stats_print(stderr);
 }
 
+/* An error is the value, as with glibc, and errno, as its manual page says. */
 HAK_EXPORT int malloc_info(int options, FILE *out) {
   if (options != 0) {
-    errno = EINVAL;
-    return -1;
+    return errno = EINVAL;
   }
   hak_stats_t *stats = hak_stats_take();
   if (!stats) {
-    errno = ENOMEM;
-    return -1;
+    return errno = ENOMEM;
   }
   fputs("<malloc version=\"1\">\n", out);
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {

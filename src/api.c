@@ -49,6 +49,14 @@ static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
+static size_t next_power_of_two(size_t n) {
+  size_t power = HAK_BLOCK_MIN;
+  while (power < n) {
+    power *= 2;
+  }
+  return power;
+}
+
 /* Of the blocks that serve. A slab begins at a multiple of any such alignment, so a class whose size is one will do;
  * powers of two are. */
 static size_t aligned_size(size_t alignment, size_t bytes) {
@@ -100,12 +108,10 @@ HAK_INLINE void *alloc_aligned(size_t alignment, size_t bytes) {
   return HAK_LIKELY(block != NULL) ? block : alloc_aligned_slow(alignment, bytes);
 }
 
+/* At a multiple of the next power of two: glibc before 2.38 serves any alignment so, and programs rely on it. A program
+ * for a later one, or for C17, gets a block where it would get EINVAL. */
 void *hak_aligned_alloc(size_t alignment, size_t bytes) {
-  if (!is_power_of_two(alignment)) {
-    errno = EINVAL;
-    return NULL;
-  }
-  return alloc_aligned(alignment, bytes);
+  return hak_memalign(alignment, bytes);
 }
 
 void *hak_memalign(size_t alignment, size_t bytes) {
@@ -113,11 +119,7 @@ void *hak_memalign(size_t alignment, size_t bytes) {
     errno = EINVAL;
     return NULL;
   }
-  size_t power = HAK_BLOCK_MIN;
-  while (power < alignment) {
-    power *= 2;
-  }
-  return alloc_aligned(power, bytes);
+  return alloc_aligned(is_power_of_two(alignment) ? alignment : next_power_of_two(alignment), bytes);
 }
 
 int hak_posix_memalign(void **block, size_t alignment, size_t bytes) {
@@ -154,7 +156,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* which may have gone back at once */
-  any |= hak_slab_discard_sparse();
+  any |= hak_slab_discard_all();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
   return any;

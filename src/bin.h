@@ -81,7 +81,8 @@ typedef struct hak_heap {
   uint32_t flush_seen;
   bool busy;             /* a thread has it */
   bool filled;           /* or it is parked: there may be blocks in its bins */
-  bool heap_shrinks;     /* the process uses less than half of what it did lately */
+  bool heap_shrinks;     /* the process uses less than at the last look, or less than half of what it did lately */
+  size_t used_seen;      /* slices in use at the last look */
   size_t capacity_bytes; /* sum of capacity * block bytes over the adaptive classes, */
   size_t quota_bytes;    /* and what of it was granted before any need was shown */
   uint64_t looked_ms;    /* when idle magazines were last looked for */

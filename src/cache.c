@@ -13,6 +13,7 @@ enum {
   EVENTS_PER_LOOK = 64,
   EVENTS_PER_CLOCK = 4, /* whether it is time for a look */
   LOOKS = 4,            /* in a window */
+  SHRINKS_SLICES = 16,  /* fewer in use than at the last look: the heap shrinks */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -226,8 +227,11 @@ static void look_around(hak_heap_t *heap) {
   hak_arena_purge_step();
   bool due = ++heap->events % EVENTS_PER_CLOCK == 0 && is_look_due(heap, hak_os_now_ms());
   if (due || heap->events % EVENTS_PER_LOOK == 0) {
-    heap->heap_shrinks = hak_arena_has_fallen();
-    if (heap->heap_shrinks) {
+    size_t used = hak_arena_used_slices();
+    bool fallen = hak_arena_has_fallen();
+    heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
+    heap->used_seen = used;
+    if (fallen) {
       hak_depot_flush(true);
     }
     hak_slab_sweep_step();

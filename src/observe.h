@@ -7,8 +7,10 @@
 
 #ifdef HAKMEM_OBSERVE
 #define HAK_OBSERVE(call) (call)
+#define HAK_OBSERVED true
 #else
 #define HAK_OBSERVE(call) (0 ? (call) : (void)0)
+#define HAK_OBSERVED false
 #endif
 
 void hak_observe_alloc(const void *block, size_t bytes);

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include "hakmem.h"
+#include "observe.h"
 #include "os.h"
 #include "text.h"
 
@@ -219,6 +220,12 @@ static void load(const char *variable) {
                value, allowed);
 }
 
+static bool reports_at_exit(void) {
+  bool profile = hak_option(HAK_OPTION_PROFILE_FILE) != 0 || hak_option(HAK_OPTION_PROFILE_EXIT) == 1;
+  bool statistics = hak_option(HAK_OPTION_STATS) || hak_option(HAK_OPTION_OS_STATS);
+  return HAK_OBSERVED || statistics || profile || hak_option(HAK_OPTION_GUARD_RATE) != 0;
+}
+
 void hak_options_load(char **environment) {
   if (!environment || hak_os_secure_mode()) {
     return;
@@ -230,7 +237,7 @@ void hak_options_load(char **environment) {
   }
   derive();
   hak_os_name_mappings(hak_option(HAK_OPTION_MAPPING_NAMES));
-  if (hak_option(HAK_OPTION_STATS) || hak_option(HAK_OPTION_OS_STATS)) {
+  if (reports_at_exit()) {
     hak_os_remember_stderr();
   }
   if (hak_option(HAK_OPTION_HELP)) {

@@ -8,7 +8,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -296,44 +295,6 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   return ok;
 }
 
-static struct {
-  bool known;
-  int copy; /* a descriptor of the same file, for programs that close stderr before they end; 0: none */
-  struct stat status;
-  char name[256]; /* empty: it has none */
-} remembered;
-
-static bool is_remembered(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && status.st_dev == remembered.status.st_dev &&
-         status.st_ino == remembered.status.st_ino;
-}
-
-/* Out of the way of the program's own, whose numbers are small. */
-enum { COPY_AT = 1000 };
-
-void hak_os_remember_stderr(void) {
-  int saved = errno;
-  remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
-  for (int least = COPY_AT; remembered.known && remembered.copy <= 0 && least > STDERR_FILENO; least /= 4) {
-    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* beyond the limit of descriptors: lower */
-  }
-  ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
-  remembered.name[length > 0 ? length : 0] = '\0';
-  errno = saved;
-}
-
-/* A descriptor of the remembered file; -1: the program closed it, and it cannot be opened by a name. */
-static int open_remembered(void) {
-  int fd =
-      remembered.name[0] == '/' ? open(remembered.name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
-  if (fd >= 0 && !is_remembered(fd)) {
-    close(fd);
-    fd = -1;
-  }
-  return fd;
-}
-
 /* By system call: the function is a cancellation point, and would end a thread that reports a misuse. */
 int hak_os_write(int fd, const void *bytes, size_t count) {
   for (const char *from = bytes; count > 0;) {
@@ -346,24 +307,6 @@ int hak_os_write(int fd, const void *bytes, size_t count) {
     }
   }
   return 0;
-}
-
-void hak_os_write_error(const char *text, size_t length) {
-  int saved = errno;
-  hak_os_write(STDERR_FILENO, text, length);
-  errno = saved;
-}
-
-void hak_os_write_report(const char *text, size_t length) {
-  int saved = errno;
-  int fd = remembered.known && !is_remembered(STDERR_FILENO) ? remembered.copy : STDERR_FILENO;
-  bool reopen = remembered.known && (fd <= 0 || !is_remembered(fd)); /* it may be another file's number by now */
-  fd = reopen ? open_remembered() : fd;
-  hak_os_write(fd, text, length);
-  if (reopen && fd >= 0) {
-    close(fd);
-  }
-  errno = saved;
 }
 
 void hak_os_read_counts(hak_os_counts_t *counts) {

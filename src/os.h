@@ -104,13 +104,13 @@ char *hak_os_break(void);
 bool hak_os_secure_mode(void);
 /* Write all of it; not a cancellation point. 0, or the errno of what ended it. */
 int hak_os_write(int fd, const void *bytes, size_t count);
-/* The same to stderr; errors are ignored. */
+/* The same to stderr, or, where it is closed, to the remembered one; errors are ignored. */
 void hak_os_write_error(const char *text, size_t length);
 /* Remember what stderr is now, for reports at exit. */
 void hak_os_remember_stderr(void);
 /* Write to the remembered stderr, and to no other file that has its number by then. Where the program has closed it, a
- * copy serves, made then; where it closed that, too, the file is opened again if it has a name: a report to a pipe that
- * was closed with all descriptors is lost. */
+ * copy serves, made then; where it closed that, too, the file is opened again: by its name, or, a pipe, by way of a
+ * process of the same user that has it open. */
 void hak_os_write_report(const char *text, size_t length);
 
 /* Whether this thread is in a call that other libraries may stand before. What these allocate and free meanwhile is

@@ -49,17 +49,39 @@ FORWARD_AS(__libc_memalign, void *, memalign, (size_t alignment, size_t bytes), 
 FORWARD_AS(__libc_valloc, void *, valloc, (size_t bytes), bytes)
 FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 
-/* 1: it has an effect. Bins, brk and arenas, which glibc's other parameters tune, do not exist here. */
-HAK_EXPORT int mallopt(int parameter, int value) {
+/* M_TRIM_THRESHOLD is the option RETAIN; below 0, as with glibc, nothing is given back on account of it. */
+static int retain(int value) {
   int saved = errno;
   char text[24];
-  if (parameter != M_TRIM_THRESHOLD || value < 0) {
-    return 0;
-  }
-  snprintf(text, sizeof text, "%d", value);
+  snprintf(text, sizeof text, "%lld", value < 0 ? 1LL << 40 : value);
   int failed = hak_option_set("RETAIN", text);
   errno = saved;
   return failed == 0;
+}
+
+/* 1 as with glibc, whose programs take 0 for a failure: bins, brk and arenas, which most parameters tune, do not exist
+ * here, so these have no effect. 0 for a parameter that <malloc.h> does not have. */
+HAK_EXPORT int mallopt(int parameter, int value) {
+  enum { MXFAST_MAX = 80 * sizeof(size_t) / 4 };
+  switch (parameter) {
+  case M_TRIM_THRESHOLD:
+    return retain(value);
+  case M_MXFAST:
+    return value >= 0 && value <= MXFAST_MAX;
+  case M_NLBLKS:
+  case M_GRAIN:
+  case M_KEEP:
+  case M_TOP_PAD:
+  case M_MMAP_THRESHOLD:
+  case M_MMAP_MAX:
+  case M_CHECK_ACTION:
+  case M_PERTURB:
+  case M_ARENA_TEST:
+  case M_ARENA_MAX:
+    return 1;
+  default:
+    return 0;
+  }
 }
 
 /* What every library's pthread_atfork leads to, perhaps before our constructor runs. Weak: libc's own is the one in a

@@ -6,7 +6,7 @@
 #include "options.h"
 
 enum {
-  BUDGET_BYTES = 32 << 20, /* of capacity for all threads; each has its share of that, but no less than */
+  BUDGET_BYTES = 16 << 20, /* of capacity for all threads; each has its share of that, but no less than */
   BUDGET_LEAST_BYTES = 128 << 10,
   QUOTA_BYTES = 2 << 20, /* of that, for capacity without a need shown; and no less a thread than */
   QUOTA_LEAST_BYTES = 32 << 10,
@@ -152,7 +152,7 @@ static bool may_have(const hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   size_t bytes = (size_t)(blocks - hak_bin_capacity(&heap->info[cls])) * hak_class_sizes[cls];
   int64_t limit = hak_option(HAK_OPTION_MEMORY_LIMIT);
   int64_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + (int64_t)bytes;
-  size_t share = all <= BUDGET_BYTES ? share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES) : (size_t)BUDGET_LEAST_BYTES;
+  size_t share = share_of(BUDGET_BYTES, BUDGET_LEAST_BYTES);
   return blocks <= most_blocks(cls) && heap->capacity_bytes + bytes <= share &&
          (limit == 0 || all <= limit / LIMIT_PART);
 }

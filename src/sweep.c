@@ -38,21 +38,23 @@ static bool discard_free_pages(hak_slab_t *slab) {
     }
     if (run > 0) {
       slab->discarded = true; /* an attempt that fails, at a locked page say, may have dropped others */
-      any |= hak_os_discard(slab->base + at - run, run);
+      bool written = !slab->zeroed || at - run < (size_t)hak_slab_carved(slab) * slab->block_bytes;
+      any |= hak_os_discard(slab->base + at - run, run) && written;
       run = 0;
     }
   }
   return any;
 }
 
-/* A sparse slab of the class becomes the caller's, so that no lock is held over system calls; nothing is searched for.
- * NULL: there is none. */
-static hak_slab_t *hold_one(hak_slab_class_t *class) {
+/* A slab of the class and list becomes the caller's, so that no lock is held over system calls; nothing is searched
+ * for. NULL: there is none. */
+static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
   hak_lock(&class->lock);
-  hak_slab_t *slab = class->list[HAK_SLABS_SPARSE].first;
+  hak_slab_t *slab = class->list[list].first;
   if (slab) {
     uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
+    class->sparse += list == HAK_SLABS_DENSE; /* it counts as left when somebody takes it */
     /* worth another pass when half of what is out came back */
     uint32_t again = carved - (carved - free) / 2;
     /* more than now in any case: in the child of a fork, blocks may be out that count as free */
@@ -64,22 +66,32 @@ static hak_slab_t *hold_one(hak_slab_class_t *class) {
 
 /* One step of a pass over the class, which holds no caller up for long. Returns how many slabs there were; *any: a page
  * was given back. */
-static size_t sweep_class(int cls, bool *any) {
+static size_t sweep_class(int cls, int list, bool *any) {
   size_t count = 0;
-  for (hak_slab_t *slab; count < STEP_SLABS && (slab = hold_one(&hak_slab_classes[cls])); count++) {
+  for (hak_slab_t *slab; count < STEP_SLABS && (slab = hold_one(&hak_slab_classes[cls], list)); count++) {
     *any |= discard_free_pages(slab);
     hak_slab_drop(slab);
   }
   return count;
 }
 
-bool hak_slab_discard_sparse(void) {
+static bool discard_listed(int list) {
   bool any = false;
   for (int c = 1; c < HAK_RUN_FIRST; c++) {
-    while (sweep_class(c, &any) == STEP_SLABS) {
+    while (sweep_class(c, list, &any) == STEP_SLABS) {
     }
   }
   return any;
+}
+
+bool hak_slab_discard_sparse(void) {
+  return discard_listed(HAK_SLABS_SPARSE);
+}
+
+/* The dense ones first: blocks are taken from what was swept in that order. */
+bool hak_slab_discard_all(void) {
+  bool dense = discard_listed(HAK_SLABS_DENSE);
+  return discard_listed(HAK_SLABS_SPARSE) || dense;
 }
 
 /* Whether slabs of the class that become sparse stay so, as far as is known. */
@@ -112,7 +124,7 @@ static void begin_sweep(size_t full) {
 void hak_slab_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
-  if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, &any) < STEP_SLABS)) {
+  if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
     int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }

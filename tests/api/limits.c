@@ -60,6 +60,48 @@ static void impossible_alignments(void) {
   }
 }
 
+/* What a size and an alignment need together goes round the end of the address space, or of what an int64 holds. */
+static void sums_that_overflow(void) {
+  errno = 0;
+  for (size_t alignment = 16; alignment != 0; alignment *= 2) {
+    const size_t sizes[] = {0 - alignment,      0 - alignment - 1,   0 - alignment + 1,
+                            0 - alignment - 31, 0 - 2 * alignment,   SIZE_MAX - 31,
+                            SIZE_MAX,           PTRDIFF_MAX,         PTRDIFF_MAX - 4096,
+                            PTRDIFF_MAX + 1ULL, PTRDIFF_MAX - 31ULL, SIZE_MAX / 2 - alignment / 2};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+      size_t bytes = hide_size(sizes[i]), odd = hide_size(alignment - alignment / 4);
+      if (bytes < (size_t)1 << 50 && alignment < (size_t)1 << 50) {
+        continue; /* what an address space may hold */
+      }
+      no_memory(hak_aligned_alloc(alignment, bytes));
+      no_memory(hak_aligned_alloc(odd, bytes));
+      no_memory(hak_memalign(alignment, bytes));
+      no_memory(hak_memalign(odd, bytes));
+      void *untouched = &untouched;
+      CHECK(hak_posix_memalign(&untouched, alignment, bytes) == ENOMEM && untouched == &untouched);
+      errno = 0;
+    }
+  }
+}
+
+/* The block stays as it was. */
+static void growth_that_cannot_be(void) {
+  static const size_t sizes[] = {0, 1, 1000, 100000, 3 << 20};
+  errno = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    char *block = hak_malloc(sizes[i]);
+    CHECK(block != NULL);
+    size_t usable = hak_malloc_usable_size(block);
+    for (size_t j = 0; j < sizeof impossible / sizeof impossible[0]; j++) {
+      no_memory(hak_realloc(block, hide_size(impossible[j])));
+      no_memory(hak_reallocarray(block, hide_size(impossible[j]), 1));
+      no_memory(hak_reallocarray(block, hide_size(SIZE_MAX / 2), 3));
+      CHECK(hak_malloc_usable_size(block) == usable);
+    }
+    hak_free(block);
+  }
+}
+
 static void products_that_overflow(void) {
   static const size_t pairs[][2] = {
       {SIZE_MAX, 2},
@@ -95,6 +137,8 @@ int main(void) {
   impossible_sizes();
   impossible_aligned_sizes();
   impossible_alignments();
+  sums_that_overflow();
+  growth_that_cannot_be();
   products_that_overflow();
   ordinary_requests_still_work();
   return 0;
