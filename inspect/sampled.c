@@ -34,6 +34,7 @@ void hak_hook_put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
+    record->cls = hak_class_at(record->block); /* a run may be a huge block of the same size by now */
     hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
   }
   hak_lock(&hak_samples_lock);

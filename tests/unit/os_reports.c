@@ -87,9 +87,9 @@ static void a_report_goes_to_no_other_file(void) {
   CHECK(rename(report, strcpy(data, "/tmp/hakmem-unit-os-moved")) == 0);
   int other = open(report, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   CHECK(other > STDERR_FILENO && close(STDERR_FILENO) == 0);
-  hak_os_write_report(lost, sizeof lost - 1);
+  hak_os_write_report(third, sizeof third - 1);
   must_hold(report, "");
-  must_hold(data, "");
+  must_hold(data, "third\n");
 }
 
 /* A pipe has no name to be opened by. */
