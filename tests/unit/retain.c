@@ -28,6 +28,12 @@ static void up_to_retain_all_of_it_stays(void) {
   CHECK(dirty_slices() <= 3 * CHUNK && purged() > 0);
 }
 
+static void a_large_fall_leaves_just_what_may_stay(void) {
+  set_policy((Policy){.retain = 10 * CHUNK, .most = NO_MOST});
+  hak_arena_give_chunks(chunks_reserve(20, 0));
+  CHECK(dirty_slices() == 10 * CHUNK);
+}
+
 /* A purge that demand regrets in this window or the next adds as much to what may stay. */
 static void what_is_fetched_again_soon_stays_from_then_on(void) {
   set_policy(law);
@@ -349,6 +355,7 @@ static void a_surplus_goes_in_steps(void) {
 int main(void) {
   child_succeeds(the_first_fall_goes_at_once);
   child_succeeds(up_to_retain_all_of_it_stays);
+  child_succeeds(a_large_fall_leaves_just_what_may_stay);
   child_succeeds(what_is_fetched_again_soon_stays_from_then_on);
   child_succeeds(only_purged_memory_is_regretted);
   child_succeeds(a_regret_comes_within_two_windows);

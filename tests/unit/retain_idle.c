@@ -44,11 +44,11 @@ static void the_part_that_demand_draws_stays(void) {
 
 /* However much was idle beyond what was allowed, the next regret counts in full. */
 static void an_allowance_does_not_sink_below_nothing(void) {
-  set_policy((Policy){.retain = 20 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(20, 0));
+  set_policy((Policy){.retain = 60 * CHUNK, .most = NO_MOST});
+  hak_arena_give_chunks(chunks_reserve(60, 0));
   set_number("RETAIN", 0);
   pass_windows(2);
-  for (size_t visits = 0; visits < 20; visits++) {
+  for (size_t visits = 0; visits < 40; visits++) {
     hak_arena_purge_step();
   }
   CHECK(dirty_slices() == 0 && target() == 0);
