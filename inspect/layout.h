@@ -8,7 +8,7 @@
 
 #include "options.h"
 
-enum { HAK_LAYOUT_VERSION = 2, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 208 };
+enum { HAK_LAYOUT_VERSION = 3, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 208 };
 
 typedef struct hak_layout_row {
   char name[HAK_LAYOUT_NAME_BYTES]; /* empty: no row */

@@ -3,16 +3,6 @@
 #include "retention.h"
 #include "system.h"
 
-enum { LITTLE = 16 };
-static const Policy law = {.retain = LITTLE, .most = NO_MOST};
-
-/* Demand draws `chunks` twice: the second time it regrets what went after the first. */
-static void draw_twice(size_t chunks) {
-  for (int round = 0; round < 2; round++) {
-    hak_arena_give_chunks(chunks_reserve(chunks, 0));
-  }
-}
-
 /* Nothing says that it will be wanted again. */
 static void the_first_fall_goes_at_once(void) {
   char *block[40];
@@ -36,6 +26,12 @@ static void up_to_retain_all_of_it_stays(void) {
   CHECK(dirty_slices() == 3 * CHUNK && purged() == 0);
   hak_arena_give_chunks(block[3]);
   CHECK(dirty_slices() <= 3 * CHUNK && purged() > 0);
+}
+
+static void a_large_fall_leaves_just_what_may_stay(void) {
+  set_policy((Policy){.retain = 10 * CHUNK, .most = NO_MOST});
+  hak_arena_give_chunks(chunks_reserve(20, 0));
+  CHECK(dirty_slices() == 10 * CHUNK);
 }
 
 /* A purge that demand regrets in this window or the next adds as much to what may stay. */
@@ -82,6 +78,18 @@ static void a_later_one_is_none(void) {
   CHECK(dirty_slices() <= LITTLE);
 }
 
+/* Also where demand drew on what was purged before it. */
+static void a_regret_does_not_prolong_later_ones(void) {
+  set_policy(law);
+  draw_twice(4);
+  pass_windows(3);
+  CHECK(dirty_slices() < 4 * CHUNK);
+  pass_windows(3);
+  int64_t before = drawn();
+  chunks_reserve(4, 0);
+  CHECK(drawn() == before);
+}
+
 /* The older regret is spent first, so that the younger one lasts. */
 static void old_regrets_are_spent_first(void) {
   set_policy(law);
@@ -111,44 +119,6 @@ static void a_slow_rise_is_regretted_to_its_end(void) {
     hak_arena_give_chunks(block[i]);
   }
   CHECK(dirty_slices() > 38 * CHUNK);
-}
-
-/* Free during a whole window: kept in vain, and given back within the next. */
-static void what_is_idle_for_a_window_goes_in_the_next(void) {
-  set_policy(law);
-  draw_twice(30);
-  CHECK(dirty_slices() == 30 * CHUNK);
-  pass_windows(1);
-  CHECK(dirty_slices() >= 28 * CHUNK); /* it was in use in this one */
-  pass_windows(1);
-  for (size_t visits = 0; visits < 30; visits++) {
-    hak_arena_purge_step();
-  }
-  CHECK(dirty_slices() == 0 && target() <= LITTLE);
-  slices_add_up();
-}
-
-/* Of what stays, the part that no demand touched goes. */
-static void the_part_that_demand_draws_stays(void) {
-  set_policy(law);
-  draw_twice(40);
-  size_t gone = 0;
-  for (size_t round = 0; round < 8; round++) {
-    hak_arena_give_chunks(chunks_reserve(30, 0));
-    pass_windows(1);
-    gone = round == 3 ? purged() : gone;
-  }
-  CHECK(dirty_slices() == 30 * CHUNK && purged() == gone);
-}
-
-/* RETAIN, too, is for demand: what nobody draws of it goes, and the next fall goes at once. */
-static void retain_is_idle_like_the_rest(void) {
-  set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(2, 0));
-  pass_windows(3);
-  CHECK(dirty_slices() == 0 && target() == 2 * CHUNK);
-  hak_arena_give_chunks(chunks_reserve(8, 0)); /* fetches again what went */
-  CHECK(target() == 4 * CHUNK && dirty_slices() <= 4 * CHUNK);
 }
 
 /* A pause without any call is half a window at most, however long: a sleeper's memory is not idle. */
@@ -385,15 +355,14 @@ static void a_surplus_goes_in_steps(void) {
 int main(void) {
   child_succeeds(the_first_fall_goes_at_once);
   child_succeeds(up_to_retain_all_of_it_stays);
+  child_succeeds(a_large_fall_leaves_just_what_may_stay);
   child_succeeds(what_is_fetched_again_soon_stays_from_then_on);
   child_succeeds(only_purged_memory_is_regretted);
   child_succeeds(a_regret_comes_within_two_windows);
   child_succeeds(a_later_one_is_none);
+  child_succeeds(a_regret_does_not_prolong_later_ones);
   child_succeeds(old_regrets_are_spent_first);
   child_succeeds(a_slow_rise_is_regretted_to_its_end);
-  child_succeeds(what_is_idle_for_a_window_goes_in_the_next);
-  child_succeeds(the_part_that_demand_draws_stays);
-  child_succeeds(retain_is_idle_like_the_rest);
   child_succeeds(a_pause_is_half_a_window_at_most);
   child_succeeds(time_does_not_run_backwards);
   child_succeeds(every_window_ends);

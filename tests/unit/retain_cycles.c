@@ -81,7 +81,7 @@ static void faults_twice_at_most(void) {
 static void cycles_fault_twice_at_most(void) {
   static const struct {
     size_t blocks, chunks, slices;
-  } shapes[] = {{32, 0, 4},  {640, 0, 5},   {4096, 0, 40}, {100, 0, 128}, {1, 50, 0},  {25, 1, 0},
+  } shapes[] = {{32, 0, 4},   {640, 0, 5},   {4096, 0, 40}, {100, 0, 128}, {1, 50, 0},  {25, 1, 0},
                 {100, 3, 90}, {40, 12, 100}, {500, 2, 0},   {1000, 4, 0},  {5, 400, 3}, {1, 2000, 90}};
   static const uint64_t rises[] = {0, 10, 100, 400}, sleeps[] = {0, 300, 1500, 60000};
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {

@@ -85,4 +85,14 @@ static inline char *slices_reserve(size_t slices) {
   return base;
 }
 
+enum { LITTLE = 16 };
+static const Policy law = {.retain = LITTLE, .most = NO_MOST};
+
+/* Demand draws `chunks` twice: the second time it regrets what went after the first. */
+static inline void draw_twice(size_t chunks) {
+  for (int round = 0; round < 2; round++) {
+    hak_arena_give_chunks(chunks_reserve(chunks, 0));
+  }
+}
+
 #endif

@@ -61,6 +61,7 @@ def cells(heap: Heap, reading: Reading) -> list[dict]:
 SCHEMA = "hakmem-explain 2"
 KIB = 1024
 COUNTED = ("used_slices", "dirty_slices", "mapped_slices")
+PAIRS = ("ghosts", "most_used")  # one number of this window, and one of the window before
 
 
 def process(pid: int, stop: bool = False) -> dict:
@@ -99,15 +100,22 @@ def core(file: Core) -> dict:
 def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]) -> dict:
     """How far two readings of the counters differ, one before and one after everything else."""
     slice_kib = (1 << found["HAK_SLICE_SHIFT"]) // KIB
-    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in (*COUNTED, "learned_slices")}
-    kib["cached_kib"] = _signed(after["cached_bytes"]) // KIB
+    kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in COUNTED}
+    kib |= {f"{name}_kib": slices * slice_kib for name, slices in _retention(after).items()}
     differences = {name: (after[name] - before[name]) * slice_kib for name in COUNTED}
     return kib | {"difference_kib": max(abs(each) for each in differences.values())}
 
 
-def _signed(word: int) -> int:
-    """Of a counter that is added to and taken from modulo 2^64."""
-    return word - (1 << 64) if word >> 63 else word
+def _retention(counters: Mapping[str, int]) -> dict[str, int]:
+    """What decides how much free memory stays resident, in slices; src/retain.c says what each is."""
+    pairs = {name: (counters[f"retention.{name}[0]"], counters[f"retention.{name}[1]"]) for name in PAIRS}
+    balance = counters["retention.balance"]
+    return {
+        "balance": balance - (1 << 64) if balance >> 63 else balance,
+        "idle": counters["retention.idle"],
+        "ghosts": sum(pairs["ghosts"]),
+        "peak": max(pairs["most_used"]),
+    }
 
 
 def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
@@ -232,7 +240,7 @@ CACHED_BLOCKS = "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limi
 NOT_THE_HEAP = "mapped by the program itself, or by another allocator in it: hak doctor says which"
 OF_OWNERS = {
     "waiting for decay": ("free memory that waits for its decay", "hak_trim(0) returns it now; HAKMEM_DECAY_MS, "
-                          "HAKMEM_RETAIN and HAKMEM_RETAIN_PERCENT keep less"),
+                          "HAKMEM_RETAIN and HAKMEM_RETAIN_MAX keep less"),
     "huge-page excess": ("pages that nobody wrote to, resident as parts of huge pages",
                          "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"),
     "in the depot": ("blocks in the depot, on their way from thread to thread",

@@ -18,7 +18,7 @@ MAGIC = b"hakmem layout\0\0\0"
 HEAD = struct.Struct("<16s6I4Q")
 ROW = struct.Struct("<40sQ")
 OPTION = struct.Struct("<24s8s8sqq")
-VERSION = 2
+VERSION = 3
 ROWS_MAX, OPTIONS_MAX, CLASSES_MAX = 4096, 1024, 256
 LARGEST = 256 << 20  # of a mapping that is searched
 

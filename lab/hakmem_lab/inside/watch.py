@@ -14,8 +14,10 @@ from hakmem_lab.inside.memory import Gone, Process
 
 AUTO = -1
 WORDS = {"off": 0, "dense": 1, "auto": AUTO}
+NO_END = (1 << 63) - 1
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 KIB, SLAB_KIB = 1024, 64
+PEAK_PART = 4  # of src/retain.c
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Setting:
         if self.option.kind == "HUGE" or value == AUTO:
             return next((word for word, number in WORDS.items() if number == value), str(value))
         if self.option.kind == "BYTES":
+            if value == NO_END:
+                return "no limit"
             suffix = next(each for each in ("G", "M", "K", "") if value % SUFFIXES[each] == 0 and (value or not each))
             return f"{value // SUFFIXES[suffix]}{suffix}"
         return str(value)
@@ -65,7 +69,7 @@ def parse_setting(setting: Setting, text: str) -> int:
     value = int(found[1]) * SUFFIXES[found[2]] if found else None
     if value is None or not option.low <= value <= option.high:
         what = "a number of bytes such as 64M" if suffixes else "a number"
-        high = "" if option.high == (1 << 63) - 1 else f" up to {option.high}"
+        high = "" if option.high == NO_END else f" up to {option.high}"
         raise LabError(f"{option.name}: '{text}' is not {what} from {option.low}{high}")
     return value
 
@@ -78,11 +82,17 @@ def write_setting(memory: Process, layout: Layout, setting: Setting) -> None:
 
 
 def target_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
-    """What the release policy lets stay resident of free memory until it decays; target.c computes it the same way."""
-    warm = values["WARM_POOL_SIZE"] * SLAB_KIB
-    share = counters["used_kib"] * values["RETAIN_PERCENT"] // 100
-    least = max(values["RETAIN"] // KIB - counters["cached_kib"], 0)
-    return max(warm, least, share + counters["learned_kib"])
+    """How much free memory may stay resident; hak_retain_target_locked of src/retain.c computes it the same way."""
+    least = values["RETAIN"] // KIB
+    most = counters["peak_kib"] + counters["peak_kib"] // PEAK_PART
+    allowed = min(max(least + counters["balance_kib"], 0), max(least, most - counters["used_kib"]))
+    return max(values["WARM_POOL_SIZE"] * SLAB_KIB, min(allowed, max(least, values["RETAIN_MAX"] // KIB)))
+
+
+def surplus_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
+    """How much of it goes back soon: what exceeds the target, or was free for a whole window."""
+    dirty, warm = counters["dirty_kib"], values["WARM_POOL_SIZE"] * SLAB_KIB
+    return max(dirty - target_kib(values, counters), min(counters["idle_kib"], dirty - warm), 0)
 
 
 def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
@@ -90,13 +100,13 @@ def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
     counters = reading["counters"]
     before = {each.name: each.value for each in settings}
     dirty, used, new = counters["dirty_kib"], counters["used_kib"], changed.value
-    was, will = target_kib(before, counters), target_kib(before | {changed.name: new}, counters)
+    then = before | {changed.name: new}
+    was, will = target_kib(before, counters), target_kib(then, counters)
     left = f"{new // KIB - used:,} KiB more can be had" if new // KIB > used else "malloc fails from now on"
-    stays = f"{was:,} KiB now, {will:,} KiB then; {max(dirty - will, 0):,} KiB go back soon"
-    waiting = f"free memory that may stay until it decays: {stays}"
-    texts = dict.fromkeys(("WARM_POOL_SIZE", "RETAIN", "RETAIN_PERCENT"), waiting) | {
-        "RETAIN_LEARNED": f"when memory is next asked for again; {counters['learned_kib']:,} KiB are learned now",
-        "DECAY_MS": f"{dirty:,} KiB are free and resident; what is unused for {new:,} ms goes back at the next chance",
+    stays = f"{was:,} KiB now, {will:,} KiB then; {surplus_kib(then, counters):,} KiB go back soon"
+    waiting = f"free memory that may stay until it was idle for a window: {stays}"
+    texts = dict.fromkeys(("WARM_POOL_SIZE", "RETAIN", "RETAIN_MAX"), waiting) | {
+        "DECAY_MS": f"{dirty:,} KiB are free and resident; what is idle for {new:,} ms goes back at the next chance",
         "MEMORY_LIMIT": f"{used:,} KiB are in use: {left if new else 'no limit'}",
         "HUGE_PAGES": "for memory that is mapped from now on",
     }

@@ -40,11 +40,10 @@ class Option:
 FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...], str], ...]], ...] = (
     (("hakmem",), "HAKMEM_", OPTIONS_DEF, (
         ("PROFILE", ("balanced", "lean"), "speed"),
-        ("CACHE_CLASS_MAX", ("256K", "32K"), "8M"),
+        ("CACHE_CLASS_MAX", ("256K", "32K"), "1M"),
         ("DECAY_MS", ("50", "10000"), "1000"),
         ("RETAIN", ("0", "64M"), "8M"),
-        ("RETAIN_PERCENT", ("0", "100"), "25"),
-        ("RETAIN_LEARNED", ("0",), "128M"),
+        ("RETAIN_MAX", ("0", "256M"), "no limit"),
         ("WARM_POOL_SIZE", ("0", "256"), "16"),
         ("HUGE_PAGES", ("off", "dense"), "auto"),
         ("SS_MEM_LEAN", ("1",), "0"),

@@ -12,15 +12,17 @@ import time
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside import explain
-from hakmem_lab.inside.watch import Subject, Watch, parse_setting
+from hakmem_lab.inside import explain, layout
+from hakmem_lab.inside.heap import Reader
+from hakmem_lab.inside.memory import Process
+from hakmem_lab.inside.watch import Subject, Watch, parse_setting, surplus_kib, target_kib
 from hakmem_lab.show.terminal import live
 
 
 @pytest.fixture
 def watch(start, made):
     """(a watch, its program)."""
-    program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000", "HAKMEM_RETAIN_PERCENT": "7"})
+    program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000", "HAKMEM_RETAIN_MAX": "7M"})
     found = Watch(Subject(program.pid))
     found.read()
     return found, program
@@ -58,10 +60,10 @@ def test_rates_are_changes_a_second(watch):
 def test_the_options_are_those_of_the_process(watch):
     found, _ = watch
     names = {each.name for each in found.settings}
-    assert {"RETAIN", "RETAIN_PERCENT", "DECAY_MS", "MEMORY_LIMIT", "HUGE_PAGES", "WARM_POOL_SIZE"} <= names
+    assert {"RETAIN", "RETAIN_MAX", "DECAY_MS", "MEMORY_LIMIT", "HUGE_PAGES", "WARM_POOL_SIZE"} <= names
     assert "PROFILE" not in names  # fixed at the start
     assert (setting(found, "DECAY_MS").value, setting(found, "DECAY_MS").given) == (3600000, True)
-    assert setting(found, "RETAIN_PERCENT").shown() == "7"
+    assert setting(found, "RETAIN_MAX").shown() == "7M"
     assert (setting(found, "RETAIN").shown(), setting(found, "RETAIN").given) == ("8M", False)
 
 
@@ -89,6 +91,69 @@ def test_a_change_is_shown_first_and_taken_back_by_one_key(watch):
     assert found.said == "nothing was changed"
 
 
+MIB = 1024  # of KiB
+VALUES = {"WARM_POOL_SIZE": 16, "RETAIN": 8 << 20, "RETAIN_MAX": (1 << 63) - 1}
+COUNTERS = dict.fromkeys(("used_kib", "dirty_kib", "balance_kib", "idle_kib", "peak_kib"), 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "counters", "target"),
+    [
+        ({}, {}, 8 * MIB),
+        ({}, {"balance_kib": 30 * MIB}, 8 * MIB),  # nothing was in use lately: RETAIN is the floor
+        ({}, {"balance_kib": 30 * MIB, "peak_kib": 100 * MIB, "used_kib": 10 * MIB}, 38 * MIB),
+        ({}, {"balance_kib": 90 * MIB, "peak_kib": 40 * MIB, "used_kib": 10 * MIB}, 40 * MIB),
+        ({}, {"balance_kib": -5 * MIB}, 3 * MIB),
+        ({}, {"balance_kib": -9 * MIB}, 1 * MIB),  # the warm pool stays
+        ({"WARM_POOL_SIZE": 0}, {"balance_kib": -9 * MIB}, 0),
+        ({"RETAIN_MAX": 20 << 20}, {"balance_kib": 30 * MIB, "peak_kib": 100 * MIB}, 20 * MIB),
+        ({"RETAIN_MAX": 0}, {"balance_kib": 30 * MIB, "peak_kib": 100 * MIB}, 8 * MIB),
+    ],
+)
+def test_what_may_stay(values, counters, target):
+    assert target_kib(VALUES | values, COUNTERS | counters) == target
+
+
+@pytest.mark.parametrize(
+    ("counters", "surplus"),
+    [
+        ({"dirty_kib": 5 * MIB}, 0),
+        ({"dirty_kib": 11 * MIB}, 3 * MIB),
+        ({"dirty_kib": 6 * MIB, "idle_kib": 2 * MIB}, 2 * MIB),
+        ({"dirty_kib": 2 * MIB, "idle_kib": 6 * MIB}, 1 * MIB),  # the warm pool is never idle
+        ({"dirty_kib": 0, "idle_kib": 6 * MIB}, 0),
+    ],
+)
+def test_what_goes_back_soon(counters, surplus):
+    assert surplus_kib(VALUES, COUNTERS | counters) == surplus
+
+
+def test_the_ceiling_is_shown_and_previewed(watch):
+    found, _ = watch
+    select_option(found, "RETAIN_MAX")
+    type_in(found, "1M")
+    assert "8,192 KiB now, 8,192 KiB then" in found.said  # RETAIN is the floor
+    found.key("n")
+    assert setting(found, "RETAIN_MAX").shown((1 << 63) - 1) == "no limit"
+
+
+def test_the_state_of_retention_is_read_and_shown(start, made, hak):
+    """What is used and what is free and resident is what was fetched and not purged; and no fall stays unseen."""
+    program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000", "HAKMEM_RETAIN": "0"})
+    program.do("a")
+    program.do("h")
+    with Process(program.pid) as memory:
+        state = Reader(memory, layout.find(memory)).counters()
+    resident = state["used_slices"] + state["dirty_slices"]
+    assert resident == state["retention.fetched"] - state["retention.purged"]
+    counters = explain.process(program.pid)["counters"]
+    assert counters["ghosts_kib"] >= 4000
+    assert counters["peak_kib"] >= counters["used_kib"] + 5000
+    assert counters["balance_kib"] == counters["idle_kib"] == 0
+    lately = f"{counters['ghosts_kib']:,} KiB were purged lately"
+    assert lately in hak("explain", program.pid).out
+
+
 def test_the_process_heeds_the_change(start, made):
     """Two huge blocks are freed: they stay, or, where the options were changed, go back."""
     stays = {}
@@ -97,7 +162,7 @@ def test_the_process_heeds_the_change(start, made):
         program.do("a")
         found = Watch(Subject(program.pid))
         found.read()
-        for name in ("RETAIN", "RETAIN_PERCENT", "WARM_POOL_SIZE") if change else ():
+        for name in ("RETAIN", "RETAIN_MAX", "WARM_POOL_SIZE") if change else ():
             select_option(found, name)
             type_in(found, "0")
             found.key("y")

@@ -62,6 +62,9 @@ def show_reading(result: Mapping) -> None:
     console.print(classes(result))
     if result["threads"]:
         console.print(threads(result))
+    if "counters" in result:
+        console.print(free_memory(result["counters"]), soft_wrap=True)
+        console.print()
     _wastes(console, result)
     if "diff" in result:
         _difference(console, result["diff"])
@@ -76,6 +79,13 @@ def headline(result: Mapping) -> str:
         return text + "; it was stopped meanwhile"
     changed = result["counters"]["difference_kib"]
     return text + f"; it ran meanwhile: its counters before and after differ by {kib(changed)} KiB"
+
+
+def free_memory(counters: Mapping[str, int]) -> str:
+    """What decides how much of it stays resident."""
+    text = f"free memory: {kib(counters['dirty_kib'])} KiB resident, of which {kib(counters['idle_kib'])} KiB were idle"
+    text += f" for a window; {kib(counters['ghosts_kib'])} KiB were purged lately"
+    return text + f"; {kib(counters['used_kib'])} KiB are in use, at most {kib(counters['peak_kib'])} KiB lately"
 
 
 def owners(result: Mapping):
