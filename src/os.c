@@ -269,12 +269,12 @@ bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
   return false;
 }
 
-static void *remap(void *from, size_t bytes, size_t wanted, int flags, void *to) {
+static void *remap(void *from, size_t bytes, size_t wanted, int flags) {
   hak_os_aside_t aside;
   void *found = MAP_FAILED;
   count(&counters.mremap, 1);
   if (enter(&aside)) {
-    found = mremap(from, bytes, wanted, flags, to);
+    found = mremap(from, bytes, wanted, flags);
     leave(&aside);
   } else {
     errno = EAGAIN;
@@ -285,12 +285,20 @@ static void *remap(void *from, size_t bytes, size_t wanted, int flags, void *to)
 /* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the
  * first and then fail. */
 void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
-  return remap(at, bytes, wanted, may_move ? MREMAP_MAYMOVE : 0, NULL);
+  return remap(at, bytes, wanted, may_move ? MREMAP_MAYMOVE : 0);
 }
 
-/* The kernel unmaps what is there first, so it may be gone after a failure. */
+/* UCX's mremap drops the last argument, and the kernel would move the pages to wherever a register points. So they are
+ * announced by a call that leaves them there, which watchers take for a move, and then moved directly. The kernel
+ * unmaps what is at the other place first, so that may be gone after a failure. */
 bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
-  bool ok = remap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  const long flags = MREMAP_MAYMOVE | MREMAP_FIXED, length = (long)bytes;
+  *lost = false;
+  if (remap(from, bytes, bytes, MREMAP_MAYMOVE) != from) {
+    return false;
+  }
+  count(&counters.mremap, 1);
+  bool ok = succeeded(with_errno(hak_direct(SYS_mremap, (long)from, length, length, flags, (long)to)) == (long)to);
   *lost = !ok && !hak_os_discard(to, bytes) && hak_os_map_at(to, bytes) == HAK_OS_NO_MEMORY;
   return ok;
 }

@@ -125,7 +125,8 @@ long __wrap_hak_direct_call(long number, const long argument[6]) {
                 {SYS_madvise, CALL_madvise, EAGAIN}, {SYS_mprotect, CALL_mprotect, ENOMEM},
                 {SYS_prctl, CALL_prctl, ENOMEM},     {SYS_openat, CALL_openat, EMFILE},
                 {SYS_read, CALL_read, EIO},          {SYS_pread64, CALL_pread64, EIO},
-                {SYS_write, CALL_write, ENOSPC},     {SYS_mincore, CALL_mincore, ENOMEM}};
+                {SYS_write, CALL_write, ENOSPC},     {SYS_mincore, CALL_mincore, ENOMEM},
+                {SYS_mremap, CALL_mremap, ENOMEM}};
   for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
     if (direct[i].number == number && must_fail(direct[i].kind)) {
       return -direct[i].error;
@@ -134,7 +135,7 @@ long __wrap_hak_direct_call(long number, const long argument[6]) {
   return __real_hak_direct_call(number, argument);
 }
 
-/* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
+/* `to` is not passed without MREMAP_FIXED, and then the kernel does not look at it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
   return must_fail(CALL_mremap) ? MAP_FAILED : __real_mremap(at, bytes, new_bytes, flags, to);
 }

@@ -199,7 +199,7 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
   if (is_refused(SYSTEM_MREMAP)) {
     return MAP_FAILED;
   }
-  if (misaligned_by > 0) {
+  if (misaligned_by > 0 && new_bytes != bytes) { /* else nothing moves */
     char *place = __real_mmap(NULL, new_bytes + 2 * chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     __real_munmap(place, new_bytes + 2 * chunk);
     to = place + (-(uintptr_t)place & (chunk - 1)) + misaligned_by;
