@@ -3,7 +3,6 @@
 #include "arena.h"
 #include "depot.h"
 #include "large.h"
-#include "options.h"
 #include "os.h"
 #include "pagemap.h"
 #include "slab.h"
@@ -12,8 +11,10 @@ enum {
   OUTGOING_BATCH = 64,
   EVENTS_PER_LOOK = 64,
   EVENTS_PER_CLOCK = 4, /* whether it is time for a look */
-  LOOKS = 4,            /* in a window */
-  SHRINKS_SLICES = 16,  /* fewer in use than at the last look: the heap shrinks */
+  LOOK_MS = 250,
+  BUSY_LOOK_MS = 16, /* of a thread with so many events since the last look */
+  BUSY_EVENTS = 512,
+  SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -199,22 +200,22 @@ static void return_idle(hak_heap_t *heap) {
   }
 }
 
-static bool is_look_due(const hak_heap_t *heap, uint64_t now_ms) {
-  return now_ms - heap->looked_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / LOOKS;
-}
-
 void hak_cache_look_at_clock(hak_heap_t *heap) {
   uint64_t now_ms = hak_os_now_ms();
-  if (!is_look_due(heap, now_ms)) {
-    return;
+  for (uint32_t c = hak_policy_calms(heap, now_ms) ? HAK_RUN_FIRST : HAK_CLASS_COUNT; c < HAK_CLASS_COUNT; c++) {
+    return_class(heap, c);
   }
-  heap->looked_ms = now_ms;
-  hak_arena_tick(now_ms);
-  if (hak_arena_window_ended()) {
-    hak_slab_decay();
-    hak_depot_begin();
+  bool busy = heap->events - heap->looked_at >= BUSY_EVENTS;
+  if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
+    heap->looked_ms = now_ms;
+    heap->looked_at = heap->events;
+    hak_arena_tick(now_ms);
+    if (hak_arena_window_ended()) {
+      hak_slab_decay();
+      hak_depot_begin();
+    }
+    return_idle(heap);
   }
-  return_idle(heap);
 }
 
 /* Now and then, on the way to or from the slabs. */
@@ -224,16 +225,16 @@ static void look_around(hak_heap_t *heap) {
     heap->flush_seen = epoch;
     hak_cache_flush(heap, "free");
   }
+  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
   hak_arena_purge_step();
-  bool due = ++heap->events % EVENTS_PER_CLOCK == 0 && is_look_due(heap, hak_os_now_ms());
-  if (due || heap->events % EVENTS_PER_LOOK == 0) {
+  if (seldom || heap->events % EVENTS_PER_LOOK == 0) {
     size_t used = hak_arena_used_slices();
     bool fallen = hak_arena_has_fallen();
     heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
-    heap->used_seen = used;
     if (fallen) {
       hak_depot_flush(true);
     }
+    heap->used_seen = used;
     hak_slab_sweep_step();
     hak_cache_look_at_clock(heap);
   }
