@@ -18,7 +18,7 @@ SETTINGS = [
     {"TINY_UNIFIED_CACHE": "0", "PROFILE": "lean"},
     {"CACHE_CLASS_MAX": "4K"},
     {"CACHE_CLASS_MAX": "64M"},
-    {"RETAIN": "0", "RETAIN_PERCENT": "0", "RETAIN_LEARNED": "0", "DECAY_MS": "0", "WARM_POOL_SIZE": "0"},
+    {"RETAIN": "0", "RETAIN_MAX": "0", "DECAY_MS": "0", "WARM_POOL_SIZE": "0"},
     {"RETAIN": "4G", "DECAY_MS": "3600000"},
     {"SS_MEM_LEAN": "1"},
     {"HUGE_PAGES": "dense"},
