@@ -10,6 +10,7 @@ from arms import OURS, available, run, run_all
 from environments import choose, environments, try_one
 from hunt import ARMS, BROKEN, Known, drawn, known_limits
 from judge import STABLE, Flag, confirm, judge, possible
+from loaded import places, wrong
 from programs import Program, listing, load
 
 CASES = Path(__file__).parent / "cases"
@@ -93,9 +94,19 @@ def narrow(arms: Sequence[str]) -> list[Outcome]:
     return outcomes
 
 
+def beside() -> list[Outcome]:
+    """One of a few programs in each place where something else is loaded, or a sandbox kills."""
+    outcomes, kept = [], list(drawn(SEED + 2, 6))
+    for number, place in enumerate(places(all_names=False)):
+        program = kept[number % len(kept)]
+        flags = wrong(place, program)
+        outcomes.append(Outcome(f"loaded: {place.name}", _text(flags, program) if flags else ""))
+    return outcomes
+
+
 def check(junit: Path | None) -> int:
     arms = available(ARMS)
-    outcomes = [*kept_cases(arms), *ordinary(arms), *narrow(arms)]
+    outcomes = [*kept_cases(arms), *ordinary(arms), *narrow(arms), *beside()]
     failed = [one for one in outcomes if one.failure and not one.limit]
     skipped = [one for one in outcomes if one.failure and one.limit]
     for one in failed:

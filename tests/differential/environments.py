@@ -67,15 +67,18 @@ class Environment:
     alone: bool = False  # nothing to compare with: only that it ends well,
     slow: bool = False  # or takes too long
     prefix: Sequence[str] = ()  # in place of the launcher; "--" follows
+    around: Sequence[str] = ()  # before the launcher
 
     def run(self, arm: str, program: Program) -> Run:
         """Once, behind the launcher where there is anything to launch with."""
         library = LIBRARIES[arm]
-        libraries = [str(library)] if library and not self.alone and self.name != "opened" else []
+        loads = self.around or not self.alone
+        libraries = [str(library)] if library and loads and self.name != "opened" else []
         libraries = [*self.preload, *libraries] if self.first else [*libraries, *self.preload]
         prefix = [*self.prefix]
-        if not prefix and (self.words or libraries):
-            prefix = [str(PARTS / "launch"), *self.words, *([f"preload={':'.join(libraries)}"] if libraries else [])]
+        if not prefix and (self.words or libraries or self.around):
+            preload = [f"preload={':'.join(libraries)}"] if libraries else []
+            prefix = [*self.around, str(PARTS / "launch"), *self.words, *preload]
         extra = {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
         program = {**program, "ops": [*self.before, *program["ops"]]}
         machine = PARTS / self.machine

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from check import check
 from hunt import hunt, replay, tour
+from loaded import loaded
 from programs import load
 from steady import SERVICES, steady
 
@@ -14,6 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="differential", description=__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--places", action="store_true", help="look in narrow places: limits, sandboxes, failing calls")
+    what.add_argument("--loaded", action="store_true", help="beside wrappers, other libraries, in sandboxes that kill")
     what.add_argument("--check", action="store_true", help="fixed programs and seeds, and only what no noise changes")
     what.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run these, and show the figures")
     what.add_argument("--steady", type=float, metavar="MINUTES", help="six services for so long each")
@@ -30,6 +32,8 @@ def main() -> int:
         return 1 if any(flags) else 0
     if words.check:
         return check(words.junit)
+    if words.loaded:
+        return loaded()
     if words.steady:
         return steady(words.steady, words.only, words.jobs, words.out)
     return (tour if words.places else hunt)(words.minutes * 60, words.seed, words.out)

@@ -1,5 +1,5 @@
-"""Every function of libc that the library imports, wrapped by one that allocates, initialises at its first call, sleeps or
-fails; before the library and behind it: interposers.py LIBRARY LOAD [--modes MODE...] [--only NAME...] [--jobs N]"""
+"""Every function of libc that the library imports, wrapped by one that allocates, initialises at its first call, sleeps
+or fails; before the library and behind it: interposers.py LIBRARY LOAD [--modes MODE...] [--only NAME...] [--jobs N]"""
 
 import argparse
 import os
@@ -20,7 +20,9 @@ def imports(library: Path) -> list[str]:
     """Functions that the library takes from libc, by its own table; and those that it stands before and passes on."""
     table = subprocess.run(["readelf", "--dyn-syms", "--wide", library], capture_output=True, text=True, check=True)
     rows = re.findall(r" (FUNC|OBJECT|NOTYPE|TLS) +(\w+) +\w+ +(\w+) +([\w.]+)(@\S+)?", table.stdout)
-    wanted = {name for kind, _, where, name, version in rows if where == "UND" and kind == "FUNC" and "GLIBC" in version}
+    wanted = {
+        name for kind, _, where, name, version in rows if where == "UND" and kind == "FUNC" and "GLIBC" in version
+    }
     return sorted((wanted | {"madvise", "mprotect"}) - {"__cxa_finalize"})
 
 

@@ -1,5 +1,7 @@
-"""The watcher sees each call of the heap that takes pages away exactly once, as strace counts them: once.py LIBRARY HOOK
-HOOKED"""
+"""The watcher sees each call of the heap that takes pages away exactly once, as strace counts them.
+
+once.py LIBRARY HOOK HOOKED
+"""
 
 import re
 import subprocess
