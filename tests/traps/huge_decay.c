@@ -6,7 +6,7 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { SLOTS = 10, STEPS = 1500, KEPT_MAX_KIB = 24 << 10, IDLE_ROUNDS = 75, IDLE_US = 20000 };
+enum { SLOTS = 10, STEPS = 1500, KEPT_MAX_KIB = 24 << 10, IDLE_ROUNDS = 150, IDLE_US = 20000 };
 #define MIB ((size_t)1 << 20)
 
 static char *blocks[SLOTS];

@@ -117,7 +117,7 @@ int main(void) {
       {"the first call of a thread", first, 1024},
       {"malloc, realloc and free", churn, 1024},
       {"free", free_all, 1024},
-      {"malloc_trim", trim, 1024},
+      {"malloc_trim", trim, 1152},
       {"memalign and calloc", aligned, 1024},
       {"malloc_usable_size", usable, 1024},
 #ifdef __GLIBC__

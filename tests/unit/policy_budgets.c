@@ -286,24 +286,6 @@ static void caches_leave_room_below_a_limit(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* What threads may keep of large blocks, the arena does not: as long as they are there. */
-static void the_arena_keeps_the_rest(void) {
-  set_number("WARM_POOL_SIZE", 0);
-  set_number("RETAIN", 8 << 20);
-  size_t retained = hak_arena_totals().target_slices;
-  CHECK(retained == (8 << 20) >> HAK_SLICE_SHIFT);
-  for (int thread = 0; thread < 20; thread++) {
-    const uint32_t cls = open_one(HAK_CACHED_MAX);
-    want(cls, 2);
-    CHECK(capacity(cls) == 2);
-    CHECK(hak_arena_totals().target_slices == retained - 2 * (HAK_CACHED_MAX >> HAK_SLICE_SHIFT));
-    if (thread % 2 == 0) {
-      hak_cache_close(&heap, "free");
-      CHECK(hak_arena_totals().target_slices == retained);
-    }
-  }
-}
-
 int main(void) {
   child_succeeds(what_is_earned_has_limits);
   child_succeeds(many_threads_share_the_least_budget);
@@ -318,6 +300,5 @@ int main(void) {
   child_succeeds(the_only_run_is_kept);
   child_succeeds(the_lean_profile_keeps_no_runs);
   child_succeeds(caches_leave_room_below_a_limit);
-  child_succeeds(the_arena_keeps_the_rest);
   return 0;
 }
