@@ -40,7 +40,7 @@ class Option:
 FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...], str], ...]], ...] = (
     (("hakmem",), "HAKMEM_", OPTIONS_DEF, (
         ("PROFILE", ("balanced", "lean"), "speed"),
-        ("CACHE_CLASS_MAX", ("256K", "32K"), "1M"),
+        ("CACHE_CLASS_MAX", ("256K", "32K"), "8M"),
         ("DECAY_MS", ("50", "10000"), "1000"),
         ("RETAIN", ("0", "64M"), "8M"),
         ("RETAIN_MAX", ("0", "256M"), "no limit"),
