@@ -251,7 +251,7 @@ def test_without_the_libraries_one_line_says_what_to_install(monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     reader.cache_clear()
     with pytest.raises(
-        LabError, match="zlib1g-dev once, to compile its reader of traces: apt install libzstd-dev zlib1g-dev"
+        LabError, match="zlib1g-dev once, to compile its reader of traces: apt install libc6-dev libzstd-dev zlib1g-dev"
     ):
         reader()
 

@@ -95,6 +95,9 @@ class TwoRunners(Runner):
             return self._live.run(arm, pad_bytes, 1, seed)
         return self._own.run(arm, pad_bytes, repeat, seed)
 
+    def trial(self, arm: Arm) -> dict:
+        return (self._live if arm.name.endswith(LIVE) else self._own).trial(arm)
+
     def close(self) -> None:
         self._own.close()
         self._live.close()
