@@ -294,7 +294,7 @@ void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
 bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   const long flags = MREMAP_MAYMOVE | MREMAP_FIXED, length = (long)bytes;
   *lost = false;
-  if (remap(from, bytes, bytes, MREMAP_MAYMOVE) != from) {
+  if (remap(from, bytes, bytes, 0) != from) { /* without leave to move: qemu would use it */
     return false;
   }
   count(&counters.mremap, 1);
