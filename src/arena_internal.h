@@ -12,6 +12,9 @@ enum {
   HAK_DIRTY_LISTS = 16,  /* of SLICED chunks with free dirty slices, by free slices; the fullest in the first */
   HAK_EXTENT_LISTS = 32, /* by the logarithm of the number of chunks */
   HAK_PLACES = 32,
+  /* Slices, 4 MiB: what a caller purges at most beyond a few times what it gave, so that none waits for long; and with
+   * a small surplus, so that system calls are rare. */
+  HAK_PURGE_STEP = 256,
 };
 
 /* Mapped slices beyond which nothing is done that may make a mapping or two of each chunk: a process has some 65,000.

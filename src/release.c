@@ -3,9 +3,8 @@
 #include "os.h"
 
 enum {
-  STEP_SLICES = 256, /* 4 MiB: what a caller gives back at most beyond a few times what it gave: none waits for long */
-  STEP_RANGES = 8,   /* on the stack, of which a thread may have little */
-  SPLIT_CHUNKS = 4,  /* descriptors of both parts of an extent */
+  STEP_RANGES = 8,  /* on the stack, of which a thread may have little */
+  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
 };
 
 /* What is on its way to the system: the slices in transit of a SLICED chunk, all of them this step's; or an extent,
@@ -246,7 +245,7 @@ static size_t release(size_t most, bool by_policy, size_t *done) {
 }
 
 void hak_release_after_give(size_t given) {
-  for (size_t left = given * 4 + STEP_SLICES, found; left > 0; left -= found < left ? found : left) {
+  for (size_t left = given * 4 + HAK_PURGE_STEP, found; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
     size_t surplus = hak_retain_surplus_locked(), most = surplus > 0 ? hak_retain_batch_locked(surplus, given) : 0;
     size_t done = 0;
@@ -258,7 +257,7 @@ void hak_release_after_give(size_t given) {
     found = release(most < left ? most : left, true, &done);
     hak_lock(&hak_arena.lock);
     /* locked memory, say: no other try before a step's worth came to it */
-    hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + STEP_SLICES : 0;
+    hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + HAK_PURGE_STEP : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
       break;
@@ -301,7 +300,7 @@ bool hak_arena_purge(size_t keep) {
   size_t all = 0, done = 1, dirty = hak_arena_totals().dirty_slices, wanted = dirty > keep ? dirty - keep : 0;
   while (all < wanted && done > 0) {
     done = 0;
-    release(wanted - all < STEP_SLICES ? wanted - all : STEP_SLICES, false, &done);
+    release(wanted - all < HAK_PURGE_STEP ? wanted - all : HAK_PURGE_STEP, false, &done);
     all += done;
   }
   return all > 0;

@@ -3,8 +3,7 @@
 #include "options.h"
 
 enum {
-  PEAK_PART = 4,      /* memory in use and free memory exceed the recent peak of use by this part of it at most */
-  BATCH_SLICES = 256, /* 4 MiB */
+  PEAK_PART = 4, /* memory in use and free memory exceed the recent peak of use by this part of it at most */
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -86,8 +85,8 @@ size_t hak_retain_surplus_locked(void) {
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {
-  size_t more = smaller(hak_retain_target_locked() / 2, BATCH_SLICES);
-  return given >= BATCH_SLICES ? surplus : smaller(surplus + more, beyond(warm_pool()));
+  size_t more = smaller(hak_retain_target_locked() / 2, HAK_PURGE_STEP);
+  return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
 /* Ghosts outlive their two windows while demand draws on them: a rise may take longer where the machine is slow. */
