@@ -89,7 +89,7 @@ void hak_arena_unlist_locked(hak_chunk_t *chunk) {
 HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   size_t dirty = hak_mask_count(chunk->dirty);
   hak_arena_unlist_locked(chunk);
-  hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, false);
+  hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, 0);
   hak_extent_t extent = {chunk->base, 1, dirty > 0};
   hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
@@ -114,7 +114,7 @@ static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *z
   size_t resident = dirty == mask ? slices : hak_mask_count(dirty);
   *zeroed &= dirty == 0;
   hak_arena.dirty_slices -= resident;
-  hak_retain_fetch_locked(slices - resident, true);
+  hak_retain_fetch_locked(slices - resident, slices);
   hak_arena_count_used_locked(slices, true);
   chunk->free &= ~mask;
   chunk->free_slices = (uint8_t)(chunk->free_slices - slices);

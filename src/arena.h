@@ -20,8 +20,9 @@ void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
 void hak_arena_give(void *base, size_t slices);
 /* The two halves of that, for who has little stack left in between. True: the second is due, some time. */
 bool hak_arena_put(void *base, size_t slices);
-/* After so many slices became free, without the lock: give back to the system as much as they are worth. */
-void hak_release_after_give(size_t slices);
+/* After so many slices became free, without the lock: give back to the system as much as they are worth.
+ * True: there may be more to give back. */
+bool hak_release_after_give(size_t slices);
 /* The same for a run: its class is in the page map from the one to the other, and how many there are is counted. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there; of two threads that free the same one, one gets this answer. */
@@ -60,8 +61,8 @@ bool hak_arena_purge(size_t keep);
 void hak_arena_tick(uint64_t now_ms);
 /* Whether a window has ended since this was last asked. */
 bool hak_arena_window_ended(void);
-/* Give back a step of the surplus, if there is one. */
-void hak_arena_purge_step(void);
+/* Give back a step of the surplus, if there is one. True: there may be more. */
+bool hak_arena_purge_step(void);
 
 /* Why no block starts at an address: INVALID, not ours; DOUBLE_FREE, one did; NOT_START, it is inside of one. */
 hak_misuse_t hak_arena_why(const void *address);

@@ -46,6 +46,7 @@ typedef struct hak_retention {
   size_t ghosts[2];           /* purged in this window, and before it, and not fetched again since */
   size_t idle;                /* of the last window, to be purged: it was free all that time */
   size_t least_free;          /* the least free memory that was resident in this window */
+  size_t longest[2];          /* the longest row that was purged with them */
   size_t most_used[2];        /* the most in use in this window, and in the one before */
   uint64_t ticked_ms, age_ms; /* the last tick; what it and those before add up to in this window */
   bool drew_ghosts;           /* in this window demand fetched some of them */
@@ -140,10 +141,11 @@ bool hak_arena_add_slices(char *base, size_t slices);
 
 /* retain.c: told of every change of what is resident. */
 
-/* Slices that were not resident are about to be used. `demand`: free memory could have served, had it been kept. */
-void hak_retain_fetch_locked(size_t slices, bool demand);
-/* Slices leave; `by_policy`: to be regretted, should demand fetch as many again soon. */
-void hak_retain_purge_locked(size_t slices, bool by_policy);
+/* Slices that were not resident are about to be used. Free memory could have served, had a row as long been kept; `row`
+ * 0: it could not. */
+void hak_retain_fetch_locked(size_t slices, size_t row);
+/* Slices leave, out of a row so long, to be regretted should demand fetch as many again soon; `row` 0: never. */
+void hak_retain_purge_locked(size_t slices, size_t row);
 /* The system did not take them. */
 void hak_retain_unpurge_locked(size_t slices);
 /* So many slices are in use now. */
@@ -172,7 +174,7 @@ void hak_limit_unreserve_locked(size_t slices);
 bool hak_release_due_locked(void);
 /* An extent that is in no list is in transit now: to be given to hak_release_finish, without the lock, with as many
  * forks as there are now. Takes two spare descriptors. */
-hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, bool by_policy);
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, size_t row);
 void hak_release_finish(hak_chunk_t *departed, uint32_t forks);
 /* Free chunks that are resident move to the first of these, which are mapped, and which nobody else knows of. *filled:
  * how many did. False: nobody knows any more what lies there. */

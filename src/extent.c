@@ -229,7 +229,7 @@ static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_mask_t mask = hak_mask_of(0, tail);
   size_t resident = hak_mask_count(chunk->dirty & mask);
   hak_arena.dirty_slices -= resident;
-  hak_retain_fetch_locked(tail - resident, true);
+  hak_retain_fetch_locked(tail - resident, tail);
   chunk->free &= ~mask;
   chunk->dirty |= mask;
   chunk->purged &= ~mask;
@@ -262,7 +262,7 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   huge->chunks = chunks;
   huge->mate = hak_chunk_new_locked(extent.base, HAK_CHUNK_SPARE);
   hak_set_chunk(extent.base, 1, huge);
-  hak_retain_fetch_locked(extent.dirty ? 0 : chunks * HAK_CHUNK_SLICES, !alone);
+  hak_retain_fetch_locked(extent.dirty ? 0 : chunks * HAK_CHUNK_SLICES, alone ? 0 : all * HAK_CHUNK_SLICES);
   *zeroed = !extent.dirty;
   if (tail > 0) {
     char *end = extent.base + (chunks << HAK_CHUNK_SHIFT);
@@ -317,7 +317,7 @@ void hak_arena_give_chunks(void *base) {
   hak_extent_t extent = {base, chunks, true};
   uint32_t forks = hak_arena.forks;
   if (++hak_arena.given_blocks % USES == 0) {
-    departed = hak_release_depart_locked(extent, false);
+    departed = hak_release_depart_locked(extent, 0);
   } else {
     hak_extent_put_locked(extent);
   }
@@ -340,7 +340,7 @@ bool hak_extent_join(hak_chunk_t *huge, size_t more) {
   bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
   if (free) {
     hak_extent_t part = take_part_locked(behind, 0, more);
-    hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, true);
+    hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, more * HAK_CHUNK_SLICES);
     huge->chunks += more;
     hak_set_chunk(end, more, huge);
     hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);

@@ -272,8 +272,8 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   hak_arena.locked = locked;
   count_mapped_locked(chunks * HAK_CHUNK_SLICES);
   size_t fresh = locked ? chunks : filled > 0 ? chunks - filled : 0; /* the extent is dirty as a whole */
-  hak_retain_fetch_locked(filled * HAK_CHUNK_SLICES, false);
-  hak_retain_fetch_locked(fresh * HAK_CHUNK_SLICES, !locked);
+  hak_retain_fetch_locked(filled * HAK_CHUNK_SLICES, 0);
+  hak_retain_fetch_locked(fresh * HAK_CHUNK_SLICES, locked ? 0 : chunks * HAK_CHUNK_SLICES);
   hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled > 0});
   hak_unlock(&hak_arena.lock);
   return true;

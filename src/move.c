@@ -68,7 +68,7 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   hak_arena.mapped_slices += more;
   hak_arena.mapped_ever += more;
-  hak_retain_fetch_locked(more, false);
+  hak_retain_fetch_locked(more, 0);
   hak_arena_count_used_locked(more, true);
   huge->base = place;
   huge->chunks = chunks;

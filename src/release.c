@@ -23,13 +23,13 @@ bool hak_release_due_locked(void) {
   return hak_retain_surplus_locked() > 0;
 }
 
-hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, bool by_policy) {
+hak_chunk_t *hak_release_depart_locked(hak_extent_t extent, size_t row) {
   hak_chunk_t *held = hak_chunk_hold_locked(extent.chunks > 1 ? 2 : 1);
   held->base = extent.base;
   held->chunks = extent.chunks;
   held->next_transit = hak_arena.leaving;
   hak_arena.leaving = held;
-  hak_retain_purge_locked(extent.chunks * HAK_CHUNK_SLICES, by_policy);
+  hak_retain_purge_locked(extent.chunks * HAK_CHUNK_SLICES, row);
   return held;
 }
 
@@ -40,25 +40,26 @@ static void collect_extents(step_t *step, size_t most) {
       next = first->next;
       size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
       hak_extent_t extent = hak_extent_cut_locked(first);
+      size_t row = step->by_policy ? extent.chunks * HAK_CHUNK_SLICES : 0;
       if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end; the rest comes later */
         hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
         extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
         extent.chunks = room;
         next = NULL;
       }
-      step->range[step->ranges++] = hak_release_depart_locked(extent, step->by_policy);
+      step->range[step->ranges++] = hak_release_depart_locked(extent, row);
       step->slices += extent.chunks * HAK_CHUNK_SLICES;
     }
   }
 }
 
-static void into_transit(hak_chunk_t *chunk, hak_mask_t mask, bool by_policy) {
+static void into_transit(hak_chunk_t *chunk, hak_mask_t mask, size_t row) {
   chunk->next_transit = hak_arena.transit;
   hak_arena.transit = chunk;
   chunk->free &= ~mask;
   chunk->transit = mask;
   hak_arena.dirty_slices -= hak_mask_count(mask);
-  hak_retain_purge_locked(hak_mask_count(mask), by_policy);
+  hak_retain_purge_locked(hak_mask_count(mask), row);
   hak_arena_settle_locked(chunk);
 }
 
@@ -73,7 +74,7 @@ static void collect_slices(step_t *step, size_t most) {
         hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices);
         step->range[step->ranges++] = chunk;
         step->slices += hak_mask_count(mask);
-        into_transit(chunk, mask, step->by_policy);
+        into_transit(chunk, mask, step->by_policy ? chunk->dirty_run : 0);
       }
     }
   }
@@ -244,15 +245,16 @@ static size_t release(size_t most, bool by_policy, size_t *done) {
   return step.slices;
 }
 
-void hak_release_after_give(size_t given) {
-  for (size_t left = given * 4 + HAK_PURGE_STEP, found; left > 0; left -= found < left ? found : left) {
+bool hak_release_after_give(size_t given) {
+  size_t found = 0;
+  for (size_t left = given * 4 + HAK_PURGE_STEP; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
     size_t surplus = hak_retain_surplus_locked(), most = surplus > 0 ? hak_retain_batch_locked(surplus, given) : 0;
     size_t done = 0;
     atomic_store_explicit(&hak_arena.surplus, surplus > 0, memory_order_relaxed);
     hak_unlock(&hak_arena.lock);
     if (most == 0) {
-      break;
+      return false;
     }
     found = release(most < left ? most : left, true, &done);
     hak_lock(&hak_arena.lock);
@@ -260,9 +262,10 @@ void hak_release_after_give(size_t given) {
     hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + HAK_PURGE_STEP : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
-      break;
+      return false;
     }
   }
+  return true;
 }
 
 void hak_release_after_take(bool grows) {
@@ -289,10 +292,8 @@ bool hak_arena_window_ended(void) {
          atomic_exchange_explicit(&hak_arena.window_ended, false, memory_order_relaxed);
 }
 
-void hak_arena_purge_step(void) {
-  if (HAK_UNLIKELY(atomic_load_explicit(&hak_arena.surplus, memory_order_relaxed))) {
-    hak_release_after_give(0);
-  }
+bool hak_arena_purge_step(void) {
+  return HAK_UNLIKELY(atomic_load_explicit(&hak_arena.surplus, memory_order_relaxed)) && hak_release_after_give(0);
 }
 
 /* No more than there was at the beginning: others may free as fast. */

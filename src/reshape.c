@@ -25,7 +25,7 @@ bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail) {
   bool free = (sliced->free | hak_mask_of(0, tail)) == HAK_MASK_ALL;
   if (free) {
     hak_arena_unlist_locked(sliced);
-    hak_retain_fetch_locked(hak_mask_count(sliced->free & ~sliced->dirty), true);
+    hak_retain_fetch_locked(hak_mask_count(sliced->free & ~sliced->dirty), more);
     hak_chunk_t *huge = chunks > 0 ? hak_chunk_at(base) : first_whole_locked(sliced);
     huge->chunks++;
     hak_set_chunk(end, 1, huge);

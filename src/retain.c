@@ -3,7 +3,7 @@
 #include "options.h"
 
 enum {
-  PEAK_PART = 4, /* memory in use and free memory exceed the recent peak of use by this part of it at most */
+  PEAK_PART = 2, /* memory in use and free memory exceed the recent peak of use by this part of it at most */
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -16,6 +16,10 @@ static size_t smaller(size_t a, size_t b) {
 
 static size_t peak_locked(const hak_retention_t *state) {
   return larger(state->most_used[0], state->most_used[1]);
+}
+
+static size_t most_at(size_t peak) {
+  return peak + peak / PEAK_PART;
 }
 
 /* An allowance that was never drawn on starts at RETAIN; the option may change at any time. */
@@ -32,25 +36,25 @@ void hak_retain_use_locked(size_t used) {
   state->idle = smaller(state->idle, hak_arena.dirty_slices);
 }
 
-void hak_retain_fetch_locked(size_t slices, bool demand) {
+void hak_retain_fetch_locked(size_t slices, size_t row) {
   hak_retention_t *state = &hak_arena.retention;
+  size_t early = smaller(slices, state->ghosts[0] + state->ghosts[1]), older = smaller(early, state->ghosts[1]);
   state->fetched += slices;
-  if (!demand || slices == 0) {
+  if (early == 0 || row == 0 || row > larger(state->longest[0], state->longest[1])) {
     return;
   }
-  size_t early = smaller(slices, state->ghosts[0] + state->ghosts[1]), older = smaller(early, state->ghosts[1]);
   state->ghosts[1] -= older;
   state->ghosts[0] -= early - older;
-  size_t peak = larger(peak_locked(state), hak_arena.used_slices + slices);
-  size_t most = peak + peak / PEAK_PART, has = allowance_locked(state);
+  size_t most = most_at(larger(peak_locked(state), hak_arena.used_slices + slices)), has = allowance_locked(state);
   state->balance += (int64_t)(has < most ? smaller(early, most - has) : 0);
-  state->drew_ghosts |= early > 0;
+  state->drew_ghosts = true;
 }
 
-void hak_retain_purge_locked(size_t slices, bool by_policy) {
+void hak_retain_purge_locked(size_t slices, size_t row) {
   hak_retention_t *state = &hak_arena.retention;
   state->purged += slices;
-  state->ghosts[0] += by_policy ? slices : 0;
+  state->ghosts[0] += row > 0 ? slices : 0;
+  state->longest[0] = larger(state->longest[0], row);
   state->idle -= smaller(state->idle, slices);
   state->least_free -= smaller(state->least_free, slices);
 }
@@ -69,7 +73,7 @@ static size_t warm_pool(void) {
 
 size_t hak_retain_target_locked(void) {
   const hak_retention_t *state = &hak_arena.retention;
-  size_t peak = peak_locked(state), most = peak + peak / PEAK_PART, used = hak_arena.used_slices;
+  size_t most = most_at(peak_locked(state)), used = hak_arena.used_slices;
   size_t least = hak_option_slices(HAK_OPTION_RETAIN), below_peak = larger(least, most > used ? most - used : 0);
   size_t allowed = smaller(allowance_locked(state), below_peak);
   return larger(warm_pool(), smaller(allowed, larger(least, hak_option_slices(HAK_OPTION_RETAIN_MAX))));
@@ -97,6 +101,8 @@ static void end_window_locked(hak_retention_t *state) {
   state->least_free = hak_arena.dirty_slices;
   state->ghosts[1] = state->ghosts[0] + (state->drew_ghosts ? state->ghosts[1] : 0);
   state->ghosts[0] = 0;
+  state->longest[1] = larger(state->longest[0], state->drew_ghosts ? state->longest[1] : 0);
+  state->longest[0] = 0;
   state->drew_ghosts = false;
   state->most_used[1] = state->most_used[0];
   state->most_used[0] = hak_arena.used_slices;

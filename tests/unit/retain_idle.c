@@ -62,7 +62,9 @@ static void retain_is_idle_like_the_rest(void) {
   hak_arena_give_chunks(chunks_reserve(2, 0));
   pass_windows(3);
   CHECK(dirty_slices() == 0 && target() == 2 * CHUNK);
-  hak_arena_give_chunks(chunks_reserve(8, 0)); /* fetches again what went */
+  char *large = chunks_reserve(8, 0), *again = chunks_reserve(2, 0); /* fetches what went */
+  hak_arena_give_chunks(large);
+  hak_arena_give_chunks(again);
   CHECK(target() == 4 * CHUNK && dirty_slices() <= 4 * CHUNK);
 }
 
