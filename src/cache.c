@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include "arena.h"
+#include "background.h"
 #include "depot.h"
 #include "large.h"
 #include "os.h"
@@ -209,11 +210,8 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
   if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
     heap->looked_ms = now_ms;
     heap->looked_at = heap->events;
-    hak_arena_tick(now_ms);
-    if (hak_arena_window_ended()) {
-      hak_slab_decay();
-      hak_depot_begin();
-    }
+    hak_background_tick(now_ms);
+    hak_background_ensure();
     return_idle(heap);
   }
 }

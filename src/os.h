@@ -92,6 +92,11 @@ void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let others run for a moment. */
 void hak_os_yield(void);
+void hak_os_sleep_ms(uint64_t ms);
+/* A thread with a small stack, which no signal handler interrupts and nobody joins. False: it could not begin. */
+bool hak_os_start_thread(void *(*work)(void *));
+/* The calling thread's name, as the system shows it: 15 characters at most. */
+void hak_os_name_thread(const char *name);
 /* No handler of a signal interrupts this thread until it sets again what is returned. */
 uint64_t hak_os_block_signals(void);
 void hak_os_set_blocked_signals(uint64_t blocked);

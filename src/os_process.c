@@ -3,9 +3,11 @@
 #include "os.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static uint64_t read_clock(clockid_t clock) {
@@ -63,6 +65,37 @@ uint64_t hak_os_block_signals(void) {
 
 void hak_os_set_blocked_signals(uint64_t blocked) {
   hak_direct(SYS_rt_sigprocmask, SIG_SETMASK, (long)&blocked, 0, sizeof blocked);
+}
+
+void hak_os_sleep_ms(uint64_t ms) {
+  const struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+  hak_direct(SYS_nanosleep, (long)&time);
+}
+
+/* libc allocates for the thread, and so may those who stand before its function. */
+bool hak_os_start_thread(void *(*work)(void *)) {
+  enum { STACK_BYTES = 128 << 10 };
+  int saved = errno;
+  hak_os_aside_t aside;
+  pthread_t thread;
+  pthread_attr_t attributes;
+  uint64_t signals = hak_os_block_signals();
+  hak_os_step_aside(&aside);
+  bool ok = pthread_attr_init(&attributes) == 0;
+  if (ok) {
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    ok = pthread_create(&thread, &attributes, work, NULL) == 0;
+    pthread_attr_destroy(&attributes);
+  }
+  hak_os_step_back(&aside);
+  hak_os_set_blocked_signals(signals);
+  errno = saved;
+  return ok;
+}
+
+void hak_os_name_thread(const char *name) {
+  hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
 }
 
 void hak_os_yield(void) {

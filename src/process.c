@@ -1,6 +1,7 @@
 /* The life of the process: start, fork, exit. Layers below: all but the entry points. */
 #include "process.h"
 #include "arena_internal.h"
+#include "background.h"
 #include "depot.h"
 #include "foreign.h"
 #include "heap.h"
@@ -132,6 +133,7 @@ static void in_child(void) {
   }
   hak_pagemap_fork_child();
   hak_heap_fork_child();
+  hak_background_fork_child();
   after_fork(true);
 }
 

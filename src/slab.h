@@ -47,8 +47,8 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 bool hak_slab_discard_sparse(void);
 /* The same inside all slabs. */
 bool hak_slab_discard_all(void);
-/* A step of that, if a pass is under way: some slabs. */
-void hak_slab_sweep_step(void);
+/* A step of that, if a pass is under way: some slabs. True: it goes on. */
+bool hak_slab_sweep_step(void);
 /* Once in a decay time. */
 void hak_slab_decay(void);
 

@@ -121,13 +121,14 @@ static void begin_sweep(size_t full) {
   }
 }
 
-void hak_slab_sweep_step(void) {
+bool hak_slab_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
   if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
     int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }
+  return atomic_load_explicit(&sweeping, memory_order_relaxed) > 0;
 }
 
 static size_t listed(int list) {

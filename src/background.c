@@ -1,0 +1,45 @@
+#include "background.h"
+
+#include "arena.h"
+#include "depot.h"
+#include "options.h"
+#include "os.h"
+#include "slab.h"
+
+enum { TICK_MIN_MS = 10 };
+
+static _Atomic bool runs; /* or could not begin */
+
+void hak_background_tick(uint64_t now_ms) {
+  hak_arena_tick(now_ms);
+  if (hak_arena_window_ended()) {
+    hak_slab_decay();
+    hak_depot_begin();
+  }
+}
+
+/* A tick adds half a window at most, so that with one in each half every pause counts in full. */
+static void *work(void *unused) {
+  (void)unused;
+  hak_os_name_thread("hakmem");
+  for (;;) {
+    int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
+    hak_os_sleep_ms(half_ms > TICK_MIN_MS ? (uint64_t)half_ms : TICK_MIN_MS);
+    hak_background_tick(hak_os_now_ms());
+    while (hak_slab_sweep_step()) {
+    }
+    while (hak_arena_purge_step()) {
+    }
+  }
+  return NULL;
+}
+
+void hak_background_ensure(void) {
+  if (HAK_UNLIKELY(hak_option(HAK_OPTION_BACKGROUND)) && !atomic_exchange_explicit(&runs, true, memory_order_relaxed)) {
+    hak_os_start_thread(work);
+  }
+}
+
+void hak_background_fork_child(void) {
+  atomic_store_explicit(&runs, false, memory_order_relaxed);
+}

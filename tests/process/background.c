@@ -1,0 +1,114 @@
+/* HAKMEM_BACKGROUND: idle memory of a process that sleeps goes back, in the child of a fork, too; the thread is in
+ * nobody's way. argument: on or off, as the environment has it */
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60 };
+static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
+
+/* What was faulted in twice stays. */
+static void learn(void) {
+  static char *block[BLOCKS];
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < BLOCKS; i++) {
+      block[i] = malloc(BLOCK);
+      CHECK(block[i] != NULL);
+      memset(block[i], 1, BLOCK);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+      free(block[i]);
+    }
+  }
+}
+
+static unsigned threads(void) {
+  unsigned count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  for (const struct dirent *entry; (entry = readdir(tasks));) {
+    count += entry->d_name[0] != '.';
+  }
+  CHECK(closedir(tasks) == 0);
+  return count;
+}
+
+static void nap_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  CHECK(nanosleep(&time, NULL) == 0);
+}
+
+/* Without a call to the allocator in between. */
+static void falls_asleep(void) {
+  int naps = WAIT_S * 100;
+  for (; check_rss_kib() > peak_kib / 4 && naps > 0; naps--) {
+    nap_ms(10);
+  }
+  CHECK(naps > 0);
+}
+
+static volatile sig_atomic_t handled_by;
+
+static void handle(int signal) {
+  (void)signal;
+  handled_by = gettid();
+}
+
+/* A signal to the process finds a thread of the program. */
+static void signals_pass_it_by(void) {
+  CHECK(signal(SIGUSR1, handle) != SIG_ERR);
+  for (int i = 0; i < 100; i++) {
+    handled_by = 0;
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    while (handled_by == 0) {
+      nap_ms(1);
+    }
+    CHECK(handled_by == getpid());
+  }
+}
+
+static void forks_beside_it(void) {
+  for (int i = 0; i < FORKS; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      void *block = malloc((size_t)3 << 20);
+      CHECK(block != NULL);
+      memset(block, 1, (size_t)3 << 20);
+      free(block);
+      _exit(0);
+    }
+    check_child(child);
+  }
+}
+
+int main(int count, char **arguments) {
+  CHECK(count == 2);
+  check_served();
+  learn();
+  if (strcmp(arguments[1], "off") == 0) {
+    CHECK(threads() == 1);
+    return 0;
+  }
+  CHECK(threads() == 2);
+  falls_asleep();
+  signals_pass_it_by();
+  CHECK(setgid(getgid()) == 0); /* libc sends a signal of its own to every thread, and waits */
+  forks_beside_it();
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(threads() == 1);
+    learn();
+    CHECK(threads() == 2);
+    falls_asleep();
+    exit(0);
+  }
+  check_child(child);
+  return 0;
+}
