@@ -58,7 +58,7 @@ def cells(heap: Heap, reading: Reading) -> list[dict]:
     return found
 
 
-SCHEMA = "hakmem-explain 2"
+SCHEMA = "hakmem-explain 3"
 KIB = 1024
 COUNTED = ("used_slices", "dirty_slices", "mapped_slices")
 PAIRS = ("ghosts", "most_used")  # one number of this window, and one of the window before
