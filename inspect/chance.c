@@ -1,3 +1,4 @@
+/* The arithmetic of sampling: random gaps, chances, weights. The sampler calls it. */
 #include "chance.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Files by system calls, without allocating: reading /proc, writing profiles. */
 #include "file.h"
 
 #include "direct.h"

@@ -1,3 +1,4 @@
+/* Blocks between pages without access. The sampler chooses them; fault.c explains a fault there. */
 #include "guard.h"
 
 #include "hakmem.h"

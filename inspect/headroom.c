@@ -1,3 +1,4 @@
+/* How near the process is to its memory limit or its control group's. profile.c asks. */
 #include "headroom.h"
 
 #include "arena.h"

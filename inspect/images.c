@@ -1,3 +1,4 @@
+/* Names and build ids of the files whose code is mapped, for readers of a profile. pprof.c writes them. */
 #include "images.h"
 
 #include "direct.h"

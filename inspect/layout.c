@@ -1,3 +1,4 @@
+/* The table by which another process reads this heap: names, offsets, addresses. */
 #include "layout.h"
 
 #include "arena_internal.h"

@@ -1,3 +1,4 @@
+/* Which addresses are code: the rows of /proc/self/maps. unwind.c and images.c ask. */
 #include "modules.h"
 
 #include "direct.h"

@@ -1,3 +1,4 @@
+/* Guard pages: by advice where the kernel has it, else by protection. */
 #include "pages.h"
 
 #include "direct.h"

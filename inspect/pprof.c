@@ -1,3 +1,4 @@
+/* A profile in the forms that others read: pprof, collapsed stacks, text. profile.c calls it. */
 #include "pprof.h"
 
 #include "hakmem.h"

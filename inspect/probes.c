@@ -1,3 +1,4 @@
+/* Probes for tracers outside: a nop for each sampled block that is allocated or freed. */
 #include "probes.h"
 
 #define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))

@@ -1,3 +1,4 @@
+/* When and where a heap profile is written. sites.c counts, pprof.c writes. */
 #include "profile.h"
 
 #include "direct.h"

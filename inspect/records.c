@@ -1,3 +1,4 @@
+/* A record for each sampled block, found by its address. */
 #include "records.h"
 
 #include "meta.h"

@@ -1,3 +1,4 @@
+/* What of the heap is resident, and which call sites keep it so. profile.c asks. */
 #include "resident.h"
 
 #include "arena_internal.h"

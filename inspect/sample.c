@@ -1,3 +1,4 @@
+/* Which blocks are sampled: countdowns, rates, counted batches. slow.c calls it through hook.h. */
 #include "sample.h"
 
 #include "cache.h"

@@ -1,3 +1,4 @@
+/* Call sites of sampled blocks, with what was allocated and what is live there. */
 #include "sites.h"
 
 #include "meta.h"

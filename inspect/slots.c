@@ -1,3 +1,4 @@
+/* Memory for sampled blocks, in slices that hold nothing else. */
 #include "slots.h"
 
 #include "arena.h"

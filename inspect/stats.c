@@ -1,3 +1,4 @@
+/* What the heap holds: numbers, text, JSON. The API and the report at exit call it. */
 #include "stats.h"
 
 #include "depot.h"

@@ -1,3 +1,4 @@
+/* The stack of the calling thread, while it allocates. The sampler calls it. */
 #include "unwind.h"
 
 #include "direct.h"

@@ -1,3 +1,5 @@
+/* Pages that the program protected or kept from forks become ordinary again before their block is free.
+ * The slow path of free calls this; protection.c marks the pages. */
 #include "altered.h"
 
 #include "hook.h"

@@ -1,3 +1,5 @@
+/* Slices of chunks: find, take and give back. Slabs and runs stand above; whole chunks (extent.c) and purging
+ * (release.c) below. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"

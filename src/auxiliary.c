@@ -1,3 +1,4 @@
+/* Facts from the auxiliary vector, read without libc's functions. Part of direct.h, the lowest layer. */
 #include "direct.h"
 
 #include <stdint.h>

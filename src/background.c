@@ -1,3 +1,5 @@
+/* What is due by the clock, and the purging thread of HAKMEM_BACKGROUND. The caches call it; depot, slabs and arena do
+ * the work. */
 #include "background.h"
 
 #include "arena.h"

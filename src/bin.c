@@ -1,3 +1,4 @@
+/* Room in a thread's bins: a larger magazine, and the end up to which a bin fills. cache.c stands above. */
 #include "bin.h"
 
 #include "base.h"

@@ -1,3 +1,5 @@
+/* Refill, overflow and idle bins of a thread's cache. fast.h leads here when a bin is empty or full; depot, slabs and
+ * runs stand below. policy.c decides how much. */
 #include "cache.h"
 
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* The clock from the kernel's vDSO, which no other library can wrap. Part of direct.h, the lowest layer. */
 #include "direct.h"
 
 #include <elf.h>

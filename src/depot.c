@@ -1,3 +1,4 @@
+/* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c below. */
 #include "depot.h"
 
 #include "slab.h"

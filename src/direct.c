@@ -1,3 +1,4 @@
+/* System calls that no other library can wrap. os.c and its parts stand above. */
 #include "direct.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Addresses for blocks of no bytes, in a range that cannot be touched. The slow paths of malloc and free call it. */
 #include "empty.h"
 
 #include "fast.h"

@@ -1,3 +1,5 @@
+/* Whole free chunks side by side, and the huge blocks that are made of them. arena.c and huge.c stand above, grow.c
+ * maps more. */
 #include "arena_internal.h"
 #include "meta.h"
 

@@ -1,3 +1,4 @@
+/* Blocks of libc's own heap, or of a second copy of this library, go to their owner. The slow paths call it. */
 #include "foreign.h"
 
 #include "arena.h"

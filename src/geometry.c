@@ -1,3 +1,4 @@
+/* The tables of size classes: sizes, limits, inverses. Constants, for every layer. */
 #include "geometry.h"
 
 #define HAK_CLASS(index, bytes, below, band) \

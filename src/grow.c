@@ -1,3 +1,4 @@
+/* Where memory is mapped: address hints, huge pages, mappings of less than a chunk. extent.c and arena.c call it. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"

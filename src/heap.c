@@ -1,3 +1,5 @@
+/* Which thread has which cache: new threads, ends of threads, parked heaps, forks. slow.c stands above, cache.c below.
+ */
 #include "heap.h"
 
 #include "arena.h"

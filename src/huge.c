@@ -1,3 +1,4 @@
+/* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above, extent.c and arena.c below. */
 #include "large.h"
 
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* The lock: a futex word that holds its owner. A fork in a signal handler can ask whose it is. */
 #include "lock.h"
 
 #include "os.h"

@@ -1,3 +1,4 @@
+/* Arrays of pointers to free blocks, in sizes that double. Bins and the depot are made of them. */
 #include "magazine.h"
 
 #include "meta.h"

@@ -1,3 +1,4 @@
+/* Memory for the allocator's own objects, apart from all blocks. It is recycled by its owners, never given back. */
 #include "meta.h"
 
 #include "geometry.h"

@@ -1,3 +1,4 @@
+/* Counters of the observe build; in every other build this file is empty. */
 #include "observe.h"
 
 #ifdef HAKMEM_OBSERVE

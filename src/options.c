@@ -1,3 +1,4 @@
+/* The options of options.def: read once from the environment, asked everywhere. */
 #include "options.h"
 
 #include "hakmem.h"

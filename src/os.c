@@ -1,3 +1,4 @@
+/* Every system call about memory. What takes memory away goes through libc's names, so that other libraries see it. */
 #include "os.h"
 
 #include "direct.h"

@@ -1,3 +1,4 @@
+/* From any address to its class and its chunk. Every free looks here; the arena writes it. */
 #include "pagemap.h"
 
 #include <string.h>

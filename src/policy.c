@@ -1,3 +1,5 @@
+/* How much a thread caches: capacity of each class, from a first quota and from what was fetched again. cache.c asks.
+ */
 #include "cache.h"
 
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* Purging: which free memory goes back to the system, in steps without a lock. retain.c decides how much. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"

@@ -1,3 +1,4 @@
+/* Blocks of 48 KiB to 1 MiB, one run of slices each. cache.c stands above, arena.c below. */
 #include "large.h"
 
 #include "arena.h"

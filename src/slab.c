@@ -1,3 +1,4 @@
+/* Slabs: blocks of one class with a bit each. cache.c and depot.c stand above, arena.c below. */
 #include "slab.h"
 
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* Copy and zero large blocks without touching pages that hold only zeros. realloc and calloc call it. */
 #include "sparse.h"
 
 #include "os.h"

@@ -1,3 +1,4 @@
+/* Sweeps: free pages inside slabs that are nearly empty go back. slab.c starts them, the caches go on with them. */
 #include "slab.h"
 
 #include "arena.h"

@@ -1,3 +1,4 @@
+/* Text in a buffer, without allocating. For messages, statistics and profiles. */
 #include "text.h"
 
 #include "os.h"

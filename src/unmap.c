@@ -1,3 +1,4 @@
+/* Where address space is short: unmap what is free and clean. arena.c and extent.c call it when mapping fails. */
 #include "arena_internal.h"
 #include "os.h"
 

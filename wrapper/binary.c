@@ -1,3 +1,4 @@
+/* What the ELF file of a program says: static, 32-bit, sanitizers, another allocator inside. Nothing is run. */
 #include "binary.h"
 
 #include <elf.h>

@@ -1,3 +1,4 @@
+/* The interpreter in a script's first line, and its arguments. Nothing is run. */
 #include "script.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Commands that start another one (env, nice, timeout), and what they do to the environment. Nothing is run. */
 #include "starter.h"
 
 #include <stddef.h>
