@@ -23,7 +23,7 @@ from programs import Program, listing
 from sandboxes import THREADS, rules
 
 sys.path.append(str(ROOT / "tests/loaded"))
-from interposers import build, imports  # type: ignore[import-not-found]
+from interposers import MAY_FAIL, build, imports  # type: ignore[import-not-found]
 
 FOLDER = tempfile.TemporaryDirectory(prefix="differential-loaded-")
 SYSTEM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu"
@@ -36,7 +36,8 @@ AUDIT = """
 #include <stdint.h>
 #include <stdlib.h>
 unsigned la_version(unsigned v) { return v; }
-unsigned la_objopen(struct link_map *m, Lmid_t l, uintptr_t *c) { free(malloc(100)); return LA_FLG_BINDTO | LA_FLG_BINDFROM; }
+unsigned la_objopen(struct link_map *m, Lmid_t l, uintptr_t *c)
+{ free(malloc(100)); return LA_FLG_BINDTO | LA_FLG_BINDFROM; }
 uintptr_t la_symbind64(Elf64_Sym *s, unsigned n, uintptr_t *r, uintptr_t *d, unsigned *f, const char *name)
 { free(malloc(1000)); return s->st_value; }
 """
@@ -49,6 +50,7 @@ NEIGHBOURS: dict[str, dict[str, str]] = {
     "libeatmydata.so": {},
     "libprofiler.so.0": {"CPUPROFILE": "{folder}/profile"},
     "libpcprofile.so": {},
+    "libubsan.so.1": {},
     # It reads before blocks that it did not make, so it crashes beside any allocator without headers; jemalloc, too.
     "libmemusage.so": {"LOADED_UNALIGNED": "1", "MEMUSAGE_TRACE_MMAP": "yes"},
     "libc_malloc_debug.so.0": {"GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "85"},
@@ -78,10 +80,13 @@ def sandboxes() -> Iterator[Environment]:
 
 
 def interposers(names: tuple[str, ...]) -> Iterator[Environment]:
+    """Each wrapper allocates at every call or at the first, sleeps, or fails; memory goes back soon."""
     for name in names:
         library = build(name, Path(FOLDER.name))
-        for mode in ("allocate", "first"):
-            yield from both_orders(f"{name} {mode}", library, {"LOADED_MODE": mode})
+        for mode in ("allocate", "first", "block", *(["fail"] if name in MAY_FAIL else [])):
+            extra = {"LOADED_MODE": mode, "HAKMEM_DECAY_MS": "20"}
+            for place in both_orders(f"{name} {mode}", library, extra):
+                yield replace(place, only_load=mode in ("block", "fail"))
 
 
 def both_orders(name: str, library: Path, extra: dict[str, str]) -> Iterator[Environment]:
@@ -94,7 +99,6 @@ def both_orders(name: str, library: Path, extra: dict[str, str]) -> Iterator[Env
 def neighbours() -> Iterator[Environment]:
     (Path(FOLDER.name) / "time").write_text("@2020-01-01 00:00:00\n")
     yield from both_orders("a logger", BUILD / "tests/loaded/libloaded_forward.so", {})
-    yield from both_orders("libubsan", compilers("libubsan.so"), {})
     for name, variables in NEIGHBOURS.items():
         extra = {key: value.format(folder=FOLDER.name) for key, value in variables.items()}
         library = next((at / name for at in (SYSTEM, SYSTEM.parent) if (at / name).exists()), None)
@@ -104,14 +108,9 @@ def neighbours() -> Iterator[Environment]:
             print(f"not installed: {name}")
 
 
-def compilers(name: str) -> Path:
-    found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-    return Path(found.stdout.strip())
-
-
 def tools() -> Iterator[Environment]:
     audit = Path(FOLDER.name) / "audit.so"
-    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-D_GNU_SOURCE", "-x", "c", "-", "-o", audit]
+    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-D_GNU_SOURCE", "-x", "c", "-", "-o", str(audit)]
     subprocess.run(command, input=AUDIT, text=True, check=True)
     yield Environment("LD_AUDIT", extra={"LD_AUDIT": str(audit)})
     for name, load in OF_ITS_OWN.items():
@@ -174,10 +173,10 @@ def wrong(place: Environment, program: Program) -> list[Flag]:
     return [flag for flag in try_one(place, program, (OURS, "glibc"), kinds)[0] if flag.kind in kinds]
 
 
-def loaded() -> int:
-    """The load in each place, and the programs, but for the slowest places."""
+def loaded(quick: bool) -> int:
+    """The load in each place; and, unless it is to be `quick`, programs that were drawn."""
     found, began = 0, time.monotonic()
-    all_places, programs = places(all_names=True), threaded()
+    all_places, programs = places(all_names=True), [] if quick else threaded()
     for place in all_places:
         if flags := load_fails(place):
             found += 1
@@ -188,5 +187,5 @@ def loaded() -> int:
                 print(f"-- program {number} of seed {SEED}, {place.name}: {', '.join(map(str, flags))}")
                 print(listing(program), flush=True)
     minutes = (time.monotonic() - began) / 60
-    print(f"{len(all_places)} places, the load and {PROGRAMS} programs, {found} findings, {minutes:.0f} minutes")
+    print(f"{len(all_places)} places, the load and {len(programs)} programs, {found} findings, {minutes:.0f} minutes")
     return 1 if found else 0
