@@ -56,6 +56,8 @@ NEIGHBOURS: dict[str, dict[str, str]] = {
     "libc_malloc_debug.so.0": {"GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "85"},
     "heaptrack/libheaptrack_preload.so": {"DUMP_HEAPTRACK_OUTPUT": "{folder}/heaptrack"},
 }
+# These write to stderr, which counts against a drawn program; and libmemusage's blocks have no malloc_usable_size.
+TALK = ("libprofiler.so.0", "libmemusage.so")
 # The load as a program that wraps malloc itself, or has UndefinedBehaviorSanitizer's runtime in it.
 OF_ITS_OWN = {
     "--wrap=malloc": "load_wrap",
@@ -102,10 +104,11 @@ def neighbours() -> Iterator[Environment]:
     for name, variables in NEIGHBOURS.items():
         extra = {key: value.format(folder=FOLDER.name) for key, value in variables.items()}
         library = next((at / name for at in (SYSTEM, SYSTEM.parent) if (at / name).exists()), None)
-        if library:
-            yield from both_orders(Path(name).name, library, extra)
-        else:
+        if not library:
             print(f"not installed: {name}")
+            continue
+        for place in both_orders(Path(name).name, library, extra):
+            yield replace(place, only_load=name in TALK)
 
 
 def tools() -> Iterator[Environment]:
@@ -125,7 +128,7 @@ def tools() -> Iterator[Environment]:
     if not shutil.which("valgrind"):
         print("not installed: valgrind")
         return
-    yield from (Environment(name, around=around, slow=True, alone=True) for name, around in TOOLS.items())
+    yield from (Environment(name, around=around, slow=True, only_load=True) for name, around in TOOLS.items())
 
 
 @cache
@@ -174,7 +177,7 @@ def wrong(place: Environment, program: Program) -> list[Flag]:
 
 
 def loaded(quick: bool) -> int:
-    """The load in each place; and, unless it is to be `quick`, programs that were drawn."""
+    """The load in each place; and, unless it is to be `quick`, programs that were drawn, but for the slowest places."""
     found, began = 0, time.monotonic()
     all_places, programs = places(all_names=True), [] if quick else threaded()
     for place in all_places:
