@@ -85,7 +85,7 @@ static void exchange(uint64_t *state) {
 /* What one thread allocated in a row another one frees. */
 static void burst(uint64_t *state) {
   static void *_Atomic left[BURSTS];
-  size_t bytes = 16 << draw(state) % 8, count = draw(state) % BURSTS;
+  size_t bytes = (size_t)16 << draw(state) % 8, count = draw(state) % BURSTS;
   for (size_t i = 0; i < count; i++) {
     void *block = malloc(bytes);
     CHECK(block != NULL);
