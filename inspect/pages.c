@@ -15,6 +15,9 @@
 #endif
 
 bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
+  if (hak_os_is_filtered()) {
+    return false;
+  }
   struct iovec into = {to, bytes}, from = {(void *)at, bytes}; /* NOLINT(performance-no-int-to-ptr) */
   return hak_direct(SYS_process_vm_readv, hak_direct(SYS_getpid), (long)&into, 1, (long)&from, 1) == (long)bytes;
 }
@@ -23,7 +26,8 @@ bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {
   hak_os_discard(at, bytes);
   static _Atomic bool tried, works;
-  if ((works || !tried) && hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_INSTALL) == 0) {
+  if ((works || !tried) && !hak_os_is_filtered() &&
+      hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_INSTALL) == 0) {
     if (!tried) {
       char byte; /* an emulator may take advice that it does not know for done */
       works = !hak_pages_read((uintptr_t)at, &byte, 1);
@@ -38,7 +42,7 @@ hak_pages_t hak_pages_shut(void *at, size_t bytes) {
 
 bool hak_pages_open(void *at, size_t bytes, hak_pages_t how) {
   if (how == HAK_PAGES_ADVISED) {
-    return hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_REMOVE) == 0;
+    return !hak_os_is_filtered() && hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_REMOVE) == 0;
   }
   return how == HAK_PAGES_OPEN || hak_direct(SYS_mprotect, (long)at, (long)bytes, PROT_READ | PROT_WRITE) == 0;
 }

@@ -259,6 +259,7 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t filled = 0;
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes());
   bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
+               !hak_os_is_filtered() && /* which may kill for MREMAP_FIXED */
                hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < HAK_SPLIT_BELOW;
   if (fills && !hak_release_into(base, chunks, &filled)) {
     return false;

@@ -185,14 +185,14 @@ void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
 }
 
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
-  void *p = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+  void *p = map(at, bytes, PROT_READ | PROT_WRITE, hak_os_is_filtered() ? 0 : MAP_FIXED_NOREPLACE);
   if (p == at) {
     return HAK_OS_MAPPED;
   }
   if (!p) {
     return errno == EEXIST ? HAK_OS_OCCUPIED : HAK_OS_NO_MEMORY;
   }
-  hak_os_unmap_unused(p, bytes); /* a kernel before 4.17 took the address as a hint */
+  hak_os_unmap_unused(p, bytes); /* without the flag, and before Linux 4.17, the address is a hint */
   return HAK_OS_OCCUPIED;
 }
 
@@ -263,7 +263,7 @@ bool hak_os_is_locked(void *page) {
 }
 
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
-  if (hak_direct(SYS_mincore, (long)at, (long)bytes, (long)resident) == 0) {
+  if (!hak_os_is_filtered() && hak_direct(SYS_mincore, (long)at, (long)bytes, (long)resident) == 0) {
     return true;
   }
   memset(resident, 0, (bytes + hak_os_page_bytes() - 1) / hak_os_page_bytes());

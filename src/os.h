@@ -63,7 +63,8 @@ bool hak_os_is_filtered(void);
 void hak_os_expect_filter(void);
 /* Advice that takes nothing away, by direct system call. */
 bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
-/* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it; all are 0 then. */
+/* Which pages of a range are resident: bit 0 of a byte each. False: nothing is mapped in some of it, or a filter may
+ * kill for the question; all are 0 then. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* Whether the system's settings offer pages of 64 KiB to who asks. */
 bool hak_os_offers_medium_pages(void);

@@ -23,6 +23,7 @@ bool hak_os_is_filtered(void) {
 
 void hak_os_expect_filter(void) {
   atomic_store_explicit(&filtered, true, memory_order_relaxed);
+  hak_os_name_mappings(false);
 }
 
 hak_os_huge_t hak_os_huge_mode(void) {

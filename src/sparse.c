@@ -3,6 +3,7 @@
 
 #include "os.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* A page that was never touched is read without becoming resident. */
@@ -35,7 +36,14 @@ void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
 }
 
 void hak_sparse_zero(void *at, size_t bytes) {
-  size_t page = hak_os_page_bytes();
+  enum { DROPPED_FROM = 32 << 20 };
+  size_t page = hak_os_page_bytes(), whole = bytes / page * page;
+  int saved = errno;
+  if (bytes >= DROPPED_FROM && hak_os_discard(at, whole)) {
+    at = (char *)at + whole;
+    bytes -= whole;
+  }
+  errno = saved;
   for (size_t part, done = 0; done < bytes; done += part) {
     part = bytes - done < page ? bytes - done : page;
     if (!is_zero((char *)at + done, part)) {

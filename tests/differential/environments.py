@@ -68,9 +68,11 @@ class Environment:
     slow: bool = False  # or takes too long
     prefix: Sequence[str] = ()  # in place of the launcher; "--" follows
     around: Sequence[str] = ()  # before the launcher
+    load: str = "load"  # which of the programs of tests/loaded runs there
+    only_load: bool = False  # and no other
 
-    def run(self, arm: str, program: Program) -> Run:
-        """Once, behind the launcher where there is anything to launch with."""
+    def prepared(self, arm: str) -> tuple[list[str], dict[str, str]]:
+        """What stands before the program: the launcher, where there is anything to launch with; and variables."""
         library = LIBRARIES[arm]
         loads = self.around or not self.alone
         libraries = [str(library)] if library and loads and self.name != "opened" else []
@@ -79,7 +81,10 @@ class Environment:
         if not prefix and (self.words or libraries or self.around):
             preload = [f"preload={':'.join(libraries)}"] if libraries else []
             prefix = [*self.around, str(PARTS / "launch"), *self.words, *preload]
-        extra = {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
+        return prefix, {**self.extra, "DIFFERENTIAL_OPEN": str(library or "libm.so.6")}
+
+    def run(self, arm: str, program: Program) -> Run:
+        prefix, extra = self.prepared(arm)
         program = {**program, "ops": [*self.before, *program["ops"]]}
         machine = PARTS / self.machine
         if not self.counts:

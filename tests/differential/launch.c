@@ -3,7 +3,7 @@
  *   thp=off               no transparent huge pages
  *   cgroup=PATH           joins the group
  *   deny=CALL:ERROR       the system call fails with that number, or, where it is `kill`, ends the process
- *   allow=NUMBER,...      any other system call ends the process
+ *   filter=RULES          a filter of system calls, as sandboxes.py makes them
  *   preload=LIBRARIES     for the command alone */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "confine.h"
 
 enum { CANNOT = 126 };
 
@@ -91,27 +93,6 @@ static void deny(const char *rule) {
   cannot(rule);
 }
 
-/* As deny, but only what is listed lives. */
-static void allow(const char *numbers) {
-  enum { MOST = 200 };
-  struct sock_filter rules[2 * MOST + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
-  unsigned short count = 1;
-  for (char *end; *numbers != '\0' && count < 2 * MOST; numbers = *end == ',' ? end + 1 : end) {
-    unsigned number = (unsigned)strtoul(numbers, &end, 10);
-    if (end == numbers) {
-      errno = EINVAL;
-      cannot(numbers);
-    }
-    rules[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-    rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  }
-  rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-  struct sock_fprog program = {count, rules};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-    cannot("filter");
-  }
-}
-
 static void join(const char *group) {
   char path[256];
   snprintf(path, sizeof path, "%s/cgroup.procs", group);
@@ -127,7 +108,7 @@ static const char *value_of(const char *word, const char *name) {
 }
 
 int main(int arguments, char **argument) {
-  const char *denied = NULL, *allowed = NULL;
+  const char *denied = NULL, *filter = NULL;
   int i = 1;
   for (; i < arguments && strcmp(argument[i], "--") != 0; i++) {
     const char *word = argument[i], *value;
@@ -145,8 +126,8 @@ int main(int arguments, char **argument) {
       setenv("LD_PRELOAD", value, 1);
     } else if ((value = value_of(word, "deny")) != NULL) {
       denied = value;
-    } else if ((value = value_of(word, "allow")) != NULL) {
-      allowed = value;
+    } else if ((value = value_of(word, "filter")) != NULL) {
+      filter = value;
     } else {
       errno = EINVAL;
       cannot(word);
@@ -155,8 +136,8 @@ int main(int arguments, char **argument) {
   if (denied != NULL) {
     deny(denied);
   }
-  if (allowed != NULL) {
-    allow(allowed);
+  if (filter != NULL && !confine(filter)) {
+    cannot("filter");
   }
   if (i + 1 < arguments) {
     execv(argument[i + 1], argument + i + 1);

@@ -19,6 +19,9 @@ def main() -> int:
     what.add_argument("--check", action="store_true", help="fixed programs and seeds, and only what no noise changes")
     what.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run these, and show the figures")
     what.add_argument("--steady", type=float, metavar="MINUTES", help="six services for so long each")
+    parser.add_argument(
+        "--quick", action="store_true", help="with --loaded: one program, minutes in place of half an hour"
+    )
     parser.add_argument("--minutes", type=float, default=5, help="look for so long (default 5)")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch of programs")
     parser.add_argument("--out", type=Path, default=Path("build/differential"), help="where findings go")
@@ -33,7 +36,7 @@ def main() -> int:
     if words.check:
         return check(words.junit)
     if words.loaded:
-        return loaded()
+        return loaded(words.quick)
     if words.steady:
         return steady(words.steady, words.only, words.jobs, words.out)
     return (tour if words.places else hunt)(words.minutes * 60, words.seed, words.out)

@@ -1,14 +1,18 @@
 /* A threaded load whose contents are checked: blocks of every kind, kept, grown, cleared and freed by other threads,
- * while threads come and go. Linked with no allocator. */
+ * while threads come and go. Linked with no allocator.
+ *   LOADED_FILTER=RULES    in a sandbox that it makes itself
+ *   LOADED_UNALIGNED=1     without blocks of a wanted alignment, for tools that do not know of them */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "confine.h"
 
 enum { THREADS = 3, ROUNDS = 3, SLOTS = 200, STEPS = 2400, SHARED = 64, BURSTS = 1500 };
 
@@ -18,6 +22,7 @@ typedef struct {
   unsigned char mark;
 } Slot;
 
+static bool unaligned;
 static _Atomic(unsigned char *) shared[SHARED]; /* the first byte tells what all the 100 are */
 
 static uint64_t draw(uint64_t *state) {
@@ -32,9 +37,9 @@ static void verify(const unsigned char *block, size_t bytes, unsigned char mark)
 }
 
 static void fill(Slot *slot, size_t bytes, unsigned char mark, uint64_t how) {
-  slot->block = how % 4 == 0    ? calloc(1, bytes)
-                : how % 29 == 1 ? aligned_alloc(4096, (bytes + 4095) & ~4095UL)
-                                : malloc(bytes);
+  slot->block = how % 4 == 0                  ? calloc(1, bytes)
+                : how % 29 == 1 && !unaligned ? aligned_alloc(4096, (bytes + 4095) & ~4095UL)
+                                              : malloc(bytes);
   CHECK(slot->block != NULL);
   if (how % 4 == 0) {
     verify(slot->block, bytes, 0);
@@ -80,7 +85,7 @@ static void exchange(uint64_t *state) {
 /* What one thread allocated in a row another one frees. */
 static void burst(uint64_t *state) {
   static void *_Atomic left[BURSTS];
-  size_t bytes = 16 << draw(state) % 8, count = draw(state) % BURSTS;
+  size_t bytes = (size_t)16 << draw(state) % 8, count = draw(state) % BURSTS;
   for (size_t i = 0; i < count; i++) {
     void *block = malloc(bytes);
     CHECK(block != NULL);
@@ -117,7 +122,10 @@ static void *run(void *seed) {
 
 int main(void) {
   pthread_t threads[THREADS];
+  const char *filter = getenv("LOADED_FILTER");
   alarm(60);
+  unaligned = getenv("LOADED_UNALIGNED") != NULL;
+  CHECK(!filter || confine(filter));
   for (uintptr_t round = 0; round < ROUNDS; round++) {
     for (uintptr_t i = 0; i < THREADS; i++) {
       CHECK(pthread_create(&threads[i], NULL, run, (void *)(1 + i + round * THREADS)) == 0);

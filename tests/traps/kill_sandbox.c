@@ -1,5 +1,5 @@
-/* In a sandbox that ends the process, with no handler to ask, at any call or advice but those of glibc's malloc;
- * OpenSSH's list is the same for memory, but allows any advice. Blocks of every size are allocated, grown and freed,
+/* In a sandbox that ends the process, with no handler to ask, at any call, flag or advice but those of glibc's malloc.
+ * OpenSSH, Chromium and Firefox each look at some of the flags. Blocks of every size are allocated, grown and freed,
  * what is free goes back to the system, and threads that were there before go on.
  *
  * argument: "first": the filter is there before main's first block; "later": after 64 MiB */
@@ -24,19 +24,25 @@ enum { THREADS = 2, SMALL = 150000, SMALL_BYTES = 500 };
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
+/* Of a call, whose argument has no bits but these. */
+#define WITHIN(call, argument, bits) \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4), LOAD(args[argument]), \
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(unsigned)(bits), 0, 1), \
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
 static void shut(void) {
   static struct sock_filter rules[] = {LOAD(nr),
                                        ALLOW(brk),
-                                       ALLOW(mmap),
                                        ALLOW(munmap),
-                                       ALLOW(mremap),
-                                       ALLOW(mprotect),
                                        ALLOW(futex),
                                        ALLOW(getrandom),
                                        ALLOW(write),
                                        ALLOW(exit),
                                        ALLOW(exit_group),
                                        ALLOW(rt_sigprocmask),
+                                       WITHIN(mmap, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED),
+                                       WITHIN(mprotect, 2, PROT_READ | PROT_WRITE),
+                                       WITHIN(mremap, 3, MREMAP_MAYMOVE),
                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
                                        LOAD(args[2]),
                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_DONTNEED, 0, 1),

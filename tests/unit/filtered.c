@@ -1,0 +1,95 @@
+/* Once a filter may be there, which kills for a call, flag or advice that glibc's malloc does not use, none is used. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "child.h"
+#include "os.h"
+#include "pages.h"
+
+#define NOREPLACE 0x100000 /* MAP_FIXED_NOREPLACE */
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(test, value, skip) BPF_JUMP(BPF_JMP | (test) | BPF_K, value, 0, skip)
+#define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define KILLED(call) UNLESS(BPF_JEQ, SYS_##call, 1), KILL
+
+static size_t page;
+
+/* Not where the system has no filters. */
+static void shut(void) {
+  static struct sock_filter rules[] = {
+      LOAD(nr),
+      KILLED(mincore),
+      KILLED(process_vm_readv),
+      KILLED(prctl),
+      UNLESS(BPF_JEQ, SYS_mmap, 4),
+      LOAD(args[3]),
+      UNLESS(BPF_JSET, NOREPLACE, 1),
+      KILL,
+      ALLOW,
+      UNLESS(BPF_JEQ, SYS_madvise, 4),
+      LOAD(args[2]),
+      UNLESS(BPF_JEQ, MADV_DONTNEED, 1),
+      ALLOW,
+      KILL,
+      ALLOW,
+  };
+  struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void a_place_is_mapped_by_a_hint(void) {
+  char *place = hak_os_map(NULL, 2 * page);
+  CHECK(place != NULL && hak_os_unmap(place, 2 * page));
+  hak_os_expect_filter();
+  shut();
+  CHECK(hak_os_map_at(place, page) == HAK_OS_MAPPED);
+  place[0] = 1;
+  CHECK(hak_os_map_at(place, 2 * page) == HAK_OS_OCCUPIED && place[0] == 1);
+}
+
+static void mappings_have_no_names(void) {
+  hak_os_name_mappings(true);
+  hak_os_expect_filter();
+  shut();
+  CHECK(hak_os_map(NULL, page) != NULL);
+}
+
+static void nothing_is_known_to_be_resident(void) {
+  unsigned char resident = 1;
+  char *pages = hak_os_map(NULL, page);
+  CHECK(pages != NULL);
+  pages[0] = 1;
+  CHECK(hak_os_residency(pages, page, &resident) && resident == 1);
+  hak_os_expect_filter();
+  shut();
+  CHECK(!hak_os_residency(pages, page, &resident) && resident == 0);
+}
+
+static void pages_are_shut_by_protection(void) {
+  char byte, *pages = hak_os_map(NULL, page);
+  CHECK(pages != NULL);
+  pages[0] = 1;
+  CHECK(hak_pages_read((uintptr_t)pages, &byte, 1) && byte == 1);
+  hak_os_expect_filter();
+  shut();
+  CHECK(hak_pages_shut(pages, page) == HAK_PAGES_PROTECTED);
+  CHECK(hak_pages_open(pages, page, HAK_PAGES_PROTECTED) && pages[0] == 0);
+  CHECK(!hak_pages_read((uintptr_t)pages, &byte, 1));
+}
+
+int main(void) {
+  page = hak_os_page_bytes();
+  child_succeeds(a_place_is_mapped_by_a_hint);
+  child_succeeds(mappings_have_no_names);
+  child_succeeds(nothing_is_known_to_be_resident);
+  child_succeeds(pages_are_shut_by_protection);
+  return 0;
+}
