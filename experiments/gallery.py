@@ -37,7 +37,7 @@ hak gallery                                                         # what is wr
 ```
 
 What each row runs is in [experiments/gallery.toml](../../experiments/gallery.toml); the method is that of
-[hak suite](../lab.md#suites).
+[hak suite](../lab/howto-suite.md).
 """
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
 
