@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import gallery_chart
+
 from hakmem_lab.errors import LabError
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
@@ -158,6 +160,7 @@ def write_all() -> None:
         (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
     left = [key for key in gallery.names() if key not in {row.key for row in rows}]
     (PAGES / "README.md").write_text(index(rows, left), encoding="utf-8")
+    gallery_chart.write(rows)
 
 
 def publish(key: str, file: RunFile) -> None:
@@ -201,6 +204,7 @@ def main() -> None:
             publish(key, Store(default_folder()).find(rest[0] if rest else "last"))
         case ["pages"]:
             write_all()
+            print(*gallery_chart.lines(gallery.rows()), sep="\n")
         case _:
             sys.exit("usage: experiments/gallery renew [N | KEY...] | publish KEY [RUN] | pages")
 
