@@ -36,8 +36,8 @@ say what else that machine did.
 
 ```sh
 make peers && scripts/bootstrap gallery && bench/gallery/prepare    # once
-hak gallery redis                                                   # one program, on this machine
-hak gallery                                                         # the findings below
+hak bench redis                                                     # one program, on this machine
+hak bench gallery                                                   # the findings below
 ```
 
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
@@ -110,7 +110,7 @@ def page(row: Row, version: str) -> str:
     lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
     lines += [
-        f"To repeat it: `hak gallery {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."
+        f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."
     ]
     return "\n".join(lines) + "\n"
 
