@@ -109,9 +109,7 @@ def page(row: Row, version: str) -> str:
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
-    lines += [
-        f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."
-    ]
+    lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."]
     return "\n".join(lines) + "\n"
 
 
