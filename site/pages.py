@@ -116,6 +116,7 @@ def should() -> str:
     rows = gallery.rows()
     where = "[the gallery](docs/gallery/README.md), which has every allocator, interval and a command for each row"
     lines = ["# Should I use it?", "", f"What hakmem does to real programs, by {where}. Losses first.", ""]
+    lines += ["![Time and peak memory of real programs, as multiples of glibc](docs/gallery/overview.svg)", ""]
     for standing in gallery.STANDINGS:
         chosen = [row for row in rows if row.standing() == standing]
         if chosen:
