@@ -75,7 +75,8 @@ def lines(rows: list[Row]) -> list[str]:
     middle = {arm: median(cost[0] for row in rows if (cost := costs(row.measures[1], arm))) for arm in NAMES}
     others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in NAMES.items() if arm != SUBJECT)
     return [
-        f"**Time**: {gains} of {len(rows)} programs are surely faster than on glibc and {losses} surely slower."
+        f"**Time**: {gains} of {len(rows)} programs are surely faster than on glibc, {losses} surely slower;"
+        f" for {len(times) - gains - losses} the interval includes no difference."
         f" The largest gain is {short(winner)}, {interval(best)}.",
         f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",
         f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
