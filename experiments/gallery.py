@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import gallery_chart
+
 from hakmem_lab.errors import LabError
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
@@ -23,21 +25,23 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Real programs, each on ten arms: glibc, hakmem with two of its profiles, and seven other allocators in their current
-releases, configured as their own documentation suggests ([peers](../../peers/README.md): is yours configured wrongly?
-Correct its row). The arms stand in randomised blocks; the intervals of one measure hold for all arms at once, at 95 %;
-what lies surely within 5 % is the same. What hakmem loses comes first. Where no difference is shown, more blocks would
-tell. All figures are of the machine and the day that a page names, and of what else that machine did meanwhile, which
-its warnings say:
+Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others in their
+current releases, configured as their documentation suggests ([peers](../../peers/README.md); if yours is configured
+wrongly, correct its row). They run in randomised blocks. The intervals of one measure hold for all of them at once,
+at 95 %. A difference that is certainly below 5 % counts as the same. Programs that hakmem loses come first. Where no
+difference is shown, more blocks would decide. Figures are of the machine and the day that a page names; its warnings
+say what else that machine did.
+
+![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
 ```sh
 make peers && scripts/bootstrap gallery && bench/gallery/prepare    # once
-hak gallery redis                                                   # a row, on this machine
-hak gallery                                                         # what is written here
+hak bench redis                                                     # one program, on this machine
+hak bench gallery                                                   # the findings below
 ```
 
-What each row runs is in [experiments/gallery.toml](../../experiments/gallery.toml); the method is that of
-[hak suite](../lab.md#suites).
+[experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
+[hak suite](../lab/howto-suite.md).
 """
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
 
@@ -93,21 +97,19 @@ def page(row: Row, version: str) -> str:
     medians = [[f"`{arm}`", *(number(m.medians.get(arm), m.unit) for m in row.measures)] for arm in arms]
     lines = [f"# {row.title}", "", f"**{row.standing()}.**", ""]
     lines += [f"- {sentence[:1].upper()}{sentence[1:]}" for sentence in row.sentences()]
-    lines += ["", f"## Every arm against {row.reference}", ""]
-    lines += table(["arm", *labels], cells(row, "by_reference"))
-    lines += ["## hakmem against every arm", ""]
+    lines += ["", f"## Everything against {row.reference}", ""]
+    lines += table(["allocator", *labels], cells(row, "by_reference"))
+    lines += ["## hakmem against everything", ""]
     lines += table(["against", *labels], cells(row, "against"))
     lines += ["## Medians of this session", ""]
-    lines += table(["arm", *labels], medians)
+    lines += table(["allocator", *labels], medians)
     lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
     lines += [f"- Warning: {text}." for text in dict.fromkeys(row.result["warnings"])]
     lines += [f"- Failed: {text}" for text in row.result["failures"]] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
-    lines += table(["arm", "version", "configuration"], configured)
+    lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
-    lines += [
-        f"Once more: `hak gallery {row.key}`. Raw data: [`{raw}`]({raw}), to be read with `hak show {PAGES}/{raw}`."
-    ]
+    lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."]
     return "\n".join(lines) + "\n"
 
 
@@ -124,7 +126,9 @@ def conditions(row: Row, version: str) -> str:
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
     margin = f"{100 * row.result['suite']['margin']:g} %"
     blocks, day = row.result["blocks"], row.header["created"][:10]
-    return f"{version}. {blocks} blocks, {day}, {where}. What lies surely within {margin} is the same."
+    return (
+        f"{version}. {blocks} blocks, {day}, {where}. A difference that is certainly below {margin} counts as the same."
+    )
 
 
 def index(rows: list[Row], left: list[str]) -> str:
@@ -158,6 +162,7 @@ def write_all() -> None:
         (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
     left = [key for key in gallery.names() if key not in {row.key for row in rows}]
     (PAGES / "README.md").write_text(index(rows, left), encoding="utf-8")
+    gallery_chart.write(rows)
 
 
 def publish(key: str, file: RunFile) -> None:
@@ -201,6 +206,7 @@ def main() -> None:
             publish(key, Store(default_folder()).find(rest[0] if rest else "last"))
         case ["pages"]:
             write_all()
+            print(*gallery_chart.lines(gallery.rows()), sep="\n")
         case _:
             sys.exit("usage: experiments/gallery renew [N | KEY...] | publish KEY [RUN] | pages")
 

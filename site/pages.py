@@ -31,7 +31,18 @@ NAVIGATION = {
         "Interface": "api.md",
         "Observe": "docs/observe.md",
         "Record and replay": "docs/record.md",
-        "The laboratory": "docs/lab.md",
+        "The laboratory": {
+            "Overview": "docs/lab.md",
+            "Tutorial": "docs/lab/tutorial.md",
+            "Compare": "docs/lab/howto-compare.md",
+            "Prepare": "docs/lab/howto-prepare.md",
+            "Tune": "docs/lab/howto-tune.md",
+            "Servers": "docs/lab/howto-servers.md",
+            "Suites": "docs/lab/howto-suite.md",
+            "Automate": "docs/lab/howto-automate.md",
+            "Method": "docs/lab/method.md",
+            "Reference": "docs/lab/reference.md",
+        },
     },
     "Risks and limits": "docs/risks.md",
     "Security": "SECURITY.md",
@@ -105,6 +116,7 @@ def should() -> str:
     rows = gallery.rows()
     where = "[the gallery](docs/gallery/README.md), which has every allocator, interval and a command for each row"
     lines = ["# Should I use it?", "", f"What hakmem does to real programs, by {where}. Losses first.", ""]
+    lines += ["![Time and peak memory of real programs, as multiples of glibc](docs/gallery/overview.svg)", ""]
     for standing in gallery.STANDINGS:
         chosen = [row for row in rows if row.standing() == standing]
         if chosen:

@@ -78,7 +78,7 @@ Format = Annotated[
     str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
 ]
 Require = Annotated[
-    str | None, typer.Option(help="Exit with 1 unless this is the verdict, such as GO", autocompletion=_verdicts)
+    str | None, typer.Option(help="Exit with 1 unless this is the verdict, like GO", autocompletion=_verdicts)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 
@@ -89,42 +89,48 @@ FLAGS: Mapping[str, Any] = {
         typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=_words),
     ],
     "allocators": option(
-        list[str] | None, help="Arms: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=arms
+        list[str] | None, help="What to compare: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=arms
     ),
     **dict.fromkeys(("control", "treatment", "allocator"), Arm),
-    "baseline": option(str | None, help="The arm that the others are compared with", autocompletion=arms),
+    "baseline": option(str | None, help="What the others are compared with", autocompletion=arms),
     "set_": option(list[str] | None, "--set", metavar="KEY=VALUE", help="A key of the spec; repeatable"),
     "metric": option(
         str | None, help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=metrics
     ),
-    "label": option(str | None, help="What the metric is called, such as 'time per operation'"),
-    "unit": option(str | None, help="What the metric is counted in, such as ns"),
+    "label": option(str | None, help="Name of the metric, like 'time per operation'"),
+    "unit": option(str | None, help="Unit of the metric, like ns"),
     "higher_is_better": option(bool | None, "--higher-is-better", help="The metric is a rate, not a cost"),
-    "margin": option(str | None, help="Smallest difference that matters, such as 1%"),
-    "alpha": option(float | None, help="Share of false verdicts that is accepted"),
-    "looks": option(int | None, help="Planned looks at the data"),
+    "margin": option(str | None, help="Smallest difference that matters, like 1%"),
+    "alpha": option(float | None, help="Allowed error rate (default 0.05)"),
+    "looks": option(int | None, help="Planned interim analyses"),
     "max_blocks": option(int | None, help="Most blocks"),
-    "detect": option(str | None, help="Plan the blocks to show a difference of this size, such as 2%"),
-    "rare": option(str | None, help="Blocks enough to see what happens to this share of runs, such as 1%"),
-    "warm_up": option(int | None, help="Runs of each arm that do not count"),
+    "detect": option(str | None, help="Run as many blocks as show a difference of this size, like 2%"),
+    "rare": option(str | None, help="Run enough blocks to see what happens to this share of runs, like 1%"),
+    "warm_up": option(int | None, help="Runs of each side that do not count"),
     "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
-    "pin": option(str | None, help="Processors to run on, such as 0 or 0,1"),
-    "timeout": option(str | None, help="Longest time of one execution, such as 90s"),
-    "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each arm"),
+    "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),
+    "timeout": option(str | None, help="Longest time of one execution, like 90s"),
+    "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each side"),
     "ops": option(str | None, metavar="N,N", help="With --callgrind: two lengths that {ops} stands for"),
     "duet": option(bool | None, "--duet", help="Both arms of a pair at once, each on half the processors"),
     "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
     "seed": option(int | None, help="Seed of the schedule"),
-    "guardrail": option(list[str] | None, metavar="METRIC=PERCENT", help="Must not get worse by more; repeatable"),
-    "builds": option(int | None, help="Builds of each arm, with their functions in random places"),
-    "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every arm; repeatable"),
+    "guardrail": option(
+        list[str] | None, metavar="METRIC=PERCENT", help="A limit: must not get worse by more; repeatable"
+    ),
+    "builds": option(int | None, help="Builds of each side, with their functions in random places"),
+    "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every side; repeatable"),
     "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
-    "question": option(str | None, help="What is asked, for the record"),
+    "question": option(str | None, help="The question, for the record"),
     "setup": option(str | None, metavar="LINE", help="For the shell, once before the first run"),
     "prepare": option(str | None, metavar="LINE", help="For the shell, before every run; not measured"),
     "cleanup": option(str | None, metavar="LINE", help="For the shell, once after the last run"),
-    "scan_": option(list[str] | None, "--scan", metavar="NAME=V,V...", help="The same for every value of {NAME}"),
-    "commands": option(list[str] | None, metavar="CMD CMD", help="These commands against each other, as they are"),
+    "scan_": option(
+        list[str] | None, "--scan", metavar="NAME=V,V...", help="One measurement for every value of {NAME}"
+    ),
+    "commands": option(
+        list[str] | None, metavar="CMD CMD", help="Compare these commands, on the allocators that they bring"
+    ),
     "store": StoreFolder,
     "json": JsonFile,
     "format_": Format,

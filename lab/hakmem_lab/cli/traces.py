@@ -30,7 +30,7 @@ def record(
     allocator: Annotated[
         str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=arms)
     ] = "default",
-    stacks: Annotated[bool, typer.Option("--stacks", help="Also whence it allocates: hak trace --by stack")] = False,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Also record call stacks, for hak trace --by stack")] = False,
     rate: Annotated[
         str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
     ] = "512K",

@@ -105,6 +105,14 @@ def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages):
     assert {path.stem for path in PAGES.glob("*.md")} - {"README"} == set(MEASURED)
 
 
+def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages):
+    rows = gallery.rows()
+    assert (PAGES / "overview.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw(rows)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for line in pages.gallery_chart.lines(rows):
+        assert line in readme, "experiments/gallery.py prints the lines of README.md"
+
+
 @pytest.mark.skipif(not MEASURED, reason="nothing is published yet")
 def test_a_run_of_another_row_is_refused():
     with pytest.raises(LabError, match="not of the gallery's row 'nothing' alone"):

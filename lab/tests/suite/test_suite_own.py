@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-MANUAL = Path(__file__).parents[3] / "docs" / "lab.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "lab" / "howto-suite.md"
 HEAD = 'kind = "suite"\nallocators = ["glibc", "glibc,RATE=1100"]\nmax-blocks = {blocks}\nseed = 3\n'
 TOOL = "#!/bin/sh\necho ops ${RATE:-1000}\n"
 DEFAULTS = """
@@ -161,7 +161,7 @@ def test_the_tab_key_knows_workloads_and_groups(here, folder, monkeypatch, line,
 
 
 def test_the_example_of_the_manual_runs(here, folder):
-    section = MANUAL.read_text(encoding="utf-8").split("### A suite of your own")[1]
+    section = MANUAL.read_text(encoding="utf-8").split("## A suite of your own")[1]
     (folder / "mine.toml").write_text(re.search(r"```toml\n(.*?)```", section, re.S)[1], encoding="utf-8")
     (folder / "numbers.txt").write_text("\n".join(str(n * 7919 % 10007) for n in range(10007)), encoding="utf-8")
     arms = ("--allocators", "glibc", "glibc,A=1", "--max-blocks", "2")

@@ -1,0 +1,95 @@
+"""docs/gallery/overview.svg: time and peak memory of every program of the gallery, on four allocators beside glibc.
+
+The lines of README.md that quote the gallery come from the same rows.
+"""
+
+from statistics import median
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from hakmem_lab.show import gallery
+from hakmem_lab.show.gallery import Measure, Row
+from hakmem_lab.show.report import svg
+from hakmem_lab.show.report.model import Table
+
+PAGE = gallery.PAGES / "overview.svg"
+SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc 5.3", "mimalloc3": "mimalloc 3.3",
+                            "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
+TITLE = "Real programs on four allocators, as multiples of glibc"
+TICKS = (0.5, 0.7, 1, 1.4, 2, 3)
+WIDTH_IN, ROW_IN, LEFT_IN, GAP_IN, TOP_IN, BOTTOM_IN = 9.6, 0.18, 2.75, 0.25, 0.75, 0.45
+
+
+def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
+    """(estimate, low, high) as a multiple of glibc's cost: below 1 is better."""
+    record = measure.by_reference.get(arm)
+    if not record or not record.get("ratio"):
+        return None
+    return 1 / record["ratio"], 1 / record["ci_high"], 1 / record["ci_low"]
+
+
+def draw(rows: list[Row]) -> str:
+    """A standalone SVG in the colours of the reports. Dots are estimates; hakmem has its interval too."""
+    with svg.drawing():
+        height = TOP_IN + BOTTOM_IN + ROW_IN * len(rows)
+        figure = Figure(figsize=(WIDTH_IN, height))
+        FigureCanvasSVG(figure)
+        each = (WIDTH_IN - LEFT_IN - 2 * GAP_IN) / 2
+        for column, what in enumerate(("time", "peak memory")):
+            left = (LEFT_IN + column * (each + GAP_IN)) / WIDTH_IN
+            axis = figure.add_axes((left, BOTTOM_IN / height, each / WIDTH_IN, 1 - (TOP_IN + BOTTOM_IN) / height))
+            axis.set(xscale="log", xlim=(0.36, 3.4), ylim=(len(rows) - 0.5, -0.5))
+            axis.xaxis.set_major_locator(FixedLocator(TICKS))
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.set_xticklabels([f"{tick:g} ×" for tick in TICKS])
+            axis.set_yticks(
+                range(len(rows)), [svg.label(row.title.partition(",")[0], 30) for row in rows] if not column else []
+            )
+            axis.tick_params(axis="y", length=0)
+            axis.grid(axis="x")
+            axis.axvline(1, color=svg.SENTINELS["ink"], linewidth=1)
+            axis.set_title(f"{what}, × glibc (left is better)", fontsize=svg.FONT_PT, loc="left")
+            for place, arm in reversed(list(enumerate(NAMES))):
+                found = [(line, costs(row.measures[column], arm)) for line, row in enumerate(rows)]
+                points = [(line, cost) for line, cost in found if cost]
+                own = arm == SUBJECT
+                axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
+                          color=svg.arm_colour(place), markersize=6 if own else 4, label=NAMES[arm])  # fmt: skip
+                for line, (_, low, high) in points if own else []:
+                    axis.plot((low, high), (line, line), color=svg.arm_colour(place))
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=len(NAMES))
+        picture = svg.Picture("overview", TITLE, " ".join(lines(rows)), figure, Table(TITLE, [], []))
+        return svg.document(picture.inlined("overview").svg)
+
+
+def lines(rows: list[Row]) -> list[str]:
+    """What README.md quotes: the best and the worst of time, and memory, against glibc, each with its interval."""
+    timed = [(cost, row) for row in rows if (cost := costs(row.measures[0], SUBJECT))]
+    times = sorted(timed, key=lambda found: found[0][2])
+    memory = [(cost, row) for row in rows if (cost := costs(row.measures[1], SUBJECT))]
+    gains, losses = sum(cost[2] < 1 for cost, _ in times), sum(cost[1] > 1 for cost, _ in times)
+    (best, winner), (worst, loser) = times[0], max(memory, key=lambda found: found[0][1])
+    middle = {arm: median(cost[0] for row in rows if (cost := costs(row.measures[1], arm))) for arm in NAMES}
+    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in NAMES.items() if arm != SUBJECT)
+    return [
+        f"**Time**: {gains} of {len(rows)} programs are surely faster than on glibc, {losses} surely slower;"
+        f" for {len(times) - gains - losses} the interval includes no difference."
+        f" The largest gain is {short(winner)}, {interval(best)}.",
+        f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",
+        f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
+    ]
+
+
+def short(row: Row) -> str:
+    return row.title.partition(":")[0]
+
+
+def interval(cost: tuple[float, float, float]) -> str:
+    return f"{cost[0]:.2f} × [{cost[1]:.2f}, {cost[2]:.2f}]"
+
+
+def write(rows: list[Row]) -> None:
+    (gallery.top() / PAGE).write_text(draw(rows), encoding="utf-8")
