@@ -25,8 +25,8 @@ musl:
 # Current releases of the other allocators, built from pinned sources.
 peers:
 	@scripts/bootstrap build peers
-	@peers/build
-	@peers/check
+	@bench/peers/build
+	@bench/peers/check
 
 # What building takes: installed where it is missing, or named where that cannot be done.
 tools:

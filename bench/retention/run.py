@@ -12,7 +12,7 @@ import sys
 
 import table
 
-# Its caches per processor need the restartable sequences that libc registers for itself (peers/README.md).
+# Its caches per processor need the restartable sequences that libc registers for itself (bench/peers/README.md).
 TCMALLOC_TUNABLES = "glibc.pthread.rseq=0"
 TIMEOUT_S = 600
 

@@ -1,4 +1,4 @@
-//! Compiles the C sources with the flags of the C project's own build (`cmake/library.cmake`). A package has them in `c/`
+//! Compiles the C sources with the flags of the C project's own build (`scripts/cmake/library.cmake`). A package has them in `c/`
 //! (`scripts/crate` puts them there); in the C project's repository they are two folders up.
 
 use std::path::{Path, PathBuf};

@@ -100,7 +100,7 @@ def built() -> dict[str, dict]:
 def listed() -> tuple[str, ...]:
     """Names that `make peers` can build."""
     top = project.root()
-    table = top / "peers" / "peers.toml" if top else None
+    table = top / "bench" / "peers" / "peers.toml" if top else None
     if table is None or not table.is_file():
         return ()
     rows = tomllib.loads(table.read_text(encoding="utf-8"))["peer"]

@@ -60,7 +60,7 @@ def _nearest_program(name: str) -> str | None:
 
 
 BUILD_S = 900
-SOURCES = ("src", "inspect", "include", "cmake", "CMakeLists.txt", "CMakePresets.json")
+SOURCES = ("src", "inspect", "include", "scripts/cmake", "CMakeLists.txt", "CMakePresets.json")
 GATE_PREFIX = "HAKMEM_"
 
 

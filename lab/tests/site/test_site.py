@@ -115,12 +115,12 @@ def shell_blocks(page: Path) -> list[str]:
 
 
 def test_the_commands_of_the_start_work(pages):
-    (block,) = shell_blocks(ROOT / "site" / "pages" / "index.md")
+    (block,) = shell_blocks(ROOT / "docs" / "site" / "pages" / "index.md")
     done = subprocess.run(["bash", "-euc", block], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "served by hakmem"), done.stderr
 
 
-@pytest.mark.parametrize("page", ["site/pages/prove.md", "docs/lab/tutorial.md"])
+@pytest.mark.parametrize("page", ["docs/site/pages/prove.md", "docs/lab/tutorial.md"])
 def test_the_commands_of_the_proof_and_the_tutorial_work(page, pages, tmp_path, monkeypatch):
     for folder in (ROOT / ".venv" / "bin", ROOT / "build" / "release"):
         monkeypatch.setenv("PATH", str(folder), prepend=":")

@@ -5,9 +5,9 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "peers" / "peers.toml"
-RECIPES = ROOT / "peers" / "recipes"
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "bench" / "peers" / "peers.toml"
+RECIPES = ROOT / "bench" / "peers" / "recipes"
 BUILD = ROOT / "build" / "peers"
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hakmem_lab.show import gallery
 
-ROOT = Path(__file__).resolve().parents[1]
-OWN = ROOT / "site" / "pages"
+ROOT = Path(__file__).resolve().parents[2]
+OWN = ROOT / "docs" / "site" / "pages"
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)#\s]+)(#[^)\s]*)?\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 # Title -> page, or a part with such; a page that is not there is left out. `gallery`, `recipes`: all of the folder.
 NAVIGATION = {
@@ -50,7 +50,7 @@ NAVIGATION = {
     "Gallery": "docs/gallery",
     "Benchmarks": {
         "Method and scorecard": "docs/measured.md",
-        "Configuration of the others": "peers/README.md",
+        "Configuration of the others": "bench/peers/README.md",
         "Experiments": "docs/experiments/README.md",
     },
     "Inside": {
@@ -185,7 +185,7 @@ def main() -> None:
             shutil.copy(ROOT / leaf, folder / leaf)
     for page in list(folder.rglob("*.md")):
         gather(folder, page)
-    settings = (ROOT / "site" / "mkdocs.yml").read_text(encoding="utf-8")
+    settings = (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = json.dumps(listed(folder, NAVIGATION), ensure_ascii=False)  # which is YAML, too
     (folder.parent / "site.yml").write_text(f"{settings.replace('../build/', '')}nav: {navigation}\n", encoding="utf-8")
 

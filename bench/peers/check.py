@@ -1,4 +1,4 @@
-"""Prove that the libraries of peers/build are what they should be. Imports table, build, symbols.
+"""Prove that the libraries of bench/peers/build are what they should be. Imports table, build, symbols.
 
 For each: it exports the whole interface; malloc and free are the allocator's own functions, not shims; preloaded, the
 dynamic linker binds C and C++ programs to it; programs with threads, a forked child and Python run on it; what its
@@ -42,7 +42,7 @@ SHIM = "void *other_malloc(unsigned long); void *malloc(unsigned long size) { re
 def compile_programs() -> dict[str, list[str]]:
     """The programs to run, as commands."""
     PROGRAMS.mkdir(parents=True, exist_ok=True)
-    sources = ROOT / "peers" / "programs"
+    sources = ROOT / "bench" / "peers" / "programs"
     plain, threads = PROGRAMS / "plain", PROGRAMS / "threads"
     for command in (
         ["gcc", "-O1", "-fno-builtin", sources / "plain.c", "-o", plain],
@@ -158,7 +158,7 @@ def check_shim_is_found() -> None:
 def check(peer: Peer, programs: dict[str, list[str]]) -> list[str]:
     """Everything that is wrong with one library."""
     if not peer.library.is_file():
-        return ["is not built: run peers/build"]
+        return ["is not built: run bench/peers/build"]
     return [wrong for part in CHECKS for wrong in part(peer, programs)]
 
 
@@ -167,7 +167,7 @@ def main() -> int:
         prog="check", description="Prove that the built libraries are what they should be."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
-    parser.add_argument("--same-version", action="store_true", help="those that peers/build --same-version built")
+    parser.add_argument("--same-version", action="store_true", help="those that bench/peers/build --same-version built")
     options = parser.parse_args()
     try:
         wanted = select(load(options.same_version), options.names)

@@ -1,4 +1,4 @@
-"""Build current allocators as libraries to preload: peers/build [NAME...] [--same-version]. Imports table, fetch.
+"""Build current allocators as libraries to preload: bench/peers/build [NAME...] [--same-version]. Imports table, fetch.
 
 Builds what is out of date, one line a peer, into build/peers/lib<name>.so; build/peers/peers.json says what each of
 them is. Exit status 1 where one could not be built (the others are), 2 where nothing was tried.
