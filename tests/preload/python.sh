@@ -37,7 +37,7 @@ suite() {
 }
 
 if [ "${2:-}" = few ]; then
-    suite malloc test_thread test_threading_local test_fork1 test_gc test_json test_dict test_list test_weakref
+    suite malloc test_thread test_threading_local test_json test_dict test_list
 else
     suite default test_threading test_thread test_threading_local test_fork1 test_multiprocessing_main_handling
     suite default -m '*Pool*' -m '*Queue*' -m '*WithProcessesTestProcess*' test_multiprocessing_fork
