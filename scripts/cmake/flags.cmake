@@ -15,7 +15,7 @@ if(HAKMEM_NATIVE)
 endif()
 
 if(HAKMEM_SANITIZE)
-  add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${HAKMEM_SANITIZE})
 endif()
 

@@ -98,8 +98,8 @@ if(HAKMEM_OVERRIDE)
     target_compile_options(hakmem PRIVATE -fprofile-use -fprofile-correction -Wno-missing-profile)
   endif()
 
-  # Without LTO, so that any linker can use it.
-  hakmem_add_library(hakmem_static STATIC ${core_sources} ${override_sources})
+  # Without LTO, so that any linker can use it. The objects of the core serve both: only operators.c knows that it is embedded.
+  hakmem_add_library(hakmem_static STATIC $<TARGET_OBJECTS:hakmem_core> ${override_sources})
   set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem)
   target_compile_definitions(hakmem_static PRIVATE HAKMEM_EMBEDDED=1)
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # CPython's own tests. Where some fail here without the library (as root, without a network), the same ones
 # and no others may fail with it.
+# usage: python.sh LIBRARY [few]
 source "$(dirname "$0")/common.sh"
 python=/usr/bin/python3
 need "$python"
@@ -35,8 +36,12 @@ suite() {
     echo "PYTHONMALLOC=$allocator $*: $(sed -n 's/^Tests result: //p' "$work/hakmem.output")"
 }
 
-suite default test_threading test_thread test_threading_local test_fork1 test_multiprocessing_main_handling
-suite default -m '*Pool*' -m '*Queue*' -m '*WithProcessesTestProcess*' test_multiprocessing_fork
-suite malloc test_gc test_json test_pickle test_dict test_list test_set test_unicode test_bytes test_weakref \
-    test_array test_thread test_threading_local
+if [ "${2:-}" = few ]; then
+    suite malloc test_thread test_threading_local test_json test_dict test_list
+else
+    suite default test_threading test_thread test_threading_local test_fork1 test_multiprocessing_main_handling
+    suite default -m '*Pool*' -m '*Queue*' -m '*WithProcessesTestProcess*' test_multiprocessing_fork
+    suite malloc test_gc test_json test_pickle test_dict test_list test_set test_unicode test_bytes test_weakref \
+        test_array test_thread test_threading_local
+fi
 served python3 "$python" -c 'print(len([str(i) for i in range(1000)]))'

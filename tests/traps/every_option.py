@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run a program under every option and profile; each run has to succeed.
 
-usage: every_option.py [--preload LIBRARY] COMMAND...
+usage: every_option.py [--preload LIBRARY] [--every N --from I] COMMAND...    (of the settings, each Nth from the Ith on)
 """
 
 import argparse
@@ -36,10 +36,13 @@ SETTINGS = [
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--preload")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     failures = 0
-    for setting in SETTINGS:
+    settings = SETTINGS[options.first :: options.every]
+    for setting in settings:
         environment = os.environ | {f"HAKMEM_{name}": value for name, value in setting.items()}
         if options.preload:
             environment["LD_PRELOAD"] = options.preload
@@ -47,7 +50,7 @@ def main():
         if result.returncode != 0:
             failures += 1
             print(f"{setting}: status {result.returncode}: {result.stderr.strip()}")
-    sys.exit(f"{failures} of {len(SETTINGS)} settings failed" if failures else 0)
+    sys.exit(f"{failures} of {len(settings)} settings failed" if failures else 0)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,7 +13,33 @@ _Noreturn void trap_skip(const char *why) {
   _exit(TRAP_SKIP);
 }
 
+enum { PROGRESS_MS = 20, MS_PER_S = 1000, US_PER_MS = 1000 };
+
+static unsigned watch_s;
+static long watched_ms;
+
+static long spent_ms(int who) {
+  struct rusage spent;
+  CHECK(getrusage(who, &spent) == 0);
+  return (spent.ru_utime.tv_sec + spent.ru_stime.tv_sec) * MS_PER_S +
+         (spent.ru_utime.tv_usec + spent.ru_stime.tv_usec) / US_PER_MS;
+}
+
+static void watch(int number) {
+  long now = spent_ms(RUSAGE_SELF) + spent_ms(RUSAGE_CHILDREN);
+  if (now < watched_ms + PROGRESS_MS || now > 2L * watch_s * MS_PER_S) {
+    signal(number, SIG_DFL);
+    raise(number); /* once it is unblocked: when this returns */
+    return;
+  }
+  watched_ms = now;
+  alarm(watch_s);
+}
+
 void trap_watchdog(unsigned seconds) {
+  watch_s = seconds;
+  struct sigaction action = {.sa_handler = watch, .sa_flags = SA_RESTART};
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0);
   alarm(seconds);
 }
 

@@ -27,7 +27,8 @@ void *trap_find(const char *name);
 
 _Noreturn void trap_skip(const char *why);
 
-/* A program that hangs is a failure: SIGALRM ends it after so many seconds. */
+/* A program that hangs is a failure: SIGALRM ends it after so many seconds in which it used next to no processor time,
+ * or after twice as much of that. A machine that is busy with others only makes it slow. */
 void trap_watchdog(unsigned seconds);
 
 /* How a child ended, and what it wrote on stderr before. */
