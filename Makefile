@@ -86,7 +86,8 @@ site: all
 bench: programs
 	@.venv/bin/hak scorecard
 
-$(RANDOM_MIXED): tools
+$(RANDOM_MIXED):
+	@scripts/bootstrap build demo
 	$(RELEASE) $@
 
 perf_fast: tools

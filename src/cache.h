@@ -23,8 +23,10 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks that were freed twice or damaged since, in the depot, too; leaves all as it was and waits for no
  * lock, for the end of a process may come in a signal handler. */
 void hak_cache_verify(const hak_heap_t *heap, const char *function);
-/* Without a look at the depot. */
-void hak_cache_verify_alone(const hak_heap_t *heap, const char *function);
+/* Without a look at the depot: the first such block, or NULL. A report of it may run a handler of the program's, which
+ * allocates, so that nothing is reported under a lock. */
+const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap);
+_Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function);
 /* The slabs that the thread takes from are for all again. */
 void hak_cache_drop_currents(hak_heap_t *heap);
 /* What lies in the bins. */

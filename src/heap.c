@@ -96,8 +96,8 @@ static bool park(hak_heap_t *heap) {
   hak_cache_drop_currents(heap);
   hak_lock(&hak_heaps_lock);
   bool room = heaps.parked_bytes + heap->parked_bytes <= PARKED_BYTES;
-  if (room) {
-    hak_cache_verify_alone(heap, "free");
+  const hak_free_block_t *damaged = room ? hak_cache_find_damaged(heap) : NULL;
+  if (room && !damaged) {
     hak_heap = hak_heap_operators = &hak_heap_gone;
     heaps.parked_bytes += heap->parked_bytes;
     heap->next_idle = heaps.parked;
@@ -105,6 +105,9 @@ static bool park(hak_heap_t *heap) {
     set_busy_locked(heap, false);
   }
   hak_unlock(&hak_heaps_lock);
+  if (damaged) {
+    hak_cache_damaged(damaged, "free");
+  }
   return room;
 }
 

@@ -21,58 +21,80 @@ void hak_slab_expect_out(const void *block, const char *function) {
   }
 }
 
+/* What is done with blocks of a heap: the first one at which it ends, or NULL. */
+typedef const hak_free_block_t *(*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
+                                           const hak_free_block_t *but);
+
 /* They are marked as taken meanwhile, so that one which is in two places is met twice. */
-static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
+static const hak_free_block_t *verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
+                                           const hak_free_block_t *but) {
+  (void)but;
   for (uint32_t i = 0; i < count; i++) {
-    if (!hak_is_marked_free(blocks[i])) {
-      hak_slab_damaged(function, blocks[i]);
-    }
-    if (!hak_class_is_run(cls) && hak_slab_holds(blocks[i])) {
-      hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, blocks[i]);
+    if (!hak_is_marked_free(blocks[i]) || (!hak_class_is_run(cls) && hak_slab_holds(blocks[i]))) {
+      return blocks[i];
     }
     hak_mark_taken(blocks[i]);
   }
+  return NULL;
 }
 
-/* The end of that. */
-static void verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
-  (void)cls, (void)function;
+/* The end of that, for all but a damaged one: who handles the report of it allocates. */
+static const hak_free_block_t *verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
+                                             const hak_free_block_t *but) {
+  (void)cls;
   for (uint32_t i = 0; i < count; i++) {
-    hak_mark_free(blocks[i]);
-  }
-}
-
-typedef void (*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
-
-/* A stack of blocks: all but the newest, and it, if there is one. */
-static void visit_stack(visit_t visit, const hak_magazine_t *magazine, uint32_t count, hak_free_block_t *head,
-                        uint32_t cls, const char *function) {
-  if (count > 0 && head != HAK_NO_BLOCK) {
-    visit(hak_magazine_slots(magazine) + 1, count - 1, cls, function);
-    visit(&head, 1, cls, function);
-  }
-}
-
-static void visit_all(const hak_heap_t *heap, visit_t visit, const char *function) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    const hak_bin_info_t *info = &heap->info[c];
-    visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, function);
-    visit(hak_magazine_slots(&info->magazine) + 1, info->outgoing, c, function);
-    if (c <= HAK_GRANT_LAST) {
-      visit_stack(visit, &info->granted, hak_grant_left(heap, c), heap->grant[c - 1].head, c, function);
+    if (blocks[i] != but) {
+      hak_mark_free(blocks[i]);
     }
   }
+  return NULL;
 }
 
-void hak_cache_verify_alone(const hak_heap_t *heap, const char *function) {
-  visit_all(heap, verify_some, function);
-  visit_all(heap, verified_some, function);
+/* A stack of blocks: all but the newest, and it, if there is one. */
+static const hak_free_block_t *visit_stack(visit_t visit, const hak_magazine_t *magazine, uint32_t count,
+                                           hak_free_block_t *head, uint32_t cls, const hak_free_block_t *but) {
+  if (count == 0 || head == HAK_NO_BLOCK) {
+    return NULL;
+  }
+  const hak_free_block_t *found = visit(hak_magazine_slots(magazine) + 1, count - 1, cls, but);
+  return found ? found : visit(&head, 1, cls, but);
+}
+
+static const hak_free_block_t *visit_all(const hak_heap_t *heap, visit_t visit, const hak_free_block_t *but) {
+  const hak_free_block_t *found = NULL;
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT && !found; c++) {
+    const hak_bin_info_t *info = &heap->info[c];
+    found = visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, but);
+    found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->outgoing, c, but);
+    if (!found && c <= HAK_GRANT_LAST) {
+      found = visit_stack(visit, &info->granted, hak_grant_left(heap, c), heap->grant[c - 1].head, c, but);
+    }
+  }
+  return found;
+}
+
+const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap) {
+  const hak_free_block_t *found = visit_all(heap, verify_some, NULL);
+  visit_all(heap, verified_some, found);
+  return found;
+}
+
+_Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
+  if (hak_is_marked_free(block)) { /* and in a slab besides */
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  hak_slab_damaged(function, block);
 }
 
 void hak_cache_verify(const hak_heap_t *heap, const char *function) {
-  visit_all(heap, verify_some, function);
-  hak_depot_verify(function);
-  visit_all(heap, verified_some, function);
+  const hak_free_block_t *found = visit_all(heap, verify_some, NULL);
+  if (!found) {
+    hak_depot_verify(function);
+  }
+  visit_all(heap, verified_some, found);
+  if (found) {
+    hak_cache_damaged(found, function);
+  }
 }
 
 static uint32_t outgoing_slots(const hak_heap_t *heap, uint32_t cls) {

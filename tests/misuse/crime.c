@@ -1,6 +1,8 @@
 #include "crime.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,6 +101,37 @@ size_t crime_number(const char *name) {
 
 size_t crime_number_or(const char *name, size_t otherwise) {
   return given(name) ? crime_number(name) : otherwise;
+}
+
+/* Of no crime's sizes: the damaged blocks themselves are not asked for again. */
+static void *use_heap(void *none) {
+  static const size_t sizes[] = {333, 7000, 60000, 300000, 3000000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    void *block = hak_malloc(sizes[i]), *more = hak_malloc(sizes[i]);
+    CHECK(block && more);
+    memset(block, 1, sizes[i]);
+    hak_free(more);
+    CHECK((block = hak_realloc(block, sizes[i] + sizes[i] / 2)));
+    hak_free(block);
+  }
+  return none;
+}
+
+/* As a crash reporter does: it allocates, formats, starts a thread. The signal's own action follows. */
+static void on_abort(int number) {
+  enum { HANG_S = 20 };
+  char text[64];
+  pthread_t other;
+  alarm(HANG_S);
+  use_heap(NULL);
+  CHECK(snprintf(text, sizeof text, "%.40f", (double)number) > 0);
+  CHECK(pthread_create(&other, NULL, use_heap, NULL) == 0);
+  CHECK(pthread_join(other, NULL) == 0);
+  CHECK(signal(number, SIG_DFL) != SIG_ERR);
+}
+
+__attribute__((constructor)) static void handle_abort(void) {
+  CHECK(signal(SIGABRT, on_abort) != SIG_ERR);
 }
 
 __attribute__((constructor)) static void warm_up(void) {

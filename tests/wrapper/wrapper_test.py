@@ -154,7 +154,23 @@ class Wrapper(unittest.TestCase):
             program = self.compile(SERVED, f"-fsanitize={option}", *(flags if "gcc" in self.compiler() else []), name=option)
             self.refused(REFUSED, f"-fsanitize={option}", program)
             self.refused(REFUSED, f"-fsanitize={option}", "nice", program)
-        self.assertEqual(self.run_it(self.compile(SERVED, "-fsanitize=undefined")).returncode, 0)
+        for option in ("undefined", *(["leak"] if "gcc" in self.compiler() else [])):  # clang links that one into the program
+            self.assertEqual(self.run_it(self.compile(SERVED, f"-fsanitize={option}", name=option)).returncode, 0)
+
+    def test_sanitizers_of_other_platforms(self) -> None:
+        """A program that calls the runtime of its compiler: in a library, and linked into it."""
+        for short, option in (("asan", "address"), ("tsan", "thread"), ("hwasan", "hwaddress"), ("msan", "memory")):
+            calls = f"void __{short}_init(void);\nint main(void) {{ __{short}_init(); return 0; }}\n"
+            runtime = f"void __{short}_init(void) {{}}\n"
+            library = self.compile(runtime, "-shared", "-fPIC", name=f"lib{short}.so")
+            self.refused(REFUSED, f"-fsanitize={option}", self.compile(calls, library, name=f"shared-{option}"))
+            self.refused(REFUSED, f"-fsanitize={option}", self.compile(runtime + calls, "-rdynamic", name=f"static-{option}"))
+        names = ("Address", "Thread", "HWAddress", "Memory", "Leak")
+        for name in names:  # a runtime that exports malloc alone: by the name under which it writes
+            code = (f'#include <stddef.h>\nconst char name[] = "\\0{name}Sanitizer";\n'
+                    "void *malloc(size_t n) { return n ? (void *)name : NULL; }\nint main(void) { return 0; }\n")
+            program = self.compile(code, "-rdynamic", "-fno-builtin", name=f"named-{name}")
+            self.refused(REFUSED, f"-fsanitize={name.lower()}", program)
 
     def compiler(self) -> str:
         said = subprocess.run([CC, "--version"], capture_output=True, text=True, check=True).stdout.lower()

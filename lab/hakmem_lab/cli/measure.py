@@ -81,6 +81,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
     if params.get("require") is not None:
         check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
+    context.progress.limits = limits(params, spec)
     results = []
     try:
         with told():
@@ -95,6 +96,16 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         _finish_scan(results, params)
     else:
         finish(results[0], params["json"], params.get("require"), params["format_"])
+
+
+def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
+    """By what one execution gets a time limit: the flags that the command has, and the key of the spec."""
+    if spec.kind == "suite":
+        return ["the workload's timeout"]
+    if "timeout" not in type(spec).model_fields:
+        return []
+    flag = "--timeout 60s" if "timeout" in params else "--set timeout=60s" if "set_" in params else ""
+    return [flag, "the spec's timeout"] if flag else ["the spec's timeout"]
 
 
 def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Callable[[str], None]) -> Any:

@@ -86,6 +86,8 @@ def trace(
     from hakmem_lab.show.terminal import traced
     from hakmem_lab.trace.contents import counts
 
+    if not file.exists():
+        raise LabError(f"there is no trace '{file}'; one is made by: hak record -o {file} -- COMMAND")
     if by not in (None, "stack"):
         raise LabError(f"--by: '{by}' is nothing that a trace is counted by; known: stack")
     if by is None and (output or html):

@@ -271,11 +271,17 @@ class Recorder(Written, Generic[AnySpec]):
     def _say_slow(self) -> None:
         """Once, where the first run takes long: it may be one that never ends."""
         Launcher.when_slow, self.progress.said_slow = None, True
-        server = "" if self.workload.server else (
-            " Is it a server? Then give it a client: [server] in a spec, hak soak, or hak record PID."
-        )  # fmt: skip
-        limit = f"It is ended after {self.workload.timeout_s:g} s; a shorter limit: --timeout, or the spec's timeout"
-        self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{server} {limit}")
+        limit = f" It is ended after {self.workload.timeout_s:g} s"
+        limit += f"; a shorter limit: {', or '.join(self.progress.limits)}" if self.progress.limits else ""
+        self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{self._ask_for_server()}{limit}")
+
+    def _ask_for_server(self) -> str:
+        """Of what may be a server: it has none yet, and what replays a trace is none."""
+        kind = getattr(self.spec, "kind", "")
+        if self.workload.server or kind == "replay":
+            return ""
+        where = "[workload.server] in the suite" if kind == "suite" else "[server] in a spec"
+        return f" Is it a server? Then give it a client: {where}, hak soak, or hak record PID."
 
     def append(self, record: dict) -> None:
         if record["type"] == "run":

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,20 @@ from hakmem_lab.trace.contents import counts, left_out, until_exec
 SOCKET = "HAK_RECORD_SOCKET"
 NOTICE_S = 3.0
 NOTHING = "nothing was recorded: it allocates nothing, or loses LD_PRELOAD on its way: hak doctor -- COMMAND"
+COMPLETE = "complete, but for what loses LD_PRELOAD on its way (hak doctor finds it)"
 ADDRESS_BYTES = 107  # of a socket's path, at most
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What came of a recording. end: what the trace says of itself at its end."""
+    """What came of a recording. end: what the trace says of itself at its end. preloaded: the recorder reaches what a
+    process starts by LD_PRELOAD alone, and nobody counts what starts without."""
 
     path: Path
     trace_bytes: int
     complete: bool
     end: Mapping[str, Any]
+    preloaded: bool = False
 
     @property
     def operations(self) -> int:
@@ -60,7 +63,7 @@ class Recorded:
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else
             "complete until its exec" if until_exec(self.end) else
-            NOTHING if self.operations == 0 else "complete",
+            NOTHING if self.operations == 0 else COMPLETE if self.preloaded else "complete",
         ]  # fmt: skip
         return f"{self.path}: " + "; ".join([*words, *left_out(self.end)])
 
@@ -201,7 +204,7 @@ def command(
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
         with stopped_by_signals(collector), _said_of_a_wait():
-            return collector.wait(), status
+            return replace(collector.wait(), preloaded=True), status
 
 
 def _said_of_a_wait() -> contextlib.AbstractContextManager[None]:

@@ -57,6 +57,7 @@ def test_what_make_peers_builds_is_named_with_it():
 
 
 SLOW = "Is it a server?"
+FLAGGED = ("compare", "ab", "tune")
 SPECS = {
     "matrix": 'base = "glibc"\nfactors = { a = "A=1", b = "B=1" }',
     "sweep": 'default = "glibc"\ncandidates = { x = "default" }',
@@ -90,7 +91,31 @@ def test_a_command_that_does_not_end_is_taken_for_a_server_once(kind, here, stor
     assert answer.err.count(SLOW) == 1, answer.err
     line = next(line for line in answer.err.splitlines() if SLOW in line)
     assert line.startswith("the first run has not ended after ")
-    assert all(word in line for word in ("[server]", "hak soak", "hak record PID", "--timeout"))
+    server = "[workload.server]" if kind == "suite" else "[server]"
+    assert all(word in line for word in (server, "hak soak", "hak record PID"))
+    flags = re.findall(r"--\w+", line)
+    assert set(flags) <= set(re.findall(r"--\w+", here(kind, "--help").out)), line
+    assert flags == {"suite": [], "aa": []}.get(kind, ["--timeout" if kind in FLAGGED else "--set"])
+    assert line.endswith("the workload's timeout" if kind == "suite" else "the spec's timeout")
+
+
+def test_a_slow_replay_is_no_server(here, store, monkeypatch, tmp_path, fakes):
+    monkeypatch.setattr(launcher, "SLOW_S", 0.0)
+    trace = tmp_path / "x.trace"
+    assert here("record", "-o", trace, "--", fakes.program, "exit", "0").status == 0
+    answer = here("replay", "--allocators", "glibc", "default", "--max-blocks", "6", trace)
+    assert SLOW not in answer.err and "Traceback" not in answer.err
+    line = next(line for line in answer.err.splitlines() if line.startswith("the first run has not ended after "))
+    assert line.endswith("a shorter limit: --timeout 60s, or the spec's timeout")
+
+
+def test_a_baseline_has_no_flag_for_the_limit(here, store, monkeypatch, tmp_path):
+    monkeypatch.setattr(launcher, "SLOW_S", 0.2)
+    kept = tmp_path / "main.baseline"
+    assert here("baseline", "save", kept).status == 0
+    words = ("baseline", "compare", kept, "--set", "timeout=1s", "--", "sleep", "30")
+    line = next(line for line in here(*words).err.splitlines() if SLOW in line)
+    assert re.findall(r"--\w+", line) == ["--set"]
 
 
 def test_a_quick_command_is_taken_for_nothing(here, store, monkeypatch):

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from hakmem_lab.system import allocators
+
 AARCH64, MACHINE_AT = 183, 18
 
 
@@ -315,9 +317,28 @@ def test_a_script_is_said_to_be_one_and_what_it_becomes(doctor, fakes, tmp_path)
     assert "python" in found.said("program")
 
 
-@pytest.mark.parametrize(("option", "served"), [("address", False), ("thread", False), ("undefined", True)])
+@pytest.mark.parametrize(
+    ("option", "served"), [("address", False), ("thread", False), ("undefined", True), ("leak", True)]
+)
 def test_sanitizers(doctor, programs, option, served):
     found = doctor(programs.made(f"with-{option}", "fixed.c", f"-fsanitize={option}"))
     assert found.served is served
     assert found.state("sanitizer") == ("ok" if served else "problem")
     assert served or f"-fsanitize={option}" in found.verdict
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("runtime", allocators.SANITIZERS)
+def test_sanitizers_of_other_platforms(doctor, tmp_path, runtime, linked):
+    """A program that calls the runtime of its compiler, in a library or linked into it."""
+    sanitizer = allocators.SANITIZERS[runtime]
+    code, calls, library = tmp_path / "runtime.c", tmp_path / "calls.c", tmp_path / "libruntime.so"
+    code.write_text(f"void {sanitizer.function}(void) {{}}\n")
+    calls.write_text(f"void {sanitizer.function}(void);\nint main(void) {{ {sanitizer.function}(); return 0; }}\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, code], check=True)
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-o", program, calls, code if linked else library], check=True)
+    found = doctor(program)
+    assert found.served is False
+    assert found.state("sanitizer") == "problem"
+    assert runtime in found.said("sanitizer") and sanitizer.option in found.verdict

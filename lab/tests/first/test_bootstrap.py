@@ -72,13 +72,47 @@ def test_where_apt_fails_the_command_is_said(system):
     assert "By hand, as root: apt-get update && apt-get install" in done.stderr
 
 
-TARGETS = (
-    "all", "install", "uninstall", "site", "demo", "dist", "deb", "wheel", "musl", "test-musl", "lint", "format",
-    "coverage", "fuzz", "perf_fast", "peers", "bench",
-)  # fmt: skip
+def _targets():
+    """Those of the Makefile, with what its lists hold."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    told = subprocess.run(["make", "-pnq", "-C", ROOT], env=env, capture_output=True, text=True, check=False).stdout
+    return sorted({word for line in re.findall(r"^\.PHONY: (.*)$", told, re.M) for word in line.split()})
 
 
-@pytest.mark.parametrize("target", TARGETS)
+TARGETS = _targets()
+# `make` as a command: between backticks, at the beginning of a line of a block, behind another command or a prompt.
+NAMED = re.compile(r"(?:^|`|sudo |&& *|; *|\$ |\\fB)make((?: +[a-z][a-z_-]*)+)(?=[\s`;:,.|)]|\\fR|$)", re.M)
+# `make` of other projects, which recipes build.
+OF_OTHERS = {"half", "target"}
+
+
+def _named():
+    """(file, target) of every document, but what is told of the past."""
+    files = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "*.md", "man", ":!CHANGELOG.md", ":!docs/experiments"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    for name in files:
+        for words in NAMED.findall((ROOT / name).read_text(encoding="utf-8")):
+            yield from ((name, word) for word in words.split())
+
+
+def test_the_documents_name_targets_that_there_are():
+    named = set(_named())
+    assert {"demo", "test", "peers", "install", "uninstall", "site", "perf_fast"} <= {target for _, target in named}
+    assert {(name, target) for name, target in named if target not in {*TARGETS, *OF_OTHERS}} == set()
+
+
+def test_the_long_test_runs_every_target_from_a_fresh_clone():
+    script = (ROOT / "packaging" / "tests" / "first").read_text(encoding="utf-8")
+    assert "set -- readme $(targets)" in script
+    tables = "".join(re.findall(r"declare -A (?:until|commands)=\((.*?)\n\)", script, re.S))
+    known = re.findall(r"\[([a-z_-]+)\]=", tables)
+    assert "test-long" in known
+    assert set(known) <= set(TARGETS)
+
+
+@pytest.mark.parametrize("target", sorted({*TARGETS} - {"clean"}))
 def test_every_target_installs_what_it_needs_before_it_builds(target):
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     said = subprocess.run(

@@ -1,6 +1,7 @@
 """hak record: what a program asks of malloc is in the trace, with its threads and processes, and it notices nothing."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -160,3 +161,11 @@ def test_a_recording_of_nothing_is_not_called_complete(hak, fakes, path):
     assert "0 operations" in answer.err
     assert "complete" not in answer.err
     assert "loses LD_PRELOAD on its way" in answer.err
+
+
+def test_what_loses_the_preload_is_not_called_complete(hak, tmp_path):
+    """Its starter allocates, and is recorded; nobody sees the child, which is gone at once."""
+    script = "import subprocess; subprocess.run(['/bin/true'], env={})"
+    answer = hak("record", "-o", tmp_path / "x.trace", "--", sys.executable, "-c", script)
+    assert answer.status == 0
+    assert "complete, but for what loses LD_PRELOAD on its way" in answer.err

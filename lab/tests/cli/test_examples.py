@@ -1,0 +1,162 @@
+"""Every example that bare `hak` and every `hak COMMAND --help` shows, as it is shown: derived from what they print."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.conftest import LAUNCH, Answer, with_store
+
+from hakmem_lab.cli.commands import GROUPS
+from hakmem_lab.plan import project
+
+ROOT = Path(__file__).parents[3]
+SPECS = {
+    "matrix": 'base = "glibc"\ncommand = ["./program", "args"]\nfactors = { a = "A=1", b = "B=1" }\n',
+    "sweep": 'default = "glibc"\ncommand = ["./program", "args"]\ncandidates = { x = "default" }\nselect-blocks = 2\n',
+    "fleet": 'kind = "ab"\ncontrol = "glibc"\ntreatment = "hakmem"\ncommand = ["./program", "args"]\n',
+}
+SUITE = 'allocators = ["glibc", "hakmem"]\n[[workload]]\nkey = "x"\ncommand = ["./program", "args"]\n'
+BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
+    {"name": "A", "run_name": "A", "run_type": "iteration", "repetition_index": index, "iterations": 10,
+     "real_time": 100.0 + index, "cpu_time": 100.0 + index, "time_unit": "ns"} for index in range(10)
+]}  # fmt: skip
+# What an example is cut short by where it would take minutes.
+SHORT = {
+    **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 6"),
+    "tune": "--allocators glibc hakmem --budget 5s", "scorecard": "--max-blocks 6", "gallery": "--max-blocks 6",
+    "latency": "--max-blocks 6 --set duration=0.2s --allocators glibc hakmem", "soak": "--set duration=3s",
+}  # fmt: skip
+# What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
+FIRST = ("run", "record", "ab")
+# On files of the checkout: test_first_commands.py runs these where there is nothing else.
+OWN = ("scorecard", "gallery")
+# Its machines are another's.
+ELSEWHERE = {"fleet": r"tcp://head:8786"}
+WRONG = r"No such (option|command)|Missing|Usage|unexpected|Invalid value"
+ABSENT = r"is not there|there (is|are) no|cannot be (opened|read)|inside a checkout|is not here"
+REMEDY = r"make (programs|peers)"
+
+
+def shown(text):
+    """The words of each example in what hak prints."""
+    return [tuple(shlex.split(line)) for line in re.findall(r"^ +hak ([a-z].*)$", text, re.M)]
+
+
+@pytest.fixture
+def examples(here):
+    texts = [here().out, *(here(*words, "--help").out for words in (
+        *((name,) for commands in GROUPS.values() for name in commands), ("baseline", "save"), ("baseline", "compare")
+    ))]  # fmt: skip
+    found = list(dict.fromkeys(words for text in texts for words in shown(text)))
+    assert {words[0] for words in found} == {name for commands in GROUPS.values() for name in commands}
+    return found
+
+
+def test_an_example_of_any_help_is_taken_for_one():
+    assert shown("Usage: hak ab [OPTIONS]\n\n  hak ab --control 'a b' -- ./x\n") == [
+        ("ab", "--control", "a b", "--", "./x")
+    ]
+
+
+def test_no_example_is_a_mistake_and_each_names_what_is_not_there(examples, here, store, tmp_path, monkeypatch):
+    """In a folder that has nothing of it: what is missing is a file or a process, never a flag."""
+    monkeypatch.chdir(tmp_path)
+    said = {}
+    for words in [words for words in examples if not words[-1].startswith("experiments/") and words[0] not in OWN]:
+        answer = here(*([str(2**22 + 1) if word == "PID" else word for word in words]))
+        last = answer.err.splitlines()[-1] if answer.err else ""
+        well = words[0] in ("list", "system", "baseline") if answer.status == 0 else answer.status == 2
+        if (
+            not well
+            or "Traceback" in answer.err
+            or re.search(WRONG, last)
+            or not re.search(ABSENT, last or "is not there")
+        ):
+            said[words] = (answer.status, answer.err[-800:])
+        elif words[0] in ("trace", "replay") and "hak record -o program.trace -- COMMAND" not in last:
+            said[words] = last
+    assert said == {}
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout after `make`, with what the placeholders of the examples stand for."""
+    top = tmp_path / "clone"
+    top.mkdir()
+    for name in ("include", "src", "bench", "docs", "experiments", "build", "peers"):
+        (top / name).symlink_to(ROOT / name)
+    shutil.copy2("/usr/bin/perl", top / "program")
+    (top / "args").write_text("my %h; $h{$_} = 'x' x ($_ % 300) for 1..40000; print scalar(keys %h), qq(\\n);\n")
+    (top / "mine.toml").write_text(SUITE)
+    for name in ("old.json", "new.json"):
+        (top / name).write_text(json.dumps(BENCHMARKS))
+    monkeypatch.chdir(top)
+    return top
+
+
+@pytest.fixture
+def process(checkout):
+    """A program that hakmem serves, for as long as the test takes."""
+    words = ["env", f"LD_PRELOAD={project.release_library(ROOT)}", "HAKMEM_PROFILE_RATE=1", "./program", "-e",
+             "my @a = map { 'x' x 999 } 1..9999; $| = 1; print 1; sleep 600"]  # fmt: skip
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
+        assert running.stdout.read(1) == b"1"
+        yield running
+        running.kill()
+
+
+def completed(words, pid):
+    """As typed, cut short; the placeholders filled in, before `--` if there is one."""
+    words = [str(pid) if word == "PID" else word for word in words]
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *shlex.split(SHORT.get(words[0], "")), *words[at:]]
+
+
+@pytest.mark.long
+def test_every_example_runs_after_make(examples, begin, checkout, process, store):
+    failed = {}
+    for words in sorted(examples, key=lambda words: FIRST.index(words[0]) if words[0] in FIRST else len(FIRST)):
+        name = words[0]
+        if name in SPECS:
+            (checkout / "spec.toml").write_text(SPECS[name])
+        if name in ("top", "metrics"):  # until they are ended
+            if said := _begun(begin(*completed(words, process.pid)), name):
+                failed[words] = said
+            continue
+        answer = _run(completed(words, process.pid), store)
+        last = answer.err.splitlines()[-1] if answer.err else ""
+        if answer.status == 0 or re.search(REMEDY, last):
+            continue
+        if name == "resume":  # the run before it is whole
+            assert "is complete" in last or "nothing" in last, last
+        elif not (name in ELSEWHERE and re.search(ELSEWHERE[name], last)):
+            failed[words] = (answer.status, answer.err[-800:])
+    assert failed == {}
+
+
+def _run(words, store):
+    words = [*LAUNCH, *map(str, with_store(tuple(words), store))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def _begun(running, name):
+    """What it says instead of beginning."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and running.poll() is None:
+        if name == "top":
+            time.sleep(2)
+            break
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:9464/metrics", timeout=2) as page:
+                assert b"hakmem" in page.read()
+            break
+        except OSError:
+            time.sleep(0.2)
+    return running.stderr.read()[-800:] if running.poll() not in (None, 0) else None
