@@ -274,13 +274,17 @@ def records(store: Path) -> Callable[..., list[dict]]:
 
 @pytest.fixture
 def until() -> Callable[..., None]:
-    """until(condition): waits for it, at most 20 s."""
+    """until(condition): waits for it, as long as for a command. A condition may look through all processes, so that
+    asking takes at most a fifth of the time."""
 
-    def wait(condition: Callable[[], object], limit_s: float = 20.0) -> None:
+    def wait(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
         deadline = time.monotonic() + limit_s
+        asked = time.monotonic()
         while not condition():
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.01)
+            now = time.monotonic()
+            assert now < deadline, "waited in vain"
+            time.sleep(min(0.5, max(0.01, 4 * (now - asked))))
+            asked = time.monotonic()
 
     return wait
 

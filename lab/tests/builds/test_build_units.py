@@ -11,7 +11,8 @@ from hakmem_lab.kinds.ab import builds as build_pairs
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import finished_blocks
 
-ALPHA, MARGIN, SIMULATED = 0.05, 0.01, 2000
+ALPHA, MARGIN = 0.05, 0.01
+SIMULATED = pytest.mark.parametrize("simulated", [500, pytest.param(2000, marks=pytest.mark.long)])
 ARMS = ("old", "new")
 
 
@@ -26,10 +27,10 @@ def blocks(ratios, each):
     return found
 
 
-def wrong(layout, noise, builds, each, looks, rng, clustered):
+def wrong(layout, noise, builds, each, looks, rng, clustered, simulated):
     """How many of the simulated runs of two equal sources give GO or NO-GO. layout, noise: of a build, of a block."""
     count = 0
-    for _ in range(SIMULATED):
+    for _ in range(simulated):
         shift = np.repeat(rng.normal(0, layout * np.sqrt(2), builds), each)
         d = shift + rng.normal(0, noise, builds * each)
         values = d.reshape(builds, each).mean(axis=1) if clustered else d
@@ -94,25 +95,28 @@ def test_so_few_builds_that_three_looks_could_give_no_verdict_have_one():
     assert sequential_verdict([0.02, 0.021, 0.03, 0.022, 0.024, 0.028], plan, MARGIN, ALPHA) is Verdict.GO
 
 
+@SIMULATED
 @pytest.mark.parametrize("layout", [0.0, 0.005, 0.01, 0.03])
 @pytest.mark.parametrize(("builds", "each", "looks"), [(6, 10, 1), (10, 6, 3), (12, 5, 3), (30, 2, 3)])
-def test_layout_noise_gives_no_more_false_verdicts_than_alpha(layout, builds, each, looks):
+def test_layout_noise_gives_no_more_false_verdicts_than_alpha(layout, builds, each, looks, simulated):
     rng = np.random.default_rng([builds, looks, int(1000 * layout)])
-    count = wrong(layout, 0.02, builds, each, looks, rng, clustered=True)
-    assert count <= binom.ppf(0.9999, SIMULATED, ALPHA)
+    count = wrong(layout, 0.02, builds, each, looks, rng, clustered=True, simulated=simulated)
+    assert count <= binom.ppf(0.9999, simulated, ALPHA)
 
 
+@SIMULATED
 @pytest.mark.parametrize(("layout", "at_least"), [(0.005, 0.10), (0.01, 0.30)])
-def test_one_build_an_arm_gives_many(layout, at_least):
+def test_one_build_an_arm_gives_many(layout, at_least, simulated):
     """Why there are builds: 60 blocks of one pair, each counting for itself."""
     rng = np.random.default_rng(5)
-    assert wrong(layout, 0.02, 1, 60, 3, rng, clustered=False) > at_least * SIMULATED
+    assert wrong(layout, 0.02, 1, 60, 3, rng, clustered=False, simulated=simulated) > at_least * simulated
 
 
-def test_blocks_of_a_pair_taken_as_independent_give_too_many():
+@SIMULATED
+def test_blocks_of_a_pair_taken_as_independent_give_too_many(simulated):
     """What the simulation above would say if every block of six pairs counted for itself."""
-    count = wrong(0.01, 0.02, 6, 10, 3, np.random.default_rng(5), clustered=False)
-    assert count > binom.ppf(0.9999, SIMULATED, ALPHA)
+    count = wrong(0.01, 0.02, 6, 10, 3, np.random.default_rng(5), clustered=False, simulated=simulated)
+    assert count > binom.ppf(0.9999, simulated, ALPHA)
 
 
 @pytest.mark.parametrize(

@@ -146,12 +146,30 @@ def case(slow, tmp_path, here, fakes):
     return make
 
 
-# The others end by the same code (run/endings) and take minutes together: make test-long.
-QUICK = ("ab", "syscalls", "suite")
+# All kinds end by the same code (run/endings) and take minutes together: make test-long.
+QUICK, KILLED = ("ab",), ("ab", "syscalls", "suite")
 
 
-@pytest.fixture(params=[kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS])
-def measuring(request, case):
-    if request.param == "syscalls" and shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
-    return case(request.param)
+def quick(kinds):
+    return [kind if kind in kinds else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+
+
+@pytest.fixture(params=quick(QUICK))
+def measuring(request, measuring_a):
+    return measuring_a(request.param)
+
+
+@pytest.fixture(params=quick(KILLED))
+def killed(request, measuring_a):
+    """For the one ending that the laboratory has no say in: what a kind has stored is all that there is."""
+    return measuring_a(request.param)
+
+
+@pytest.fixture
+def measuring_a(case):
+    def make(kind):
+        if kind == "syscalls" and shutil.which("strace") is None:
+            pytest.skip("strace is not installed")
+        return case(kind)
+
+    return make

@@ -92,16 +92,16 @@ def test_signals_and_killed_launchers_one_after_the_other(measuring, begin, here
     assert answer.result()["final"]
 
 
-def test_a_killed_laboratory(measuring, begin, here, processes, until, store):
-    measuring.slow.hang(measuring.first + 2)
-    process = begin(*measuring.words)
-    hanging(process, measuring, processes, until)
+def test_a_killed_laboratory(killed, begin, here, processes, until, store):
+    killed.slow.hang(killed.first + 2)
+    process = begin(*killed.words)
+    hanging(process, killed, processes, until)
     before = only(store).read_bytes()
     process.kill()
     process.wait()
-    until(lambda: not processes(measuring.slow.marker))
+    until(lambda: not processes(killed.slow.marker))
     assert only(store).read_bytes() == before
-    measuring.slow.run_through()
+    killed.slow.run_through()
     answer = here("resume", "last", "--quiet", "--json", "-")
     assert answer.status == 0, answer.err
     assert answer.result()["final"]

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_results import NASTY, made, row
@@ -41,6 +42,7 @@ def test_a_programs_text_is_code(words):
     assert squeezed(heading) == squeezed(one_line(words))
 
 
+@pytest.mark.xdist_group("published")
 def test_a_comment_of_every_published_experiment(published):
     for name, result in published.items():
         text = formats.text("markdown", [result])
@@ -54,6 +56,7 @@ def test_a_comment_of_every_published_experiment(published):
         assert all(count >= 4 for count in rows)
 
 
+@pytest.mark.xdist_group("published")
 def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
     for name, result in published.items():
         render.show(result | {"question": ""})

@@ -129,11 +129,12 @@ def verdict_after(law, requests, count):
     return str(judge(interval, equivalence, as_log(MARGIN))), interval
 
 
+@pytest.mark.parametrize("simulations", [4, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("by_block", [["p99"], []])
-def test_five_percent_are_found_before_the_plan_is_used(by_block):
+def test_five_percent_are_found_before_the_plan_is_used(by_block, simulations):
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
-    simulations, effect, law = 12, np.log(1.05), of_blocks(BLOCKS, by_block)
+    effect, law = np.log(1.05), of_blocks(BLOCKS, by_block)
     control, treatment = requests_of(np.random.default_rng(43), "normal", simulations, BLOCKS, effect)
     ends, words, missed = [], [], 0
     for requests in zip(control, treatment, strict=True):
@@ -145,7 +146,7 @@ def test_five_percent_are_found_before_the_plan_is_used(by_block):
                 break
         ends.append(count)
     assert np.mean(ends) < 0.85 * BLOCKS
-    assert words.count("GO") >= 10 and "NO-GO" not in words
+    assert words.count("GO") >= 0.8 * simulations and "NO-GO" not in words
     assert missed <= at_most(simulations, ALPHA)
 
 

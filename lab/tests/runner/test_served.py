@@ -119,10 +119,10 @@ def test_a_program_that_fails_once_it_is_followed_is_tried_alone(runner, fakes):
 def later(fakes, tmp_path):
     """later(words of the program): a command that loses the allocator from its second execution on."""
 
-    def write(*words):
+    def write(*words, program=fakes.program):
         script, mark = tmp_path / "later.sh", tmp_path / "mark"
-        text = f"[ -e {mark} ] && exec env -i {fakes.program} {' '.join(words)}\n: >{mark}\n"
-        script.write_text(f"#!/bin/sh\n{text}exec {fakes.program} {' '.join(words)}\n")
+        text = f"[ -e {mark} ] && exec env -i {program} {' '.join(words)}\n: >{mark}\n"
+        script.write_text(f"#!/bin/sh\n{text}exec {program} {' '.join(words)}\n")
         script.chmod(0o755)
         return [script]
 
@@ -138,9 +138,10 @@ def test_a_run_that_loses_it_later_fails(runner, fakes, later):
 
 
 def test_a_run_that_is_over_before_anyone_can_look_at_it_fails_too(runner, fakes, later, tmp_path):
-    library = shutil.copy(fakes.allocator, tmp_path)  # which no other test opens
-    arm, subject = parse_arm(str(library)), runner(later("exit", "0"))
-    subject._workers = {arm.name: str(fakes.program)}  # the trial of a program that does nothing need not show it
+    # Whoever opens one of the two at the same time counts, so that no other test may.
+    library, program = shutil.copy(fakes.allocator, tmp_path), shutil.copy(fakes.program, tmp_path)
+    arm, subject = parse_arm(str(library)), runner(later("exit", "0", program=program))
+    subject._workers = {arm.name: str(program)}  # the trial of a program that does nothing need not show it
     assert subject.run(arm, 0)["ok"]
     record = subject.run(arm, 0)
     assert record["ok"] is False

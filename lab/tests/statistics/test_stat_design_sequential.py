@@ -52,7 +52,7 @@ KINDS = ["normal", "heavy tails", "no variance", "two modes", "drift", "step", "
 MANY = pytest.param(3000, marks=pytest.mark.long)
 
 
-@pytest.mark.parametrize("simulations", [150, MANY])
+@pytest.mark.parametrize("simulations", [50, MANY])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the_runs(kind, simulations):
     """After any block, so whatever ends the run."""
@@ -60,7 +60,7 @@ def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the
     assert claimed <= at_most(simulations, ALPHA)
 
 
-@pytest.mark.parametrize("simulations", [60, MANY])
+@pytest.mark.parametrize("simulations", [25, MANY])
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "drift"])
 def test_a_design_that_goes_on_beyond_its_plan_claims_no_more(kind, simulations):
     """Three times the planned blocks, as by resume --more."""

@@ -25,7 +25,7 @@ from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verd
 SIGMA = 0.036
 MARGIN = 0.01
 ALPHA = 0.05
-SIMULATIONS = 3000
+SIMULATED = pytest.mark.parametrize("simulations", [1000, pytest.param(3000, marks=pytest.mark.long)])
 
 
 def normal_blocks(rng, simulations, blocks):
@@ -48,35 +48,39 @@ def false_share_bound(simulations, alpha=ALPHA):
     return binom.ppf(0.999, simulations, alpha)
 
 
+@SIMULATED
 @pytest.mark.parametrize("generate", [normal_blocks, machine_blocks])
 @pytest.mark.parametrize("max_blocks", [18, 60])
-def test_false_verdicts_after_any_block_stay_within_alpha(generate, max_blocks):
+def test_false_verdicts_after_any_block_stay_within_alpha(generate, max_blocks, simulations):
     rng = np.random.default_rng(41)
-    counts = verdicts(generate(rng, SIMULATIONS, max_blocks), max_blocks)
-    assert counts[Verdict.GO] + counts[Verdict.NO_GO] <= false_share_bound(SIMULATIONS)
+    counts = verdicts(generate(rng, simulations, max_blocks), max_blocks)
+    assert counts[Verdict.GO] + counts[Verdict.NO_GO] <= false_share_bound(simulations)
 
 
-def test_any_difference_claimed_after_any_block_stays_within_alpha():
+@SIMULATED
+def test_any_difference_claimed_after_any_block_stays_within_alpha(simulations):
     """Without the help of the margin: how often a true 0 is excluded after one of 60 blocks, looks or not."""
     rng, plan = np.random.default_rng(42), Plan(tuple(planned_looks(60)))
     wrong = 0
-    for row in normal_blocks(rng, SIMULATIONS, 60):
+    for row in normal_blocks(rng, simulations, 60):
         above, below, _ = plan.shown(row, ALPHA, as_log(MARGIN))
         wrong += above.any() or below.any()
-    assert 0.03 * SIMULATIONS <= wrong <= false_share_bound(SIMULATIONS)
+    assert 0.03 * simulations <= wrong <= false_share_bound(simulations)
 
 
+@SIMULATED
 @pytest.mark.parametrize("effect", [MARGIN, -MARGIN / (1 + MARGIN)])
-def test_false_neutral_after_any_block_stays_within_alpha(effect):
+def test_false_neutral_after_any_block_stays_within_alpha(effect, simulations):
     rng = np.random.default_rng(43)
-    data = rng.normal(as_log(effect), 0.01, (SIMULATIONS, 60))
-    assert verdicts(data, 60)[Verdict.NEUTRAL] <= false_share_bound(SIMULATIONS)
+    data = rng.normal(as_log(effect), 0.01, (simulations, 60))
+    assert verdicts(data, 60)[Verdict.NEUTRAL] <= false_share_bound(simulations)
 
 
-def test_the_seeds_method_is_wrong_most_of_the_time_on_the_same_noise():
+@SIMULATED
+def test_the_seeds_method_is_wrong_most_of_the_time_on_the_same_noise(simulations):
     """10 runs of A, then 10 of B, means, threshold 1 %: what interleaving is for."""
     rng = np.random.default_rng(44)
-    runs = lfilter([1], [1, -0.41], rng.normal(0, 0.03, (SIMULATIONS, 120)))[:, 100:]
+    runs = lfilter([1], [1, -0.41], rng.normal(0, 0.03, (simulations, 120)))[:, 100:]
     difference = runs[:, 10:].mean(axis=1) - runs[:, :10].mean(axis=1)
     assert (np.abs(difference) >= as_log(MARGIN)).mean() > 0.4
 
@@ -91,26 +95,28 @@ POWER_TABLE = [
 ]
 
 
+@SIMULATED
 @pytest.mark.parametrize(("effect", "blocks", "verdict", "share", "tolerance"), POWER_TABLE)
-def test_power_of_the_protocol(effect, blocks, verdict, share, tolerance):
+def test_power_of_the_protocol(effect, blocks, verdict, share, tolerance, simulations):
     rng = np.random.default_rng(45)
-    data = normal_blocks(rng, SIMULATIONS, blocks) + as_log(effect)
+    data = normal_blocks(rng, simulations, blocks) + as_log(effect)
     observed = Counter(decide(row, MARGIN, ALPHA).verdict for row in data)[verdict]
-    assert observed / SIMULATIONS == pytest.approx(share, abs=tolerance)
+    assert observed / simulations == pytest.approx(share, abs=tolerance)
     odds = predicted_verdicts(SIGMA, effect, blocks, MARGIN, ALPHA)
     predicted = {Verdict.GO: odds.go, Verdict.NEUTRAL: odds.neutral}[verdict]
-    assert binom.ppf(0.0005, SIMULATIONS, max(0, predicted - 0.02)) <= observed
-    assert observed <= binom.ppf(0.9995, SIMULATIONS, min(1, predicted + 0.02))
+    assert binom.ppf(0.0005, simulations, max(0, predicted - 0.02)) <= observed
+    assert observed <= binom.ppf(0.9995, simulations, min(1, predicted + 0.02))
 
 
+@SIMULATED
 @pytest.mark.parametrize(("effect", "blocks"), [(0.02, 25), (-0.03, 15), (0.0, 118), (0.015, 60)])
-def test_predicted_power_is_simulated_power(effect, blocks):
+def test_predicted_power_is_simulated_power(effect, blocks, simulations):
     rng = np.random.default_rng(46)
-    data = normal_blocks(rng, SIMULATIONS, blocks) + as_log(effect)
+    data = normal_blocks(rng, simulations, blocks) + as_log(effect)
     deserved = Verdict.NEUTRAL if effect == 0 else Verdict.GO if effect > 0 else Verdict.NO_GO
     observed = Counter(decide(row, MARGIN, ALPHA).verdict for row in data)[deserved]
     predicted = predicted_power(SIGMA, effect, blocks, MARGIN, ALPHA)
-    assert observed / SIMULATIONS == pytest.approx(predicted, abs=0.03)
+    assert observed / simulations == pytest.approx(predicted, abs=0.03)
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.02, -0.02, 0.05])
@@ -127,13 +133,14 @@ def test_blocks_for_accepts_a_pilot_and_knows_the_impossible():
     assert blocks_for(50.0, 0.0) is None
 
 
-def test_smallest_effect_is_shown_four_times_in_five():
+@SIMULATED
+def test_smallest_effect_is_shown_four_times_in_five(simulations):
     rng = np.random.default_rng(50)
     pilot = rng.normal(0, SIGMA, 2000)
     effect = smallest_effect(pilot, 40, ALPHA, 0.8)
-    data = normal_blocks(rng, SIMULATIONS, 40) + as_log(effect)
+    data = normal_blocks(rng, simulations, 40) + as_log(effect)
     shown = sum(decide(row).interval.low > 0 for row in data)
-    assert shown / SIMULATIONS == pytest.approx(0.8, abs=0.05)
+    assert shown / simulations == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0])

@@ -190,10 +190,11 @@ def test_sequential_procedure_stops_at_the_settling_block():
     assert sequential_verdict(noisy, plan) is decide(noisy, plan=plan).verdict
 
 
+@pytest.mark.parametrize("simulations", [5, pytest.param(15, marks=pytest.mark.long)])
 @pytest.mark.parametrize("effect", [0.0, 0.01, 0.03])
-def test_the_fast_procedure_says_what_the_intervals_say(effect):
+def test_the_fast_procedure_says_what_the_intervals_say(effect, simulations):
     rng, plan = np.random.default_rng(3), Plan((12, 24, 36))
-    for _ in range(15):
+    for _ in range(simulations):
         d = rng.normal(effect, 0.02, 36)
         slowly = (plan.judged(d[:n], 0.05) for n in range(1, 37))
         words = (each.consistent and judge(each.interval, each.equivalence, as_log(0.01)) for each in slowly)

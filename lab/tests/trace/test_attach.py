@@ -100,7 +100,7 @@ def preloaded(name: str) -> dict[str, str]:
     return os.environ | ({"LD_PRELOAD": str(path)} if path else {})
 
 
-@pytest.mark.parametrize("arm", ARMS[:2] + tuple(pytest.param(arm, marks=pytest.mark.long) for arm in ARMS[2:]))
+@pytest.mark.parametrize("arm", [arm if arm == "hakmem" else pytest.param(arm, marks=pytest.mark.long) for arm in ARMS])
 def test_a_server_is_recorded_under_load(program, path, arm):
     with running(program, env=preloaded(arm)) as server:
         record(server.pid, path, TIMES)
@@ -115,7 +115,10 @@ def test_a_server_is_recorded_again_and_again(program, path, arm):
         ends_well(server)
 
 
-@pytest.mark.parametrize(("interpreter", "flag", "text"), [("python3", "-c", PYTHON), ("node", "-e", NODE)])
+@pytest.mark.parametrize(
+    ("interpreter", "flag", "text"),
+    [("python3", "-c", PYTHON), pytest.param("node", "-e", NODE, marks=pytest.mark.long)],
+)
 def test_an_interpreter_is_recorded_while_it_works(path, interpreter, flag, text):
     found = f"/usr/bin/{interpreter}" if os.path.exists(f"/usr/bin/{interpreter}") else shutil.which(interpreter)
     if found is None:

@@ -74,7 +74,7 @@ def tunings(kind: str, count: int, candidates: int, effects: dict[str, float], s
     return [tuned(row, names, effects, seed + index) for index, row in enumerate(rows)]
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", MACHINE)
 def test_tunings_of_equal_candidates_have_no_false_win_beyond_alpha(kind, count):
     found = tunings(kind, count, 12, {}, 71)
@@ -82,7 +82,7 @@ def test_tunings_of_equal_candidates_have_no_false_win_beyond_alpha(kind, count)
     assert wins <= ALPHA * len(found)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.long)])
 def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised(count):
     """A win is one direction of two, so that half of alpha is what it may have."""
     found = [each for kind in MACHINE for each in tunings(kind, count, 6, {}, 72)]
@@ -92,9 +92,10 @@ def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised(count):
     assert losses <= binom.ppf(0.99, len(found), ALPHA / 2)
 
 
-def test_without_fresh_runs_the_luckiest_candidate_would_win():
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.long)])
+def test_without_fresh_runs_the_luckiest_candidate_would_win(count):
     """What the confirmation is for: the blocks that chose it call it better far more often."""
-    found = tunings("heavy tails", 300, 12, {}, 73)
+    found = tunings("heavy tails", count, 12, {}, 73)
     assert sum(claimed for _, claimed, _ in found) > 2.5 * ALPHA / 2 * len(found)
 
 

@@ -245,6 +245,7 @@ def test_of_many_candidates_those_that_came_furthest_are_shown(tune):
     assert "glibc,RATE=1240" in out and "glibc,RATE=1010" not in out
 
 
+@pytest.mark.long
 def test_a_real_tuning_of_a_real_program(here, tmp_path):
     """Blocks of 40 MiB, which glibc maps anew every time: options that keep them, or huge pages, save faults."""
     source = tmp_path / "holds.c"

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import bdtr
 
 from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
@@ -171,12 +172,15 @@ def _state(rate: float, bound: float, bias: _Bias | None, margin: float, alpha: 
     return UNFIT if paired_interval(bias.d, _BIAS_LEVEL).excludes_zero() else OPEN
 
 
-def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float, alpha: float) -> AAResult:
-    from scipy.stats import binom
+def _quantile(level: float, count: int, share: float) -> int:
+    """Of the binomial distribution. The one of scipy.stats takes a second to load."""
+    return int(np.searchsorted(bdtr(np.arange(count + 1), count, share), level))
 
+
+def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float, alpha: float) -> AAResult:
     resamples = counts.total()
     rate = (counts[Verdict.GO] + counts[Verdict.NO_GO]) / resamples
-    bound = float(binom.ppf(_BOUND_LEVEL, resamples, alpha)) / resamples
+    bound = _quantile(_BOUND_LEVEL, resamples, alpha) / resamples
     series, contrasts = runs.ravel(), runs @ _ABBA
     sigma = spread(np.concatenate([contrasts, -contrasts]))
     result = AAResult(

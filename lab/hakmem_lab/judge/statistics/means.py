@@ -9,6 +9,7 @@ the mean it still covers less than its level says (the tests say how much); so n
 one back.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,12 +69,17 @@ def _far(values: np.ndarray, higher_is_better: bool) -> int:
     return int((values < median / FAR_OFF).sum() if higher_is_better else (values > median * FAR_OFF).sum())
 
 
+@functools.lru_cache(maxsize=4)
+def _weights(n: int) -> np.ndarray:
+    """How often every resample takes each of n blocks: the same for all metrics and arms of a run."""
+    return np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), _DRAWS).astype(float)
+
+
 def _interval(
     control: np.ndarray, treatment: np.ndarray, sign: float, estimate: float, level: float
 ) -> tuple[float, float]:
     n, tail = control.size, (1 - level) / 2
-    rng = np.random.default_rng(_SEED)
-    weights = rng.multinomial(n, np.full(n, 1 / n), _DRAWS)
+    weights = _weights(n)
     drawn = sign * np.log((weights @ treatment) / (weights @ control))
     low, high = np.quantile(drawn, (tail, 1 - tail))
     influence = treatment / treatment.mean() - control / control.mean()
