@@ -89,7 +89,7 @@ OF_OTHERS = {"half", "target"}
 def _named():
     """(file, target) of every document, but what is told of the past."""
     files = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "*.md", "man", ":!CHANGELOG.md", ":!docs/experiments"],
+        ["git", "-C", ROOT, "ls-files", "*.md", "docs/man", ":!CHANGELOG.md", ":!docs/experiments"],
         capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     for name in files:

@@ -93,8 +93,8 @@ def test_a_program_that_no_list_brings_is_seen():
 @pytest.mark.parametrize("preset", ["release"])
 def test_the_tools_of_cmake_are_on_the_list(preset):
     """The generator and compilers of the presets, and what the build files look for themselves."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "CMakePresets.json", ROOT / "CMakeLists.txt",
-                                                                      *(ROOT / "scripts" / "cmake").glob("*.cmake")])  # fmt: skip
+    own = [ROOT / "CMakePresets.json", ROOT / "CMakeLists.txt", *(ROOT / "scripts" / "cmake").glob("*.cmake")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in own)
     assert "Ninja" in text
     assert {"ninja-build", "cmake", "gcc", "g++"} <= listed("build")
     wanted = re.findall(r"find_program\(\s*\S+\s+(?:NAMES\s+)?\S+[^)]*\)", text)
