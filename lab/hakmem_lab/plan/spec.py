@@ -268,6 +268,16 @@ def refuse_guardrails(value: dict) -> dict:
 NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
 
 
+def refuse_duet(value: Any) -> bool:
+    """Accepts what stored specs of earlier versions say of runs in turns."""
+    if value not in (False, "false"):
+        raise ValueError("both arms at once took longer for the same interval; leave it out, and the arms take turns")
+    return False
+
+
+NoDuet = Annotated[Literal[False], BeforeValidator(refuse_duet)]
+
+
 class CommandsSpec(BlockSpec):
     """commands: in place of allocators, each of them an arm that runs on what it brings itself."""
 
@@ -292,7 +302,7 @@ class AbSpec(CommandsSpec):
     """builds: how many builds of each arm take part, alike but for the place of their functions."""
 
     kind: Literal["ab"] = "ab"
-    duet: bool = False
+    duet: NoDuet = False
     control: str
     treatment: str
     detect: Ratio | None = None
@@ -359,7 +369,7 @@ class AaSpec(BlockSpec):
     """One arm against itself."""
 
     kind: Literal["aa"] = "aa"
-    duet: bool = False
+    duet: NoDuet = False
     allocator: str = "glibc"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
