@@ -32,8 +32,8 @@ its warnings say:
 
 ```sh
 make peers && scripts/bootstrap gallery && bench/gallery/prepare    # once
-hak gallery redis                                                   # a row, on this machine
-hak gallery                                                         # what is written here
+hak bench redis                                                     # a row, on this machine
+hak bench gallery                                                   # what is written here
 ```
 
 What each row runs is in [experiments/gallery.toml](../../experiments/gallery.toml); the method is that of
@@ -106,7 +106,7 @@ def page(row: Row, version: str) -> str:
     lines += table(["arm", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
     lines += [
-        f"Once more: `hak gallery {row.key}`. Raw data: [`{raw}`]({raw}), to be read with `hak show {PAGES}/{raw}`."
+        f"Once more: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}), to be read with `hak show {PAGES}/{raw}`."
     ]
     return "\n".join(lines) + "\n"
 
@@ -185,7 +185,7 @@ def renew(words: list[str]) -> None:
     chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]
     for key in chosen:
         if subprocess.run(
-            [".venv/bin/hak", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
+            [".venv/bin/hak", "bench", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
         ).returncode:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue

@@ -5,7 +5,8 @@ for no data.
 import importlib
 from collections.abc import Callable
 
-from hakmem_lab.plan.kinds import KINDS, Kind
+from hakmem_lab.plan.kind import Kind
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.svg import Picture, document, drawing
 
@@ -22,8 +23,9 @@ def pictures(kind: str) -> dict[str, Draw]:
     general = [] if row.mixed else [each for each in GENERAL if not (row.many and each in OF_EVERY_ARM)]
     found = {}
     for each in (*row.pictures, *general):
-        module, _, function = each.partition(".")
-        found[function.replace("_", "-")] = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+        module, _, function = each.rpartition(".")
+        name = f"{__name__}.{module}" if module else f"{row.package}.pictures"
+        found[function.replace("_", "-")] = getattr(importlib.import_module(name), function)
     return found
 
 
