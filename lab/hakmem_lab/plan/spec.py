@@ -135,6 +135,7 @@ Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 MetricName = Annotated[str, AfterValidator(check_metric)]
+NoDuet = Annotated[Literal[False], BeforeValidator(mistakes.refuse_duet)]
 
 
 class Model(BaseModel):
@@ -266,16 +267,6 @@ def refuse_guardrails(value: dict) -> dict:
 
 
 NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
-
-
-def refuse_duet(value: Any) -> bool:
-    """Accepts what stored specs of earlier versions say of runs in turns."""
-    if value not in (False, "false"):
-        raise ValueError("both arms at once took longer for the same interval; leave it out, and the arms take turns")
-    return False
-
-
-NoDuet = Annotated[Literal[False], BeforeValidator(refuse_duet)]
 
 
 class CommandsSpec(BlockSpec):
