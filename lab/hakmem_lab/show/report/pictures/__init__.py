@@ -29,11 +29,6 @@ def pictures(kind: str) -> dict[str, Draw]:
     return found
 
 
-def names(kind: str) -> list[str]:
-    """Names of the pictures of a kind, the leading one first."""
-    return list(pictures(kind))
-
-
 def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
     """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique. To be called in `drawing`."""
     drawn: list[Picture] = []
